@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from training.wire.enums import Reach
 from training.wire.events import EVENTS as HOST_EVENTS
-from training.wire.records import LAST_TIME, Event, Lines, require
+from training.wire.records import LAST_TIME, Event, Lines, immutable, require
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Reaching(Event):
     """The session is at this phase of reaching host number `on`."""
 
@@ -17,7 +15,7 @@ class Reaching(Event):
     phase: Reach
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Clock(Event):
     """The clock of host number `on` is ahead of the session's by `offset` seconds: measured at its
     Hello, or since."""
@@ -30,7 +28,7 @@ class Clock(Event):
         require("offset", self.offset, -LAST_TIME, LAST_TIME)
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Said(Event):
     """Narration that is no rank's output: what a login shell printed, or the session says. `on` may
     be SESSION."""
@@ -39,7 +37,7 @@ class Said(Event):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Silent(Event):
     """Nothing has come from host number `on` for `seconds`."""
 
@@ -47,7 +45,7 @@ class Silent(Event):
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Checked(Event):
     """A check before the start, of host number `on` (or SESSION: of all together). `outcome` is ok,
     warning or failed; `text` what was found, in a few words; `advice` what to do about it. `same`:
@@ -61,7 +59,7 @@ class Checked(Event):
     same: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Parted(Event):
     """The line to host number `on` broke, for this `reason`; a new one is being opened."""
 
@@ -69,7 +67,7 @@ class Parted(Event):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Stalled(Event):
     """These ranks have made no step for `seconds`, ten times what a step takes them; their stacks
     are asked for."""
@@ -78,46 +76,46 @@ class Stalled(Event):
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class StacksAsked(Event):
     """The hosts are asked for the stacks of their ranks."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class StallExplained(Event):
     """The stall is understood as well as it will be; `text` names who holds the ranks up."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Attached(Event):
     """A launcher has returned to the run. Records that follow are its own."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Preparing(Event):
     """The hosts numbered `hosts` take part in the attempt: they are checked, and ports reserved."""
 
     hosts: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Prepared(Event):
     """All hosts have answered what the start depends on."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Starting(Event):
     """The hosts of the attempt are told to start its ranks."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Failing(Event):
     """The attempt has failed. The others have a moment for their last words."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Transferring(Event):
     """A transfer of files, `upload` or `fetch`, begins, or is `over`."""
 
@@ -125,7 +123,7 @@ class Transferring(Event):
     over: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Restarted(Event):
     """All ranks start again on the hosts numbered `hosts`, for this `reason`: the record's attempt
     begins."""
@@ -134,14 +132,14 @@ class Restarted(Event):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Leaving(Event):
     """A person has asked to detach: the launcher leaves once the ranks run. False: it cannot."""
 
     leaving: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Detached(Event):
     """The launcher leaves; the run goes on without it. `cut_off`: nobody asked for it; the launcher
     hears no host any more, or cannot start the run again."""
@@ -149,7 +147,7 @@ class Detached(Event):
     cut_off: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Lost(Event):
     """Host number `on` is lost, or was never reached: `reason` says why and what to do. `reached`:
     its agent had said Hello. `unfit`: the login succeeded, but its python or workdir cannot be
@@ -161,7 +159,7 @@ class Lost(Event):
     unfit: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Refused(Event):
     """The session does not start the run: host number `on` (or SESSION) is not fit for it, `reason`
     says why and what to do."""
@@ -170,7 +168,7 @@ class Refused(Event):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Stopping(Event):
     """All ranks are stopped. `by_person`: somebody asked for it; else it follows from a failure.
 
@@ -185,12 +183,12 @@ class Stopping(Event):
     final: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Closing(Event):
     """Nothing is left to run: every agent is told to end."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Closed(Event):
     """The session's last record: nothing more comes, every host's agent has ended or is lost."""
 

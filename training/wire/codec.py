@@ -11,6 +11,7 @@ from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 Reader = Callable[[Any], Any]
+LEAST_INT, LARGEST_INT = -(2**63), 2**63 - 1
 
 
 class Codec:
@@ -79,45 +80,46 @@ def _field_readers(cls: type[Any]) -> list[tuple[str, Reader]]:
 
 def _dataclass_reader(cls: type[Any]) -> Reader:
     readers, validate = _field_readers(cls), getattr(cls, "validate", None)
-    read_plain = _plain_reader(cls)
 
-    def read(data: Any) -> Any:
-        value = read_plain(data) if read_plain else None
-        if value is None:
-            value = cls(**{name: reader(data[name]) for name, reader in readers if name in data})
-        if validate:
-            validate(value)
+    def read_each(data: Any) -> Any:
+        return cls(**{name: reader(data[name]) for name, reader in readers if name in data})
+
+    read = _plain_reader(cls, read_each)
+    if not validate:
+        return read
+
+    def read_valid(data: Any) -> Any:
+        value = read(data)
+        validate(value)
         return value
 
-    return read
+    return read_valid
 
 
-def _plain_reader(cls: type[Any]) -> Reader | None:
-    """A quick reader of a class of several plain fields, as steps come by the thousand. It returns
-    None where a field is missing or a value needs another look."""
+def _plain_reader(cls: type[Any], read_each: Reader) -> Reader:
+    """A quick reader of a class of several plain fields, as steps come by the thousand. It leaves
+    to `read_each` what lacks a field, or has a value that needs another look."""
     hints = get_type_hints(cls)
     names = [field.name for field in fields(cls)]
     types = tuple(hints[name] for name in names)
-    if len(types) < 2 or not {*types} <= {int, float, str, bool}:
-        return None
-    values_of = itemgetter(*names)
     places = [place for place, one in enumerate(types) if one is int]
+    if len(names) < 2 or not places or not {*types} <= {int, float, str, bool}:
+        return read_each
+    values_of = itemgetter(*names)
+    ints_of = itemgetter(*places, places[0])  # twice, as of one place it would give no tuple
 
-    def read(data: Any) -> Any:
+    def read_plain(data: Any) -> Any:
         try:
             values = values_of(data)
         except KeyError:
-            return None
-        if tuple(map(type, values)) != types:
-            return None
-        ints = [values[place] for place in places]
-        return cls(*values) if not ints or _is_short(ints) else None
+            return read_each(data)
+        if tuple(map(type, values)) == types:
+            ints = ints_of(values)
+            if min(ints) >= LEAST_INT and max(ints) <= LARGEST_INT:
+                return cls(*values)
+        return read_each(data)
 
-    return read
-
-
-def _is_short(ints: list[int]) -> bool:
-    return min(ints) >= -(2**63) and max(ints) < 2**63
+    return read_plain
 
 
 def reader_of(hint: Any) -> Reader:
@@ -136,7 +138,7 @@ def reader_of(hint: Any) -> Reader:
     def read(value: Any) -> Any:
         if type(value) not in accepted:
             raise TypeError(f"{value!r} is not a {hint.__name__}")
-        if type(value) is int and not -(2**63) <= value < 2**63:
+        if type(value) is int and not LEAST_INT <= value <= LARGEST_INT:
             raise ValueError("an int of more than 64 bits")
         return value
 

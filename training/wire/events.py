@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
+from training.wire.codec import Codec
 from training.wire.enums import DEATHS, EndReason, Phase
 from training.wire.jsonl import dumps, load
 from training.wire.records import (
@@ -20,6 +21,7 @@ from training.wire.records import (
     Event,
     Lines,
     Record,
+    immutable,
     other_format,
     point_in_time,
     require,
@@ -38,7 +40,7 @@ MOST_CPU = 100.0 * MOST_CORES
 # From a rank --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Entered(Event):
     """A rank has entered a phase."""
 
@@ -46,7 +48,7 @@ class Entered(Event):
     phase: Phase
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Started(Event):
     """All ranks are connected, and this rank begins its first step. `steps` counts those of the
     whole run, `steps_per_epoch` those of one epoch, `resumed` those in the checkpoint."""
@@ -66,7 +68,7 @@ class Started(Event):
     resumed: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Step(Event):
     """One iteration of one rank. `epoch` and `step` count from 1, `step` over all epochs.
 
@@ -97,7 +99,7 @@ class Step(Event):
     staleness: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Epoch(Event):
     """A rank has finished an epoch: mean loss and accuracy over its own training samples, and the
     total seconds of its steps."""
@@ -111,7 +113,7 @@ class Epoch(Event):
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Drifted(Event):
     """The models of the ranks differ after this step, although the sync method keeps them equal.
 
@@ -134,7 +136,7 @@ class Drifted(Event):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Saved(Event):
     """A rank has saved its part of a checkpoint. Training paused for `seconds`; `size` is in
     bytes."""
@@ -146,7 +148,7 @@ class Saved(Event):
     size: int
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Evaluated(Event):
     """The result of the model on the whole test set, merged, and equal on all ranks. `accuracy` is
     a fraction.
@@ -168,7 +170,7 @@ class Evaluated(Event):
     classes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Finished(Event):
     """A rank has finished all its steps, `seconds` after `Started`."""
 
@@ -181,7 +183,7 @@ class Finished(Event):
 # From an agent ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Hello(Event):
     """The facts of a host: the first record of its agent.
 
@@ -246,7 +248,7 @@ class Hello(Event):
             IPv4Interface(f"{address}/{prefix}")
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Reserved(Event):
     """The rendezvous port is bound on this host. If not, `port` is 0 and `error` says why."""
 
@@ -255,7 +257,7 @@ class Reserved(Event):
     error: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Connected(Event):
     """This host tried a TCP connection to `address`:`port`. If it failed, `error` says why."""
 
@@ -269,7 +271,7 @@ class Connected(Event):
         require("seconds", self.seconds, 0, 1e6)
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Launched(Event):
     """The agent begins to start these ranks of the attempt. `hosts` are the indices of all hosts of
     the attempt."""
@@ -278,7 +280,7 @@ class Launched(Event):
     hosts: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Spawned(Event):
     """The process of a rank exists. It leads a process group of its own."""
 
@@ -286,7 +288,7 @@ class Spawned(Event):
     pid: int
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Text(Event):
     """The whole lines of one read of one pipe, joined by newlines. `stream` is `stdout` or
     `stderr`."""
@@ -296,7 +298,7 @@ class Text(Event):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class HostSample(Event):
     """A host in the last second: `cpu` in percent per core, memory in bytes, network bytes in the
     second (loopback aside). `disk_free` are the bytes left on the disk of the run's folder, 0 if
@@ -314,7 +316,7 @@ class HostSample(Event):
         require("cpu", sum(self.cpu), -MOST_CPU, MOST_CPU)
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class RankSample(Event):
     """A rank's process tree in the last second: CPU in percent of one core, resident memory in
     bytes."""
@@ -329,7 +331,7 @@ class RankSample(Event):
         require("cpu", self.cpu, -MOST_CPU, MOST_CPU)
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class GpuSample(Event):
     """The GPU of a rank in the last second, with all that runs on it: `use` is the percentage of
     the time in which it was busy, NaN if unknown; memory in bytes; `clock` is that of its
@@ -352,7 +354,7 @@ class GpuSample(Event):
             require(name, getattr(self, name), 0, 2**63)
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Stack(Event):
     """The stacks of the threads of a rank, on request. `source` is `faulthandler`, `py-spy` or
     `kernel`; the kernel only knows the state of the process and what it waits for."""
@@ -362,7 +364,7 @@ class Stack(Event):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Exited(Event):
     """The process of a rank has exited with `code`; or by a `signal` such as SIGKILL, and `code` is
     its negative number.
@@ -378,14 +380,14 @@ class Exited(Event):
     out_of_memory: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class StopHeard(Event):
     """The agent has received a `Stop`, perhaps of another launcher. `by_person`: as in `Stop`."""
 
     by_person: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Ended(Event):
     """The last record of an agent. No process of the run is left on the host, except the pids
     `left`, which could not be killed.
@@ -403,7 +405,7 @@ class Ended(Event):
         return self.reason in DEATHS
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Dropped(Event):
     """Records `first` to `last`, inclusive, were deleted because the journal reached its limit. The
     `Hello`, `Launched` and each `Exited` of the attempt among them come again."""
@@ -433,7 +435,7 @@ HOST_EVENTS = (
 )
 EVENTS: tuple[type[Event], ...] = (*RANK_EVENTS, *HOST_EVENTS)
 
-_lines = Lines(EVENTS)
+_lines, _of_ranks = Lines(EVENTS), Codec("event", RANK_EVENTS)
 encode, decode, fault = _lines.encode, _lines.decode, _lines.fault
 from_object, to_object = _lines.from_object, _lines.to_object
 
@@ -445,37 +447,43 @@ def emit(event: Event) -> None:
     write_all(1, line)
 
 
-def expand(record: Record) -> Iterator[Record]:
+def expand(record: Record) -> Sequence[Record]:
     """The record itself. For the `Text` of a rank: the wire events in it and the text between them,
     in order.
 
     A wire event has the time that its rank gave it, but never a later one than the record, and the
     host, attempt and seq of the record. An event that a rank reports for another rank is text.
     """
-    if not isinstance(record.event, Text) or PREFIX not in record.event.text:
-        yield record
-        return
+    text = record.event
+    if not isinstance(text, Text) or PREFIX not in text.text:
+        return (record,)
+    found: list[Record] = []
     plain: list[str] = []
-    for line in record.event.text.split("\n"):
-        said = _wire_event(line, record.event.rank) if line.startswith(PREFIX) else None
+    for line in text.text.split("\n"):
+        said = _wire_event(line, record, text.rank) if line.startswith(PREFIX) else None
         if said is None:
             plain.append(line)
             continue
         if plain:
-            yield replace(record, event=replace(record.event, text="\n".join(plain)))
+            found.append(_with_lines(record, text, plain))
             plain = []
-        when = record.time if said[0] is None else min(said[0], record.time)
-        yield Record(record.host, record.attempt, record.seq, when, said[1])
+        found.append(said)
     if plain:
-        yield replace(record, event=replace(record.event, text="\n".join(plain)))
+        found.append(_with_lines(record, text, plain))
+    return found
 
 
-def _wire_event(line: str, rank: int) -> tuple[float | None, Event] | None:
+def _wire_event(line: str, record: Record, rank: int) -> Record | None:
+    """The event of a line in the text of a rank."""
     data = load(line[len(PREFIX) :])
-    if (
-        data is None
-        or not isinstance(event := _lines.codec.value(data), RANK_EVENTS)
-        or event.rank != rank
-    ):
+    event = None if data is None else _of_ranks.value(data)
+    if data is None or event is None or event.rank != rank:
         return None
-    return point_in_time(data.get("time")), event
+    when = point_in_time(data.get("time"))
+    if when is None or when > record.time:
+        when = record.time
+    return Record(record.host, record.attempt, record.seq, when, event)
+
+
+def _with_lines(record: Record, text: Text, lines: list[str]) -> Record:
+    return replace(record, event=replace(text, text="\n".join(lines)))

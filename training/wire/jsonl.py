@@ -25,13 +25,16 @@ def most_values(line: bytes) -> int:
     return 1 + line.count(b",") + line.count(b"[") + line.count(b"{")
 
 
-_parse = json.JSONDecoder().decode
+_parse = json.JSONDecoder().raw_decode
+_BLANKS = " \t\n\r"
 
 
 def load(line: str | bytes) -> dict[str, Any] | None:
     """The JSON object of a line; None if it is not a JSON object."""
     try:
-        data = _parse(line if isinstance(line, str) else line.decode("utf-8", "surrogatepass"))
+        text = line if isinstance(line, str) else line.decode("utf-8", "surrogatepass")
+        text = text.strip(_BLANKS)
+        data, end = _parse(text) if text.startswith("{") else (None, 0)
     except (ValueError, RecursionError):
         return None
-    return data if isinstance(data, dict) else None
+    return data if end == len(text) else None

@@ -9,13 +9,22 @@ Decoding never raises: unknown keys are ignored, missing ones take their default
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
-from training.wire.codec import Codec, reader_of
+from training.wire.codec import Codec
 from training.wire.format import FORMAT, format_of
 from training.wire.jsonl import dumps, load
+
+if sys.version_info >= (3, 11):
+    from typing import dataclass_transform
+else:  # a host, which checks no types
+
+    def dataclass_transform(**_: bool) -> Callable[[Any], Any]:
+        return lambda decorate: decorate
+
 
 SESSION = -1
 """`Record.host` of what a launcher itself says."""
@@ -25,6 +34,16 @@ LAST_TIME = 2.0**33
 """Seconds since 1970, in the year 2242: no record is written later."""
 LARGEST = 2**53
 """The largest number that a record may have."""
+
+
+T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True)
+def immutable(cls: type[T]) -> type[T]:
+    """A dataclass with slots that nobody changes, as the type checker sees to. It is not frozen:
+    Python would take several times as long to make each of a million steps."""
+    return dataclass(slots=True, unsafe_hash=True)(cls)
 
 
 def require(name: str, value: float, low: float, high: float) -> None:
@@ -44,7 +63,7 @@ class Event:
         cls.name = cls.__name__.lower()
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Record:
     """An event, the host whose agent wrote it (its index in the plan, or SESSION), and the time by
     the clock of the writer."""
@@ -79,14 +98,14 @@ class Lines:
 
     def from_object(self, data: dict[str, Any]) -> Record | None:
         """The record of a JSON object; None if it is not a record."""
-        if not isinstance(event := self.codec.value(data), Event):
-            return None
-        numbers: list[Any] = [data.get(name) for name in ("host", "attempt", "seq")]
+        event = self.codec.value(data)
         when = point_in_time(data.get("time"))
-        if when is None or not all(type(number) is int for number in numbers):
+        if event is None or when is None:
             return None
-        host, attempt, seq = numbers
-        fits = max(host, attempt, seq) <= LARGEST
+        host, attempt, seq = data.get("host"), data.get("attempt"), data.get("seq")
+        if not type(host) is type(attempt) is type(seq) is int:
+            return None
+        fits = host <= LARGEST and attempt <= LARGEST and seq <= LARGEST
         return Record(host, attempt, seq, when, event) if fits else None
 
     def fault(self, line: str | bytes) -> str:
@@ -113,18 +132,13 @@ class Lines:
 def other_format(data: Mapping[str, Any]) -> int | None:
     """The format number of a first record in another format, 0 if it has none; None for all other
     records."""
+    if data.get("seq") != FIRST or not isinstance(data.get("event"), str):
+        return None
     number = format_of(data)
-    is_first = data.get("seq") == FIRST and isinstance(data.get("event"), str)
-    return number if is_first and number != FORMAT else None
-
-
-_read_time = reader_of(float)
+    return number if number != FORMAT else None
 
 
 def point_in_time(value: Any) -> float | None:
     """The time in a line; None if it is not a valid time."""
-    try:
-        when = float(_read_time(value))
-    except (TypeError, ValueError):
-        return None
-    return when if 0 <= when <= LAST_TIME else None
+    is_number = type(value) is float or type(value) is int
+    return float(value) if is_number and 0 <= value <= LAST_TIME else None
