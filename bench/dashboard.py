@@ -105,10 +105,10 @@ def show(stream: Stream, folder: Path) -> Shown:
     memory = _memory(terminal.pid)
     terminal.read_for(stream.seconds + 2 - (time.monotonic() - began))
     terminal.leave()
-    told = json.loads(results.read_text())
-    if (told["least"], told["most"]) != (stream.steps, stream.steps):
-        raise SystemExit(f"steps are lost: {told['least']} to {told['most']} of {stream.steps}")
-    return Shown(cpu / lasted, written / lasted, told["frames"], memory)
+    result = json.loads(results.read_text())
+    if (result["least"], result["most"]) != (stream.steps, stream.steps):
+        raise SystemExit(f"steps are lost: {result['least']} to {result['most']} of {stream.steps}")
+    return Shown(cpu / lasted, written / lasted, result["frames"], memory)
 
 
 def _memory(pid: int) -> int:

@@ -25,10 +25,10 @@ MakePlan = Callable[[Cluster, Job, Policy], Plan]
 
 
 @dataclass(frozen=True)
-class Place:
-    """What a command line said of where to run, beside the choice of hosts: the options of a lab,
-    uploads, and the folder of the runs where it is not the usual one. `name` and `notify` are those
-    options."""
+class RunOptions:
+    """The options of the command line that are neither of the job nor of the policy, nor choose
+    hosts: those of a lab, uploads, `--name`, `--notify`, and the folder of the runs where it is not
+    the default."""
 
     slots: int = 0
     link: str = ""
@@ -66,7 +66,7 @@ class Launch:
     failure: Callable[[], str] = str
     policy: Policy = field(default_factory=Policy)
     keep: bool = False
-    place: Place = Place()
+    options: RunOptions = RunOptions()
     link: float = 0.0
     history: Any = None
 

@@ -25,7 +25,7 @@ from tui.flags.policy import policy
 from tui.flags.selection import Selection
 from tui.front import Lines
 from tui.narrate import narrate
-from tui.runs import Place
+from tui.runs import RunOptions
 
 NICE = 10
 """How far the launcher steps back behind ranks that may share its machine. Not with the dashboard:
@@ -93,14 +93,14 @@ def start(
             home=is_bare and not options.in_form,
             leavable=not chosen.spec,
             keep=keep,
-            place=_place(host_flags, options),
+            options=_run_options(host_flags, options),
             link=min(chosen.spec.rates) / 8 if chosen.spec else 0.0,
         )
 
 
-def _place(host_flags: Mapping[str, Any], options: Options) -> Place:
-    """What the command line says of where to run, beside the choice of hosts."""
-    return Place(
+def _run_options(host_flags: Mapping[str, Any], options: Options) -> RunOptions:
+    """The other options of the command line, for the launch form."""
+    return RunOptions(
         host_flags["slots"] or 0,
         host_flags["link"],
         host_flags["cpus"],

@@ -75,12 +75,12 @@ class Stream:
                 rank, 100 + rank, len(ranks), "cpu", "gloo", "2.14.1", 1, 61_706,
                 2 * self.steps, STEPS_PER_EPOCH, 60_000, 10_000,
             )  # fmt: skip
-            yield 0.0, slots[rank].host, _said(begun, rank)
+            yield 0.0, slots[rank].host, _text(begun, rank)
         yield from heapq.merge(
             *(self._steps(rank, slots[rank].host) for rank in ranks),
             *(self._samples(rank, slots[rank].host) for rank in ranks),
             *(self._hosts(host) for host in range(self.hosts)),
-            key=lambda told: told[0],
+            key=lambda item: item[0],
         )
 
     def _steps(self, rank: int, host: int) -> Iterator[tuple[float, int, Event]]:
@@ -94,7 +94,7 @@ class Stream:
                 rank, epoch, number, 2.3 / (1 + number / 50) + wave, seconds, seconds * 0.02,
                 compute, seconds * 0.98 - compute, compute, compute, 16, 12, 123_412,
             )  # fmt: skip
-            yield when, host, _said(made, rank, when)
+            yield when, host, _text(made, rank, when)
             if number % LOG_EVERY == 0:
                 loss = f"loss {made.loss:.4f} acc 0.75 {seconds:.3f} s/iter"
                 line = f"epoch {epoch} step {number}/{2 * self.steps} {loss}"
@@ -112,6 +112,6 @@ class Stream:
             yield second + host * 1e-3, host, sample
 
 
-def _said(event: Event, rank: int, when: float = 0.0) -> Text:
+def _text(event: Event, rank: int, when: float = 0.0) -> Text:
     """An event as a rank writes it, and its agent forwards it."""
     return Text(rank, "stdout", PREFIX + dumps({"time": START + when} | to_object(event)))

@@ -61,7 +61,7 @@ NO_POINTS = Points(_NONE, _NONE, _NONE, _NONE, _NONE, _NOBODY, _NOBODY)
 
 @dataclass(frozen=True, eq=False)
 class Gathered:
-    """What was told at places along x: one line for each row and place, in order of both.
+    """What was measured at places along x: one line for each row and place, in order of both.
 
     `x`, `other` and `total` are sums over the `points` of a line; per figure, `known` counts the
     values that are numbers. `lowest` and `highest` are those who had `low` and `high`; without
@@ -124,12 +124,12 @@ def _starts(*keys: Ints) -> Ints:
     return np.flatnonzero(differs)
 
 
-def _who(told: Floats, found: Floats, names: Ints, starts: Ints) -> Ints:
+def _who(values: Floats, found: Floats, names: Ints, starts: Ints) -> Ints:
     """Who was the first in each part that begins at `starts` to have the value `found`."""
     if not names.shape[1]:
         return names[starts]
-    count = len(told)
-    hits = told == np.repeat(found, np.diff(starts, append=count), axis=0)
+    count = len(values)
+    hits = values == np.repeat(found, np.diff(starts, append=count), axis=0)
     lines = np.where(hits, np.arange(count)[:, None], count - 1)
     return np.take_along_axis(names, np.minimum.reduceat(lines, starts), axis=0)
 
@@ -139,7 +139,7 @@ class Buckets:
 
     A bucket is `span` wide, a power of two, and begins at a multiple of it. Where more than
     `capacity` of them were needed, neighbours are merged and `span` doubles; with `recent`, the
-    older half is forgotten instead. A NaN is no value. Unless `named`, all that is told of a row is
+    older half is forgotten instead. A NaN is no value. Unless `named`, all figures of a row are
     its own.
     """
 
@@ -173,9 +173,9 @@ class Buckets:
 
     # Writing
 
-    def add(self, told: Gathered) -> None:
-        """Take in what was told."""
-        number = self._number(told)
+    def add(self, gathered: Gathered) -> None:
+        """Take in what was measured."""
+        number = self._number(gathered)
         if self._recent:
             newest = int(number.max())
             if self._used:
@@ -183,26 +183,26 @@ class Buckets:
             kept = number > newest - self._capacity // 2
             if not kept.any():
                 return
-            told, number = told.where(kept), number[kept]
+            gathered, number = gathered.where(kept), number[kept]
         self._make_room(int(number.min()), int(number.max()))
-        self._put(told)
+        self._put(gathered)
 
-    def _number(self, told: Gathered) -> Ints:
+    def _number(self, gathered: Gathered) -> Ints:
         """The numbers of the buckets of its places."""
-        return told.place >> self.span.bit_length() - 1
+        return gathered.place >> self.span.bit_length() - 1
 
-    def _put(self, told: Gathered) -> None:
+    def _put(self, gathered: Gathered) -> None:
         """Add it to its buckets, which there are."""
-        at = told.row * self._capacity + self._number(told) - self._first
+        at = gathered.row * self._capacity + self._number(gathered) - self._first
         starts = _starts(at)
-        told, at = told.merged(starts), at[starts]
-        sums = (told.x, told.other, told.points, told.total, told.known)
+        gathered, at = gathered.merged(starts), at[starts]
+        sums = (gathered.x, gathered.other, gathered.points, gathered.total, gathered.known)
         with np.errstate(invalid="ignore", over="ignore"):
             for column, added in zip(self._sums, sums, strict=True):
                 _flat(column)[at] += added
         for ends, names, new, by, further in (
-            (self._low, self._lowest, told.low, told.lowest, np.minimum),
-            (self._high, self._highest, told.high, told.highest, np.maximum),
+            (self._low, self._lowest, gathered.low, gathered.lowest, np.minimum),
+            (self._high, self._highest, gathered.high, gathered.highest, np.maximum),
         ):
             before = _flat(ends)[at]
             found = _flat(ends)[at] = further(before, new)

@@ -48,7 +48,7 @@ class Curves:
         rows = {Scope.RANK: max(ranks, 1), Scope.HOST: max(hosts, 1), Scope.RUN: 1}
         self._kept = {source.name: SourceHistory(source, rows[source.scope]) for source in SOURCES}
         self._step = 0
-        self._told: set[str] = set()
+        self._with_values: set[str] = set()
 
     @property
     def version(self) -> int:
@@ -94,12 +94,14 @@ class Curves:
         history.pack()
         return tuple(sorted(history.seen))
 
-    def is_told(self, series: str) -> bool:
+    def has_values(self, series: str) -> bool:
         """Whether a series has a value that is not 0."""
-        if series not in self._told:
+        if series not in self._with_values:
             mean = self.whole(series).mean
-            self._told |= {series} if len(mean) and (mean[mean == mean] != 0).any() else set()
-        return series in self._told
+            self._with_values |= (
+                {series} if len(mean) and (mean[mean == mean] != 0).any() else set()
+            )
+        return series in self._with_values
 
     def of(self, series: str, row: int, since: float = 0.0) -> Points:
         """The curve of one rank or host; finer where only what comes `since` a step is wanted."""

@@ -36,15 +36,15 @@ class Page:
         self._number += 1
         await self._websocket.send_json({"id": self._number, "method": method, "params": params})
         while True:
-            said = await self._websocket.receive_json()
-            if said.get("id") == self._number:
-                assert "error" not in said, said
-                return dict(said["result"])
+            message = await self._websocket.receive_json()
+            if message.get("id") == self._number:
+                assert "error" not in message, message
+                return dict(message["result"])
             if (
-                said.get("method") == "Log.entryAdded"
-                and said["params"]["entry"]["level"] == "error"
+                message.get("method") == "Log.entryAdded"
+                and message["params"]["entry"]["level"] == "error"
             ):
-                self.errors.append(said["params"]["entry"]["text"])
+                self.errors.append(message["params"]["entry"]["text"])
 
     async def open(self, address: str) -> None:
         """Go to an address."""
@@ -86,12 +86,12 @@ async def browser(folder: Path) -> AsyncIterator[Page]:
         stderr=asyncio.subprocess.DEVNULL,
     )
     try:
-        told = folder / "DevToolsActivePort"
+        port_file = folder / "DevToolsActivePort"
         for _ in looks("a browser that listens"):
-            if told.exists() and told.read_text().count("\n"):
+            if port_file.exists() and port_file.read_text().count("\n"):
                 break
             await asyncio.sleep(0.05)
-        port = told.read_text().split()[0]
+        port = port_file.read_text().split()[0]
         async with aiohttp.ClientSession() as session:
             async with session.get(f"http://127.0.0.1:{port}/json/list") as answer:
                 (page,) = [one for one in await answer.json() if one["type"] == "page"]

@@ -50,14 +50,14 @@ class Replayed:
 
     def __init__(self, path: Path) -> None:
         head, *self._lines = lzma.decompress(path.read_bytes()).decode().splitlines()
-        told = json.loads(head)
-        self.note: str = told["note"]
-        self.slow: int | None = told["slow"]
+        known = json.loads(head)
+        self.note: str = known["note"]
+        self.slow: int | None = known["slow"]
         hosts = tuple(
             Host(name, f"127.0.0.{index}", slots=slots)
-            for index, (name, slots) in enumerate(told["hosts"], 1)
+            for index, (name, slots) in enumerate(known["hosts"], 1)
         )
-        self.plan = Plan(told["run"], hosts, replace(Job(), **_settings(told["job"])))
+        self.plan = Plan(known["run"], hosts, replace(Job(), **_settings(known["job"])))
 
     def records(self) -> Iterator[Record]:
         """Its records, in order of arrival."""
@@ -79,8 +79,8 @@ def all_runs(beginning: str) -> list[Path]:
     return sorted(FOLDER.glob(f"{beginning}*.jsonl.xz"))
 
 
-def _settings(told: dict[str, Any]) -> dict[str, Any]:
-    return told | {"sync_option": tuple(told["sync_option"])}
+def _settings(known: dict[str, Any]) -> dict[str, Any]:
+    return known | {"sync_option": tuple(known["sync_option"])}
 
 
 def copy(folder: Path, note: str, slow: int | None) -> bytes:

@@ -68,7 +68,7 @@ KINDS = (
 
 def available(run: RunState) -> list[Kind]:
     """The charts of a run, in order: those that begin, and those that have anything to show."""
-    shown = [kind for kind in KINDS if kind.begins or _is_told(run, kind.series)]
+    shown = [kind for kind in KINDS if kind.begins or _has_values(run, kind.series)]
     used = {name for kind in KINDS for name in (*kind.series, kind.tests)}
     rest = (spec for spec in SERIES.values() if spec.id not in used)
     return shown + [
@@ -79,10 +79,10 @@ def available(run: RunState) -> list[Kind]:
             each=spec.scope is Scope.HOST,
         )
         for spec in rest
-        if _is_told(run, (spec.id,))
+        if _has_values(run, (spec.id,))
     ]
 
 
-def _is_told(run: RunState, series: tuple[str, ...]) -> bool:
+def _has_values(run: RunState, series: tuple[str, ...]) -> bool:
     """Whether there is a value that is not 0."""
-    return any(run.curves.is_told(name) for name in series)
+    return any(run.curves.has_values(name) for name in series)

@@ -8,26 +8,26 @@ from collections.abc import Sequence
 from remote.cluster.hosts import HOSTS_FILE, Cluster
 from remote.transport.registry import is_here
 from training.job import Job
-from tui.runs import Place
+from tui.runs import RunOptions
 
 
 def command(
-    cluster: Cluster, chosen: Cluster, job: Job, policy: Sequence[str], place: Place
+    cluster: Cluster, chosen: Cluster, job: Job, policy: Sequence[str], options: RunOptions
 ) -> str:
     """The command line, with what differs from the defaults. `chosen` are the hosts of `cluster`
     that take part; `policy` are the options of the policy.
 
     A line without any option of the job would open the form: this one starts.
     """
-    hosts = _here(cluster, chosen, place) if _is_local(cluster) else _file(cluster)
+    hosts = _here(cluster, chosen, options) if _is_local(cluster) else _file(cluster)
     if len(chosen.hosts) < len(cluster.hosts):
         hosts += ["--only", ",".join(host.name for host in chosen.hosts)]
-    for folder in place.upload:
+    for folder in options.upload:
         hosts += ["--upload", folder]
     for flag, value in (
-        ("--runs-dir", place.runs_dir),
-        ("--name", place.name),
-        ("--notify", place.notify),
+        ("--runs-dir", options.runs_dir),
+        ("--name", options.name),
+        ("--notify", options.notify),
     ):
         hosts += [flag, value] if value else []
     flags = job.flags() or ("--sync", job.sync)
@@ -42,14 +42,14 @@ def _file(cluster: Cluster) -> list[str]:
     return ["--hosts", cluster.file] if cluster.file not in ("", HOSTS_FILE) else []
 
 
-def _here(cluster: Cluster, chosen: Cluster, place: Place) -> list[str]:
+def _here(cluster: Cluster, chosen: Cluster, options: RunOptions) -> list[str]:
     """The options of ranks on this machine; of one host, as many as are chosen."""
     hosts = cluster.hosts if len(cluster.hosts) > 1 else chosen.hosts
     words = ["--local", str(sum(host.slots for host in hosts))]
-    if place.slots:
+    if options.slots:
         words += ["--slots", str(hosts[0].slots)]
-    if place.link:
-        words += ["--link", place.link]
-    if place.cpus:
-        words += ["--cpus", place.cpus]
+    if options.link:
+        words += ["--link", options.link]
+    if options.cpus:
+        words += ["--cpus", options.cpus]
     return words

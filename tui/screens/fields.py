@@ -80,7 +80,7 @@ class Fields(Choices):
         """The row under the cursor."""
         return self.lines[self.cursor]
 
-    def tell(
+    def show_state(
         self, mistakes: Sequence[Mistake], marks: Mapping[str, Mark], summary: str = ""
     ) -> None:
         """Draw, with what hinders a start, and what is known of hosts by name and of all."""

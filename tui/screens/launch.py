@@ -120,7 +120,7 @@ class LaunchScreen(Screen[None]):
     def _show(self) -> None:
         """Show what the form amounts to, or what hinders a start."""
         self.checked = self.draft.check(self._launch.make_plan)
-        self._tell()
+        self._show_state()
         self.query_one("#status", Static).update(self._status())
         self.query_one("#amounts", Static).update(self._amounts())
         self._explain()
@@ -158,7 +158,7 @@ class LaunchScreen(Screen[None]):
         if plan is None or chosen is None or plan.job is None:
             return ""
         policy = policy_words(self.draft.policy_texts(), self.draft.keep)
-        return command(self._launch.cluster, chosen, plan.job, policy, self._launch.place)
+        return command(self._launch.cluster, chosen, plan.job, policy, self._launch.options)
 
     def _explain(self) -> None:
         """Say what the row under the cursor means."""
@@ -243,7 +243,7 @@ class LaunchScreen(Screen[None]):
         else:
             self.post_message(ShowChecks())
 
-    def _tell(self) -> None:
+    def _show_state(self) -> None:
         """Mark the fields with mistakes, and the hosts with what checks have found so far."""
         if self._checks:
             with self._checks.lock:
@@ -251,12 +251,12 @@ class LaunchScreen(Screen[None]):
                 self._summary = summary(self._checks.state)
             if self.checked.plan and self.checked.plan.work != self._checks.plan.work:
                 self._summary += ", before the last changes"
-        self._fields.tell(self.checked.mistakes, self._marks, self._summary)
+        self._fields.show_state(self.checked.mistakes, self._marks, self._summary)
 
     def _look(self) -> None:
         """Show what checks under way have found since."""
         if self._checks and self.app.screen is self:
-            self._tell()
+            self._show_state()
             self._explain()
 
     # Start

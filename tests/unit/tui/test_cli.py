@@ -16,7 +16,7 @@ from remote.launch import Launcher
 from training.job import Job, groups
 from tui import front, start
 from tui.cli import application
-from tui.runs import Place
+from tui.runs import RunOptions
 
 PLACE = re.compile(
     r" RANK=(\d) LOCAL_RANK=(\d) WORLD_SIZE=4 LOCAL_WORLD_SIZE=(\d) GROUP_RANK=(\d) "
@@ -196,4 +196,4 @@ def test_any_options_prefill_the_form(
     assert run(tmp_path, *words).exit_code == 0
     assert heard["at_once"] is not form
     assert (heard["job"], heard["policy"].max_restarts) == (Job(lr=0.5), 3)
-    assert (heard["ranks"], heard["keep"], heard["place"]) == (2, False, Place())
+    assert (heard["ranks"], heard["keep"], heard["options"]) == (2, False, RunOptions())

@@ -21,7 +21,7 @@ from tui.form.draft import HOSTS, POLICY, RANKS, Checked, Draft
 from tui.form.facts import facts
 from tui.form.field import OFF, ON, policy_words, read_policy, write, write_policy
 from tui.form.recent import recent
-from tui.runs import Place
+from tui.runs import RunOptions
 
 HERE = Cluster("this machine", (Host("local", "127.0.0.1", slots=4, transport=LOCAL),))
 
@@ -205,13 +205,13 @@ def test_of_one_host_the_number_of_ranks_is_asked(text: str) -> None:
 # The command line ---------------------------------------------------------------------------------
 
 
-def line(form: Draft, place: Place | None = None) -> str:
+def line(form: Draft, options: RunOptions | None = None) -> str:
     found = checked(form)
     assert found.plan
     assert found.cluster
     assert found.plan.job
     policy = policy_words(form.policy_texts(), form.keep)
-    return command(form.cluster, found.cluster, found.plan.job, policy, place or Place())
+    return command(form.cluster, found.cluster, found.plan.job, policy, options or RunOptions())
 
 
 def test_the_command_line_has_what_differs_from_the_defaults() -> None:
@@ -231,12 +231,12 @@ def test_the_command_line_says_where_to_run() -> None:
     assert line(draft(lab=HERE)) == "rankboard --local 4 --sync ddp"
     form = draft(lab=HERE)
     form.set(RANKS, "2")
-    place = Place(slots=4, link="1gbit", cpus="0.5", runs_dir="other")
-    assert line(form, place) == (
+    options = RunOptions(slots=4, link="1gbit", cpus="0.5", runs_dir="other")
+    assert line(form, options) == (
         "rankboard --local 2 --slots 2 --link 1gbit --cpus 0.5 --runs-dir other --sync ddp"
     )
     far = replace(cluster(2, 1), file="lab/hosts.toml")
-    assert line(draft(lab=far), Place(upload=("my code",), name="a", notify="./tell me")) == (
+    assert line(draft(lab=far), RunOptions(upload=("my code",), name="a", notify="./tell me")) == (
         "rankboard --hosts lab/hosts.toml --upload 'my code' --name a --notify './tell me' "
         "--sync ddp"
     )
