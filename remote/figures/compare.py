@@ -11,7 +11,7 @@ import numpy as np
 from remote.figures.points import accuracy_by_time
 from remote.figures.run import RunFigures
 from remote.figures.settings import alike
-from remote.figures.steps import Floats
+from remote.figures.steps import Floats, StepTable
 from remote.statistics.interval import Interval, Method
 from remote.statistics.ratio import Comparison, Finding
 from remote.statistics.steps import BETWEEN_RUNS, compare_steps, spread, time_to_target
@@ -30,8 +30,9 @@ class Between:
 class Compared:
     """A run beside the first one.
 
-    `seconds` is what an iteration took, by the reference's rule, with the interval of what is known
-    of this one run. `against` compares it with the first run's: run / first; None for the first run
+    `steps` are all iterations of the run but the first of each rank, which warms up; what the run
+    took, the verdict included, is of these. `seconds` is the mean of an iteration, with the
+    interval of what is known of this one run. `against` compares it with the first run's: run / first; None for the first run
     itself, and where one of the two has no steps. `per_sample`: there, the seconds are those of a
     sample, because the steps of the two runs have batches of other sizes. `between` is the noise
     from run to run that the comparison allows for. `is_repetition`: all recorded settings are those
@@ -44,6 +45,7 @@ class Compared:
     """
 
     run: RunFigures
+    steps: StepTable
     seconds: Interval
     against: Comparison | None
     per_sample: bool = False
@@ -57,12 +59,15 @@ class Compared:
 
 def compare(runs: Sequence[RunFigures]) -> tuple[Compared, ...]:
     """Compare runs with the first one, in their order."""
-    times = [_timed(run) for run in runs]
+    steps = [run.steps.warm() for run in runs]
+    times = [_timed(table) for table in steps]
     groups = _alike(runs)
     between = _between(groups, times)
     first = runs[0]
     goal = _goal(runs)
-    found = [Compared(first, _mean(times[0]), None, goal=goal, to_goal=_to_goal(first, goal))]
+    found = [
+        Compared(first, steps[0], _mean(times[0]), None, goal=goal, to_goal=_to_goal(first, goal))
+    ]
     for at, (run, seconds) in enumerate(zip(runs[1:], times[1:], strict=True), 1):
         size, others = _batch_sizes(run, first)
         against = None
@@ -74,7 +79,7 @@ def compare(runs: Sequence[RunFigures]) -> tuple[Compared, ...]:
                 against = _without_bounds(against)
         found.append(
             Compared(
-                *(run, _mean(seconds), against, size != others),
+                *(run, steps[at], _mean(seconds), against, size != others),
                 *(between, at in groups[0]),
                 *_apart(run, first),
                 *(goal, _to_goal(run, goal)),
@@ -109,9 +114,9 @@ def _without_bounds(against: Comparison) -> Comparison:
     return replace(against, ratio=ratio, p=math.nan, finding=Finding.NOT_SHOWN)
 
 
-def _timed(run: RunFigures) -> Floats:
-    """Seconds of iterations 2 to 40, as means over ranks."""
-    _, seconds = run.steps.early().mean_over_ranks("seconds")
+def _timed(steps: StepTable) -> Floats:
+    """Seconds of iterations, as means over ranks."""
+    _, seconds = steps.mean_over_ranks("seconds")
     return seconds[np.isfinite(seconds)]
 
 

@@ -126,10 +126,7 @@ class RunFigures:
 
     def samples_per_second(self) -> float:
         """Samples per second of all ranks together, over iterations 2 to 40; NaN without steps."""
-        early = self.steps.early()
-        rates = [early.by_rank(rank) for rank in early.ranks]
-        sums = [(rank.total("samples"), rank.total("seconds")) for rank in rates]
-        return sum(made / took for made, took in sums if took > 0) if sums else float("nan")
+        return self.steps.early().samples_per_second()
 
     def final_loss(self) -> float:
         """The training loss at the end: the mean over ranks of the last batch's; NaN without
@@ -142,17 +139,6 @@ class RunFigures:
         iterations 2 to 40."""
         early = self.steps.early()
         return {name: early.mean(name) for name in ("seconds", "data", "compute", "sync")}
-
-    def sync_share(self) -> float:
-        """The share of an iteration that a rank is blocked on others, over iterations 2 to 40; NaN
-        without steps."""
-        phases = self.phases()
-        return phases["sync"] / phases["seconds"] if phases["seconds"] > 0 else float("nan")
-
-    def bytes_per_step(self) -> float:
-        """Bytes that the sync method of a rank passes to the network in an iteration, mean over
-        ranks and iterations 2 to 40; NaN without steps."""
-        return self.steps.early().mean("bytes_sent")
 
     def payload(self) -> int:
         """Bytes of the gradients of the whole model; 0 where that is not known."""

@@ -93,6 +93,12 @@ class StepTable:
         values = self.column(column)
         return float(values[np.isfinite(values)].sum())
 
+    def samples_per_second(self) -> float:
+        """Samples per second of all ranks together; NaN without steps."""
+        ranks = [self.by_rank(rank) for rank in self.ranks]
+        sums = [(rank.total("samples"), rank.total("seconds")) for rank in ranks]
+        return sum(made / took for made, took in sums if took > 0) if sums else float("nan")
+
     def mean_over_ranks(self, column: str) -> tuple[Ints, Floats]:
         """The steps, in order, and the mean of a column over the ranks that made each. What is not
         finite stays, so that a loss of NaN is seen."""

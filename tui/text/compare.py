@@ -37,10 +37,15 @@ LONGEST = 30
 """Characters of a setting that the terminal shows; Markdown and JSON have all."""
 CAPTIONS = (
     "loss: training loss of the last step, mean over ranks; accuracy: of the last test",
-    "s/iter, samples/s: means of iterations 2 to 40; the interval is that of this one run",
+    "s/iter, samples/s: means of all iterations but the first, which warms up; "
+    "the interval is that of this one run",
     "sync share, sent/iter: of the same iterations, the time that a rank waits for others, and the "
     "bytes that it sends",
 )
+FEW = 4
+"""Below so many degrees of freedom, it is mostly their number that makes intervals wide."""
+VAGUE = 10.0
+"""A ratio that may be so large is not known."""
 REPEAT = "What settings change shows in repeated runs: that is a study."
 
 
@@ -65,7 +70,7 @@ def _object(one: Compared) -> dict[str, Any]:
         "verdict": run.verdict.name.lower() if run.verdict else None,
         "remarks": list(remarks(run)),
         "settings": settings(run),
-        **_figures(run),
+        **_figures(one),
         "step_seconds_interval": _bounds(one.seconds.low, one.seconds.high),
         "against_first": {
             "finding": against.finding.value,
@@ -90,17 +95,19 @@ def _bounds(low: float, high: float) -> list[float] | None:
     return [low, high] if math.isfinite(low) and math.isfinite(high) else None
 
 
-def _figures(run: RunFigures) -> dict[str, Any]:
+def _figures(one: Compared) -> dict[str, Any]:
+    run, steps = one.run, one.steps
+    taken, sync = steps.mean("seconds"), steps.mean("sync")
     last = run.evaluations[-1] if run.evaluations else None
     return {
         "steps": len(run.steps.by_rank(run.steps.ranks[0])) if len(run.steps) else 0,
         "loss": run.final_loss() if len(run.steps) else None,
         "test_loss": last.loss if last else None,
         "test_accuracy": last.accuracy if last else None,
-        "step_seconds": run.step_seconds(),
-        "samples_per_second": run.samples_per_second(),
-        "sync_share": run.sync_share(),
-        "bytes_per_step": run.bytes_per_step(),
+        "step_seconds": taken,
+        "samples_per_second": steps.samples_per_second(),
+        "sync_share": sync / taken if taken > 0 else math.nan,
+        "bytes_per_step": steps.mean("bytes_sent"),
         "training_seconds": run.summary["training_seconds"],
         "elapsed": run.elapsed,
     }
@@ -210,7 +217,7 @@ def figures_table(compared: Sequence[Compared]) -> list[Row]:
 
 
 def _row(letter: str, one: Compared) -> Row:
-    found, interval = _figures(one.run), one.seconds
+    found, interval = _figures(one), one.seconds
     between = f"{seconds(interval.low)} to {seconds(interval.high)}"
     training = found["training_seconds"]
     return (
@@ -249,24 +256,38 @@ def _finding(one: Compared) -> str:
     if one.against is None:
         return "no verdict on the time per step: a run without steps has none"
     ratio = one.against.ratio
-    by = f"{ratio.value - 1:+.1%} time per {'sample' if one.per_sample else 'step'}"
+    by = f"{_change(ratio.value)} time per {'sample' if one.per_sample else 'step'}"
     if one.is_repetition:
-        same = f"no verdict: same recorded settings as A but {by}"
-        return f"{same}, so runs on these hosts differ by as much"
+        same = f"no verdict: same recorded settings as A, and {by}"
+        return f"{same}: runs on these hosts differ by as much"
     if not math.isfinite(ratio.low):
         return f"no verdict on the time per step: too few steps ({by})"
-    interval = f"95% interval {ratio.low - 1:+.1%} to {ratio.high - 1:+.1%}"
-    known = f"{by} ({interval}, {_noise(one.between)})"
+    sure = f"95% sure: {_bounded(ratio.low, ratio.high)}; " if ratio.high < VAGUE else ""
+    bounds = sure + _noise(one.between)
     if one.against.finding is Finding.NOT_SHOWN:
-        return f"no difference to A shown: {known}"
-    return f"{one.against.finding.value} than A: {known}"
+        return f"no difference to A shown: {by} may be chance ({bounds})"
+    return f"{one.against.finding.value} than A: {by} ({bounds})"
+
+
+def _change(ratio: float) -> str:
+    """What a ratio of times means, such as 12.5% more."""
+    return f"{abs(ratio - 1):.1%} {'less' if ratio < 1 else 'more'}"
+
+
+def _bounded(low: float, high: float) -> str:
+    """Between which changes a ratio lies, such as 1.0% less to 2.0% more."""
+    if low < 1 <= high:
+        return f"{_change(low)} to {_change(high)}"
+    least, most = (high, low) if high < 1 else (low, high)
+    return f"{abs(least - 1):.1%} to {_change(most)}"
 
 
 def _noise(between: Between) -> str:
     """What a verdict rests on: a single run does not show how much the next one differs."""
     if not between.freedom:
-        return f"if runs differ by {between.share:.0%}"
-    return f"as runs with equal settings differ by {between.share:.1%} here"
+        return f"if equal runs differ by {between.share:.0%}, which is assumed"
+    few = ", of which there are few" if between.freedom < FEW else ""
+    return f"equal runs differ by {between.share:.1%} here{few}"
 
 
 def _apart(one: Compared) -> str:

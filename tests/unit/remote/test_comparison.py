@@ -45,6 +45,23 @@ def test_a_slower_run_is_found_slower(tmp_path: Path) -> None:
     assert found[1].between == Between(0.03, 0), "assumed: no two runs have equal settings"
 
 
+def test_all_steps_but_the_first_decide(tmp_path: Path) -> None:
+    """A run that is faster up to step 40 and slower as a whole is slower: in the figures and in the
+    verdict."""
+    history = History(replace(plan(1), run="b", work=Job(lr=0.2))).training()
+    for step in range(1, 1001):
+        seconds = 9.0 if step == 1 else 0.05 if step <= 40 else 0.2 + 0.001 * (-1) ** step
+        history.rank(0, stepped(0, step, seconds))
+    other = read(recorded(tmp_path, history))
+    found = compare([made(tmp_path, "a", steps=1000), other])[1]
+    mean = (39 * 0.05 + 960 * 0.2) / 999
+    assert found.steps.mean("seconds") == pytest.approx(mean, rel=1e-3)
+    assert found.seconds.value == pytest.approx(mean, rel=1e-3)
+    assert found.against
+    assert found.against.ratio.value == pytest.approx(mean / 0.1, rel=1e-3)
+    assert found.against.finding is Finding.SLOWER
+
+
 def test_a_repetition_is_never_found_slower(tmp_path: Path) -> None:
     runs = [made(tmp_path, "a"), made(tmp_path, "b", seconds=0.2, seed=43)]
     found = compare(runs)[1]

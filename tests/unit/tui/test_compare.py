@@ -51,8 +51,8 @@ def test_runs_are_compared_for_people(run: Run, runs: list[str]) -> None:
     assert rows[2][1:6] == ["0.0667", "0.5000", "75.00%", "0.100", "0.100"]
     assert rows[3][4] == "0.201"
     verdict = next(line for line in done.stdout.splitlines() if line.startswith("B: "))
-    assert verdict.startswith("B: slower than A: +100.0% time per step (95% interval +")
-    assert "%, if runs differ by 3%); " in verdict
+    assert verdict.startswith("B: slower than A: 100.0% more time per step (95% sure: ")
+    assert " more; if equal runs differ by 3%, which is assumed); " in verdict
     assert verdict.endswith("the same training loss at 30 common steps")
     assert "training loss by step\n" in done.stdout
     assert "training loss by time\n" in done.stdout
@@ -65,10 +65,12 @@ def test_a_repetition_is_no_evidence_about_settings(
     recorded(tmp_path / "runs", History(of).training(steps=30, seconds=0.25))
     lines = run(compare, runs=[runs[0], "c", "20261123-b"]).stdout.splitlines()
     assert next(one for one in lines if one.startswith("B: ")).startswith(
-        "B: no verdict: same recorded settings as A but +148.8% time per step, so runs on these "
+        "B: no verdict: same recorded settings as A, and 148.8% more time per step: runs on these "
         "hosts differ by as much; "
     )
-    assert "as runs with equal settings differ by 64.5% here); " in "".join(lines)
+    third = next(one for one in lines if one.startswith("C: no difference to A shown: "))
+    noise = "equal runs differ by 64.5% here, of which there are few"
+    assert f" more time per step may be chance ({noise}); " in third
     found = json.loads(run(compare, runs=[runs[0], "c"], json=True).stdout)["runs"][1]
     against = found["against_first"]
     assert (against["same_settings"], against["finding"]) == (True, "no difference shown")

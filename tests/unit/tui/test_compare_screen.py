@@ -78,7 +78,7 @@ async def shown(pilot: Pilot[None], words: str) -> None:
 async def test_two_runs_with_a_verdict_what_differs_and_figures(runs: Sequence[Path]) -> None:
     app = CompareApp(runs[:2])
     async with app.run_test(size=(120, 40)) as pilot:
-        await shown(pilot, "slower than A: +50.0% time per step")
+        await shown(pilot, "slower than A: 50.0% more time per step")
         await shown(pilot, "test accuracy by wall time")
         found = text(app)
         assert "A  20261123-0: 2 ranks on 2 hosts, ddp, lenet5 on digits; finished" in found
