@@ -59,7 +59,7 @@ class Launcher:
         dataset = registry.with_path("datasets", job.dataset, where)
         job = replace(job, data_dir=where(job.data_dir), dataset=dataset)
         if local or needs.path_of(job)[:1] not in ("", "/", "~"):
-            _check_data(here)
+            check_data(here)
         ranks = sum(host.slots for host in cluster.hosts)
         job = resume.located(job, self.runs_dir, local, uploads=bool(uploads), ranks=ranks)
         run = planning.new_run(job, datetime.now())
@@ -143,8 +143,9 @@ def _uploads(cluster: Cluster) -> tuple[tuple[Upload, ...], str]:
     return sources.uploads(cluster.sync, here), sources.project(here)
 
 
-def _check_data(job: Job) -> None:
-    """Check the data on this machine, which reads or uploads them. Raises: PlanError."""
+def check_data(job: Job) -> str:
+    """Check the data on this machine, which reads or uploads them. Returns what was found: "there",
+    "fetch 11M". Raises: PlanError."""
     here = partial(_on_hosts, uploads=())
     job = replace(
         job, data_dir=here(job.data_dir), dataset=registry.with_path("datasets", job.dataset, here)
@@ -152,6 +153,7 @@ def _check_data(job: Job) -> None:
     found = checks.found(job, **look(needs.of(replace(job, resume="")), ""))
     if found.outcome == FAILED:
         raise PlanError(f"--dataset {job.dataset}: {found.text}; {found.advice}")
+    return found.text
 
 
 def _on_hosts(path: str, uploads: Sequence[Upload]) -> str:

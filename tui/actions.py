@@ -60,7 +60,8 @@ class Action:
     them. `call` is Textual's action: `zoom` or `move(1)` calls `action_zoom` or `action_move` of
     the place, `app.quit` that of the app. `label` names the action in the list of commands and,
     where it is `shown`, in the line of keys; `help` explains it. The keys of an action with
-    `priority` work in fields, too. Nobody can change the keys of an action that is `fixed`.
+    `priority` work in fields, too. Nobody can change the keys of an action that is `fixed`. `also`
+    are other words by which the list of commands finds it.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Action:
     shown: bool = True
     priority: bool = False
     fixed: bool = False
+    also: tuple[str, ...] = ()
 
     @property
     def usual(self) -> tuple[str, ...]:
@@ -80,7 +82,14 @@ class Action:
 
 _hidden = partial(Action, shown=False)
 
-QUIT = Action("quit", "q", "app.quit", "Quit", "quit; asks first while a run is live")
+QUIT = Action(
+    "quit",
+    "q",
+    "app.quit",
+    "Quit",
+    "quit; asks first while a run is live: watch, detach or stop",
+    also=("Stop the run", "Detach", "Exit"),
+)
 HELP = Action("help", "?,f1", "app.help", "Help", "show the keys that work here, then all others")
 BACK = Action("back", "esc", "back", "Back", "leave one layer: a search, a zoom, a page")
 CLOSE = _hidden("close", "q", "back", "Back", "close this page")
@@ -145,7 +154,9 @@ ACTIONS: dict[Place, tuple[Action, ...]] = {
         ),
         SCREENSHOT,
         _hidden("hide-alerts", "a", "acknowledge", "Hide alerts", "hide the alerts that are shown"),
-        _hidden("alerts", "!", "alerts", "Alerts", "list all alerts of the run"),
+        _hidden(
+            "alerts", "!", "alerts", "Alerts", "list all alerts of the run", also=("Warnings",)
+        ),
         CHECKS,
         _hidden("home", "H", "home", "Home", "go to the list of all runs"),
         _hidden("next-run", "ctrl+pagedown", "other(1)", "Next run", "show the next run"),
@@ -214,7 +225,14 @@ ACTIONS: dict[Place, tuple[Action, ...]] = {
         _hidden("pan-left", "{", "pan(-0.5)", "Pan left", "move left"),
         _hidden("zoom-reset", "0", "whole", "Whole", "show the whole x axis"),
         _hidden("live", ".", "live", "Live", "follow the newest steps"),
-        _hidden("export", "w", "export", "Export", "save the chart as CSV, SVG and PNG"),
+        _hidden(
+            "export",
+            "w",
+            "export",
+            "Export",
+            "save the chart as CSV, SVG and PNG",
+            also=("Save the chart",),
+        ),
         _hidden("marks", "m", "marks", "Marks", MARKS),
     ),
     Place.LOG: (

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from remote.cluster.hosts import Cluster
 from remote.plan.plan import PlanError, Policy
 from training.job import Job
+from tui.bindings import key_of
 from tui.dashboard import Dashboard
 from tui.exit import MISTAKES
 from tui.messages import (
@@ -109,6 +110,8 @@ class RankboardApp(Dashboard[Runs]):
             here = sessions.index(self.runs.session)
             self.runs.session = sessions[(here + message.step) % len(sessions)]
             self.switch_screen(self._screen_of(self.runs.session))
+        else:
+            self.notify(f"no other run is open: {key_of(self, 'home')} lists all runs")
 
     # The list of runs
 

@@ -36,6 +36,11 @@ def _binding(action: Action, keys: Iterable[str], call: str, shown: bool = True)
     )
 
 
+def also(name: str) -> tuple[str, ...]:
+    """Other words for the action of that name."""
+    return next((one.also for all_of in ACTIONS.values() for one in all_of if one.name == name), ())
+
+
 def panels_of(place: Place) -> list[Place]:
     """The panels of a screen."""
     return [panel for panel, screen in WITHIN.items() if screen is place]

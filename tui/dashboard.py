@@ -39,7 +39,7 @@ class Dashboard(Keyed, Saving, Leaving[W]):
     """A dashboard over some work."""
 
     TITLE = "rankboard"
-    CSS = "ToastRack { align-horizontal: right; }"
+    CSS = "ToastRack { align-horizontal: right; margin-bottom: 2; }"
 
     acts: ClassVar[bool] = True
     """Whether anything can be asked of the runs."""

@@ -12,7 +12,7 @@ from textual.screen import Screen
 
 from tui import keymap
 from tui.actions import Place
-from tui.bindings import bindings, places
+from tui.bindings import also, bindings, places
 from tui.key_names import written
 from tui.screens.commands import Commands
 from tui.screens.dialogs import Dialog
@@ -57,7 +57,10 @@ class Keyed(Themed):
             if enabled and binding.id and name not in listed:
                 listed.add(name)
                 act = partial(self.run_action, binding.action, node)
-                yield SystemCommand(name, f"{help_text} (key {self.get_key_display(binding)})", act)
+                about = f"{help_text} (key {self.get_key_display(binding)})"
+                yield SystemCommand(name, about, act)
+                for other in also(binding.id):
+                    yield SystemCommand(f"{other}: {name}", about, act, discover=False)
         for command in super().get_system_commands(screen):
             if command.title not in listed:
                 yield command

@@ -13,6 +13,8 @@ from training.agent.here import lacks_bf16
 from training.job import Job
 
 MB = 10**6
+FETCH = "fetch"
+"""What it says first where a data set has to be downloaded."""
 SLOW = "--precision bf16 is many times slower than fp32"
 INSTEAD = "leave it out; --sync ddp --sync-option compression=bf16 halves the traffic alone"
 
@@ -72,7 +74,7 @@ def found(
             f"{size(data_free)} are free there"
         )
         return Found(FAILED, what, "make room there, or use --data-dir")
-    return Found(OK, f"fetch {size(download * MB)}")
+    return Found(OK, f"{FETCH} {size(download * MB)}")
 
 
 def job(facts: Facts, index: int) -> Found:

@@ -30,15 +30,15 @@ class Between:
 class Compared:
     """A run beside the first one.
 
-    `steps` are all iterations of the run but the first of each rank, which warms up; what the run
-    took, the verdict included, is of these. `seconds` is the mean of an iteration, with the
-    interval of what is known of this one run. `against` compares it with the first run's: run / first; None for the first run
-    itself, and where one of the two has no steps. `per_sample`: there, the seconds are those of a
-    sample, because the steps of the two runs have batches of other sizes. `between` is the noise
-    from run to run that the comparison allows for. `is_repetition`: all recorded settings are those
-    of the first run but the seed. Then `against` has no bounds and shows nothing: whatever they
-    are apart is noise. `common` is the number of steps that both made, and `apart` the largest
-    difference of their mean training losses there; NaN without such.
+    `steps` are all iterations of the run but the first of each rank, which warms up; all figures
+    and the verdict are of these. `seconds` is the mean of an iteration, with the interval of what
+    is known of this one run. `against` compares it with the first run's: run / first; None for the
+    first run itself, and where one of the two has no steps. `per_sample`: there, the seconds are
+    those of a sample, because the steps of the two runs have batches of other sizes. `between` is
+    the noise from run to run that the comparison allows for. `is_repetition`: all recorded settings
+    are those of the first run but the seed. Then `against` has no bounds and shows nothing:
+    whatever they are apart is noise. `common` is the number of steps that both made, and `apart`
+    the largest difference of their mean training losses there; NaN without such.
 
     `goal` is a test accuracy that all runs reached, in whole percent, and `to_goal` the seconds of
     training to the first test that reached it; both are NaN where a run was not tested.

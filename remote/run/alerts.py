@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -14,16 +14,21 @@ from remote.run.straggler import sentence
 
 
 class Alarm(StrEnum):
-    """What an alert is about."""
+    """What an alert is about, the most important first."""
 
-    RESTART = "restart"
-    DIVERGED = "diverged"
-    DRIFT = "drift"
     STALL = "stall"
-    STRAGGLER = "straggler"
+    DIVERGED = "diverged"
+    CHECKPOINT = "checkpoint"
     SILENCE = "silence"
     DISK = "disk"
-    CHECKPOINT = "checkpoint"
+    DRIFT = "drift"
+    STRAGGLER = "straggler"
+    RESTART = "restart"
+
+
+SPELL = 0.1
+"""The share of a run for which a rank has to be slow to be told of after its end."""
+WEIGHTS = {alarm: weight for weight, alarm in enumerate(Alarm)}
 
 
 Key = tuple[Alarm, int, float]
@@ -57,6 +62,23 @@ def alerts(run: Run) -> list[Alert]:
         *_hosts(run),
     )
     return sorted(found, key=lambda alert: alert.since)
+
+
+def urgent_first(found: Iterable[Alert]) -> list[Alert]:
+    """Those that are not over first, the most important first, then the newest."""
+    return sorted(found, key=lambda one: (one.over > 0, WEIGHTS[one.alarm], -one.since))
+
+
+def slow_spells(run: Run) -> list[str]:
+    """Which ranks held the others up for a good part of an ended run, and why, the longest first;
+    of each rank its longest time."""
+    spells: dict[int, tuple[float, str]] = {}
+    for alert in _stragglers(run):
+        lasted = (alert.over or run.now) - alert.since
+        if lasted >= SPELL * run.elapsed:
+            told = f"slow for {duration(lasted)}: {alert.text}"
+            spells[alert.subject] = max(spells.get(alert.subject, (0.0, "")), (lasted, told))
+    return [told for _, told in sorted(spells.values(), reverse=True)]
 
 
 def _restarts(run: Run) -> Iterator[Alert]:

@@ -110,7 +110,7 @@ def _check(run: Run, check: launcher.Checked, when: float) -> None:
 def _detached_text(run: Run) -> str:
     policy = run.plan.policy
     stops = policy.on_stall is not OnStall.REPORT or policy.on_nan is OnNan.STOP
-    waits = "stalls and failures wait for the next rankboard attach"
+    waits = f"stalls and failures wait for: rankboard attach {run.plan.run}"
     more = f"; {waits}" if policy.max_restarts or stops else ""
     return f"detached: the run goes on without its launcher{more}"
 

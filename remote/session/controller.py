@@ -24,7 +24,7 @@ from remote.session.view import View
 from remote.transport.failure import Cause
 from training.wire.events import SESSION, Event, Record
 
-KEPT = "The run continues if this terminal disconnects; rankboard attach returns to it."
+KEPT = "The run continues if this terminal disconnects; rankboard attach {} returns to it."
 STOPPED = (
     "The run stops if this terminal disconnects (use --on-disconnect keep to let it continue)."
 )
@@ -56,7 +56,8 @@ class Controller:
 
     def begin(self, now: float) -> None:
         """The run is a new one."""
-        self.ledger.say(Said(SESSION, KEPT if self.state.course.keep else STOPPED), now)
+        kept = KEPT.format(self.state.plan.run)
+        self.ledger.say(Said(SESSION, kept if self.state.course.keep else STOPPED), now)
 
     def recall(self, records: Iterable[Record]) -> None:
         """Take in what is recorded of the run, expanded."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,14 +17,19 @@ the 90 % interval of their difference lies within it (Schuirmann, "A comparison 
 tests procedure", Journal of Pharmacokinetics and Biopharmaceutics 15, 1987)."""
 
 
+ROUNDING = 1e-6
+"""How far equal values may be apart, as a share of them: float32 numbers that are summed in another
+order differ in their last digits."""
+
+
 @dataclass(frozen=True)
 class Equivalence:
     """How close the final values of two cells are."""
 
     difference: Interval
     """Cell - reference, over runs of one repetition."""
-    exact: bool
-    """Whether all values are equal to the last digit."""
+    is_same: bool
+    """Whether all values are equal within `ROUNDING`."""
 
     @property
     def within(self) -> float:
@@ -39,5 +46,10 @@ def equivalence(cell: ArrayLike, reference: ArrayLike) -> Equivalence:
     first, second = (np.asarray(each, dtype=np.float64) for each in (cell, reference))
     both = np.isfinite(first) & np.isfinite(second)
     difference = by_t((first - second)[both], Scale.DIFFERENCE, LEVEL)
-    exact = bool(both.any()) and bool((first == second)[both].all())
-    return Equivalence(difference, exact)
+    return Equivalence(difference, are_same(first[both].tolist(), second[both].tolist()))
+
+
+def are_same(first: Sequence[float], second: Sequence[float]) -> bool:
+    """Whether there are values, and all pairs are equal within `ROUNDING`."""
+    pairs = zip(first, second, strict=True)
+    return bool(first) and all(math.isclose(*pair, rel_tol=ROUNDING) for pair in pairs)

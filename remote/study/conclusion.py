@@ -193,7 +193,7 @@ def _bound(study: Study, compared: Sequence[CellResult]) -> str:
     if scale(study) is Scale.RATIO and reach >= 1:
         return " (the runs vary too much to exclude a factor of 2)"
     text = f"{reach:.2g}" if study.metric == "loss" else f"{reach:.1%}"
-    return f" (any is at most {text})"
+    return f" (differences of up to {text} cannot be excluded)"
 
 
 def pair(study: Study, row: CellResult) -> str:

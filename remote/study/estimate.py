@@ -38,14 +38,15 @@ def text(progress: Progress, runs_dir: Path) -> str:
     if not left:
         return "no run is left"
     runs = count(len(left), "run")
+    stop = f"one that takes {span(study.limit)} is stopped"
     past = list(_past(runs_dir))
     known = {key: _of(cell, past) for key, cell in {cell.key: cell for cell in left}.items()}
     measured = [seconds for seconds in known.values() if seconds is not None]
     if not measured:
-        return f"{runs}, and none yet to estimate from: each may take {span(study.limit)}"
+        return f"{runs}, and none yet to estimate from; {stop}"
     usual = statistics.median(measured)
     total = sum(seconds if (seconds := known[cell.key]) is not None else usual for cell in left)
-    return f"{runs}, about {duration(total)} by runs so far; each may take {span(study.limit)}"
+    return f"{runs}, about {duration(total)} by runs so far; {stop}"
 
 
 def span(seconds: float) -> str:

@@ -4,6 +4,7 @@ instead."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from remote.statistics import REPETITIONS
 from remote.study.axes import read_axes
 from remote.study.cells import Cells, Labels
 from remote.study.reader import Reader, StudyError, is_label, label_of, overridden
-from remote.study.study import METRICS, Axis, Cell, Place, Study
+from remote.study.study import METRICS, WITHOUT_EFFECT, Axis, Cell, Place, Study
 from training.job import Job
 from training.registry import did_you_mean
 
@@ -80,10 +81,14 @@ def parse(
     reader.check_keys(data.get("quick", {}), QUICK, "quick")
     reader.check_keys(data.get("compare", {}), COMPARE, "compare")
     whole = _quicker(data) if quick else data
-    study = _study(reader, name, whole, Cells(reader, given or {}, nodes), quick)
+    given = given or {}
+    study = _study(reader, name, whole, Cells(reader, given, nodes), quick)
     if reader.mistakes:
         raise StudyError(reader.told())
-    return study
+    told = tuple(
+        f"{key} {label_of(value)}" for key, value in given.items() if key not in WITHOUT_EFFECT
+    )
+    return replace(study, overrides=told)
 
 
 def _check_tables(reader: Reader, data: dict[str, Any], within: str) -> None:

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 
 from remote.cluster.hosts import Cluster, Host
+from remote.doctor.job import FETCH
 from remote.format import count
 from remote.lab.lab import Lab
 from remote.lab.spec import LabError, parse
+from remote.launch import check_data
 from remote.study.reader import StudyError
 from remote.study.study import Cell, Place, Study
 from remote.transport import Transport
@@ -78,6 +80,19 @@ class Places:
                 mistakes.append(f"{study.name}: {error}")
         if mistakes:
             raise StudyError("\n".join(mistakes))
+
+    def find_data(self, study: Study) -> list[str]:
+        """Look for the data sets of all cells, where they are to be on this machine. Returns what
+        the runs will have to fetch, in words. Raises: PlanError, where one cannot be had."""
+        if not is_here(self.cluster.hosts):
+            return []
+        jobs = {(cell.job.dataset, cell.job.data_dir): cell.job for cell in study.cells}
+        found = [(job, check_data(job)) for job in jobs.values()]
+        return [
+            f"{job.dataset} is not in {job.data_dir}: the first run has to {text} for it"
+            for job, text in found
+            if text.startswith(FETCH)
+        ]
 
     def reach(self, place: Place) -> tuple[Cluster, Transport]:
         """The hosts of a place, and the transport to them. Raises: LabError."""

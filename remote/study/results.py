@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from remote.record.summary import finite
+from remote.statistics.equivalence import are_same
 from remote.statistics.interval import Interval, Scale, interval
 from remote.statistics.layout import DRAWS, FEW_DRAWS
 from remote.statistics.ratio import Comparison, Finding, compare, mean_ratio, scaling
@@ -19,17 +20,13 @@ from remote.study.folder import Ended
 from remote.study.progress import CellProgress, CellState, Progress
 from remote.study.study import Cell, Study, Trial
 
-ROUNDING = 1e-6
-"""How far equal values may be apart, as a share of them: float32 numbers that are summed in another
-order differ in their last digits."""
-
 
 @dataclass(frozen=True)
 class CellResult:
     """One row. `value` is None without a run; `comparison` and `speed_up` where there is nothing to
     compare with. `runs` are those that count, in order of the repetitions; `cause` says why one
     failed, "" if none did. `is_same`: all its values are those of the reference, within
-    `ROUNDING`."""
+    rounding."""
 
     cell: Cell
     state: CellState
@@ -122,12 +119,9 @@ def results(progress: Progress) -> StudyResult:
 def _is_same(row: CellProgress, reference: CellProgress) -> bool:
     """Whether the two have equal values in all repetitions that both have, within rounding."""
     both = sorted(row.counted.keys() & reference.counted.keys())
-    found, expected = ([one.counted[number].value for number in both] for one in (row, reference))
-    pairs = zip(found, expected, strict=True)
-    return bool(both) and all(
-        one is not None and other is not None and math.isclose(one, other, rel_tol=ROUNDING)
-        for one, other in pairs
-    )
+    values = ([one.counted[number].value for number in both] for one in (row, reference))
+    found, expected = ([math.nan if one is None else one for one in each] for each in values)
+    return are_same(found, expected)
 
 
 def _overall(

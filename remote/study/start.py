@@ -16,11 +16,8 @@ from remote.study.folder import STUDY, SUFFIX, StudyFolder
 from remote.study.places import elsewhere
 from remote.study.progress import Progress
 from remote.study.reader import StudyError, label_of, overridden
-from remote.study.study import Cell, Study, parts
+from remote.study.study import WITHOUT_EFFECT, Cell, Study, parts
 
-WITHOUT_EFFECT = ("data_dir", "verify_data", "log_format")
-"""Settings on which no result depends: where the data lie, whether they are checked, how lines
-look."""
 QUICK = "-quick"
 """What the name of a study's quick variant ends with."""
 

@@ -111,6 +111,11 @@ class Target:
         return f"{METRICS[self.metric]} {value}"
 
 
+WITHOUT_EFFECT = ("data_dir", "verify_data", "log_format")
+"""Settings on which no result depends: where the data lie, whether they are checked, how lines
+look."""
+
+
 @dataclass(frozen=True)
 class Study:
     """A study as its file describes it.
@@ -118,6 +123,7 @@ class Study:
     Cells are compared along the axis `compare`, each with the one that has the label `reference`
     and is otherwise equal. `baseline` is the key of the cell of which the speed-up is 1. `limit` is
     the most seconds that a run may take. `is_quick`: the variant of --quick. `text` is the file.
+    `overrides` are the settings that the command line gave in place of those of the file.
     """
 
     name: str
@@ -135,6 +141,12 @@ class Study:
     target: Target | None
     is_quick: bool
     text: str
+    overrides: tuple[str, ...] = ()
+
+    @property
+    def given(self) -> str:
+        """The settings of the command line, in words; "" without any."""
+        return f"set on the command line: {', '.join(self.overrides)}" if self.overrides else ""
 
     def block(self, repetition: int) -> list[Trial]:
         """The runs of one repetition: every cell once, shuffled by the seed, so that a drift of the

@@ -65,6 +65,10 @@ class View:
         """All of the x axis, and no cursor."""
         return replace(self, window=None, tail=0.0, cursor=None)
 
+    def left(self) -> View:
+        """One layer less: without its cursor, or all of the x axis; itself where neither is set."""
+        return replace(self, cursor=None) if self.cursor is not None else self.whole()
+
     def zoomed(self, factor: float, at: float, axis: Axis, ends: tuple[float, float]) -> View:
         """So many times closer, or with less than 1 farther, while the x `at` stays in place."""
         low, high = axis.ends
@@ -106,14 +110,13 @@ class View:
         along = every[(every.index(self.along) + 1) % len(every)]
         return replace(self.whole(), along=along)
 
-    def next_mode(self, rows: int) -> View:
-        """The mean, each, then one after the other of the rows against the mean."""
+    def next_mode(self, rows: int, chosen: int = 0) -> View:
+        """The mean, each, then the `chosen` one of the rows against the mean: where that is another
+        one than before, once more."""
         if self.mode is Mode.MEAN and rows > 1:
             return replace(self, mode=Mode.EACH)
-        if self.mode is Mode.EACH:
-            return replace(self, mode=Mode.ONE, one=0)
-        if self.mode is Mode.ONE and self.one + 1 < rows:
-            return replace(self, one=self.one + 1)
+        if self.mode is Mode.EACH or (self.mode is Mode.ONE and self.one != chosen and rows > 1):
+            return replace(self, mode=Mode.ONE, one=chosen)
         return replace(self, mode=Mode.MEAN, one=0)
 
     def smoothed(self, by: int) -> View:

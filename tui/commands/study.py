@@ -107,6 +107,7 @@ def study(
             call = replace(call, nodes=len(places.cluster.hosts))
             study = places.fitted(call.study(folder.name))
             places.check(study)
+            narrate(*places.find_data(study))
             if dry_run:
                 if not new:
                     start.check(folder, call)

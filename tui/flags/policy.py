@@ -20,7 +20,8 @@ def declared(
         _option(
             metavar="ACTION",
             help="keep the run going or stop it if the launcher or its connection is lost: keep, "
-            "stop (default: stop; in the dashboard over SSH: keep)",
+            "stop",
+            show_default="stop; in the dashboard over SSH: keep",
         ),
     ] = None,
     doctor: Annotated[bool, _option(help="check the hosts before the start")] = True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import ClassVar
@@ -13,6 +14,7 @@ from textual.content import Content
 
 from remote.record.reread import Clocks, steps
 from remote.run.curves import Curves
+from remote.run.series import SERIES, Scope
 from remote.run.state import RunPhase, RunState
 from tui import palette
 from tui.actions import Place
@@ -25,6 +27,7 @@ from tui.charts.kinds import KINDS, Kind
 from tui.charts.view import View
 from tui.messages import ReadRecord, SaveChart, ViewChanged
 from tui.panels.parts.panel import Panel, ScreenRow
+from tui.panels.parts.rank_table import RankTable
 from tui.panels.parts.turn import Turn
 from tui.widgets.axis import Axis
 from tui.widgets.chart import Chart
@@ -133,6 +136,13 @@ class Charts(Panel):
         self._version = -1
         self.post_message(ViewChanged())
 
+    @property
+    def layered(self) -> bool:
+        return self.view.left() != self.view
+
+    def leave(self) -> None:
+        self.see(self.view.left())
+
     def _moved(self, how: str, *given: float) -> None:
         """Zoom, pan or follow, where there is anything to see."""
         axis, ends = self._plot.along, self._drawn.ends if self._drawn else None
@@ -177,7 +187,18 @@ class Charts(Panel):
 
     def action_band(self) -> None:
         if self._run and not self.kind.stacked:
-            self.see(self.view.next_mode(len(self._run.curves.rows(self.kind.series[0]))))
+            rows = self._run.curves.rows(self.kind.series[0])
+            self.see(self.view.next_mode(len(rows), self._chosen_row(self._run, rows)))
+
+    def _chosen_row(self, run: RunState, rows: Sequence[int]) -> int:
+        """The place of the rank that was chosen in the table of ranks, else of the slowest; of its
+        host, where the rows are hosts."""
+        table = next(iter(self.screen.query(RankTable)), None)
+        rank = table.chosen_rank if table else None
+        chosen = rank or max(run.ranks, key=lambda one: one.pace.median("ready"))
+        scope = SERIES[self.kind.series[0]].scope
+        number = chosen.host if scope is Scope.HOST else chosen.rank
+        return rows.index(number) if number in rows else 0
 
     def action_export(self) -> None:
         if self._drawn and self._run:

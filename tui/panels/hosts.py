@@ -26,8 +26,7 @@ _T = TypeVar("_T")
 COLUMNS = (
     Column("host", 6, right=False, most=15),
     Column("phase", 8, right=False, most=19),
-    Column("CPU", 5),
-    Column("cores", 6),
+    Column("CPU of cores", 13),
     Column("GPU", 5),
     Column("memory", 7),
     Column("out/s", 6),
@@ -92,13 +91,17 @@ def _age(host: HostState, run: RunState, now: float) -> str:
     return f" {duration(age(host.since, run, now))}" if host.phase in REACHING else ""
 
 
+def _cpu(load: Load) -> str:
+    """The share of the cores that is busy, and how many there are."""
+    return f"{percent(load.cpu)} of {number(load.cores)}" if load.cores else UNKNOWN
+
+
 def _row(host: HostState, load: Load, since: str, wired: bool) -> Row:
     """`wired`: the ranks' traffic goes over the interfaces that are counted, not over loopback."""
     state = phase(host.phase)
     traffic = (host.sent, host.received) if wired else (0, 0)
     known = (
-        Cell(percent(load.cpu), "table--work" if load.cpu > FULL else ""),
-        Cell(number(load.cores) if load.cores else UNKNOWN),
+        Cell(_cpu(load), "table--work" if load.cpu > FULL else ""),
         Cell(percent(load.gpu)),
         *(Cell(short_size(value)) for value in (load.memory, *traffic)),
     )

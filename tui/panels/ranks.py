@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -57,6 +58,8 @@ class Ranks(Panel):
         self._order = 0
         self._opened: set[int] = set()
         self._folded = FoldedColumns()
+        self._widths: dict[str, int] = {}
+        self._stage: tuple[object, ...] = ()
         self._turn = Turn()
         self._is_asked = True
 
@@ -111,13 +114,21 @@ class Ranks(Panel):
         self, run: RunState, views: Sequence[View], width: int
     ) -> tuple[list[Figure], list[Column], list[Row]]:
         """The columns that tell something of a rank, and the rows. Returns also the figures that
-        are left out because all ranks agree on them: only where not all columns fit."""
+        are left out because all ranks agree on them: only where not all columns fit. A column that
+        has appeared stays, and gets no narrower, while the run is in the same phase."""
+        stage = (run, run.attempt, run.phase, width)
+        if stage != self._stage:
+            self._stage, self._folded = stage, FoldedColumns()
+            self._widths.clear()
         shown = []
         for figure in FIGURES:
+            title = figure.column.title
             if figure.where(run.plan):
                 cells = [figure.cell(view) for view in views]
-                if not is_empty(cells):
-                    shown.append((figure, _fitted(figure, cells, width), cells))
+                if title in self._widths or not is_empty(cells):
+                    column = _fitted(figure, cells, width)
+                    self._widths[title] = max(column.width, self._widths.get(title, 0))
+                    shown.append((figure, replace(column, width=self._widths[title]), cells))
         if len(run.ranks) <= GROUPED:
             self._folded.update(FIGURES, run.ranks, run)
         folded: list[Figure] = []

@@ -74,6 +74,8 @@ def _alerts(subject: Subject) -> Iterator[str]:
             "This is the quick variant of the study: its models have hardly trained, so it says "
             "little about losses and accuracies."
         )
+    if subject.given:
+        yield _sentence(f"{subject.given[0].upper()}{subject.given[1:]}")
     yield from machines.sentences(subject)
     for alerts in (
         [f"{run.name} diverged: {run.diverged}." for run in subject.runs if run.diverged],

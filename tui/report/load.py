@@ -66,6 +66,7 @@ class Reader:
             target=(study.target.metric, study.target.value) if study.target else None,
             again=_study_command(folder.name, place),
             is_quick=study.is_quick,
+            given=study.given,
             metric=study.metric,
             outcomes=tuple(map(_judged, found.cells)) if study.metric != STEP_SECONDS else (),
         )

@@ -90,7 +90,8 @@ class Subject:
 
     `references` has for each group the index of that with which it is compared, None where there is
     none; `baseline` is the group of which the speed-up is 1. `is_study`: its groups were repeated
-    in blocks. `is_quick`: these are the runs of its short variant. `again` is the command that
+    in blocks. `is_quick`: these are the runs of its short variant. `given` says what the command
+    line set in place of the study's own settings. `again` is the command that
     makes it all anew. `metric` is what the study compares, as it is called in its file; where that
     is not the time of a step, `outcomes` has one of each group.
     """
@@ -107,6 +108,7 @@ class Subject:
     target: tuple[str, float] | None = None
     again: str = ""
     is_quick: bool = False
+    given: str = ""
     metric: str = STEP_SECONDS
     outcomes: tuple[Judged, ...] = ()
 

@@ -13,6 +13,8 @@ from remote.statistics.interval import Interval
 from remote.statistics.ratio import Comparison, Finding
 from training import figures
 
+SAME, TOO_FEW = "equal within rounding", "not known: too few runs"
+
 
 def times(value: Interval | None, decimals: int = 2) -> str:
     """A ratio: "1.42"."""
@@ -60,7 +62,7 @@ def finding(against: Comparison | None) -> str:
     if against is None:
         return UNKNOWN
     if math.isnan(against.ratio.low):
-        return "not known: too few runs"
+        return TOO_FEW
     if against.finding is Finding.NOT_SHOWN:
         return against.finding.value
     faster = against.finding is Finding.FASTER
@@ -69,14 +71,14 @@ def finding(against: Comparison | None) -> str:
 
 
 def equal(found: Equivalence | None, margin: float, is_share: bool) -> str:
-    """Whether final values are the same: "equal to the last digit", "equal within 0.012". What may
+    """Whether final values are the same: "equal within rounding", "equal within 0.012". What may
     differ by more than the `margin` is not called equal."""
     if found is None:
         return UNKNOWN
-    if found.exact:
-        return "equal to the last digit"
+    if found.is_same:
+        return SAME
     if math.isnan(found.within):
-        return UNKNOWN
+        return TOO_FEW
     if found.within <= margin:
         return f"equal within {_extent(found.within, is_share)}"
     return "not shown to be equal"

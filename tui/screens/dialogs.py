@@ -15,6 +15,7 @@ from textual.message import Message
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Button, Static
 
+from remote.format import count
 from tui.actions import Place
 from tui.bindings import bindings, key_of
 
@@ -35,6 +36,7 @@ class Leave(Enum):
     DETACH = "detach"
     NOW = "now"
     DELETE = "delete"
+    DISCARD = "discard"
     STAY = "stay"
 
 
@@ -165,6 +167,17 @@ class DeleteDialog(Dialog):
     def __init__(self, question: str) -> None:
         super().__init__()
         self.question = question
+
+
+class DiscardDialog(Dialog):
+    """The question whether to leave a form that was changed."""
+
+    answers = ((Leave.STAY, "Stay"), (Leave.DISCARD, "Leave"))
+    of_live = False
+
+    def __init__(self, changed: int) -> None:
+        super().__init__()
+        self.question = f"Leave the form? {count(changed, 'changed setting')} would be lost."
 
 
 class LeaveDialog(Dialog):

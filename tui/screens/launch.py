@@ -27,6 +27,7 @@ from tui.form.presets import Preset, PresetError
 from tui.form.recent import recent
 from tui.messages import CheckHosts, ShowChecks, StartRun
 from tui.runs import Launch
+from tui.screens.dialogs import DiscardDialog, Leave
 from tui.screens.editor import Editor
 from tui.screens.fields import Fields
 from tui.screens.pick import Ask
@@ -79,6 +80,7 @@ class LaunchScreen(Screen[None]):
         self.draft = Draft.of(
             launch.cluster, launch.selected, launch.job, launch.policy, launch.keep
         )
+        self._opened = dict(self.draft.texts)
         self.checked = Checked()
         self._editor = Editor()
         self._fields = Fields(self.draft, self._editor)
@@ -287,5 +289,13 @@ class LaunchScreen(Screen[None]):
         return action != "back" or self in self.app.screen_stack[2:]
 
     def action_back(self) -> None:
-        """Go back to the screen below, if there is one."""
-        self.dismiss()
+        """Go back to the screen below; ask first where settings were changed."""
+        now, before = (set(texts.items()) for texts in (self.draft.texts, self._opened))
+        if changed := len({name for name, _ in now ^ before}):
+            self.app.push_screen(DiscardDialog(changed), self._leave)
+        else:
+            self.dismiss()
+
+    def _leave(self, answer: Leave | None) -> None:
+        if answer is Leave.DISCARD:
+            self.dismiss()

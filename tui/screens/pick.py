@@ -9,6 +9,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
+from textual.events import Key
 from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
@@ -31,8 +32,12 @@ CSS = """
 """
 
 
+PAUSE = 1.0
+"""Seconds after which letters begin another word."""
+
+
 class Pick(ModalScreen[str | None]):
-    """A choice out of a list; the result is None where the user leaves it."""
+    """A choice out of a list, which one may type; the result is None where the user leaves it."""
 
     DEFAULT_CSS = CSS.format("Pick")
     place = Place.CHOICE
@@ -41,6 +46,7 @@ class Pick(ModalScreen[str | None]):
     def __init__(self, title: str, help: str, choices: Sequence[str], current: str) -> None:
         super().__init__()
         self._title, self._help, self._choices, self._current = title, help, choices, current
+        self._typed, self._typed_at = "", -PAUSE
 
     def compose(self) -> ComposeResult:
         with Vertical() as box:
@@ -57,6 +63,27 @@ class Pick(ModalScreen[str | None]):
         shown.focus()
         if self._current in self._choices:
             shown.highlighted = self._choices.index(self._current)
+
+    def on_key(self, event: Key) -> None:
+        """Go to the choice that begins with what is typed. A letter that begins none is a key."""
+        letter = (event.character or "").lower()
+        if not letter.isprintable() or letter in ("", " "):
+            return
+        is_on = event.time - self._typed_at < PAUSE
+        for typed in (self._typed + letter, letter) if is_on else (letter,):
+            if (found := self._beginning(typed)) is not None:
+                self._typed, self._typed_at = typed, event.time
+                self.query_one(OptionList).highlighted = found
+                event.stop()
+                event.prevent_default()
+                return
+
+    def _beginning(self, typed: str) -> int | None:
+        """The next choice that begins so; one letter goes on from the present choice."""
+        here = (self.query_one(OptionList).highlighted or 0) + (len(typed) == 1)
+        places = [*range(here, len(self._choices)), *range(here)]
+        places = [at % len(self._choices) for at in places]
+        return next((at for at in places if self._choices[at].lower().startswith(typed)), None)
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         self.dismiss(self._choices[event.option_index])

@@ -181,8 +181,12 @@ class RankScreen(Screen[None], Drawn):
         self.tick()
 
     def action_back(self) -> None:
-        """From the stack back to the log; from there back to the run."""
-        if self.has_class("-stack"):
+        """Leave the cursor of a chart, then its zoom; then go from the stack back to the log, and
+        from there to the run."""
+        layered = [chart for chart in self.query(Charts) if chart.display and chart.layered]
+        if layered:
+            layered[0].leave()
+        elif self.has_class("-stack"):
             self.remove_class("-stack")
             self.query_one("#facts").focus()
         else:

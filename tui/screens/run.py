@@ -119,7 +119,7 @@ class RunScreen(Drawn, Screen[None]):
         allowed = {
             "new": self.over and not self._inside,
             "compare": self.session.state.has_begun,
-            "back": self._inside or self._home or self.maximized is not None,
+            "back": self._inside or self._home or self._is_layered,
             **dict.fromkeys(("home", "other"), self._home),
             **dict.fromkeys(("play", "speed"), is_replay),
         }
@@ -157,7 +157,17 @@ class RunScreen(Drawn, Screen[None]):
             panel = self._body.next_chart(self.session.state)
         self._focus(panel)
 
+    def _layered_panel(self) -> Panel | None:
+        """The panel in view with a layer to leave; of several, that with the focus."""
+        found = [one for one in self.query(Panel) if self._is_seen(one) and one.layered]
+        return max(found, key=lambda panel: panel.has_focus_within, default=None)
+
+    @property
+    def _is_layered(self) -> bool:
+        return self.maximized is not None or self._layered_panel() is not None
+
     def on_view_changed(self) -> None:
+        self.refresh_bindings()
         self._body.keep_views()
         self.tick()
 
@@ -183,8 +193,11 @@ class RunScreen(Drawn, Screen[None]):
             self.tick()
 
     def action_back(self) -> None:
-        """Leave the zoom; without one, go back to the study, or home."""
-        if self.maximized is not None:
+        """Leave one layer: of a chart in view its cursor, then its zoom; a panel that fills the
+        screen. Without any, go back to the study, or home."""
+        if panel := self._layered_panel():
+            panel.leave()
+        elif self.maximized is not None:
             self.action_zoom()
         elif self._inside:
             self.dismiss()

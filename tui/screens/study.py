@@ -151,7 +151,8 @@ class StudyScreen(Drawn, Screen[None]):
         full = round(room * done / max(done, total, 1))
         bar = palette.sign("full") * full + palette.sign("rest") * (room - full)
         second = f"{facts}  {bar}  {times}" if room >= BAR else justified(facts, times, width)
-        first = justified(f"{study.name}  {study.title}", self._state(), width)
+        named = "; ".join(filter(None, (f"{study.name}  {study.title}", study.given)))
+        first = justified(named, self._state(), width)
         self.query_one("#title", Static).update(f"{first}\n{second}")
 
     def _state(self) -> str:

@@ -164,6 +164,8 @@ def _simplify_option(option: TyperOption) -> None:
     if option.is_flag:
         option.metavar = ""
         value = "on" if value and option.secondary_opts else None
+    if isinstance(option.show_default, str):
+        value = option.show_default
     if option.show_default and value not in (None, "", 0, ()):
         option.help = f"{option.help} (default: {getattr(value, 'value', value)})"
     option.show_default = False

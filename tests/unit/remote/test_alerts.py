@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from remote.events import Restarted, Silent, Stalled
 from remote.plan.plan import Policy
-from remote.run.alerts import Alarm, Alert, alerts
+from remote.run.alerts import Alarm, Alert, alerts, slow_spells, urgent_first
 from remote.run.host import DISK_LOW
 from tests.kit.histories import GLOO, START, History, plan, said, stepped
 from training.wire.enums import Phase
@@ -68,6 +68,29 @@ def test_a_straggler_is_told_with_its_newest_figures() -> None:
     (alert,) = found(history)
     assert (alert.alarm, alert.subject, alert.over) == (Alarm.STRAGGLER, 1, 0.0)
     assert alert.text.startswith("all ranks wait for rank 1 on node2: 0.400 of 0.500 s")
+
+
+def test_urgent_ones_come_first_and_those_that_are_over_last() -> None:
+    given = [
+        Alert(Alarm.STALL, 1.0, "over", over=2.0),
+        Alert(Alarm.STRAGGLER, 3.0, "slow", subject=1),
+        Alert(Alarm.STRAGGLER, 4.0, "newer", subject=2),
+        Alert(Alarm.DIVERGED, 2.0, "NaN"),
+    ]
+    assert [one.text for one in urgent_first(given)] == ["NaN", "newer", "slow", "over"]
+
+
+def test_after_the_end_ranks_are_told_that_were_slow_for_long() -> None:
+    history = History(plan(2)).training()
+    for step in range(1, 401):
+        late = 0 if step < 60 else 1 if step >= 100 else -1
+        for rank in range(2):
+            ready = 0.4 if rank == late and (rank or 20 < step < 50) else 0.05
+            history.rank(rank, stepped(rank, step, seconds=0.5, ready=ready))
+    told = slow_spells(history.done(0, 1).closed())
+    assert len(told) == 1, "rank 0 was slow for a short time"
+    assert told[0].startswith("slow for ")
+    assert "all ranks wait for rank 1 on node2: 0.400 of 0.500 s" in told[0]
 
 
 def test_a_silent_host_is_over_when_it_is_heard_again() -> None:

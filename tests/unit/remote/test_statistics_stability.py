@@ -79,9 +79,14 @@ def test_a_warm_up_is_at_most_half():
 # Equivalence --------------------------------------------------------------------------------------
 
 
-def test_equal_losses_are_exactly_equal():
+def test_what_is_apart_by_rounding_is_the_same():
+    assert equivalence([2.1, 2.2], [2.1 + 2e-7, 2.2]).is_same
+    assert not equivalence([2.1, 2.2], [2.1 + 2e-5, 2.2]).is_same
+
+
+def test_equal_losses_are_equal():
     found = equivalence([2.1, 2.2, math.nan], [2.1, 2.2, 2.3])
-    assert found.exact
+    assert found.is_same
     assert found.within == 0
     assert found.difference.runs == 2
 
@@ -89,7 +94,7 @@ def test_equal_losses_are_exactly_equal():
 def test_losses_are_equal_within_what_two_one_sided_tests_show(stats):
     first, second = np.array([2.107, 2.120, 2.099, 2.111]), np.array([2.101, 2.125, 2.097, 2.104])
     found = equivalence(first, second)
-    assert not found.exact
+    assert not found.is_same
     lower = stats.ttest_1samp(first - second, -found.within, alternative="greater").pvalue
     upper = stats.ttest_1samp(first - second, found.within, alternative="less").pvalue
     assert max(lower, upper) == pytest.approx(0.05)
@@ -99,11 +104,11 @@ def test_one_run_each_shows_no_margin():
     found = equivalence([2.1], [2.2])
     assert found.difference.value == pytest.approx(-0.1)
     assert math.isnan(found.within)
-    assert not found.exact
+    assert not found.is_same
 
 
 def test_no_common_repetition_is_not_equal():
-    assert not equivalence([2.1, math.nan], [math.nan, 2.1]).exact
+    assert not equivalence([2.1, math.nan], [math.nan, 2.1]).is_same
 
 
 # Two runs by their steps --------------------------------------------------------------------------

@@ -16,6 +16,7 @@ import pytest
 
 from remote.cluster.hosts import Cluster, Host
 from remote.lab.spec import Spec
+from remote.plan.plan import PlanError
 from remote.statistics.layout import DRAWS, FEW_DRAWS
 from remote.statistics.ratio import Comparisons, compare
 from remote.study import estimate, start
@@ -730,7 +731,8 @@ sync = ["all_reduce", "ring", "ddp"]
         (
             "step_seconds",
             {"all_reduce": [1.0, 1.1], "ring": [1.05, 1.0], "ddp": [1.0, 1.05]},
-            "no difference shown between all_reduce and any other in 2 comparisons (any is at most",
+            "no difference shown between all_reduce and any other in 2 comparisons (differences of "
+            "up to ",
         ),
         (
             "step_seconds",
@@ -813,6 +815,22 @@ def test_what_seeds_change_is_no_disturbance(metric: str, said: str) -> None:
     study = parse("three", ACCURACY.replace("METRIC", metric))
     values = {"sync=all_reduce": [0.5, 0.5], "sync=ring": [0.5, 0.8], "sync=ddp": [0.5, 0.5]}
     assert said in limits(results(_progress(study, values)))
+
+
+def test_data_that_cannot_be_had_are_told_of_before_the_first_run(tmp_path: Path) -> None:
+    places = Places(Cluster("here", (_host(0), _host(1))))
+
+    def study(dataset: str, data_dir: Path) -> Study:
+        job = {"dataset": dataset, "data_dir": str(data_dir)}
+        return parse("two", '[axes]\nsync = ["ring", "ddp"]\n', job)
+
+    assert not places.find_data(study("synthetic", tmp_path))
+    [told] = places.find_data(study("mnist", tmp_path))
+    assert told.startswith(f"mnist is not in {tmp_path}: the first run has to fetch ")
+    with pytest.raises(PlanError, match="none: No such file"):
+        places.find_data(study(f"imagefolder:{tmp_path}/none", tmp_path))
+    far = Places(Cluster("lab", (_host(0, "ssh"),)))
+    assert not far.find_data(study(f"imagefolder:{tmp_path}/none", tmp_path))
 
 
 @pytest.mark.parametrize(("runs", "bounds"), [(2, False), (3, True)])
@@ -1129,12 +1147,12 @@ def test_an_estimate_rests_on_finished_runs_with_the_same_settings(
     monkeypatch.setattr("remote.study.estimate.recorded", lambda _: list(map(Path, found)))
     monkeypatch.setattr("remote.study.estimate.summarized", lambda folder: found[folder.name])
     text = estimate.text(Progress(study), tmp_path)
-    assert text == "4 runs, about 2:00 by runs so far; each may take 1 h"
+    assert text == "4 runs, about 2:00 by runs so far; one that takes 1 h is stopped"
     found.clear()
     text = estimate.text(Progress(study), tmp_path)
-    assert text == "4 runs, and none yet to estimate from: each may take 1 h"
+    assert text == "4 runs, and none yet to estimate from; one that takes 1 h is stopped"
     text = estimate.text(Progress(replace(study, limit=90.0)), tmp_path)
-    assert text == "4 runs, and none yet to estimate from: each may take 90 s"
+    assert text == "4 runs, and none yet to estimate from; one that takes 90 s is stopped"
 
 
 def test_a_cell_without_a_run_has_no_speed_up(study: Study) -> None:

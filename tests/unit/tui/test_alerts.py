@@ -40,6 +40,10 @@ async def test_a_straggler_is_marked_and_named_until_it_is_acknowledged(
         await until(pilot, lambda: stage.app.screen is stage.screen)
         stage.session.finish(70, 1)
         await stage.ended(pilot)
+        told = "".join(stage.text().split())
+        assert "allrankswaitforrank3onnode2:" in told, "it is still said after the end"
+        assert "slowfor" in told
+        assert size[0] < 80 or "▲ SLOW 4.0x" in stage.text()
 
 
 async def test_the_newest_alerts_are_shown_and_the_others_counted() -> None:

@@ -109,6 +109,25 @@ async def test_the_keys_of_a_chart() -> None:
             await drawn(stage, pilot)
 
 
+async def test_one_rank_against_the_mean_is_the_chosen_one_else_the_slowest() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(120, 40)) as pilot:
+        await stage.train(pilot, 20)
+        stage.session.steps(21, 60, late=3)
+        await until(pilot, lambda: "rank 3" in stage.text())
+        await pilot.press("3")
+        await drawn(stage, pilot)
+        chart = first(stage)
+        await pilot.press("b", "b")
+        await until(pilot, lambda: (chart.view.mode, chart.view.one) == (Mode.ONE, 3))
+        await pilot.press("1", "home", "down", "3", "b")
+        await until(pilot, lambda: (chart.view.mode, chart.view.one) == (Mode.ONE, 1))
+        await pilot.press("b")
+        await until(pilot, lambda: chart.view.mode is Mode.MEAN)
+        stage.session.close()
+        await stage.ended(pilot)
+
+
 async def test_the_cursor_tells_its_values_above_the_chart() -> None:
     stage = Stage()
     async with stage.training(size=(200, 40)) as pilot:

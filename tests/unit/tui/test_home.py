@@ -29,12 +29,14 @@ from tui import app
 from tui.app import RankboardApp
 from tui.history import Answered, History, Listed
 from tui.messages import OpenRun
+from tui.panels.charts import Charts
 from tui.replay import Replay
 from tui.runs import Launch
 from tui.screens.home import HomeScreen
 from tui.screens.launch import LaunchScreen
 from tui.screens.run import RunScreen
 from tui.screens.shelf import FIELDS, ORDERS, Item, about, curve, fields, items, table
+from tui.widgets.chart import Chart
 from tui.widgets.table import Cell
 
 SIZES = [(40, 10), (80, 24), (120, 40), (200, 60)]
@@ -159,6 +161,60 @@ async def test_an_ended_run_is_replayed_and_left_with_escape(runs_dir: Path) -> 
         assert await home.is_at(pilot, RunScreen) is screen
         await pilot.press("q")
     assert home.app.exit_code == 0
+
+
+async def test_escape_leaves_one_layer_at_a_time(runs_dir: Path) -> None:
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(80, 24), notifications=True) as pilot:
+        await home.shows(pilot, "b-2")
+        home.app.post_message(OpenRun("b-2"))
+        screen = await home.is_at(pilot, RunScreen)
+        await until(pilot, lambda: any(one.along for one in screen.query(Chart)))
+        chart = next(one for one in screen.query(Charts) if one.display)
+        key = str(chart.number)
+        await pilot.press(key, "]")
+        await until(pilot, lambda: not chart.view.is_whole)
+        await pilot.press("left")
+        await until(pilot, lambda: chart.view.cursor is not None)
+        await pilot.press("1", "escape")
+        await until(pilot, lambda: chart.view.cursor is None)
+        assert not chart.view.is_whole
+        await pilot.press("escape")
+        await until(pilot, lambda: chart.view.is_whole)
+        await pilot.press(key, "z")
+        await until(pilot, lambda: screen.maximized is chart)
+        await pilot.press("escape")
+        await until(pilot, lambda: screen.maximized is None)
+        assert home.app.screen is screen
+        await pilot.press("ctrl+pagedown")
+        await home.shows(pilot, "no other run is open")
+        await pilot.press("escape")
+        await home.is_at(pilot, HomeScreen)
+        await pilot.press("q")
+
+
+async def test_a_form_that_was_changed_is_left_after_a_question(runs_dir: Path) -> None:
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(80, 24)) as pilot:
+        await home.shows(pilot, "b-2")
+        await pilot.press("n")
+        await home.is_at(pilot, LaunchScreen)
+        await pilot.press("escape")
+        await home.is_at(pilot, HomeScreen)
+        await pilot.press("n")
+        form = await home.is_at(pilot, LaunchScreen)
+        form._fields.set("lr", "0.5")
+        await pilot.press("escape")
+        dialog = await asked(pilot)
+        assert "1 changed setting would be lost" in dialog.question
+        await pilot.press("enter")
+        assert await home.is_at(pilot, LaunchScreen) is form
+        assert form.draft.text("lr") == "0.5"
+        await pilot.press("escape")
+        await asked(pilot)
+        await pilot.press("right", "enter")
+        await home.is_at(pilot, HomeScreen)
+        await pilot.press("q")
 
 
 async def test_a_run_is_opened_once_however_often_one_asks(runs_dir: Path) -> None:

@@ -26,6 +26,7 @@ from tui.app import RankboardApp
 from tui.form import presets
 from tui.form.field import ON
 from tui.runs import Launch
+from tui.screens import pick
 from tui.screens.doctor import DoctorScreen
 from tui.screens.editor import Editor
 from tui.screens.fields import Fields
@@ -138,6 +139,15 @@ async def test_every_field_can_be_reached_and_is_seen_and_explained(size: tuple[
             await pilot.press("down")
         shown = {line.field.name for line in form.fields.lines if line.field}
         assert {setting.name for setting in fields(Job)} - {"sync_option"} <= shown
+
+
+async def test_a_default_is_said_once() -> None:
+    form = Form()
+    async with form.app.run_test(size=(120, 40)) as pilot:
+        await form.ready(pilot)
+        await form.go(pilot, "policy.on_disconnect")
+        await until(pilot, lambda: "(default: " in form.shown("help"))
+        assert form.shown("help").count("default") == 1
 
 
 async def test_a_group_folds_and_says_how_much_in_it_is_changed() -> None:
@@ -282,6 +292,26 @@ async def test_a_choice_is_picked_from_a_list_or_turned() -> None:
         await pilot.press("up", "escape")
         await until(pilot, lambda: isinstance(form.app.screen, LaunchScreen))
         assert form.text("sync") == "local_sgd"
+
+
+async def test_letters_go_to_a_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pick, "PAUSE", 600.0)
+    form = Form()
+    async with form.app.run_test(size=(80, 24)) as pilot:
+        await form.ready(pilot)
+        for keys, choice in (
+            ("pa", "parameter_server"),
+            ("paj", "ring"),  # what begins no choice is a key
+            ("aring", "ring"),
+            ("jx", "ddp"),
+        ):
+            await form.go(pilot, "sync")
+            await pilot.press("enter")
+            await until(pilot, lambda: isinstance(form.app.screen, Pick))
+            await pilot.press(*keys, "enter")
+            await until(pilot, lambda: isinstance(form.app.screen, LaunchScreen))
+            assert form.text("sync") == choice
+            form.fields.set("sync", "all_reduce")
 
 
 async def test_a_choice_that_takes_an_argument_is_completed_by_typing() -> None:

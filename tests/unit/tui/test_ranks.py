@@ -132,7 +132,7 @@ def test_ranks_agree_on_a_number_within_a_share_and_on_all_else_exactly() -> Non
     assert are_alike([0.0, 0.0])
 
 
-def test_a_column_goes_only_after_a_while_and_comes_back_at_once() -> None:
+def test_a_column_goes_only_after_a_while_and_comes_back_at_once_to_stay() -> None:
     session = acted(1, 2)
     run, folded = session.state, FoldedColumns()
     memory = next(figure for figure in FIGURES if figure.column.title == "memory")
@@ -143,9 +143,10 @@ def test_a_column_goes_only_after_a_while_and_comes_back_at_once() -> None:
         folded.update(FIGURES, run.ranks, run)
         return folded.has(memory)
 
-    assert look((100, 101))
     assert not look((100, 150))
     assert [look((100, 101)) for _ in range(CALM + 1)] == [False] * CALM + [True]
+    assert not look((100, 150))
+    assert not any(look((100, 101)) for _ in range(2 * CALM)), "it stays"
 
 
 async def test_what_all_ranks_agree_on_stands_in_the_border_where_there_is_no_room() -> None:
@@ -214,6 +215,11 @@ async def test_a_rank_that_is_not_heard_of_says_since_when() -> None:
             pilot, lambda: re.search(r"(1[2-9]|[2-5]\d) s ago", table(stage)[2]) is not None
         )
         assert "ago" not in table(stage)[3]
+        head = table(stage)[1]
+        for rank in range(2):
+            stage.session.say(rank, events.RankSample(rank, 5.0, 4 << 20))
+        await until(pilot, lambda: "ago" not in "".join(table(stage)))
+        assert table(stage)[1] == head, "no column comes and goes, or changes its width"
 
 
 async def test_the_accuracy_is_that_of_the_last_steps_whatever_came_before() -> None:

@@ -244,6 +244,16 @@ def test_a_quick_study_is_called_one(tmp_path: Path) -> None:
     found = chapter(replace(subject_of(tmp_path, BUCKETS), is_quick=True))
     assert found.title == "small (quick variant)"
     assert found.alerts[0].startswith("This is the quick variant of the study")
+    titles = {table.title for section in found.sections for table in section.tables}
+    assert "Time to targets" not in titles, "it hardly trains"
+
+
+def test_settings_of_the_command_line_are_named_on_top(tmp_path: Path) -> None:
+    of = parse("small", WAYS, {"steps": 4, "data_dir": "/data"})
+    assert of.given == "set on the command line: steps 4"
+    assert not parse("small", WAYS).given
+    found = chapter(replace(subject_of(tmp_path, WAYS), given=of.given))
+    assert found.alerts[0] == "Set on the command line: steps 4."
 
 
 @pytest.mark.parametrize(("repetitions", "has_bounds"), [(2, False), (3, True)])
@@ -273,7 +283,7 @@ def test_models_that_did_not_learn_are_not_called_equal(tmp_path: Path) -> None:
     assert any("did not learn" in alert for alert in found.alerts)
     fell = [losses(tmp_path, name, 1.0, 1.0, 1.0) for name in ("three", "four")]
     [said] = sentences(subject(*fell))
-    assert said == "The final training loss is equal to the last digit in all cells compared"
+    assert said == "The final training loss is equal within rounding in all cells compared"
 
 
 @pytest.mark.parametrize(
@@ -282,7 +292,7 @@ def test_models_that_did_not_learn_are_not_called_equal(tmp_path: Path) -> None:
         ((1.0, 1.0001, 1.0), "is that of the reference within 1e-4", "equal within 1e-4"),
         ((1.2, 1.2001, 1.2), "not shown to be equal: means are up to 0.200 apart", "not shown"),
         ((1.2, 0.7, 1.0), "is not shown to be equal: means are up to 0.0333 apart", "not shown"),
-        ((1.2, 1.2001), "", "-"),
+        ((1.2, 1.2001), "", "not known: too few runs"),
     ],
 )
 def test_only_close_losses_are_called_equal(

@@ -380,6 +380,20 @@ async def test_all_commands_are_those_of_the_screen_and_the_screenshot_says_wher
         assert {"Back", "Ask again", "Screenshot", "Quit"} <= set(titles)
 
 
+@pytest.mark.parametrize("word", ["stop", "detach"])
+async def test_the_list_of_commands_knows_the_ways_out(word: str) -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(120, 40)) as pilot:
+        await stage.train(pilot)
+        await pilot.press("ctrl+p", *word)
+        await until(pilot, lambda: "asks first while a run is live" in stage.text())
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(stage.app.screen, QuitDialog))
+        await pilot.press("escape")
+        stage.session.close()
+        await stage.ended(pilot)
+
+
 @pytest.mark.parametrize(("address", "shown"), [("127.0.0.", False), ("10.0.0.", True)])
 async def test_traffic_is_shown_only_where_it_goes_over_what_is_counted(
     address: str, shown: bool

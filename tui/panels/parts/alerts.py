@@ -9,7 +9,7 @@ from rich.text import Text
 from textual.widgets import Static
 
 from remote.format import count, moment
-from remote.run.alerts import Alert, Key, alerts
+from remote.run.alerts import Alert, Key, alerts, urgent_first
 from remote.run.state import RunPhase, RunState
 from tui import palette
 from tui.bindings import key_of
@@ -22,7 +22,7 @@ LEAST = 40
 
 
 class Alerts(Static):
-    """The newest alerts that the user has not acknowledged."""
+    """The most important alerts that the user has not acknowledged."""
 
     DEFAULT_CSS = """
     Alerts { display: none; height: auto; padding: 0 1; color: $text; background: $warning 25%; }
@@ -44,7 +44,7 @@ class Alerts(Static):
         self._seen.update(one.key for one in new)
         width = self.content_size.width or self.app.size.width - 2
         keys = f"{key_of(self.app, 'hide-alerts')} hide, {key_of(self.app, 'alerts')} list"
-        lines = _lines(self._open, width, keys)
+        lines = _lines(urgent_first(self._open), width, keys)
         if lines != self._shown:
             grows = len(lines) != len(self._shown)
             self._shown = lines
@@ -59,14 +59,14 @@ class Alerts(Static):
 
 
 def _lines(found: Sequence[Alert], width: int, keys: str) -> tuple[str, ...]:
-    """The newest alerts, as much of them as there is room for. The last line says how many more
-    there are, and `keys`: which ones hide and list them."""
+    """The first of the alerts, as much of them as there is room for. The last line says how many
+    more there are, and `keys`: which ones hide and list them."""
     if not found:
         return ()
     room = max(width, LEAST)
     lines: list[str] = []
     shown = 0
-    for one in reversed(found):
+    for one in found:
         folded = _folded(one, room)
         if lines and len(lines) + len(folded) > LINES:
             break
@@ -75,7 +75,7 @@ def _lines(found: Sequence[Alert], width: int, keys: str) -> tuple[str, ...]:
     more = f"{count(len(found) - shown, 'more alert')}  " if len(found) > shown else ""
     hint = f"  ({more}{keys})"
     if len(lines) < LINES and len(lines[-1]) > room - len(hint):  # so that the end is seen, too
-        lines = _folded(found[-1], room - len(hint))
+        lines = _folded(found[0], room - len(hint))
     *above, last = lines[:LINES]
     if len(lines) > LINES or len(last) > room - len(hint):
         last = f"{last[: max(0, room - len(hint) - 1)]}…"

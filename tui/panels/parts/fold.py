@@ -14,7 +14,7 @@ from tui.widgets.table import Cell
 SPREAD = 0.05
 """Numbers are alike where they differ by at most this share of the greatest one."""
 CALM = 10
-"""Drawings for which ranks agree before a column goes; it comes back at once."""
+"""Drawings for which ranks agree before a column goes; it comes back at once, and stays."""
 
 
 class FoldedColumns:
@@ -23,6 +23,7 @@ class FoldedColumns:
 
     def __init__(self) -> None:
         self._calm: dict[str, int] = {}
+        self._kept: set[str] = set()
 
     def update(self, figures: Sequence[Figure], ranks: Sequence[RankState], run: RunState) -> None:
         """Look at the ranks."""
@@ -32,11 +33,14 @@ class FoldedColumns:
                 # what is so at the first look needs no patience
                 self._calm[name] = self._calm.get(name, CALM) + 1
             else:
+                if self.has(figure):
+                    self._kept.add(name)
                 self._calm[name] = 0
 
     def has(self, figure: Figure) -> bool:
         """Whether the column may go."""
-        return self._calm.get(figure.column.title, 0) > CALM
+        name = figure.column.title
+        return name not in self._kept and self._calm.get(name, 0) > CALM
 
 
 def are_alike(values: Sequence[object]) -> bool:

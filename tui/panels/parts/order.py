@@ -14,14 +14,15 @@ STALLED, SLOW, SUSPECTED, UNMARKED = 2, 4, 5, 6
 
 def gravity(rank: RankState, run: RunState) -> int:
     """How much a rank needs to be seen, from 0; `UNMARKED` where it has no mark."""
-    if rank.phase in FATES:
-        return _ENDS.get(rank.phase, UNMARKED)
-    if rank.stalled:
+    if rank.phase in _ENDS:
+        return _ENDS[rank.phase]
+    has_ended = rank.phase in FATES
+    if rank.stalled and not has_ended:
         return STALLED
     straggler = run.watch.found.get(rank.rank)
-    if straggler is None:
-        return UNMARKED
-    return SLOW if straggler.is_slow else SUSPECTED
+    if straggler and straggler.is_slow:
+        return SLOW
+    return SUSPECTED if straggler and not has_ended else UNMARKED
 
 
 @dataclass(frozen=True)

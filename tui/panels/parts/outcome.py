@@ -14,6 +14,7 @@ from textual.widgets import Static
 from remote.format import fixed, number, percent
 from remote.record.classification import Report
 from remote.record.layout import REPORT
+from remote.run.alerts import slow_spells
 from remote.run.last_words import last_words
 from remote.run.state import Cause, RunState, Verdict
 from tui import palette
@@ -23,6 +24,8 @@ from tui.widgets.plain import plain
 
 FRAME = 4
 """Lines above the last output."""
+SPELLS = 2
+"""Slow ranks that are named at most."""
 LEAST = 4
 """Lines of last output that even the lowest screen shows; the user can scroll."""
 
@@ -82,8 +85,8 @@ def _cause(cause: Cause, room: int) -> list[str]:
 
 
 def _summary(run: RunState) -> list[str]:
-    """List the test accuracy, and the times of an iteration and of an epoch, which are nearly the
-    same for all ranks."""
+    """List the ranks that were slow, the test accuracy, and the times of an iteration and of an
+    epoch, which are nearly the same for all ranks."""
     known = [rank for rank in run.ranks if not math.isnan(rank.timing.rule)]
     lines = _tested(run)
     if known:
@@ -91,7 +94,8 @@ def _summary(run: RunState) -> list[str]:
         epochs = [fmean(rank.epoch_seconds) for rank in known if rank.epoch_seconds]
         more = f"; of an epoch: {_between(epochs, 2)}" if epochs else ""
         lines.append(f"mean of iterations 2 to 40: {steps}{more}")
-    return lines
+    sign = palette.sign("slow")
+    return [*(f"{sign} {plain(told)}" for told in slow_spells(run)[:SPELLS]), *lines]
 
 
 def _tested(run: RunState) -> list[str]:

@@ -58,6 +58,14 @@ class Panel(Container):
         """Copy what is drawn from the run, whose lock is held; draw later."""
         raise NotImplementedError
 
+    @property
+    def layered(self) -> bool:
+        """Whether there is a layer to leave before the screen, such as a zoom."""
+        return False
+
+    def leave(self) -> None:
+        """Leave that layer."""
+
     def on_mount(self) -> None:
         self.caption()
 

@@ -10,6 +10,7 @@ from textual.binding import BindingType
 from textual.message import Message
 from textual.strip import Strip
 
+from remote.run.state import RankState
 from tui.actions import Place
 from tui.bindings import bindings
 from tui.panels.parts.groups import Line
@@ -45,6 +46,12 @@ class RankTable(Choices):
         if here != before:
             self.set_reactive(RankTable.cursor, here)
             self.show_cursor()
+
+    @property
+    def chosen_rank(self) -> RankState | None:
+        """The rank that the user has gone to; of a host, the one that needs most to be seen."""
+        line = next((line for line in self._lines if line.key == self._chosen), None)
+        return line.ranks[0] if line else None
 
     def watch_cursor(self) -> None:
         super().watch_cursor()

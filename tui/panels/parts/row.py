@@ -12,7 +12,7 @@ from remote.plan.plan import Plan
 from remote.run.state import FATES, RankPhase, RankState, RunPhase, RunState
 from remote.run.waiting import STARTING, age
 from tui import palette
-from tui.panels.parts.order import UNMARKED, gravity
+from tui.panels.parts.order import SLOW, UNMARKED, gravity
 from tui.widgets.phase import phase
 from tui.widgets.plain import plain
 from tui.widgets.table import Cell, Column
@@ -94,10 +94,11 @@ def _host(view: View) -> Cell:
 
 
 def state(rank: RankState, run: RunState, now: float) -> Cell:
-    """Its phase, while it starts with the age of it; while it trains, that it holds the others
-    up."""
+    """Its phase, while it starts with the age of it; that it holds the others up while it trains,
+    or did so to the end of a run."""
     straggler = run.watch.found.get(rank.rank)
-    if straggler and rank.doing == RankPhase.TRAINING:
+    told = rank.doing == RankPhase.TRAINING or gravity(rank, run) == SLOW
+    if straggler and told:
         ink = "table--bad" if straggler.is_slow else "table--work"
         return Cell(f"{palette.sign('slow')} {straggler.mark}", ink)
     cell = phase(rank.doing)
@@ -214,7 +215,7 @@ FIGURES = (
     ),
     Figure(Column("trend", 10, right=False, most=STEPS + 1, tail=True), _trend),
     Figure(Column("split", BAR + 1, right=False), _split),
-    Figure(Column("CPU", 5), lambda view: Cell(percent(view.sum(lambda one: one.cpu) / 100))),
+    Figure(Column("rank CPU", 9), lambda view: Cell(percent(view.sum(lambda one: one.cpu) / 100))),
     Figure(Column("GPU", 5), _gpu),
     Figure(
         Column("GPU mem", 8),

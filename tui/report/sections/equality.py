@@ -64,8 +64,8 @@ def _not_learned(subject: Subject) -> list[str]:
 
 
 def _sentence(measure: Measure, rows: list[Equality]) -> list[str]:
-    if all(row.against and row.against.exact for row in rows):
-        return [f"The final {measure.name} is equal to the last digit in all cells compared"]
+    if all(row.against and row.against.is_same for row in rows):
+        return [f"The final {measure.name} is equal within rounding in all cells compared"]
     if any(math.isnan(row.against.within) for row in rows if row.against):
         return []
     if all(row.against.within <= _margin(measure, row) for row in rows if row.against):

@@ -76,9 +76,9 @@ def _finding(subject: Subject, outcome: Judged, apart: Interval | None) -> str:
     if not against or not apart:
         return UNKNOWN
     if outcome.is_same:
-        return "equal within rounding"
+        return text.SAME
     if math.isnan(apart.low):
-        return "not known: too few runs"
+        return text.TOO_FEW
     if subject.metric == TIME or against.finding is Finding.NOT_SHOWN:
         return text.finding(against)
     return against.finding.value

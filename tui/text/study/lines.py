@@ -63,6 +63,8 @@ def finish(runner: Runner) -> None:
     shown = cells(found, room)
     for line in aligned([shown.head, *(tuple(map(one_line, row)) for row in shown.rows)]):
         typer.echo(line if len(line) <= room else f"{line[: int(room) - 1]}…")
+    if runner.study.given:
+        narrate(runner.study.given)
     narrate(*failures(progress))
     if any(row.value for row in found.cells):
         narrate(*conclusion(found))

@@ -40,7 +40,7 @@ def describe(
         return
     question = f": {study.question}" if study.question else ""
     narrate(f"{study.title}{question}", f"all runs: {', '.join(_common(study.cells))}")
-    narrate(f"hosts: {_hosts(places)}")
+    narrate(f"hosts: {_hosts(places)}", *([study.given] if study.given else []))
     if whole:
         narrate(f"--quick changes: {'; '.join(_quicker(whole, study)) or 'nothing'}")
     rows = []
