@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from remote.format import duration, size
 from remote.run.cause import Evidence
-from remote.run.phases import RankPhase
+from remote.run.phases import FATES, RankPhase
 from remote.run.run import Run
 from remote.run.straggler import sentence
 
@@ -27,7 +27,7 @@ class Alarm(StrEnum):
 
 
 SPELL = 0.1
-"""The share of a run for which a rank has to be slow to be told of after its end."""
+"""The share of the training for which a rank has to be slow to be told of after its end."""
 WEIGHTS = {alarm: weight for weight, alarm in enumerate(Alarm)}
 
 
@@ -70,12 +70,13 @@ def urgent_first(found: Iterable[Alert]) -> list[Alert]:
 
 
 def slow_spells(run: Run) -> list[str]:
-    """Which ranks held the others up for a good part of an ended run, and why, the longest first;
-    of each rank its longest time."""
+    """Which ranks held the others up for a good part of the training of an ended run, and why, the
+    longest first; of each rank its longest time."""
     spells: dict[int, tuple[float, str]] = {}
     for alert in _stragglers(run):
-        lasted = (alert.over or run.now) - alert.since
-        if lasted >= SPELL * run.elapsed:
+        rank = run.ranks[alert.subject]
+        lasted = (alert.over or (rank.since if rank.phase in FATES else run.now)) - alert.since
+        if lasted >= SPELL * run.training_seconds:
             told = f"slow for {duration(lasted)}: {alert.text}"
             spells[alert.subject] = max(spells.get(alert.subject, (0.0, "")), (lasted, told))
     return [told for _, told in sorted(spells.values(), reverse=True)]

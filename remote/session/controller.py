@@ -24,7 +24,7 @@ from remote.session.view import View
 from remote.transport.failure import Cause
 from training.wire.events import SESSION, Event, Record
 
-KEPT = "The run continues if this terminal disconnects; rankboard attach {} returns to it."
+KEPT = "rankboard attach {} returns to this run, which continues if this terminal disconnects."
 STOPPED = (
     "The run stops if this terminal disconnects (use --on-disconnect keep to let it continue)."
 )
