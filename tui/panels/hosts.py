@@ -33,7 +33,7 @@ COLUMNS = (
     Column("in/s", 6),
     Column("", 1, right=False, most=200),
 )
-GPU = 4
+GPU = 3
 """The place of a column that is there only where GPUs are measured."""
 ROOMY = 52
 """The width of the table from which on a phase has room for its age."""
