@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -25,6 +27,9 @@ FINE = 200
 """Points in view that are fine enough."""
 SPAN = 500
 """Steps up to which smoothing counts single steps."""
+BITS, LARGE = 500, 1e150
+"""By how many powers of two the weights of values differ that are summed at once, and the largest
+value that can stand beside them."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,7 @@ class Line:
     x: Floats
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Drawing:
     """What a chart draws, and the points behind it. `hidden` rows are too many to be drawn."""
 
@@ -202,15 +207,29 @@ def smooth(steps: Floats, values: Floats, weight: float) -> Floats:
     the power of n; in long runs, n times as many steps back. NaN stays a gap, and the average goes
     on behind it."""
     known = np.isfinite(values)
+    found = np.where(known, values, np.nan)
+    if not weight or not known.any():
+        return found
     size = max(float(steps[-1] - steps[0]) / SPAN, 1.0)
     unit = 2.0 ** math.floor(math.log2(size))  # seldom another, so that what is drawn stays
-    kept = weight ** (np.diff(steps, prepend=steps[:1]).clip(0) / unit)
-    total = count = 0.0
-    found = []
-    for value, is_known, share in zip(values.tolist(), known.tolist(), kept.tolist(), strict=True):
-        if not is_known:
-            found.append(math.nan)
-            continue
-        total, count = total * share + value, count * share + 1
-        found.append(total / count)
-    return np.array(found)
+    place = np.cumsum(np.diff(steps, prepend=steps[:1]).clip(0)) / unit
+    scale = max(1.0, float(np.abs(found[known]).max()) / LARGE)
+    sums = np.array([np.where(known, values, 0.0) / scale, known])
+    total, last = np.zeros(2), 0.0
+    for part in _parts(place, BITS / -math.log2(weight)):
+        # Growing forwards instead of fading backwards comes to the same mean.
+        growth = weight ** -(place[part] - place[part][0])
+        totals = total[:, None] * weight ** (place[part][0] - last) + np.cumsum(
+            sums[:, part] * growth, axis=1
+        )
+        here = known[part]
+        found[part][here] = totals[0][here] / totals[1][here] * scale
+        total, last = totals[:, -1] / growth[-1], place[part][-1]
+    return found
+
+
+def _parts(place: Floats, room: float) -> Iterator[slice]:
+    """Parts that each have at most so much room."""
+    cuts = np.flatnonzero(np.diff(place // room)) + 1
+    for first, end in pairwise([0, *cuts.tolist(), len(place)]):
+        yield slice(first, end)

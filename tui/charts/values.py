@@ -11,7 +11,7 @@ import numpy as np
 from remote.format import duration, number, short_size
 from remote.run.series import SERIES, Scope, Unit
 from tui import palette
-from tui.charts.drawing import Drawing, Line, smooth
+from tui.charts.drawing import Drawing, Line
 from tui.charts.kinds import Kind
 from tui.charts.view import Along, Mode, View
 from tui.widgets.axis import Axis
@@ -40,18 +40,15 @@ def heading(drawn: Drawing, kind: Kind, view: View, room: int) -> Parts:
         return [(next((text for text in told if len(text) <= room), told[-1]), -1)]
     if kind.stacked:
         return _phases(drawn, kind, room)
-    said = "  ".join(filter(None, (newest(drawn, kind, view), *notes(view))))
+    said = "  ".join(filter(None, (newest(drawn, kind), *notes(view))))
     named = legend(drawn, view, room - len(said) - 2)
     return [(said, -1), *([("  ", -1), *named] if named else [])]
 
 
-def newest(drawn: Drawing, kind: Kind, view: View) -> str:
-    """The newest value of the first line, smoothed as it is drawn."""
-    if not drawn.lines or not len(drawn.lines[0].points):
-        return ""
-    points = drawn.lines[0].points
-    even = smooth(points.step, points.mean, view.smoothing)
-    known = even[np.isfinite(even)]
+def newest(drawn: Drawing, kind: Kind) -> str:
+    """The newest value of the first curve, smoothed as it is drawn."""
+    mean = next((curve.mean for curve in drawn.curves if not curve.faint), np.empty(0))
+    known = mean[np.isfinite(mean)]
     return written(float(known[-1]), kind.unit) if known.size else ""
 
 

@@ -61,6 +61,7 @@ class Charts(Panel):
         self.view = View()
         self.is_chosen = False
         self._drawn: Drawing | None = None
+        self._described: tuple[object, ...] = ()
         self._run: RunState | None = None
         self._version = -1
         self._turn = Turn()
@@ -95,7 +96,14 @@ class Charts(Panel):
             if part := coarse(drawn, self.kind, self.view, run):
                 self._read(part, run)
             self._plot.draw(drawn.curves, drawn.marks, drawn.look)
-        self.caption(self._notes())
+        self._describe()
+
+    def _describe(self) -> None:
+        """Write the caption, if it is another one."""
+        about = self._drawn, self.title, self.size.width, self.app.current_theme.dark
+        if about != self._described:
+            self._described = about
+            self.caption(self._notes())
 
     def _notes(self) -> Content | str:
         if self._drawn is None:

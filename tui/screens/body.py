@@ -38,26 +38,20 @@ class Body(Container):
         super().__init__()
         self._session = session
         self._kinds = [kind for kind in PANELS if kind.suits(session.plan)]
+        self.panels = [kind() for kind in self._kinds for _ in range(kind.copies)]
+        self._charts = [panel for panel in self.panels if isinstance(panel, Charts)]
         self.deck = Deck(session.plan, Charts.copies)
         self._first = 0  # the first chart that is shown
         self._at_hosts: bool | None = None  # as the user has chosen
         self._had_hosts = self._was_beside = False
 
     def compose(self) -> ComposeResult:
-        number = 0
-        for kind in self._kinds:
-            for _ in range(kind.copies):
-                panel = kind()
-                number += 1
-                panel.number = number
-                yield panel
+        for number, panel in enumerate(self.panels, 1):
+            panel.number = number
+            yield panel
 
     def on_unmount(self) -> None:
         self.deck.save()
-
-    @property
-    def _charts(self) -> list[Charts]:
-        return list(self.query(Charts))
 
     @property
     def _is_beside(self) -> bool:
@@ -87,7 +81,7 @@ class Body(Container):
         seen = self._seen_charts() if height >= FLAT and not self._shows_hosts else []
         for place, chart in enumerate(self._charts):
             self._place(chart, GRID // len(seen) if place in seen else 0)
-        for panel in self.query(Panel):
+        for panel in self.panels:
             if isinstance(panel, Hosts):
                 beside = GRID // 3 if self._is_beside else 0
                 self._place(panel, GRID if self._shows_hosts and height >= FLAT else beside)
@@ -145,7 +139,7 @@ class Body(Container):
         self.deck.put(place, kind or self.deck.first(place, kinds, seen))
         for at, chart in enumerate(charts):
             chart.choose(found := self.deck.at(at, kinds), self.deck.view(found))
-        hosts = next((panel for panel in self.query(Panel) if isinstance(panel, Hosts)), None)
+        hosts = next((panel for panel in self.panels if isinstance(panel, Hosts)), None)
         return hosts if hosts and not kind and not self._is_beside else charts[place]
 
     def keep_views(self) -> None:

@@ -25,6 +25,7 @@ from tui.replay import Replay
 from tui.screens.body import Body
 from tui.screens.dialogs import TextDialog
 from tui.view import Drawn, Session
+from tui.widgets.compositor import Sparing
 from tui.widgets.keys import Keys
 from tui.widgets.plain import plain
 
@@ -41,26 +42,27 @@ class RunScreen(Drawn, Screen[None]):
 
     def __init__(self, session: Session, *, inside: bool = False, home: bool = False) -> None:
         super().__init__()
+        self._compositor = Sparing()
         self.session = session
         self._home = home
         self._inside = inside
         self._ended = self._watched = False
+        self._header, self._alerts, self._outcome = Header(), Alerts(), Outcome()
+        self._body = Body(session)
+        self._slider = Slider(session) if isinstance(session, Replay) else None
 
     def compose(self) -> ComposeResult:
-        yield Header()
-        yield Alerts()
-        yield Outcome()
-        yield Body(self.session)
-        if isinstance(self.session, Replay):
-            yield Slider(self.session)
+        yield self._header
+        yield self._alerts
+        yield self._outcome
+        yield self._body
+        if self._slider:
+            yield self._slider
         yield Keys()
 
     def on_mount(self) -> None:
         self._body.lay_out()
-        if isinstance(self.session, Replay):
-            self.query_one(Slider).focus()
-        else:
-            self.query(Panel).last().query("*").first().focus()
+        (self._slider or self._body.panels[-1].children[0]).focus()
         self.watch(self, "maximized", self._zoomed, init=False)
 
     def _zoomed(self) -> None:
@@ -74,21 +76,17 @@ class RunScreen(Drawn, Screen[None]):
     def on_table_uncovered(self) -> None:
         self.tick()
 
-    @property
-    def _body(self) -> Body:
-        return self.query_one(Body)
-
     def tick(self) -> None:
         """Draw what has changed. The run's lock is held only while the panels copy from it."""
         with self.app.batch_update(), self.session.lock:
             run = self.session.state
-            for slider in self.query(Slider):
-                slider.show()
+            if self._slider:
+                self._slider.show()
             self._body.show(run)
-            self.query_one(Header).show(run)
-            self._warn(self.query_one(Alerts).show(run))
-            self.query_one(Outcome).show(run)
-            for panel in self.query(Panel):
+            self._header.show(run)
+            self._warn(self._alerts.show(run))
+            self._outcome.show(run)
+            for panel in self._body.panels:
                 if self._is_seen(panel):
                     panel.show(run)
             if self.over and not self._ended:
@@ -135,7 +133,7 @@ class RunScreen(Drawn, Screen[None]):
     # Keys
 
     def action_panel(self, number: int) -> None:
-        for panel in self.query(Panel):
+        for panel in self._body.panels:
             if panel.number == number:
                 self._focus(panel)
 
@@ -150,7 +148,7 @@ class RunScreen(Drawn, Screen[None]):
 
     def _in_order(self) -> list[Panel]:
         """All panels, those first that are on the screen."""
-        return sorted(self.query(Panel), key=lambda panel: not self._is_seen(panel))
+        return sorted(self._body.panels, key=lambda panel: not self._is_seen(panel))
 
     def action_cycle(self) -> None:
         with self.session.lock:
@@ -212,7 +210,7 @@ class RunScreen(Drawn, Screen[None]):
         self.post_message(OtherRun(step))
 
     def action_acknowledge(self) -> None:
-        self.query_one(Alerts).acknowledge()
+        self._alerts.acknowledge()
         self.tick()
 
     def action_alerts(self) -> None:

@@ -17,7 +17,7 @@ from training.job import Job
 from training.wire.events import Evaluated, HostSample, RankSample, Record, Saved, Started, Step
 from tui.charts import memory, values
 from tui.charts.deck import Deck
-from tui.charts.drawing import Drawing, drawing, smooth
+from tui.charts.drawing import SPAN, Drawing, drawing, smooth
 from tui.charts.kinds import KINDS, Kind, available
 from tui.charts.memory import Chosen
 from tui.charts.view import Along, Mode, View
@@ -197,11 +197,27 @@ def test_a_view_of_the_last_steps_is_fine_grained() -> None:
 def test_the_average_is_not_pulled_to_its_first_value_and_passes_over_gaps() -> None:
     steps = np.arange(1.0, 7.0)
     even = smooth(steps, np.array([2.0, 4.0, math.nan, 4.0, math.inf, 4.0]), 0.5)
-    assert list(even) == pytest.approx(
-        [2, (1 + 4) / 1.5, math.nan, (0.25 + 1 + 4) / 1.75 - 0, math.nan, 4], nan_ok=True, rel=0.4
-    )
-    assert even[1] == pytest.approx(10 / 3)
+    weights = 0.5 ** np.arange(6.0)
+    last = (weights[[5, 4, 2, 0]] @ [2, 4, 4, 4]) / weights[[5, 4, 2, 0]].sum()
+    fourth = (weights[[3, 2, 0]] @ [2, 4, 4]) / weights[[3, 2, 0]].sum()
+    assert list(even) == pytest.approx([2, 10 / 3, math.nan, fourth, math.nan, last], nan_ok=True)
     assert list(smooth(steps, np.full(6, 3.0), 0.9)) == pytest.approx([3.0] * 6)
+
+
+def test_the_average_is_as_exact_over_many_steps_as_one_by_one() -> None:
+    dice = random.Random(5)
+    steps = np.cumsum([dice.choice([1.0, 2.0, 50.0]) for _ in range(4_000)])
+    values = np.array([dice.gauss(2, 1) if dice.random() < 0.9 else math.nan for _ in steps])
+    size = 2.0 ** math.floor(math.log2((steps[-1] - steps[0]) / SPAN))
+    for weight in (1e-9, 0.5, 0.9, 0.999):
+        wanted, total, count, before = [], 0.0, 0.0, steps[0]
+        for step, value in zip(steps, values, strict=True):
+            share = weight ** ((step - before) / size)
+            known = math.isfinite(value)
+            total, count = total * share + (value if known else 0), count * share + known
+            wanted.append(total / count if known else math.nan)
+            before = step
+        assert smooth(steps, values, weight) == pytest.approx(np.array(wanted), nan_ok=True)
 
 
 def test_the_cursor_tells_the_mean_and_who_has_the_least_and_the_greatest() -> None:

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from textual.containers import Container
 from textual.content import Content
+from textual.geometry import Region
 
 from remote.plan.plan import Plan
 from remote.run.state import RunState
@@ -74,5 +75,8 @@ class Panel(Container):
         head = f"{self.number} {self.title}" if self.number else self.title
         caption = Content.assemble(f" {head}", "  " if note else "", note, " ")
         # `is_same` compares colours too: the theme may have changed
-        if self._border_title is None or not caption.is_same(self._border_title):
+        if self._border_title is None:
             self.border_title = caption
+        elif not caption.is_same(self._border_title):
+            self._border_title = caption  # `border_title` draws the whole panel again
+            self.refresh(Region(0, -1, self.size.width, 1))
