@@ -79,7 +79,7 @@ async def test_every_chart_and_view_is_a_picture(mode: Mode, kind, tmp_path: Pat
             root = ElementTree.fromstring(picture(drawn, kind, view))
             assert len(list(root.iter(f"{SVG}path"))) > 5
             assert table(drawn, kind).count("\n") == 1 + sum(len(line.x) for line in drawn.lines)
-            assert len(save(tmp_path, "chart", drawn, kind, view)) == 3
+        assert len(save(tmp_path, "chart", drawn, kind, view)) == 3
 
 
 def test_a_picture_says_of_which_run_and_what_its_curves_and_axes_are() -> None:
