@@ -3,18 +3,17 @@ is part of it. Step times tell nothing, as all ranks that wait for each other ta
 
 from __future__ import annotations
 
-import math
-import statistics
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from remote.format import number, seconds
+from remote.format import seconds
 from remote.run.cause import ranks_text
 from remote.run.host import HostState
 from remote.run.phases import RankPhase
 from remote.run.rank import RankState
+from remote.run.why_slow import why
 
 
 @dataclass(frozen=True)
@@ -37,18 +36,6 @@ MOST = 100
 """Episodes that are kept."""
 NAMES = 3
 """Hosts that a sentence names."""
-FEWER = 0.8
-"""A rank has fewer cores than the others where it has at most this share of theirs."""
-FULL = 0.9
-"""The cores of a host are all in use above this share of them."""
-FOREIGN = 0.25
-"""Other programs matter above this share of the cores."""
-SLOWER = 1.25
-"""A step takes more CPU time than elsewhere where it takes this many times as much."""
-LOWER = 0.9
-"""A clock is lower than those of others where it has at most this share of theirs."""
-LIMITS = {0x60: "heat", 0x84: "its power limit", 0x08: "its hardware", 0x02: "a setting"}
-"""What holds the clock of a GPU down, by the bits of NVML, the most telling first."""
 
 
 class Grade(StrEnum):
@@ -232,76 +219,3 @@ def sentence(slow: Sequence[Straggler], hosts: Sequence[HostState]) -> str:
         f"{seconds(worst.step)} s per step, others {seconds(worst.others)} s"
     )
     return f"{text}; {worst.reason}" if worst.reason else text
-
-
-# Why ----------------------------------------------------------------------------------------------
-
-
-def why(rank: RankState, ranks: Sequence[RankState], hosts: Sequence[HostState]) -> str:
-    """Why a rank takes longer than the others, in words; "" where nothing tells."""
-    others = [one for one in ranks if one is not rank]
-    late = rank.pace.median("ready") - _typical(others, "ready")
-    loads, load = rank.pace.mean("data"), _typical(others, "data")
-    if loads - load > late / 2:
-        return f"it waits for its data: {seconds(loads)} s per step, others {seconds(load)} s"
-    if rank.on_gpu:
-        return _slow_clock(rank, others)
-    return _few_cores(rank, others, hosts) or _busy(rank, ranks, hosts) or _slow_cores(rank, others)
-
-
-def _slow_clock(rank: RankState, others: Sequence[RankState]) -> str:
-    """That its GPU has a lower clock than theirs."""
-    theirs = [one.gpu.clock for one in others if one.gpu and one.gpu.clock]
-    if not rank.gpu or not rank.gpu.clock or not theirs:
-        return ""
-    own, typical = rank.gpu.clock, statistics.median(theirs)
-    if own > LOWER * typical:
-        return ""
-    why = next(
-        (f" because of {name}" for bits, name in LIMITS.items() if rank.gpu.reasons & bits), ""
-    )
-    return f"its GPU runs at {own} MHz{why}, others at {typical:.0f} MHz"
-
-
-def _few_cores(rank: RankState, others: Sequence[RankState], hosts: Sequence[HostState]) -> str:
-    """That it has fewer cores than the others."""
-    cores = {
-        host.index: host.hello.cores
-        / max(1, sum(one.host == host.index for one in (rank, *others)))
-        for host in hosts
-        if host.hello
-    }
-    theirs = [cores[one.host] for one in others if one.host in cores]
-    if rank.host not in cores or not theirs:
-        return ""
-    own, typical = cores[rank.host], statistics.median(theirs)
-    if own > FEWER * typical:
-        return ""
-    return f"it has {number(own)} {'core' if own == 1 else 'cores'}, others {number(typical)}"
-
-
-def _busy(rank: RankState, ranks: Sequence[RankState], hosts: Sequence[HostState]) -> str:
-    """That other programs use the cores of its machine."""
-    host = hosts[rank.host]
-    if not (host.hello and host.cpu):
-        return ""
-    machine = {one.index for one in hosts if one.hello and one.hello.boot_id == host.hello.boot_id}
-    ours = sum(one.cpu for one in ranks if one.host in machine and not math.isnan(one.cpu))
-    total, foreign = len(host.cpu), (sum(host.cpu) - ours) / 100
-    if sum(host.cpu) < FULL * 100 * total or foreign < FOREIGN * total:
-        return ""
-    return f"other programs use {foreign:.1f} of the {total} cores of its host"
-
-
-def _slow_cores(rank: RankState, others: Sequence[RankState]) -> str:
-    """That the same work takes more CPU time there."""
-    own, typical = rank.pace.mean("cpu_seconds"), _typical(others, "cpu_seconds")
-    if not own > SLOWER * typical > 0:
-        return ""
-    spent = f"{seconds(own)} s of CPU time per step, others {seconds(typical)} s"
-    return f"slower cores or more work: {spent}"
-
-
-def _typical(ranks: Sequence[RankState], figure: str) -> float:
-    """The median over ranks of a mean figure."""
-    return statistics.median(rank.pace.mean(figure) for rank in ranks)
