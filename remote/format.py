@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from training import figures
@@ -137,6 +137,22 @@ def spans(numbers: Iterable[int]) -> list[tuple[int, int]]:
         else:
             found.append((number, number))
     return found
+
+
+def ranks_text(ranks: Sequence[int]) -> str:
+    """Format ranks in words, runs of three and more joined: "rank 3", "ranks 0, 2 and 4 to 7"."""
+    words: list[str] = []
+    for first, last in spans(ranks):
+        words += (
+            [f"{first} to {last}"]
+            if last - first > 1
+            else [str(rank) for rank in range(first, last + 1)]
+        )
+    if len(ranks) == 1:
+        return f"rank {words[0]}"
+    return (
+        f"ranks {', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else f"ranks {words[0]}"
+    )
 
 
 def short_ranks(ranks: Iterable[int]) -> str:

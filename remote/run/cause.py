@@ -1,4 +1,5 @@
-"""Why a run failed: picks, among all that died, what failed as a consequenceself.
+"""Why a run failed: picks, among all that died, what failed by itself,
+not as a consequence.
 
 The order of deaths proves nothing: a rank that raises, then waits for the others on its way out,
 dies after its victims. So evidence comes first, and time only among equals.
@@ -12,7 +13,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from remote.doctor.check import listed
-from remote.format import spans
+from remote.format import ranks_text
 from remote.run.agent_end import describe
 from remote.run.last_words import HEADER, LINKS, PREFIX, RAISED
 from training.wire.enums import EndReason
@@ -87,22 +88,6 @@ class Cause:
         when = f" at step {self.step}" if self.step else f" while {self.during}" * bool(self.during)
         died = f"; {ranks_text(self.victims)} failed as a consequence" if self.victims else ""
         return f"{where}{': ' if where else ''}{self.what}{when}{died}"
-
-
-def ranks_text(ranks: Sequence[int]) -> str:
-    """The ranks in words, runs of three and more joined: "rank 3", "ranks 0, 2 and 4 to 7"."""
-    words: list[str] = []
-    for first, last in spans(ranks):
-        words += (
-            [f"{first} to {last}"]
-            if last - first > 1
-            else [str(rank) for rank in range(first, last + 1)]
-        )
-    if len(ranks) == 1:
-        return f"rank {words[0]}"
-    return (
-        f"ranks {', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else f"ranks {words[0]}"
-    )
 
 
 def joined(death: Death, deaths: Iterable[Death]) -> Death:

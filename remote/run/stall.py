@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from remote.events import Stalled
-from remote.format import duration
+from remote.format import duration, ranks_text
 from remote.plan.plan import Plan
-from remote.run.cause import Death, Evidence, ranks_text
+from remote.run.cause import Death, Evidence
 from remote.run.host import HostState
 from remote.run.phases import HostPhase, RankPhase, RunPhase
 from remote.run.progress import Stall

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from remote.format import seconds
-from remote.run.cause import ranks_text
+from remote.format import ranks_text, seconds
 from remote.run.host import HostState
 from remote.run.phases import RankPhase
 from remote.run.rank import RankState

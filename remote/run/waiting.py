@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from remote.format import duration
-from remote.run.cause import ranks_text
+from remote.format import duration, ranks_text
 from remote.run.state import HostPhase, HostState, RankPhase, RankState, RunPhase, RunState
 from remote.transport.registry import kind
 

@@ -6,9 +6,9 @@ import math
 from collections.abc import Collection
 
 from remote.events import Closed, Closing, Failing, Stopping, Transferring
+from remote.format import ranks_text
 from remote.plan.plan import OnNan
 from remote.run import agent_end
-from remote.run.cause import ranks_text
 from remote.run.course import FETCH, UPLOAD, Stage
 from remote.run.host import HostState
 from remote.session.actions import Action, Fetch, Release, Say, StopTransfers

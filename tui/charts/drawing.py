@@ -15,7 +15,8 @@ from remote.run.series import SERIES, Scope, Unit
 from remote.run.state import RunState
 from tui.charts.kinds import Kind
 from tui.charts.view import Along, Mode, View
-from tui.widgets.frame import Look, Mark
+from tui.widgets.annotations import Mark
+from tui.widgets.frame import Look
 from tui.widgets.limits import x_limits
 from tui.widgets.raster import Curve
 

@@ -6,8 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from remote.events import Reaching
-from remote.format import count
-from remote.run.cause import ranks_text
+from remote.format import count, ranks_text
 from remote.run.state import RunPhase, RunState
 from remote.run.waiting import STARTING, Wait, waiting
 from remote.sanitise import one_line, shown

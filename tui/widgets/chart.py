@@ -21,8 +21,9 @@ from textual.strip import Strip
 
 from tui import palette
 from tui.widgets import dots
+from tui.widgets.annotations import Mark
 from tui.widgets.axis import Axis
-from tui.widgets.frame import Frame, Look, Mark, frame
+from tui.widgets.frame import Frame, Look, frame
 from tui.widgets.lines import Lines
 from tui.widgets.raster import FAINT, MARK, NONE, Curve, Picture
 

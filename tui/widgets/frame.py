@@ -8,23 +8,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from remote.format import number
 from tui import palette
 from tui.widgets import axis, raster
+from tui.widgets.annotations import Mark, put_cursor, put_marks, put_names, put_peaks, put_points
 from tui.widgets.axis import Axis
 from tui.widgets.limits import x_limits, y_limits
-from tui.widgets.raster import MARK, Cells, Curve, Picture
+from tui.widgets.raster import Cells, Curve, Picture, cell_at
 
-Mark = tuple[float, str]
-"""An x that is marked, and the letter that says with what."""
 STACKED = ("data", "compute", "sync")
 """The signs of areas that are stacked, from the bottom."""
-APART = 2
-"""Columns of cells between two single points."""
-OFTEN = 3
-"""How often the label of a curve stands on it."""
-MARKED = 6
-"""Columns of cells for each mark of one letter: where they would be denser, none is drawn."""
 
 
 @dataclass(frozen=True)
@@ -121,12 +113,12 @@ def frame(
     along = _along(span, look, inner)
     picture = _picture(curves, look, along, up, rows, inner)
     if look.named:
-        _put_names(picture, [curve for curve in curves if not curve.faint])
-    _mark(picture, marks, along)
-    _put_points(picture, curves, along, up)
-    _put_peaks(picture, [_total(curves)] if look.stacked else curves, along, up)
+        put_names(picture, [curve for curve in curves if not curve.faint])
+    put_marks(picture, marks, along)
+    put_points(picture, curves, along, up)
+    put_peaks(picture, [_total(curves)] if look.stacked else curves, along, up)
     if look.cursor is not None:
-        _put_cursor(picture, along, look.cursor)
+        put_cursor(picture, along, look.cursor)
     beneath = "" if rows == height else " " * len(labels[0]) + _line_beneath(along, look, inner)
     return Frame(picture, labels, beneath, along)
 
@@ -168,104 +160,6 @@ def _picture(
     return raster.draw(columns, *up.ends, rows)
 
 
-def _mark(picture: Picture, marks: Sequence[Mark], along: Axis) -> None:
-    """Draw a line at each mark, behind the curves, with its letter on top, or the letters of all
-    marks that are there."""
-    rows, inner = picture.dots.shape
-    letters: dict[int, str] = {}
-    for letter in dict.fromkeys(letter for _, letter in marks):
-        columns = {
-            _nearest(along.at(x), inner)
-            for x, sign in marks
-            if sign == letter and along.low <= x <= along.high
-        }
-        if MARKED * len(columns) > max(inner, MARKED):
-            continue
-        for column in columns:
-            free = picture.curve[:, column] == raster.NONE
-            picture.curve[free, column] = MARK
-            picture.sign[free, column] = ord(palette.sign("mark"))
-            letters[column] = letters.get(column, "") + letter
-    for column, text in letters.items() if rows > 2 else ():
-        picture.put(0, max(0, min(column, inner - len(text))), text, MARK)
-
-
-def _put_names(picture: Picture, curves: Sequence[Curve]) -> None:
-    """Put the labels of curves on them, so that they can be told apart without colours."""
-    for place, curve in enumerate(curves):
-        mine = picture.curve == curve.ink
-        alone = mine & (picture.count == 1)
-        for row, column in _spots(mine, alone, (place + 0.5) / len(curves)):
-            picture.put(row, column, curve.label, curve.ink)
-
-
-def _spots(mine: Cells, alone: Cells, share: float) -> list[tuple[int, int]]:
-    """Cells of a curve for its name: spread over the width, at this share of each part, and so
-    elsewhere than those of others. Where curves meet, a name would stand on all of them: it keeps
-    to cells that are the curve's `alone`, if the part has any."""
-    part = mine.shape[1] / OFTEN
-    spots = set()
-    for column in (np.arange(OFTEN) + share) * part:
-        begin = int(column // part * part)
-        of_part = slice(begin, max(begin + 1, int(begin + part)))
-        there = alone if alone[:, of_part].any() else mine
-        columns = np.flatnonzero(there.any(axis=0))
-        if columns.size:
-            nearest = int(columns[np.abs(columns - column).argmin()])
-            spots.add((int(there[:, nearest].argmax()), nearest))
-    return sorted(spots, key=lambda spot: spot[1])
-
-
-def _put_points(picture: Picture, curves: Sequence[Curve], along: Axis, up: Axis) -> None:
-    """Put a sign at the points of the curves that are single points: the last one, and those before
-    that are far enough from each other."""
-    rows, inner = picture.dots.shape
-    for curve in (curve for curve in curves if curve.single):
-        free = inner
-        places = along.places(curve.x), up.places(curve.mean)
-        for x, y in zip(*(column[::-1] for column in places), strict=True):
-            if 0 <= x <= 1 and 0 <= y <= 1 and (column := _nearest(x, inner)) < free:
-                picture.put(_nearest(1 - y, rows), column, palette.sign("test"), curve.ink)
-                free = column - APART
-
-
-def _put_peaks(picture: Picture, curves: Sequence[Curve], along: Axis, up: Axis) -> None:
-    """Say at the upper and the lower edge how far the curves go beyond."""
-    rows, inner = picture.dots.shape
-    for sign, row, beyond in (("peak", 0, 1), ("dip", rows - 1, -1)):
-        found = [peak for curve in curves if (peak := _peak(curve, along, up, beyond))]
-        if found and rows > 2:
-            value, x = max(found, key=lambda peak: beyond * peak[0])
-            text = palette.sign(sign) + number(value)
-            column = min(_nearest(along.at(x), inner), max(0, inner - len(text)))
-            picture.put(row, column, text, MARK)
-
-
-def _peak(curve: Curve, along: Axis, up: Axis, beyond: int) -> tuple[float, float] | None:
-    """The farthest value of a curve above (1) or below (-1) the y axis, and its x; None where there
-    is none."""
-    values = curve.high if beyond > 0 else curve.low
-    if not curve.band:
-        values = curve.mean
-    places = along.places(np.where(np.isfinite(curve.x), curve.x, np.nan))
-    outside = values > up.high if beyond > 0 else values < up.low
-    if up.log:
-        outside &= values > 0
-    outside &= (places >= 0) & (places <= 1) & np.isfinite(values)
-    if not outside.any():
-        return None
-    at = int(np.argmax(np.where(outside, beyond * values, -np.inf)))
-    return float(values[at]), float(curve.x[at])
-
-
-def _put_cursor(picture: Picture, along: Axis, x: float) -> None:
-    if along.low <= x <= along.high:
-        column = _nearest(along.at(x), picture.dots.shape[1])
-        free = (picture.dots[:, column] == 0) & (picture.sign[:, column] == 0)
-        picture.sign[free, column] = ord(palette.sign("row"))
-        picture.curve[free, column] = MARK
-
-
 def _y_axis(low: float, high: float, rows: int, log: bool, from_zero: bool) -> Axis:
     if log:
         return axis.logarithmic(low, high)
@@ -280,18 +174,12 @@ def _count(rows: int) -> int:
 def _row_labels(up: Axis, rows: int, width: int) -> tuple[str, ...]:
     """Per row its tick's label or blanks, all equally wide, and a line; empty where they would take
     half of the width."""
-    at_row = {
-        _nearest(1 - up.at(value), rows): text for value, text in axis.ticks(up, _count(rows))
-    }
+    at_row = {cell_at(1 - up.at(value), rows): text for value, text in axis.ticks(up, _count(rows))}
     wide = max(map(len, at_row.values()), default=0)
     if not wide or wide + 1 > width // 2:
         return ("",) * rows
     marks = {True: palette.sign("tick"), False: palette.sign("row")}
     return tuple(at_row.get(row, "").rjust(wide) + marks[row in at_row] for row in range(rows))
-
-
-def _nearest(share: float, count: int) -> int:
-    return min(max(int(share * count), 0), count - 1)
 
 
 def _line_beneath(along: Axis, look: Look, width: int) -> str:
@@ -306,7 +194,7 @@ def _line_beneath(along: Axis, look: Look, width: int) -> str:
         ticks = axis.ticks(along, max(2, width // 11), whole=not (look.parts or look.log))
     free = 0
     for value, text in ticks:
-        start = max(0, _nearest(along.at(value), width) - len(text) // 2)
+        start = max(0, cell_at(along.at(value), width) - len(text) // 2)
         if free <= start <= room - len(text):
             line[start : start + len(text)] = text
             free = start + len(text) + 2

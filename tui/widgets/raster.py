@@ -129,6 +129,11 @@ def _scaled(values: Floats, log: bool) -> Floats:
     return np.log10(np.where(fit > 0, fit.clip(TINY), np.nan))
 
 
+def cell_at(share: float, count: int) -> int:
+    """The one of so many cells in which a share of their length lies."""
+    return min(max(int(share * count), 0), count - 1)
+
+
 def draw(
     all_columns: Sequence[Columns],
     low: float,

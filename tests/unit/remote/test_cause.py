@@ -9,7 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from remote.events import Closed, Lost, Refused, Silent, Stopping
-from remote.run.cause import Cause, Evidence, exception, judge, ranks_text
+from remote.format import ranks_text
+from remote.run.cause import Cause, Evidence, exception, judge
 from remote.run.state import Verdict
 from tests.kit.histories import GLOO, TRACEBACK, History, plan, raised, said, state_of
 from training.wire.enums import EndReason
