@@ -17,6 +17,8 @@ from tui.charts.view import Along, Mode, View
 from tui.widgets.axis import Axis
 from tui.widgets.frame import STACKED
 
+LEAST = 20
+"""Columns below which no names of curves follow the values at the cursor."""
 AT = 60
 """Columns of dots in which a key moves the cursor once through what is in view."""
 
@@ -33,15 +35,18 @@ Parts = list[tuple[str, int]]
 
 
 def heading(drawn: Drawing, kind: Kind, view: View, room: int) -> Parts:
-    """What stands above a chart, in so many columns: the values at the cursor; else the newest one,
-    how it is drawn, and the names of the curves."""
+    """What stands above a chart, in so many columns: the values at the cursor, or the newest one and
+    how it is drawn; then the names of the curves."""
     if view.cursor is not None:
         told = [at_cursor(drawn, kind, view, brevity) for brevity in Brevity]
-        return [(next((text for text in told if len(text) <= room), told[-1]), -1)]
-    if kind.stacked:
+        said = next((text for text in told if len(text) <= room), told[-1])
+    elif kind.stacked:
         return _phases(drawn, kind, room)
-    said = "  ".join(filter(None, (newest(drawn, kind), *notes(view))))
-    named = legend(drawn, view, room - len(said) - 2)
+    else:
+        said = "  ".join(filter(None, (newest(drawn, kind), *notes(view))))
+    left = room - len(said) - 2
+    is_named = not kind.stacked and (view.cursor is None or left > LEAST)
+    named = legend(drawn, view, left) if is_named else []
     return [(said, -1), *([("  ", -1), *named] if named else [])]
 
 
@@ -62,7 +67,7 @@ def _phases(drawn: Drawing, kind: Kind, room: int) -> Parts:
             value = written(float(known[-1]), kind.unit)
             found.append((place, palette.sign(sign), line.name, value))
     full = [(f"{sign} {name} {value}  ", place) for place, sign, name, value in found]
-    names = [(f"{sign}{name} ", place) for place, sign, name, _ in found]
+    names = [(f"{sign} {name}  ", place) for place, sign, name, _ in found]
     return full if sum(len(text) for text, _ in full) <= room + 2 else names
 
 
@@ -161,11 +166,11 @@ def _parts_of_one(drawn: Drawing, room: int) -> Parts:
     there is little room, what is least known by itself."""
     found: Parts = []
     if any(curve.single and len(curve.x) for curve in drawn.curves):
-        found.append((f"{palette.sign('test')}test ", 1))
+        found.append((f"{palette.sign('test')} test  ", 1))
     if drawn.lines and drawn.lines[0].row < 0 and len(drawn.lines[0].points):
-        found.insert(0, (f"{palette.sign('band')}min to max ", 0))
-        found.insert(0, (f"{palette.sign('curve')}mean ", 0))
-    while found and sum(len(text) for text, _ in found) > room + 1:
+        found.insert(0, (f"{palette.sign('band')} min to max  ", 0))
+        found.insert(0, (f"{palette.sign('curve')} mean  ", 0))
+    while found and sum(len(text) for text, _ in found) > room + 2:
         found.pop(0)
     return found
 

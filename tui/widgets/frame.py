@@ -185,7 +185,7 @@ def _row_labels(up: Axis, rows: int, width: int) -> tuple[str, ...]:
 def _line_beneath(along: Axis, look: Look, width: int) -> str:
     """The labels of the x axis, each centred under its place, and the name of the axis at the
     right."""
-    name = " " + look.along
+    name = "  " + look.along
     room = width - len(name) if width > 4 * len(name) else width
     line = [" "] * width
     if look.clock:

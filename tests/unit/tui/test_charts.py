@@ -269,7 +269,12 @@ def test_a_heading_says_how_a_chart_is_drawn_and_names_its_curves() -> None:
 
 @pytest.mark.parametrize(
     ("room", "legend"),
-    [(60, "  ●mean ░min to max ◆test "), (35, "  ░min to max ◆test "), (24, "  ◆test "), (15, "")],
+    [
+        (60, "  ● mean  ░ min to max  ◆ test  "),
+        (38, "  ░ min to max  ◆ test  "),
+        (24, "  ◆ test  "),
+        (15, ""),
+    ],
 )
 def test_the_mean_its_band_and_tests_are_named(room: int, legend: str) -> None:
     state = trained()
@@ -283,7 +288,7 @@ def test_areas_are_named_also_where_there_is_no_room_for_their_values() -> None:
     parts = values.heading(drawn, PHASES, view, 60)
     assert "".join(text for text, _ in parts) == "░ data 0.0100  ▒ compute 0.0600  █ sync 0.0300  "
     assert "".join(text for text, _ in values.heading(drawn, PHASES, view, 33)) == (
-        "░data ▒compute █sync "
+        "░ data  ▒ compute  █ sync  "
     )
 
 
