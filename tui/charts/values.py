@@ -35,8 +35,8 @@ Parts = list[tuple[str, int]]
 
 
 def heading(drawn: Drawing, kind: Kind, view: View, room: int) -> Parts:
-    """What stands above a chart, in so many columns: the values at the cursor, or the newest one and
-    how it is drawn; then the names of the curves."""
+    """What stands above a chart, in so many columns: the values at the cursor, or the newest one
+    and how it is drawn; then the names of the curves."""
     if view.cursor is not None:
         told = [at_cursor(drawn, kind, view, brevity) for brevity in Brevity]
         said = next((text for text in told if len(text) <= room), told[-1])

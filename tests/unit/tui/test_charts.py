@@ -279,7 +279,7 @@ def test_a_heading_says_how_a_chart_is_drawn_and_names_its_curves() -> None:
 def test_the_mean_its_band_and_tests_are_named(room: int, legend: str) -> None:
     state = trained()
     state.apply(Record(0, 0, 10**6, 9e9, Evaluated(0, 1, 60, 0.5, 0.7, 100, 1.0)))
-    parts = values.heading(draw(state), LOSS, View(), room)
+    parts = values.heading(draw(state, view=View()), LOSS, View(), room)
     assert "".join(text for text, _ in parts) == f"0.0657  ema .9{legend}"
 
 
