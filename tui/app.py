@@ -239,6 +239,7 @@ class RankboardApp(Dashboard[Runs]):
             waits=any(one.plan.policy.max_restarts for one in live),
             others=len(live) - this,
             this=this,
+            name=live[0].plan.run if len(live) == 1 else "RUN",
         )
 
     def answered(self, answer: Leave | None) -> None:

@@ -87,7 +87,7 @@ class Charts(Panel):
 
     def show(self, run: RunState) -> None:
         if run is not self._run:  # of a replay that went back: what comes later is not there
-            self._run, self._fine = run, Fine()
+            self._run, self._fine, self._version = run, Fine(), -1
         version = run.curves.version
         is_due = self._turn.has_come(EVERY, self.number) or run.phase is RunPhase.ENDED
         if self._version < 0 or (version != self._version and is_due):

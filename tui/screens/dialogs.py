@@ -118,11 +118,18 @@ class QuitDialog(Dialog):
     """The question how to leave a live run."""
 
     def __init__(
-        self, keep: bool, leavable: bool, waits: bool, others: int = 0, *, this: bool = True
+        self,
+        keep: bool,
+        leavable: bool,
+        waits: bool,
+        others: int = 0,
+        *,
+        this: bool = True,
+        name: str = "RUN",
     ) -> None:
         """`keep`: the run continues without a launcher; `leavable`: it can; `waits`: it may have to
         be restarted, which takes a launcher. `others` are as many more runs that are live; `this`:
-        the run that is shown is."""
+        the run that is shown is. `name` is that of the only run."""
         super().__init__()
         one = others + this == 1
         what, it, all_ = (
@@ -137,7 +144,7 @@ class QuitDialog(Dialog):
         if leavable:
             them = "it" if one else "them"
             self.question += (
-                f"\nDetach leaves {them} running; rankboard attach reattaches to {them}."
+                f"\nDetach leaves {them} running; to reattach: rankboard attach {name}."
             )
             self.question += " Until then, a failed run is not restarted." if waits else ""
         self.question += "\nTo stop, select Stop with the arrow keys and press enter."

@@ -285,7 +285,7 @@ def _bounded(low: float, high: float) -> str:
 def _noise(between: Between) -> str:
     """What a verdict rests on: a single run does not show how much the next one differs."""
     if not between.freedom:
-        return f"if equal runs differ by {between.share:.0%}, which is assumed"
+        return f"assuming that equal runs differ by {between.share:.0%}"
     few = ", of which there are few" if between.freedom < FEW else ""
     return f"equal runs differ by {between.share:.1%} here{few}"
 

@@ -11,6 +11,7 @@ import pytest
 from textual import events
 from textual.pilot import Pilot
 
+from remote.run.state import RunState
 from tests.kit.acted import until
 from tests.kit.dashboard import Stage
 from training.wire import events as events_of
@@ -126,6 +127,18 @@ async def test_one_rank_against_the_mean_is_the_chosen_one_else_the_slowest() ->
         await until(pilot, lambda: chart.view.mode is Mode.MEAN)
         stage.session.close()
         await stage.ended(pilot)
+
+
+async def test_a_replay_that_goes_back_shows_no_later_step() -> None:
+    stage = Stage()
+    async with stage.training() as pilot:
+        await drawn(stage, pilot)
+        chart = first(stage)
+        assert chart._drawn
+        assert chart._drawn.ends
+        with stage.session.lock:
+            chart.show(RunState(stage.session.plan))
+        assert not chart._drawn.ends
 
 
 async def test_the_cursor_tells_its_values_above_the_chart() -> None:

@@ -52,7 +52,7 @@ def test_runs_are_compared_for_people(run: Run, runs: list[str]) -> None:
     assert rows[3][4] == "0.201"
     verdict = next(line for line in done.stdout.splitlines() if line.startswith("B: "))
     assert verdict.startswith("B: slower than A: 100.0% more time per step (95% sure: ")
-    assert " more; if equal runs differ by 3%, which is assumed); " in verdict
+    assert " more; assuming that equal runs differ by 3%); " in verdict
     assert verdict.endswith("the same training loss at 30 common steps")
     assert "training loss by step\n" in done.stdout
     assert "training loss by time\n" in done.stdout
