@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING, Any
 from remote.cluster.hosts import Cluster
 from remote.plan.plan import PlanError, Policy
 from training.job import Job
+from tui.background import in_background
 from tui.bindings import key_of
 from tui.dashboard import Dashboard
 from tui.exit import MISTAKES
 from tui.messages import (
     CheckHosts,
-    Done,
     OpenRun,
     OpenStudy,
     OtherRun,
     ResumeRun,
     ShowCell,
     StartRun,
-    in_background,
 )
 from tui.replay import Replay
 from tui.runs import Launch, Runs
@@ -116,13 +115,34 @@ class RankboardApp(Dashboard[Runs]):
     # The list of runs
 
     def on_open_run(self, message: OpenRun) -> None:
-        if session := self.runs.opened(message.name):
+        name = message.name
+        if session := self.runs.opened(name):
             self._show_run(session)
-        elif message.name not in self._opening:  # keys may come twice
-            self._opening.add(message.name)
+        elif name not in self._opening:  # keys may come twice
+            self._opening.add(name)
+            found = partial(self._take, name, (self.screen, self.focused))
             history = self.runs.launch.history
-            in_background(self, message.name, partial(history.open, message.name))
-            self.notify(f"opening {message.name}", timeout=2, markup=False)
+            in_background(self, partial(history.open, name), found, partial(self._miss, name))
+            self.notify(f"opening {name}", timeout=2, markup=False)
+
+    def _take(self, name: str, at: tuple[object, object], session: Session) -> None:
+        """Show a run that was opened, unless the user is elsewhere by now and may be typing."""
+        self._opening.discard(name)
+        self.runs.watch(session)
+        if (self.screen, self.focused) == at:
+            self._show_run(session)
+        else:
+            key = key_of(self, "next-run")
+            self.notify(
+                f"{name} is open: {key} in a run, or the list of runs, shows it", markup=False
+            )
+        self._close_replays()
+
+    def _miss(self, name: str, error: Exception) -> None:
+        self._opening.discard(name)
+        if not isinstance(error, (*MISTAKES, OSError)):
+            raise error
+        self.notify(f"{name}: {error}", severity="error", timeout=10, markup=False)
 
     def on_resume_run(self, message: ResumeRun) -> None:
         try:
@@ -149,28 +169,18 @@ class RankboardApp(Dashboard[Runs]):
         if isinstance(self.screen, StudyScreen):
             self.push_screen(CellScreen(self.screen.runner, message.key))
 
-    def on_done(self, done: Done) -> None:
-        """Show the run that was opened."""
-        self._opening.discard(done.what)
-        if isinstance(done.error, (*MISTAKES, OSError)):
-            self.notify(f"{done.what}: {done.error}", severity="error", timeout=10, markup=False)
-        elif done.error:
-            raise done.error
-        else:
-            self.runs.watch(done.result)
-            self._show_run(done.result)
-            self._close_replays()
-
     def _close_replays(self) -> None:
         """Close the replays that are too many, but for those on the stack of screens."""
         replays = [one for one in self.runs.sessions if isinstance(one, Replay)]
         for session in replays[:-REPLAYS]:
-            screen = self._screen_of(session)
-            if screen not in self.screen_stack:
+            screen = self._run_screens.get(id(session))
+            if screen in self.screen_stack:
+                continue
+            if screen:
                 del self._run_screens[id(session)]
                 self.uninstall_screen(screen)
                 screen.remove()
-                self.runs.close(session)
+            self.runs.close(session)
 
     # The form
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from textual.message import Message
-from textual.message_pump import MessagePump
 
 from remote.cluster.hosts import Cluster
 from remote.plan.plan import Policy
@@ -116,28 +113,6 @@ class OtherRun(Message):
     """Show the next of the opened runs, or (-1) the one before."""
 
     step: int
-
-
-@dataclass
-class Done(Message):
-    """Work in the background has ended, with this result or this error."""
-
-    what: str
-    result: Any = None
-    error: Exception | None = None
-
-
-def in_background(owner: MessagePump, what: str, act: Callable[[], Any]) -> None:
-    """Do this in a thread, which does not keep the process alive; `owner` receives `Done`."""
-
-    def work() -> None:
-        try:
-            done = Done(what, act())
-        except Exception as error:  # noqa: BLE001 - `owner` tells it, or raises it again
-            done = Done(what, error=error)
-        owner.post_message(done)
-
-    threading.Thread(target=work, name=what, daemon=True).start()
 
 
 @dataclass

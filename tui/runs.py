@@ -150,7 +150,6 @@ class Runs:
         listener = Listener(session)
         listener.start()
         self._opened.append(listener)
-        self.session = session
         if not isinstance(session, Replay):
             self.states.append(session.state)
         return session

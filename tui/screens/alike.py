@@ -11,7 +11,7 @@ from textual.widgets import OptionList, Static
 from remote.format import UNKNOWN, percent
 from remote.record import index
 from remote.record.alike import Alike, most_alike
-from tui.messages import Done, in_background
+from tui.background import in_background
 from tui.screens.pick import Pick
 from tui.text.table import aligned
 from tui.widgets.plain import plain
@@ -31,18 +31,15 @@ class PickAlike(Pick):
 
     def on_mount(self) -> None:
         super().on_mount()
-        in_background(self, "alike", partial(_others, self._run, self._runs_dir))
+        in_background(self, partial(_others, self._run, self._runs_dir), self._take)
 
-    def on_done(self, done: Done) -> None:
+    def _take(self, found: list[Alike]) -> None:
         """List what has been read."""
-        done.stop()
-        if done.error:
-            raise done.error
-        self._choices = [one.run.name for one in done.result]
+        self._choices = [one.run.name for one in found]
         said = "most alike first; then the newest" if self._choices else "there is no other run"
         self.query_one(Static).update(said)
         shown = self.query_one(OptionList)
-        shown.add_options([Content(line) for line in _lines(done.result)])
+        shown.add_options([Content(line) for line in _lines(found)])
         shown.highlighted = 0 if self._choices else None
 
 

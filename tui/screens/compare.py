@@ -23,9 +23,9 @@ from remote.plan.plan import PlanError
 from remote.record.read import RunFolderError
 from tui import palette
 from tui.actions import Place
+from tui.background import in_background
 from tui.bindings import bindings
 from tui.charts.overlay import LOSS, MEASURES, TEST_ACCURACY, WEIGHT
-from tui.messages import Done, in_background
 from tui.text import compare as text
 from tui.text.table import GAP, Row, aligned, total_width, without
 from tui.widgets.chart import Chart
@@ -80,23 +80,21 @@ class CompareScreen(Screen[None]):
         self.query_one("#tables").focus()
         self._draw()
         self.app.theme_changed_signal.subscribe(self, lambda _: self._draw())
-        in_background(self, "compare", self._read)  # long runs take seconds
+        in_background(self, self._read, self._take, self._fail)  # long runs take seconds
 
     def _read(self) -> Sequence[Compared]:
         return compare([read(folder) for folder in self._folders])
 
-    def on_done(self, done: Done) -> None:
-        """Show the runs that have been read, or why that failed."""
-        done.stop()
-        if isinstance(done.error, (PlanError, RunFolderError, OSError)):
-            self.query_one("#legend", Static).update(plain(str(done.error)))
-            return
-        if done.error:
-            raise done.error
-        self._compared = done.result
-        if all(len(one.run.evaluations) > 1 for one in self._compared):
+    def _take(self, found: Sequence[Compared]) -> None:
+        self._compared = found
+        if all(len(one.run.evaluations) > 1 for one in found):
             self._measure = TEST_ACCURACY
         self._draw()
+
+    def _fail(self, error: Exception) -> None:
+        if not isinstance(error, (PlanError, RunFolderError, OSError)):
+            raise error
+        self.query_one("#legend", Static).update(plain(str(error)))
 
     def on_resize(self, event: Resize) -> None:
         self.call_after_refresh(self._draw)

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import shlex
 import time
-from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.events import Resize
-from textual.widgets import Input, Static
+from textual.widgets import Static
 
 from remote.format import count
-from remote.record import query
 from remote.record.checkpoints import saved_step
 from remote.record.entry import RUNNING, UNKNOWN, Entry
 from tui.actions import Place
+from tui.background import Work
 from tui.bindings import bindings
 from tui.history import Answered, History, Listed
-from tui.messages import CompareRuns, Done, NewRun, OpenRun, OpenStudy, in_background
+from tui.messages import CompareRuns, NewRun, OpenRun, OpenStudy
+from tui.screens.filter import Filter
 from tui.screens.keeping import ERRORS, Keeping
 from tui.screens.shelf import ORDERS, PLACES, Item, about, hint, items, rows, table
 from tui.text.runs import beginnings
@@ -31,7 +30,6 @@ from tui.widgets.plain import plain
 
 AGAIN = 3.0
 """Seconds between two looks at what is recorded, while a run is live."""
-EXAMPLE = "such as: sync=ring nodes=4 loss<0.5 star"
 MOST = 8
 """Runs that are compared at most."""
 
@@ -41,8 +39,6 @@ class HomeScreen(Drawn, Keeping):
 
     CSS = """
     HomeScreen #title { height: 1; padding: 0 1; background: $panel; text-style: bold; }
-    HomeScreen #filter { display: none; height: 1; padding: 0 1; border: none; }
-    HomeScreen #filter.-open { display: block; }
     HomeScreen Choices { height: 1fr; min-height: 3; padding: 0 1; }
     HomeScreen #empty { display: none; height: 1fr; content-align: center middle; }
     HomeScreen.-empty #empty { display: block; }
@@ -57,8 +53,10 @@ class HomeScreen(Drawn, Keeping):
     AUTO_FOCUS = "Choices"
 
     def __init__(self, history: History) -> None:
-        super().__init__()
-        self.history = history
+        super().__init__(history)
+        self._reading = Work(self, self._take_listed, self.fail)
+        self._asking = Work(self, self._take_answered, self._fail_to_ask)
+        self._tracing = Work(self, self._take_courses, self.fail)
         self._listed: Listed | None = None
         self._answered = Answered()
         self._items: list[Item] = []
@@ -66,15 +64,13 @@ class HomeScreen(Drawn, Keeping):
         self._words: list[str] = []
         self._courses: dict[str, list[float]] = {}
         self._grown: set[str] = set()
-        self._busy: set[str] = set()
-        self._again: dict[str, Callable[[], Any]] = {}
         self._marked: set[str] = set()
         self._read_at = 0.0
         self._described: tuple[object, ...] = ()
 
     def compose(self) -> ComposeResult:
         yield Static(id="title", markup=False)
-        yield Input(placeholder=EXAMPLE, compact=True, id="filter")
+        yield Filter()
         yield Choices()
         yield Static(id="empty", markup=False)
         yield Static(id="said", markup=False)
@@ -96,54 +92,46 @@ class HomeScreen(Drawn, Keeping):
 
     # In the background
 
-    def begin(self, what: str, act: Callable[[], Any]) -> None:
-        """Do this in a thread; where one does it already, once more after that."""
-        if what in self._busy:
-            self._again[what] = act
-            return
-        self._busy.add(what)
-        in_background(self, what, act)
-
     def read(self) -> None:
         self._read_at = time.monotonic()
-        self.begin("read", self.history.recorded)
+        self._reading.begin(self.history.recorded)
+
+    def _take_listed(self, found: Listed) -> None:
+        is_first, self._listed = self._listed is None, found
+        self._grown = {run.name for run in found.runs if run.verdict == RUNNING}
+        if is_first:
+            self._ask()
+        self._draw()
 
     def _ask(self) -> None:
         runs = self._listed.runs if self._listed else ()
         unknown = {run.name for run in runs if run.verdict == UNKNOWN}
-        self.begin("ask", lambda: self.history.ask(unknown))
+        self._asking.begin(lambda: self.history.ask(unknown))
 
-    def on_done(self, done: Done) -> None:
-        """Take what a thread has found."""
-        done.stop()
-        self._busy.discard(done.what)
-        if act := self._again.pop(done.what, None):
-            self.begin(done.what, act)
-        if done.error:
-            self._fail(done)
-        elif done.what == "read":
-            is_first, self._listed = self._listed is None, done.result
-            self._grown = {run.name for run in done.result.runs if run.verdict == RUNNING}
-            if is_first:
-                self._ask()
-        elif done.what == "ask":
-            self._answered = done.result
-        elif done.what == "courses":
-            self._courses |= done.result
-        elif done.what == "removable":
-            self.ask_to_delete(*done.result)
-        else:
-            self.tell_removed(*done.result)
+    def _take_answered(self, found: Answered) -> None:
+        self._answered = found
         self._draw()
 
-    def _fail(self, done: Done) -> None:
-        assert done.error
-        if not isinstance(done.error, ERRORS):
-            raise done.error
-        if done.what == "ask":
-            self._answered = Answered((), (str(done.error),))
-        else:
-            self.notify(str(done.error), severity="error", markup=False)
+    def _fail_to_ask(self, error: Exception) -> None:
+        if not isinstance(error, ERRORS):
+            raise error
+        self._take_answered(Answered((), (str(error),)))
+
+    def _trace(self) -> None:
+        """Read the losses of the runs in view, of which they are not known yet or have grown."""
+        top = self.query_one(Choices).scroll_offset.y
+        names = [
+            item.name
+            for item in self._items[top : top + self.size.height]
+            if item.entry and (item.name not in self._courses or item.name in self._grown)
+        ]
+        if names:
+            self._grown.difference_update(names)
+            self._tracing.begin(lambda: self.history.courses(names, PLACES))
+
+    def _take_courses(self, found: dict[str, list[float]]) -> None:
+        self._courses |= found
+        self._draw()
 
     # Drawing
 
@@ -163,47 +151,27 @@ class HomeScreen(Drawn, Keeping):
         if not self._items:
             self.query_one("#empty", Static).update(hint(self._words, self.history.shown_dir))
         self._describe()
-        self._draw_courses()
+        self._trace()
 
     def _describe(self) -> None:
         """Say what is listed, what hosts do not answer, and what is under the cursor."""
-        item, width = self._chosen, self.app.size.width - 2
-        shown: tuple[object, ...] = (
-            item,
-            self._answered,
-            self._listed,
-            self._order,
-            len(self._items),
-            width,
-        )
-        shown += (*sorted(self._busy), *self._words)
+        item, width, is_asking = self._chosen, self.app.size.width - 2, self._asking.is_busy
+        shown: tuple[object, ...] = (item, self._answered, self._listed, self._order, *self._words)
+        shown += (len(self._items), width, is_asking)
         if shown == self._described or self._listed is None:
             return
         self._described = shown
-        runs = self._listed.runs
         live = sum(one.is_live for one in self._items)
-        facts = [count(len(runs), "run"), f"{live} live"]
+        facts = [count(len(self._listed.runs), "run"), f"{live} live"]
         if self._words:
             facts[0] = f"{sum(not one.study for one in self._items)} of {facts[0]}"
-        facts += ["asking the hosts"] if "ask" in self._busy else [self._order]
+        facts += ["asking the hosts"] if is_asking else [self._order]
         title = justified(f"rankboard  runs in {self.history.shown_dir}", ", ".join(facts), width)
         self.query_one("#title", Static).update(plain(title))
         said = "\n".join((*self._answered.problems, *self._listed.problems))
         self.query_one("#said", Static).update(plain(said))
         saved = saved_step(self.history.runs_dir / item.name) if item and item.entry else 0
         self.query_one("#about", Static).update(about(item, saved))
-
-    def _draw_courses(self) -> None:
-        """Read the losses of the runs in view, of which they are not known yet or have grown."""
-        top = self.query_one(Choices).scroll_offset.y
-        names = [
-            item.name
-            for item in self._items[top : top + self.size.height]
-            if item.entry and (item.name not in self._courses or item.name in self._grown)
-        ]
-        if names:
-            self._grown.difference_update(names)
-            self.begin("courses", lambda: self.history.courses(names, PLACES))
 
     # Keys
 
@@ -239,44 +207,23 @@ class HomeScreen(Drawn, Keeping):
         self._draw()
 
     def action_filter(self) -> None:
-        line = self.query_one("#filter", Input)
-        line.add_class("-open")
+        self.query_one(Filter).open()
         self.refresh_bindings()
-        line.focus()
 
-    def on_input_changed(self, event: Input.Changed) -> None:
-        """Filter while one types; what is no filter yet changes nothing."""
-        try:
-            words = shlex.split(event.value)
-            query.parse(words)
-        except ValueError:
-            event.input.add_class("-invalid")
-            return
-        event.input.remove_class("-invalid")
-        self._words = words
+    def on_filter_filtered(self, message: Filter.Filtered) -> None:
+        self._words = message.words
         self._draw()
 
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Go to the list; say what is wrong with the filter."""
-        try:
-            query.parse(shlex.split(event.value))
-        except ValueError as error:
-            self.notify(str(error), severity="error", markup=False)
-            return
-        event.input.set_class(bool(event.value.strip()), "-open")
+    def on_filter_left(self) -> None:
+        self.refresh_bindings()
         self.query_one(Choices).focus()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Go back only from a filter: this is the outermost screen."""
-        return action != "back" or self.query_one("#filter").has_class("-open")
+        return action != "back" or self.query_one(Filter).is_open
 
     def action_back(self) -> None:
-        """Leave the filter."""
-        line = self.query_one("#filter", Input)
-        line.value = ""
-        line.remove_class("-open")
-        self.refresh_bindings()
-        self.query_one(Choices).focus()
+        self.query_one(Filter).close()
 
     def action_mark(self) -> None:
         """Mark the run to compare it, or take the mark away."""

@@ -13,6 +13,7 @@ from remote.errands.pruning import Removable
 from remote.format import size
 from remote.record.entry import Entry
 from remote.record.query import QueryError
+from tui.background import Work
 from tui.exit import MISTAKES
 from tui.history import History
 from tui.messages import ResumeRun
@@ -26,20 +27,26 @@ ERRORS = (*MISTAKES, OSError, QueryError)
 class Keeping(Screen[None]):
     """A screen with a cursor on a recorded run, `entry`, or on something else."""
 
-    history: History
+    def __init__(self, history: History) -> None:
+        super().__init__()
+        self.history = history
+        self._removable = Work(self, self._ask_to_delete, self.fail)
+        self._removal = Work(self, self._tell_removed, self.fail)
 
     @property
     def entry(self) -> Entry | None:
         """The recorded run under the cursor."""
         raise NotImplementedError
 
-    def begin(self, what: str, act: Callable[[], Any]) -> None:
-        """Do this in a thread; `on_done` takes what comes of it."""
-        raise NotImplementedError
-
     def read(self) -> None:
         """Look again at what is recorded."""
         raise NotImplementedError
+
+    def fail(self, error: Exception) -> None:
+        """Say what went wrong in the background."""
+        if not isinstance(error, ERRORS):
+            raise error
+        self.notify(str(error), severity="error", markup=False)
 
     def _change(self, act: Callable[..., None], *given: Any) -> None:
         """Change what is kept with the run, and look again."""
@@ -75,9 +82,10 @@ class Keeping(Screen[None]):
 
     def action_delete(self) -> None:
         if run := self.entry:
-            self.begin("removable", lambda: (run.name, *self.history.removable(run.name)))
+            self._removable.begin(lambda: (run.name, *self.history.removable(run.name)))
 
-    def ask_to_delete(self, run: str, going: Sequence[Removable], why: str) -> None:
+    def _ask_to_delete(self, found: tuple[str, Sequence[Removable], str]) -> None:
+        run, going, why = found
         if not going:
             self.notify(f"{run} is kept: {why}", severity="warning", markup=False)
             return
@@ -86,11 +94,12 @@ class Keeping(Screen[None]):
 
         def answered(answer: Leave | None) -> None:
             if answer is Leave.DELETE:
-                self.begin("remove", lambda: self.history.remove(going))
+                self._removal.begin(lambda: self.history.remove(going))
 
         question = f"Delete {what}? Its checkpoints, logs and figures are lost."
         self.app.push_screen(DeleteDialog(question), answered)
 
-    def tell_removed(self, freed: int, problems: Sequence[str]) -> None:
+    def _tell_removed(self, found: tuple[int, Sequence[str]]) -> None:
+        freed, problems = found
         self.notify("\n".join((f"removed {size(freed)}", *problems)), markup=False)
         self.read()

@@ -16,11 +16,11 @@ from textual.widgets.option_list import Option
 from remote.format import moment
 from remote.plan.plan import Policy
 from tui.actions import Place
+from tui.background import in_background
 from tui.bindings import bindings, key_of
 from tui.form import presets
 from tui.form.presets import Preset, PresetError
 from tui.form.recent import Recent
-from tui.messages import Done, in_background
 from tui.screens.pick import CSS
 
 HELP = "enter: take the settings; the hosts stay. delete: delete a preset."
@@ -52,14 +52,10 @@ class Presets(ModalScreen[Preset | None]):
     def on_mount(self) -> None:
         self._list()
         self.query_one(OptionList).focus()
-        in_background(self, "recent", self._read)
+        in_background(self, self._read, self._take)
 
-    def on_done(self, done: Done) -> None:
-        """List the jobs that have been read."""
-        done.stop()
-        if done.error:
-            raise done.error
-        self._recent = done.result
+    def _take(self, found: list[Recent]) -> None:
+        self._recent = found
         self._list()
 
     def _list(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -36,6 +37,7 @@ from tui.screens.home import HomeScreen
 from tui.screens.launch import LaunchScreen
 from tui.screens.run import RunScreen
 from tui.screens.shelf import FIELDS, ORDERS, Item, about, curve, fields, items, table
+from tui.view import Session
 from tui.widgets.chart import Chart
 from tui.widgets.table import Cell
 
@@ -248,6 +250,35 @@ async def test_replays_that_are_too_many_are_closed(
         await until(pilot, lambda: not any(one.is_running for one in seen[:2]))
         await until(pilot, lambda: all(one.session._tape._tail._file.closed for one in seen[:2]))
         await pilot.press("q")
+
+
+@pytest.mark.parametrize("elsewhere", ["form", "filter"])
+async def test_a_run_that_opens_while_one_types_does_not_take_the_screen(
+    elsewhere: str, runs_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, goes_on, real = Home(runs_dir), threading.Event(), History.open
+
+    def slow(self: History, run: str) -> Session:
+        goes_on.wait()
+        return real(self, run)
+
+    monkeypatch.setattr(History, "open", slow)
+    async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await home.shows(pilot, "a-1")
+        home.app.post_message(OpenRun("a-1"))
+        await home.shows(pilot, "opening a-1")
+        await pilot.press("n" if elsewhere == "form" else "slash")
+        kind = LaunchScreen if elsewhere == "form" else HomeScreen
+        screen = await home.is_at(pilot, kind)
+        goes_on.set()
+        await home.shows(pilot, "a-1 is open: ")
+        assert home.app.screen is screen
+        assert home.app.runs.session is None
+        await pilot.press("escape")
+        await home.is_at(pilot, HomeScreen)
+        home.app.post_message(OpenRun("a-1"))
+        shown = await home.is_at(pilot, RunScreen)
+        assert home.app.runs.sessions == [shown.session], "it is not opened again"
 
 
 async def test_several_runs_are_open_at_once(runs_dir: Path) -> None:

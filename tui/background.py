@@ -1,0 +1,65 @@
+"""Work that takes a while, in threads beside the screens."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from textual.message_pump import MessagePump
+
+T = TypeVar("T")
+Failed = Callable[[Exception], object]
+
+
+def _raise(error: Exception) -> None:
+    raise error
+
+
+def in_background(
+    owner: MessagePump, act: Callable[[], T], take: Callable[[T], object], failed: Failed = _raise
+) -> None:
+    """Do this in a thread, which does not keep the process alive. `owner` then takes what has come
+    of it, or the error."""
+
+    def work() -> None:
+        try:
+            found = act()
+        except Exception as error:  # noqa: BLE001 - `owner` tells it, or raises it again
+            owner.call_later(failed, error)
+        else:
+            owner.call_later(take, found)
+
+    threading.Thread(target=work, name="background", daemon=True).start()
+
+
+class Work(Generic[T]):
+    """Work that a screen asks for again and again. It is done once at a time: if it is asked for
+    meanwhile, it is done once more after that."""
+
+    def __init__(
+        self, owner: MessagePump, take: Callable[[T], object], failed: Failed = _raise
+    ) -> None:
+        """`take` and `failed`: see `in_background`."""
+        self.is_busy = False
+        self._owner, self._take, self._failed = owner, take, failed
+        self._again: Callable[[], T] | None = None
+
+    def begin(self, act: Callable[[], T]) -> None:
+        """Do this, or do it next."""
+        if self.is_busy:
+            self._again = act
+            return
+        self.is_busy = True
+        in_background(
+            self._owner,
+            act,
+            lambda found: self._end(self._take, found),
+            lambda error: self._end(self._failed, error),
+        )
+
+    def _end(self, tell: Callable[..., object], what: object) -> None:
+        self.is_busy, again, self._again = False, self._again, None
+        if again:
+            self.begin(again)
+        tell(what)
