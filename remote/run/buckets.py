@@ -220,22 +220,45 @@ class Buckets:
             first = last - self._capacity // 2 + 1
         while (last >> halvings) - (first >> halvings) >= self._capacity:
             halvings += 1
-        moved = None
-        if halvings:
-            moved = self._gathered()
-            moved = moved.where(self._number(moved) >= first)
-            self._empty(slice(None))
-        elif self._used:
-            self._shift(self._first - first)
-        self.span <<= halvings
+        for _ in range(halvings):
+            self._halve()
+        self._shift(self._first - (first >> halvings))
         self._first = first >> halvings
         self._used = (last >> halvings) - self._first + 1
-        if moved is not None:
-            self._put(moved)
+
+    def _halve(self) -> None:
+        """Merge each two neighbours."""
+        self.span *= 2
+        if not self._used:
+            return
+        for ends, names, further, none in (
+            (self._low, self._lowest, np.minimum, np.inf),
+            (self._high, self._highest, np.maximum, -np.inf),
+        ):
+            one, other = self._neighbours(ends, none)
+            found = further(one, other)
+            if self._named:
+                by, by_other = self._neighbours(names, 0)
+                _fill(names, np.where(found == one, by, by_other), 0)
+            _fill(ends, found, none)
+        for column in self._sums:
+            with np.errstate(invalid="ignore", over="ignore"):
+                _fill(column, np.add(*self._neighbours(column, 0)), 0)
+        last = self._first + self._used - 1
+        self._first >>= 1
+        self._used = (last >> 1) - self._first + 1
+
+    def _neighbours(self, column: Array, none: float) -> tuple[Array, Array]:
+        """Of each two buckets that become one the first and the second; `none` stands for those
+        that there are not."""
+        if self._first % 2:
+            edge = np.full_like(column[:, :1], none)
+            column = np.concatenate([edge, column, edge], axis=1)
+        return column[:, 0::2], column[:, 1::2]
 
     def _shift(self, by: int) -> None:
         """Move all by so many slots; what comes to none is forgotten."""
-        if not by:
+        if not by or not self._used:
             return
         gone, first = max(0, -by), max(0, by)
         count = max(0, self._used - gone)
@@ -243,12 +266,6 @@ class Buckets:
             column[:, first : first + count] = column[:, gone : gone + count]
         self._empty(slice(0, first))
         self._empty(slice(first + count, None))
-
-    def _gathered(self) -> Gathered:
-        """All that is kept."""
-        row, slot = np.nonzero(self._points)
-        place = (slot + self._first) * self.span
-        return Gathered(row, place, *(one[row, slot] for one in (*self._sums, *self._ends)))
 
     def rewind(self, x: float) -> None:
         """Forget the buckets that begin at `x` or behind it."""
@@ -299,3 +316,9 @@ class Buckets:
 def _flat(column: Array) -> Array:
     """The buckets of all rows, one after the other."""
     return column.reshape(-1, *column.shape[2:])
+
+
+def _fill(column: Array, slots: Array, none: float) -> None:
+    """Put these into the first slots of all rows, and `none` into the others."""
+    used = slots.shape[1]
+    column[:, :used], column[:, used:] = slots, none

@@ -22,10 +22,13 @@ from remote.run.series import (
 from training.wire import events
 
 if TYPE_CHECKING:  # numpy takes a while to import
-    from remote.run.buckets import Buckets, Points
+    from remote.run.buckets import Buckets, Floats, Points
 
 BLOCK = 4096
 """Points that are kept as they came before they become arrays."""
+WAITING = 4 * BLOCK
+"""Points that may wait until each row gets its own. Those of one row are seldom looked at, and many
+points at once are quicker."""
 CAPACITY = 1024
 """Buckets of a curve."""
 ROOM = 1 << 17
@@ -126,6 +129,7 @@ class SourceHistory:
         self.seen: set[int] = set()
         self._rows = rows
         self._fresh: list[Point] = []
+        self._waiting: list[Floats] = []
         self._levels: list[tuple[Buckets, Buckets]] = []
 
     def append(self, point: Point) -> None:
@@ -134,11 +138,13 @@ class SourceHistory:
         self._fresh.append(point)
         if len(self._fresh) >= BLOCK:
             self.pack()
+            self._spread(WAITING)
 
     def rewind(self, step: int) -> None:
         """Forget the points behind this step."""
         self.version += 1
         self.pack()
+        self._spread()
         for level in self._levels:
             for buckets in level:
                 buckets.rewind(step + 1)
@@ -147,6 +153,8 @@ class SourceHistory:
         """The finest buckets that reach back to this step, of each row or of all together; None
         before the first point."""
         self.pack()
+        if each:
+            self._spread()
         if not self._levels:
             return None
         whole, recent = (level[0 if each else 1] for level in self._levels)
@@ -169,15 +177,31 @@ class SourceHistory:
             return
         row, who = points[:, :2].astype(np.int64).T
         self.seen.update(np.unique(row).tolist())
-        x, other = points[:, 2:4].T
-        if self.source.by_time:
-            x, other = other, x
-        parts = who if self._has_parts else None
-        own = Gathered.of(row, parts, x, other, points[:, 4:])
-        common = Gathered.of(np.zeros_like(row), who, x, other, points[:, 4:])
-        for each, together in self._levels:
-            each.add(own)
-            together.add(common)
+        self._waiting.append(points)
+        gathered = Gathered.of(np.zeros_like(row), who, *self._along(points))
+        for _, together in self._levels:
+            together.add(gathered)
+        self._spread(2 * WAITING)  # who reads waits for it only where nothing else has done it
+
+    def _spread(self, least: int = 1) -> None:
+        """Put the points that wait into the buckets of their rows, if they are so many."""
+        if sum(map(len, self._waiting)) < least:
+            return
+        import numpy as np
+
+        from remote.run.buckets import Gathered
+
+        points = np.concatenate(self._waiting)
+        self._waiting = []
+        row, who = points[:, :2].astype(np.int64).T
+        gathered = Gathered.of(row, who if self._has_parts else None, *self._along(points))
+        for each, _ in self._levels:
+            each.add(gathered)
+
+    def _along(self, points: Floats) -> tuple[Floats, Floats, Floats]:
+        """The x of points, the other of step and time, and the figures."""
+        step, time, values = points[:, 2], points[:, 3], points[:, 4:]
+        return (time, step, values) if self.source.by_time else (step, time, values)
 
     @property
     def _has_parts(self) -> bool:
