@@ -8,7 +8,9 @@ import threading
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from queue import SimpleQueue
+from typing import Any
 
+from textual.app import App
 from textual.pilot import Pilot
 
 from remote import events as launcher
@@ -215,6 +217,11 @@ class ActedSession:
             self.say(index, events.Ended(EndReason.ALL_ENDED))
         self.say(SESSION, launcher.Closed(), after=0.1)
         self._queue.put(None)
+
+
+def screen_text(app: App[Any]) -> str:
+    """What is on the screen, a line each."""
+    return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
 
 
 async def until(pilot: Pilot[None], condition: Callable[[], bool]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from textual.pilot import Pilot
 
 from remote.plan.plan import Plan
-from tests.kit.acted import ActedSession, cluster, make_plan, until
+from tests.kit.acted import ActedSession, cluster, make_plan, screen_text, until
 from training.job import Job
 from tui.app import RankboardApp
 from tui.runs import Launch
@@ -42,8 +42,7 @@ class Stage:
 
     def text(self) -> str:
         """What is on the screen."""
-        strips = self.app.screen._compositor.render_strips()
-        return "\n".join(strip.text for strip in strips)
+        return screen_text(self.app)
 
     @asynccontextmanager
     async def shown(

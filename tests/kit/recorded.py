@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from remote.record.write import Recorder
 from remote.run.state import RunState
-from tests.kit.histories import History
+from tests.kit.histories import History, plan
 from training.wire.events import SESSION, encode, expand
 
 
@@ -21,6 +24,14 @@ def record(into: Recorder, history: History, state: RunState) -> None:
             into.text(part)
             state.apply(part)
         into.flush()
+
+
+@pytest.fixture
+def recorder(tmp_path: Path) -> Iterator[Recorder]:
+    """The launcher of a run of two hosts, which has recorded nothing yet."""
+    made = Recorder(tmp_path, plan(2))
+    yield made
+    made.release()
 
 
 def recorded(runs_dir: Path, history: History) -> Path:

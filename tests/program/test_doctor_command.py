@@ -14,7 +14,7 @@ from remote.doctor import doctor
 from remote.events import Checked, Closed, Lost, Stopping
 from remote.plan.plan import Plan
 from remote.run.state import RunState
-from tests.kit.acted import ActedSession, cluster, make_plan, until
+from tests.kit.acted import ActedSession, cluster, make_plan, screen_text, until
 from tests.kit.histories import History, plan
 from tests.kit.launches import run
 from tests.kit.sshd import Sshd
@@ -245,11 +245,7 @@ class Stage:
         return self.text()
 
     def text(self) -> str:
-        strips = [
-            [segment.text for segment in strip]
-            for strip in self.app.screen._compositor.render_strips()
-        ]
-        return "\n".join("".join(strip).rstrip() for strip in strips)
+        return "\n".join(line.rstrip() for line in screen_text(self.app).splitlines())
 
 
 def found_all(acted: ActedSession) -> None:
@@ -301,8 +297,7 @@ async def test_a_run_shows_what_its_checks_have_found(checked: bool) -> None:
         await until(pilot, lambda: bool(acted[0].state.ranks[0].pid))
         await pilot.press("D")
         await until(pilot, lambda: isinstance(app.screen, DoctorScreen))
-        strips = app.screen._compositor.render_strips()
-        drawn = "\n".join("".join(segment.text for segment in strip) for strip in strips)
+        drawn = screen_text(app)
         assert ("no checks: the run" in drawn) != checked
         assert ("checks on 2 hosts" in drawn) == checked
         await pilot.press("escape")

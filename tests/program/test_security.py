@@ -31,7 +31,7 @@ from remote.plan.plan import Plan, PlanError
 from remote.transport.ssh.known_hosts import find
 from remote.transport.ssh.transport import SshTransport
 from tests.kit import labs
-from tests.kit.acted import ActedSession, cluster, make_plan, until
+from tests.kit.acted import ActedSession, cluster, make_plan, screen_text, until
 from tests.kit.agents import Host as AgentHost
 from tests.kit.agents import python
 from tests.kit.histories import History, raised, said
@@ -471,12 +471,8 @@ async def test_no_text_of_a_host_reaches_the_dashboard_as_it_is(size: tuple[int,
         sessions[0].close()
         await until(pilot, lambda: not app.runs.live)
         app.tick()
-        await until(pilot, lambda: "cause" in screen(app) or "evil" in screen(app))
-        assert_harmless(screen(app))
-
-
-def screen(app: RankboardApp) -> str:
-    return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+        await until(pilot, lambda: "cause" in screen_text(app) or "evil" in screen_text(app))
+        assert_harmless(screen_text(app))
 
 
 # Host keys ----------------------------------------------------------------------------------------

@@ -20,18 +20,11 @@ from remote.record.write import Recorder
 from remote.run.phases import RunPhase, Verdict
 from remote.run.state import RunState
 from tests.kit.histories import History, plan, stepped
-from tests.kit.recorded import record, recorded
+from tests.kit.recorded import record, recorded, recorder
 from training.wire.events import Record, encode
 
 PLAN = plan(2)
-
-
-@pytest.fixture
-def recorder(tmp_path: Path) -> Iterator[Recorder]:
-    """The launcher of a run, which has recorded nothing yet."""
-    made = Recorder(tmp_path, PLAN)
-    yield made
-    made.release()
+assert recorder  # the fixture
 
 
 def write(into: Recorder, history: History) -> None:

@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from textual.content import Content
@@ -16,7 +15,7 @@ from textual.widgets import Static
 from remote.events import Closed
 from remote.record.read import load_plan
 from remote.record.watch import WatchedRun
-from tests.kit.acted import until
+from tests.kit.acted import screen_text, until
 from tests.kit.commands import Done, run
 from tests.kit.histories import History, plan
 from tests.kit.recorded import recorded
@@ -25,7 +24,6 @@ from training.wire.events import Evaluated, Step
 from tui import palette
 from tui.commands.compare import compare
 from tui.compare_app import CompareApp
-from tui.dashboard import Dashboard
 from tui.screens.compare import CompareScreen
 from tui.screens.run import RunScreen
 from tui.watch_app import WatchApp
@@ -60,19 +58,15 @@ def runs(tmp_path: Path) -> list[Path]:
     return made
 
 
-def text(app: Dashboard[Any]) -> str:
-    return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
-
-
-def told(app: CompareApp) -> str:
+def unspaced(app: CompareApp) -> str:
     """What is on the screen, without any space: lines may break anywhere."""
-    return "".join(text(app).split())
+    return "".join(screen_text(app).split())
 
 
 async def shown(pilot: Pilot[None], words: str) -> None:
     app = pilot.app
     assert isinstance(app, CompareApp)
-    await until(pilot, lambda: words in text(app))
+    await until(pilot, lambda: words in screen_text(app))
 
 
 async def test_two_runs_with_a_verdict_what_differs_and_figures(runs: Sequence[Path]) -> None:
@@ -80,7 +74,7 @@ async def test_two_runs_with_a_verdict_what_differs_and_figures(runs: Sequence[P
     async with app.run_test(size=(120, 40)) as pilot:
         await shown(pilot, "slower than A: 50.0% more time per step")
         await shown(pilot, "test accuracy by wall time")
-        found = text(app)
+        found = screen_text(app)
         assert "A  20261123-0: 2 ranks on 2 hosts, ddp, lenet5 on digits; finished" in found
         lines = {line.split("  ")[0].strip(): line.split() for line in found.splitlines()}
         assert lines["accuracy"][1:3] == ["85.00%", "85.00%"]
@@ -150,19 +144,21 @@ async def test_runs_that_were_not_tested_are_compared_by_their_loss(tmp_path: Pa
     async with app.run_test(size=(80, 24)) as pilot:
         await shown(pilot, "no verdict: same recorded settings as A")
         await shown(pilot, "training loss by wall time")
-        assert "to 85%" not in text(app)
+        assert "to 85%" not in screen_text(app)
 
 
 async def test_eight_runs_fit_a_small_screen(runs: Sequence[Path]) -> None:
     app = CompareApp(runs)
     async with app.run_test(size=(80, 24)) as pilot:
         await shown(pilot, "A    0.0667")
-        lines = text(app).splitlines()
+        lines = screen_text(app).splitlines()
         assert all(len(line) <= 80 for line in lines)
         head = next(line for line in lines if line.startswith(" run "))
         assert head.rstrip().endswith("to 85%"), "a run per row, all in one line"
         await pilot.press("end")
-        await until(pilot, lambda: any(line.startswith(" sync ") for line in text(app).split("\n")))
+        await until(
+            pilot, lambda: any(line.startswith(" sync ") for line in screen_text(app).split("\n"))
+        )
 
 
 @pytest.mark.parametrize("size", [(1, 1), (39, 9), (40, 10), (60, 20), (300, 100)])
@@ -181,7 +177,7 @@ async def test_a_run_that_cannot_be_read_is_told(runs: Sequence[Path]) -> None:
     (runs[1] / "plan.json").write_text("{}")
     app = CompareApp(runs[:2])
     async with app.run_test(size=(100, 30)) as pilot:
-        await until(pilot, lambda: "plan.jsonisnoplan" in told(app))
+        await until(pilot, lambda: "plan.jsonisnoplan" in unspaced(app))
         await pilot.press("x", "c")
         await pilot.press("q")
     assert app.exit_code == 0
@@ -191,24 +187,28 @@ async def test_a_run_that_goes_before_it_is_read_is_told(runs: Sequence[Path]) -
     shutil.rmtree(runs[1])
     app = CompareApp(runs[:2])
     async with app.run_test(size=(100, 30)) as pilot:
-        await until(pilot, lambda: "holdsnorun:plan.json:Nosuchfile" in told(app))
+        await until(pilot, lambda: "holdsnorun:plan.json:Nosuchfile" in unspaced(app))
 
 
 async def test_a_run_is_compared_with_the_last_one_like_it(runs: Sequence[Path]) -> None:
     app = WatchApp(WatchedRun(runs[4], load_plan(runs[4])))
     async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: "finished" in text(app))
+        await until(pilot, lambda: "finished" in screen_text(app))
         await pilot.press("C")
-        await until(pilot, lambda: "most alike first" in text(app))
-        await until(pilot, lambda: "the same settings" in text(app))
-        lines = [line for line in text(app).splitlines() if "20261123-" in line and "85.0%" in line]
+        await until(pilot, lambda: "most alike first" in screen_text(app))
+        await until(pilot, lambda: "the same settings" in screen_text(app))
+        lines = [
+            line
+            for line in screen_text(app).splitlines()
+            if "20261123-" in line and "85.0%" in line
+        ]
         assert ["the same settings" in line for line in lines] == [True] + 6 * [False]
         assert "20261123-0" in lines[0]
         assert "differs in sync" in lines[1]
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(app.screen, CompareScreen))
-        await until(pilot, lambda: "B  20261123-4" in text(app))
-        assert "A  20261123-0" in text(app), "what has changed since?"
+        await until(pilot, lambda: "B  20261123-4" in screen_text(app))
+        assert "A  20261123-0" in screen_text(app), "what has changed since?"
         await pilot.press("escape")
         await until(pilot, lambda: isinstance(app.screen, RunScreen))
     app.finish()
@@ -218,9 +218,9 @@ async def test_without_another_run_there_is_nothing_to_compare_with(tmp_path: Pa
     folder = recorded(tmp_path, history("alone", "ddp"))
     app = WatchApp(WatchedRun(folder, load_plan(folder)))
     async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: "step 30/" in text(app))
+        await until(pilot, lambda: "step 30/" in screen_text(app))
         await pilot.press("C")
-        await until(pilot, lambda: "there is no other run" in text(app))
+        await until(pilot, lambda: "there is no other run" in screen_text(app))
         await pilot.press("enter", "escape")
         await until(pilot, lambda: isinstance(app.screen, RunScreen))
     app.finish()

@@ -20,7 +20,7 @@ from remote.record.entry import Entry
 from remote.run.state import RunPhase
 from remote.study.folder import Begun, Ended, Outcome, StudyFolder
 from remote.study.progress import Progress
-from tests.kit.acted import ActedSession, cluster, make_plan, until
+from tests.kit.acted import ActedSession, cluster, make_plan, screen_text, until
 from tests.kit.dashboard import asked
 from tests.kit.histories import History as Told
 from tests.kit.histories import plan
@@ -62,7 +62,7 @@ class Home:
 
     def text(self) -> str:
         """What is on the screen."""
-        return "\n".join(strip.text for strip in self.app.screen._compositor.render_strips())
+        return screen_text(self.app)
 
     async def shows(self, pilot: Pilot[None], *words: str) -> None:
         await until(pilot, lambda: all(word in self.text() for word in words))

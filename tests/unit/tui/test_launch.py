@@ -19,7 +19,7 @@ from remote.cluster.hosts import Cluster, Host
 from remote.events import Checked
 from remote.plan.plan import Plan, Policy
 from remote.record import index
-from tests.kit.acted import ActedSession, cluster, make_plan, until
+from tests.kit.acted import ActedSession, cluster, make_plan, screen_text, until
 from training.job import Job
 from training.wire.events import SESSION
 from tui.app import RankboardApp
@@ -110,8 +110,7 @@ class Form:
         raise AssertionError(f"{name} is folded")
 
     def drawn(self) -> list[str]:
-        strips = self.app.screen._compositor.render_strips()
-        return ["".join(segment.text for segment in strip) for strip in strips]
+        return screen_text(self.app).splitlines()
 
     async def start(self, pilot: Pilot[None]) -> Plan:
         await pilot.press("f5")

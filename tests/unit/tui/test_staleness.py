@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from remote.plan.plan import Plan
-from tests.kit.acted import ActedSession, cluster, make_plan, until
+from tests.kit.acted import ActedSession, cluster, make_plan, screen_text, until
 from training.job import Job
 from training.wire.events import Entered, Step
 from tui.app import RankboardApp
@@ -30,7 +30,7 @@ class Stage:
 
     def text(self) -> str:
         """What is on the screen."""
-        return "\n".join(strip.text for strip in self.app.screen._compositor.render_strips())
+        return screen_text(self.app)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from tests.kit.acted import ActedSession, until
+from tests.kit.acted import ActedSession, screen_text, until
 from tests.kit.acted_study import acted_runner, finish, stopped
 from tests.kit.dashboard import asked
 from tui.screens.cell import CellScreen
@@ -34,8 +34,7 @@ class Stage:
 
     def text(self) -> str:
         """What is on the screen."""
-        strips = self.app.screen._compositor.render_strips()
-        return "\n".join(strip.text.rstrip() for strip in strips)
+        return "\n".join(line.rstrip() for line in screen_text(self.app).splitlines())
 
     def line(self, *words: str) -> str:
         """The first line with these words; "" if there is none."""

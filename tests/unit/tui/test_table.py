@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from textual.app import App, ComposeResult
 
-from tests.kit.acted import until
+from tests.kit.acted import screen_text, until
 from tui.widgets.table import Cell, Column, Table, fitted, layout, most_skipped
 
 COLUMNS = [Column("rank", 5), Column("loss", 7), Column("memory", 8), Column("CPU", 6)]
@@ -64,8 +64,7 @@ class Shown(App[None]):
 
     @property
     def lines(self) -> list[str]:
-        strips = self.screen._compositor.render_strips()
-        return [strip.text for strip in strips]
+        return screen_text(self).splitlines()
 
 
 async def test_the_first_column_stays_and_signs_tell_of_columns_at_both_sides() -> None:

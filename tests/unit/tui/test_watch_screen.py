@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,10 +15,10 @@ from remote.record.watch import WatchedRun
 from remote.record.write import Recorder
 from remote.run.curves import Curves
 from remote.run.state import RunState
-from tests.kit.acted import until
+from tests.kit.acted import screen_text, until
 from tests.kit.commands import Done, run
 from tests.kit.histories import History, plan
-from tests.kit.recorded import record, recorded
+from tests.kit.recorded import record, recorded, recorder
 from training.wire.events import Exited
 from tui.commands.watch import watch
 from tui.messages import ReadRecord
@@ -26,24 +26,14 @@ from tui.watch_app import WatchApp
 
 Run = Callable[..., Done]
 assert run  # the fixture
+assert recorder  # the fixture
 PLAN = plan(2)
-
-
-@pytest.fixture
-def recorder(tmp_path: Path) -> Iterator[Recorder]:
-    made = Recorder(tmp_path, PLAN)
-    yield made
-    made.release()
-
-
-def text(app: WatchApp) -> str:
-    return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
 
 
 async def shown(pilot: Pilot[None], words: str) -> None:
     app = pilot.app
     assert isinstance(app, WatchApp)
-    await until(pilot, lambda: words in text(app))
+    await until(pilot, lambda: words in screen_text(app))
 
 
 async def test_a_live_run_is_shown_up_to_its_end(recorder: Recorder) -> None:
@@ -59,7 +49,7 @@ async def test_a_live_run_is_shown_up_to_its_end(recorder: Recorder) -> None:
         history.records.clear()
         record(recorder, history.done(0, 1).session(Closed()), state)
         await shown(pilot, "finished in")
-        assert "watching" not in text(app)
+        assert "watching" not in screen_text(app)
         await pilot.press("q")
     app.finish()
     assert app.exit_code == 0
@@ -71,10 +61,10 @@ async def test_no_key_acts_on_the_run(recorder: Recorder) -> None:
     app = WatchApp(WatchedRun(recorder.folder, PLAN))
     async with app.run_test(size=(100, 30)) as pilot:
         await shown(pilot, "watching beside")
-        assert "New run" not in text(app)
+        assert "New run" not in screen_text(app)
         await pilot.press("n", "s")
         await shown(pilot, "stacks of all ranks")
-        assert "Ask again" not in text(app)
+        assert "Ask again" not in screen_text(app)
         await pilot.press("s", "escape", "D")
         await shown(pilot, "checks of 2 hosts")
         await pilot.press("escape")
