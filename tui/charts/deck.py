@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from remote.plan.plan import Plan
+from tui import remembered
 from tui.charts import memory
 from tui.charts.kinds import KINDS, Kind
 from tui.charts.view import Mode, View
@@ -17,7 +17,7 @@ class Deck:
     the last run of its kind."""
 
     def __init__(self, plan: Plan, places: int, file: Path | None = None) -> None:
-        self._kind, self._file = memory.kind_of(plan), file or memory.path()
+        self._kind, self._file = memory.kind_of(plan), file or remembered.path("charts")
         chosen = memory.load(self._kind, self._file)
         self._views = dict(chosen.views)
         usual = [kind.id for kind in KINDS if kind.begins]
@@ -64,5 +64,4 @@ class Deck:
 
     def save(self) -> None:
         """Remember all this for other runs of this kind, if that is possible."""
-        with suppress(OSError):
-            memory.save(self._kind, memory.Chosen(tuple(self.shown), self._views), self._file)
+        memory.save(self._kind, memory.Chosen(tuple(self.shown), self._views), self._file)

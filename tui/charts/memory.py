@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-import platformdirs
-
 from remote.plan.plan import Plan
-from training.writing import write_whole
 from tui.charts.view import Along, Mode, View
+from tui.remembered import recall, remember
 
-NAME = "charts.json"
 MOST = 64
-"""Kinds of run that are remembered, and charts of each."""
-LARGEST = 1 << 20
-"""Bytes of the file, at most."""
+"""Charts of a kind of run that are remembered."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +23,6 @@ class Chosen:
     views: Mapping[str, View] = field(default_factory=dict)
 
 
-def path() -> Path:
-    """The file."""
-    return platformdirs.user_state_path("rankboard") / NAME
-
-
 def kind_of(plan: Plan) -> str:
     """The kind of a run: runs of one method, model and data set are watched alike."""
     job = plan.job
@@ -41,8 +30,8 @@ def kind_of(plan: Plan) -> str:
 
 
 def load(kind: str, file: Path) -> Chosen:
-    """What is remembered; nothing where the file is not there or cannot be read."""
-    known = _read(file).get(kind)
+    """What is remembered in a file; nothing where there is nothing of use."""
+    known = recall(kind, file)
     if not isinstance(known, dict):
         return Chosen()
     charts, views = known.get("charts"), known.get("views")
@@ -53,23 +42,9 @@ def load(kind: str, file: Path) -> Chosen:
 
 
 def save(kind: str, chosen: Chosen, file: Path) -> None:
-    """Remember it. Raises: OSError."""
-    known = _read(file)
-    known.pop(kind, None)
+    """Remember it."""
     views = {name: _object(view) for name, view in list(chosen.views.items())[:MOST]}
-    known[kind] = {"charts": list(chosen.charts), "views": views}
-    file.parent.mkdir(parents=True, exist_ok=True)
-    kept = dict(list(known.items())[-MOST:])
-    write_whole(file, json.dumps(kept, indent=1).encode())
-
-
-def _read(file: Path) -> dict[str, Any]:
-    try:
-        with file.open("rb") as opened:
-            found = json.loads(opened.read(LARGEST))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
+    remember(kind, {"charts": list(chosen.charts), "views": views}, file)
 
 
 def _object(view: View) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from remote.run.state import RunState
 from tests.kit.histories import START, History, plan, stepped
 from training.job import Job
 from training.wire.events import Evaluated, HostSample, RankSample, Record, Saved, Started, Step
+from tui import remembered
 from tui.charts import memory, values
 from tui.charts.deck import Deck
 from tui.charts.drawing import SPAN, Drawing, drawing, smooth
@@ -341,7 +342,7 @@ def test_few_kinds_of_run_are_remembered(tmp_path: Path) -> None:
     for number in range(100):
         memory.save(f"kind {number}", Chosen(("loss",)), file)
     known = json.loads(file.read_text())
-    assert len(known) == memory.MOST
+    assert len(known) == remembered.MOST
     assert "kind 99" in known
 
 
