@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import threading
 from collections.abc import Callable
@@ -17,10 +18,13 @@ from remote.errands import inventory
 from remote.errands.errands import Answer
 from remote.record import marks
 from remote.record.entry import Entry
+from remote.record.write import Recorder
 from remote.run.state import RunPhase
 from remote.study.folder import Begun, Ended, Outcome, StudyFolder
 from remote.study.progress import Progress
 from tests.kit.acted import ActedSession, cluster, make_plan, screen_text, until
+from tests.kit.commands import Done
+from tests.kit.commands import run as run
 from tests.kit.dashboard import asked
 from tests.kit.histories import History as Told
 from tests.kit.histories import plan
@@ -28,6 +32,7 @@ from tests.kit.recorded import recorded
 from training.job import Job
 from tui import app
 from tui.app import RankboardApp
+from tui.commands.runs import runs
 from tui.history import Answered, History, Listed
 from tui.messages import OpenRun
 from tui.panels.charts import Charts
@@ -307,6 +312,33 @@ async def test_several_runs_are_open_at_once(runs_dir: Path) -> None:
         home.sessions[0].close()
         await until(pilot, lambda: not home.app.runs.live)
         await pilot.press("q")
+
+
+async def test_what_is_kept_with_a_run_is_that_of_rankboard_runs_and_survives(
+    runs_dir: Path, run: Callable[..., Done]
+) -> None:
+    def listed() -> dict[str, Any]:
+        (found,) = map(json.loads, run(runs, words=["star"], json=True).stdout.splitlines())
+        return {key: found[key] for key in ("run", "star", "note", "label")}
+
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(200, 40), notifications=True) as pilot:
+        await home.shows(pilot, "c-3")
+        await pilot.press("s", "t", *"mine", "enter")
+        await home.shows(pilot, "note: mine")
+        await pilot.press("a", *"first", "enter")
+        await home.shows(pilot, "first: c-3")
+        await pilot.press("q")
+    assert listed() == {"run": "c-3", "star": True, "note": "mine", "label": "first"}
+    recorder = Recorder(runs_dir, replace(plan(2), run="c-3"), again=True)  # somebody attaches
+    recorder.close(Told(plan(2)).training(1, 1).done(0, 1).closed())
+    run(runs, note=("first", "ours"))
+    run(runs, name=("c-3", "second"))
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(200, 40), notifications=True) as pilot:
+        await home.shows(pilot, "second: c-3", "note: ours", "*")
+        await pilot.press("q")
+    assert listed() == {"run": "c-3", "star": True, "note": "ours", "label": "second"}
 
 
 async def test_a_run_is_deleted_only_after_a_question(runs_dir: Path) -> None:
