@@ -127,7 +127,7 @@ ACTIONS: dict[Place, tuple[Action, ...]] = {
         Action("sort-runs", "o", "order", "Sort", "sort by the next column"),
         _hidden("mark", "space", "mark", "Mark", "mark the run for a comparison"),
         Action("compare", "C", "compare", "Compare", "compare the marked runs, two to eight"),
-        Action("star", "s", "star", "Star", "star the run, or take its star away"),
+        Action("star", "s", "star", "Star", "star the run, or remove its star"),
         _hidden("note", "t", "note", "Note", "write a note on the run"),
         _hidden("name", "a", "name", "Name", "name the run"),
         Action("resume", "R", "resume", "Resume", "resume the run from its newest checkpoint"),

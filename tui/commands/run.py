@@ -75,14 +75,15 @@ def run(
 ) -> None:
     """Launch and watch data-parallel PyTorch training across machines.
 
-    Without a command, rankboard starts a run in the dashboard: at once if you give a job option,
-    otherwise after you fill in a form. --form opens the form in any case, with the options that you
-    give. With --run, it prints lines instead.
+    Without options, rankboard lists all runs in the dashboard; start new ones from there. If you
+    give options of the hosts, such as --local 4, it opens a form for a new run; if you give options
+    of the job, it starts the run at once. --form opens the form in any case, with these options.
+    With --run, rankboard prints lines instead of opening the dashboard.
 
     Examples:
-      rankboard                               open the form for your hosts
-      rankboard --local 4                     open it for 4 ranks on this machine
-      rankboard --form --lr 0.05              open it with this learning rate
+      rankboard                               list all runs, and start new ones
+      rankboard --local 4                     open a form for 4 local ranks
+      rankboard --form --lr 0.05              open a form with this learning rate
       rankboard --run --sync ring --steps 45  train on the hosts and print lines
       rankboard --run --resume last           continue the newest run
       rankboard --dry-run --nodes 2           show what would run where

@@ -35,13 +35,14 @@ def runs(
     sort: Annotated[
         str, typer.Option(metavar="KEY", help="sort by this key, the least first")
     ] = "run",
-    reverse: Annotated[bool, typer.Option("--reverse", "-r", help="the other way round")] = False,
+    reverse: Annotated[bool, typer.Option("--reverse", "-r", help="reverse the order")] = False,
     json: Annotated[bool, typer.Option("--json", help="print one JSON object per run")] = False,
     star: Annotated[
         list[str] | None, typer.Option(metavar="RUN", help="star this run (repeatable)")
     ] = None,
     unstar: Annotated[
-        list[str] | None, typer.Option(metavar="RUN", help="take its star away (repeatable)")
+        list[str] | None,
+        typer.Option(metavar="RUN", help="remove the star of this run (repeatable)"),
     ] = None,
     note: Annotated[
         tuple[str, str] | None,
@@ -49,7 +50,7 @@ def runs(
     ] = None,
     name: Annotated[
         tuple[str, str] | None,
-        typer.Option(metavar="RUN TEXT", help="give a run this name; '' takes it away"),
+        typer.Option(metavar="RUN TEXT", help="give a run this name; '' removes it"),
     ] = None,
     runs_dir: RunsDir = RUNS,
 ) -> None:

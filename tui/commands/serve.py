@@ -38,7 +38,7 @@ def serve(
       rankboard serve 20261120-0930 --port 8000
 
     Exit codes:
-      0  it was ended
+      0  you stopped the server
       2  the command line is wrong, a package is missing, or the port is in use
     """
     with refusing():

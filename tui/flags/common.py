@@ -32,7 +32,7 @@ Run = Annotated[
     str,
     typer.Argument(
         metavar="RUN",
-        help="the name of the run, the one that you gave it, a beginning of its name, or last for "
+        help="the run: its name, the name that you gave it, the beginning of its name, or last for "
         "the newest run",
     ),
 ]
@@ -49,7 +49,7 @@ Ascii = Annotated[
         "--ascii",
         is_eager=True,
         callback=_use_ascii,
-        help="draw with ASCII characters only, as where the locale is not UTF-8",
+        help="draw with ASCII characters only (default: if the locale is not UTF-8)",
     ),
 ]
 """Its callback does all; a command has no use for the value."""
