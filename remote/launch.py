@@ -14,7 +14,7 @@ from remote.cluster.hosts import HOSTS_FILE, Cluster
 from remote.doctor import job as checks
 from remote.doctor.check import FAILED
 from remote.errands.examination import Examination
-from remote.errands.kept_plan import Kept
+from remote.errands.kept_plan import KeptPlan
 from remote.format import count
 from remote.plan import needs
 from remote.plan import plan as planning
@@ -88,7 +88,7 @@ class Launcher:
         session.notifier = self.notifier
         return session
 
-    def attach(self, kept: Kept) -> Session:
+    def attach(self, kept: KeptPlan) -> Session:
         """The session that attaches to a run and continues its record.
 
         Raises: PlanError, also where its hosts have to be reached and cannot be; RunFolderError.

@@ -20,7 +20,7 @@ from training.agent.layout import LAST
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptPlan:
     """The plan of a run, as this machine or its hosts keep it. `offsets`: how many seconds the
     clocks of the hosts that answered are ahead of this machine's, by number; `problems` are why
     other hosts did not answer. `refusal`: why its hosts cannot be reached, "" where they can; the
@@ -33,7 +33,7 @@ class Kept:
     foreign: bool = False
 
 
-def plan_of(transport: Transport, cluster: Cluster, run: str) -> Kept:
+def plan_of(transport: Transport, cluster: Cluster, run: str) -> KeptPlan:
     """The plan that hosts keep of a run, with the hosts as the hosts file has them. `run` is its
     name, the beginning of it, or `last` for the newest. Raises: PlanError."""
     answers = ask(transport, cluster.hosts, "plan", lambda _: (run,))
@@ -67,7 +67,7 @@ def plan_of(transport: Transport, cluster: Cluster, run: str) -> Kept:
     offsets = {
         index: ahead[host.name] for index, host in enumerate(plan.hosts) if host.name in ahead
     }
-    return Kept(plan, offsets, problems, foreign=True)
+    return KeptPlan(plan, offsets, problems, foreign=True)
 
 
 def _is_asked_for(told: Mapping[str, Any], run: str) -> bool:

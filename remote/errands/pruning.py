@@ -46,7 +46,7 @@ class Removable:
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptRun:
     """A run that is kept, and why; `by_name`: a person can still remove it by its name."""
 
     run: str
@@ -56,7 +56,7 @@ class Kept:
 
 def removable(
     known: Inventory, older: float, keep: int, named: Collection[str] = ()
-) -> tuple[list[Removable], list[Kept]]:
+) -> tuple[list[Removable], list[KeptRun]]:
     """What may be removed, and which runs are kept and why.
 
     Without `named`: unused code, and the runs that ended at least `older` seconds ago, except for
@@ -77,7 +77,7 @@ def removable(
     return found, kept
 
 
-def _sorted_out(known: Inventory, named: Collection[str]) -> tuple[list[Run], list[Kept]]:
+def _sorted_out(known: Inventory, named: Collection[str]) -> tuple[list[Run], list[KeptRun]]:
     """The runs that have ended, and those that are kept."""
     ended: list[Run] = []
     kept = []
@@ -86,9 +86,9 @@ def _sorted_out(known: Inventory, named: Collection[str]) -> tuple[list[Run], li
             continue
         doubt = _doubt(run, known)
         if why := _use(run):
-            kept += [Kept(run.name, why)] if named or not run.live else []
+            kept += [KeptRun(run.name, why)] if named or not run.live else []
         elif not named and run.record and is_starred(run.record.folder):
-            kept.append(Kept(run.name, "it has a star"))
+            kept.append(KeptRun(run.name, "it has a star"))
         elif doubt and not named:
             kept.append(doubt)
         else:
@@ -112,20 +112,20 @@ def _use(run: Run) -> str:
     return ""
 
 
-def _doubt(run: Run, known: Inventory) -> Kept | None:
+def _doubt(run: Run, known: Inventory) -> KeptRun | None:
     """Why a run that is not known to be live may be live all the same."""
     if run.format != FORMAT:
-        return Kept(run.name, "another version of rankboard recorded it", by_name=True)
+        return KeptRun(run.name, "another version of rankboard recorded it", by_name=True)
     away = "hosts that cannot be asked may still be training"
     if run.parts and run.hosts > len(run.parts) and known.problems:
-        return Kept(run.name, away, by_name=True)
+        return KeptRun(run.name, away, by_name=True)
     record = run.record
     if not record or (record.verdict and record.verdict != "lost"):
         return None
     if unreachable(run, known):
-        return Kept(run.name, away, by_name=True)
+        return KeptRun(run.name, away, by_name=True)
     just_now = record.idle < STILL and not run.parts and not record.verdict
-    return Kept(run.name, "it may be starting or ending", by_name=True) if just_now else None
+    return KeptRun(run.name, "it may be starting or ending", by_name=True) if just_now else None
 
 
 def _of_run(run: Run) -> Iterator[Removable]:

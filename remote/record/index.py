@@ -50,7 +50,7 @@ TYPES: dict[str, set[type]] = {
 """The types that a field may have in the file, by the text of its annotation."""
 
 
-class Kept(NamedTuple):
+class Cached(NamedTuple):
     """What the index keeps of one folder: the files that it was read from ("" for the folder
     itself, else "/NAME"), their stamps, and what was read. Without stamps it is not kept."""
 
@@ -62,8 +62,8 @@ class Kept(NamedTuple):
 class Index(NamedTuple):
     """Runs, as lists of the fields `STORED`, and studies, as {run: trial}, by their folders."""
 
-    runs: dict[str, Kept]
-    studies: dict[str, Kept]
+    runs: dict[str, Cached]
+    studies: dict[str, Cached]
 
 
 class _Kind(NamedTuple):
@@ -125,8 +125,8 @@ def _folders(runs_dir: Path) -> list[str]:
 
 
 def _updated(
-    runs_dir: Path, names: Iterable[str], old: Mapping[str, Kept], kind: _Kind, remark: Remark
-) -> dict[str, Kept]:
+    runs_dir: Path, names: Iterable[str], old: Mapping[str, Cached], kind: _Kind, remark: Remark
+) -> dict[str, Cached]:
     """What these folders hold: from the index where nothing has changed, else read again."""
     made = {}
     for name in names:
@@ -140,7 +140,7 @@ def _updated(
     return made
 
 
-def _read(folder: str, kind: _Kind) -> tuple[Kept | None, list[OSError]]:
+def _read(folder: str, kind: _Kind) -> tuple[Cached | None, list[OSError]]:
     """Read a folder; None where it is not of this kind. Also gives why files that are there cannot
     be read. What is read without them is not kept: a disk, or a limit of open files, fails for a
     moment, and a permission that is given later changes no stamp."""
@@ -155,10 +155,10 @@ def _read(folder: str, kind: _Kind) -> tuple[Kept | None, list[OSError]]:
     errors = [error for error in failures if not isinstance(error, FileNotFoundError)]
     made_from = [file for file in ("", mark, *others) if stamps[file]]
     known = "" if errors else " ".join(stamps[file] for file in made_from)
-    return Kept(" ".join(made_from), known, data), errors
+    return Cached(" ".join(made_from), known, data), errors
 
 
-def _is_fresh(folder: str, kept: Kept) -> bool:
+def _is_fresh(folder: str, kept: Cached) -> bool:
     """Whether no file that this was read from has changed since."""
     try:  # for thousands of folders: as little as possible
         found = [os.lstat(folder + file) for file in kept.files.split(" ")]
@@ -176,7 +176,7 @@ def _stamp(path: str) -> str:
     return f"{found.st_mtime_ns}.{found.st_size}"
 
 
-def _settled(found: dict[str, Kept], old: Mapping[str, Kept], now: int) -> dict[str, Kept]:
+def _settled(found: dict[str, Cached], old: Mapping[str, Cached], now: int) -> dict[str, Cached]:
     """Those that are read whole, and of which no file has just changed."""
     return {
         name: kept
@@ -222,7 +222,7 @@ def _load(path: Path) -> Index:
         data = load(files.read(path, LIMITS.summary)) or {}
         if data["head"] != HEAD:
             return Index({}, {})
-        found = Index(*(_kept(data[name]) for name in Index._fields))
+        found = Index(*(_cached(data[name]) for name in Index._fields))
         if not _is_sound(found):
             return Index({}, {})
     except (OSError, LookupError, TypeError, ValueError, AttributeError):
@@ -232,8 +232,8 @@ def _load(path: Path) -> Index:
     return found
 
 
-def _kept(data: dict[str, Any]) -> dict[str, Kept]:
-    return {name: Kept(*one) for name, one in data.items()}
+def _cached(data: dict[str, Any]) -> dict[str, Cached]:
+    return {name: Cached(*one) for name, one in data.items()}
 
 
 def _is_sound(index: Index) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from remote.errands.kept_plan import Kept
+from remote.errands.kept_plan import KeptPlan
 from remote.lab.spec import LabError
 from remote.launch import Launcher
 from remote.plan.plan import PlanError
@@ -166,7 +166,7 @@ class Runner:
                 plan = load_plan(self.launcher.runs_dir / run)
                 transport = self.places.reach(trial.cell.place)[1]
                 launcher = replace(self.launcher, transport=transport)
-                session = launcher.attach(Kept(plan, {}))
+                session = launcher.attach(KeptPlan(plan, {}))
             if session is None:
                 self._note(Ended(key, run, Outcome.INTERRUPTED, cause="it never began"))
                 continue

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from remote.cluster.hosts import Cluster
-from remote.errands.kept_plan import Kept
+from remote.errands.kept_plan import KeptPlan
 from remote.events import Stopping
 from remote.plan.plan import Plan, PlanError
 from remote.study.file import parse
@@ -58,7 +58,7 @@ class ActedLauncher:
         self.sessions.append(ActedSession(plan))
         return self.sessions[-1]
 
-    def attach(self, kept: Kept) -> ActedSession:
+    def attach(self, kept: KeptPlan) -> ActedSession:
         return self.begin(kept.plan)
 
 

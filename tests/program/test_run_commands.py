@@ -185,7 +185,7 @@ def test_what_of_the_runs_directory_may_go(tmp_path: Path) -> None:
 def test_a_run_with_a_star_goes_only_by_its_name(tmp_path: Path) -> None:
     marks.star(recorded(tmp_path, "best", True, "finished"), True)
     known = inventory.take(None, (), tmp_path)
-    why = pruning.Kept("best", "it has a star")
+    why = pruning.KeptRun("best", "it has a star")
     assert pruning.removable(known, 0, 0) == ([], [why])
     assert [one.run for one in pruning.removable(known, 0, 0, ["best"])[0]] == ["best"]
 
@@ -197,7 +197,7 @@ def test_a_run_whose_launcher_is_still_at_work_on_it_stays(tmp_path: Path) -> No
     launcher = Recorder(runs, load_plan(folder), again=True)
     going, kept = pruning.removable(inventory.take(None, (), runs), 0, 0)
     why = f"its launcher, process {os.getpid()}, still records it"
-    assert (going, kept) == ([], [pruning.Kept("over", why)])
+    assert (going, kept) == ([], [pruning.KeptRun("over", why)])
     late = pruning.Removable("over", "finished", "", "over", 1, 0)
     assert pruning.remove(None, (), runs, [late])[1] == [
         f"{folder}: its launcher, process {os.getpid()}, still records it"
@@ -396,7 +396,7 @@ def test_a_live_run_is_not_removed_by_its_name() -> None:
     )
     assert pruning.removable(known, 0, 0, {"20261122-a"}) == (
         [],
-        [pruning.Kept("20261122-a", "it is live")],
+        [pruning.KeptRun("20261122-a", "it is live")],
     )
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from remote.errands import journals
-from remote.errands.kept_plan import Kept
+from remote.errands.kept_plan import KeptPlan
 from remote.events import Said
 from remote.launch import Launcher
 from remote.record import lock
@@ -58,7 +58,7 @@ def logs(
 
 def _print_rest(
     launcher: Launcher,
-    kept: Kept,
+    kept: KeptPlan,
     state: RunState,
     printed: dict[int, int],
     rank: int | None,
@@ -82,7 +82,7 @@ def _print_rest(
     return [problem for _, problem in problems]
 
 
-def _follow_on_hosts(launcher: Launcher, kept: Kept, rank: int | None) -> list[str]:
+def _follow_on_hosts(launcher: Launcher, kept: KeptPlan, rank: int | None) -> list[str]:
     """Attach to the run and print its output until it ends; return why hosts were lost."""
     session = launcher.attach(kept)
     for record in (one for batch in session.batches() for one in batch):

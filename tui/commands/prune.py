@@ -14,7 +14,7 @@ import typer
 from remote.cluster.hosts import naming
 from remote.errands import inventory, pruning
 from remote.errands.inventory import Inventory
-from remote.errands.pruning import Kept, Removable
+from remote.errands.pruning import KeptRun, Removable
 from remote.format import UNKNOWN, age, count, size
 from tui.exit import UsageError, refusing
 from tui.flags.common import HOSTS, RUNS, HostsFile, RunsDir, Yes
@@ -82,7 +82,7 @@ def prune(
         report_unreachable(found.problems, hosts)
 
 
-def _show(going: Sequence[Removable], kept: Sequence[Kept], hosts: Path | None) -> None:
+def _show(going: Sequence[Removable], kept: Sequence[KeptRun], hosts: Path | None) -> None:
     """Print what would be removed, and why the rest is kept."""
     if going:
         print_table(COLUMNS, _rows(going))
@@ -134,7 +134,7 @@ def _rows(going: Sequence[Removable]) -> list[Row]:
     ]
 
 
-def _reasons(kept: Sequence[Kept], flag: str) -> list[str]:
+def _reasons(kept: Sequence[KeptRun], flag: str) -> list[str]:
     """Say why runs are kept, each reason once. `flag` names the hosts file, if one was given."""
     by_reason: dict[tuple[str, bool], list[str]] = defaultdict(list)
     for one in kept:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from remote.cluster.hosts import HostsError
 from remote.cluster.load import load
-from remote.errands.kept_plan import Kept, plan_of
+from remote.errands.kept_plan import KeptPlan, plan_of
 from remote.launch import Launcher
 from remote.plan.plan import Plan, PlanError, Policy
 from remote.record import lock, read, trust
@@ -30,7 +30,7 @@ from tui.narrate import narrate
 @contextmanager
 def open_run(
     run: str, hosts: Path | None, runs_dir: Path, max_restarts: int | None = None
-) -> Iterator[tuple[Launcher, Kept]]:
+) -> Iterator[tuple[Launcher, KeptPlan]]:
     """Find a run here or on the hosts of the file; yield a launcher for its hosts, and its plan.
 
     `max_restarts` replaces the number of restarts that the run was started with. A mistake ends the
@@ -48,7 +48,7 @@ def open_run(
         yield Launcher(transports, runs_dir.absolute(), policy, narrate), kept
 
 
-def find_kept(transport: Transport, run: str, hosts: Path | None, runs_dir: Path) -> Kept:
+def find_kept(transport: Transport, run: str, hosts: Path | None, runs_dir: Path) -> KeptPlan:
     """Find the plan of a run here or on the hosts of the file. Raises: HostsError, PlanError,
     RunFolderError."""
     folder = find(run, runs_dir)
@@ -82,20 +82,22 @@ def read_records(launcher: Launcher, plan: Plan, follow: bool) -> Iterator[Recor
     return launcher.recorded(plan)
 
 
-def _find_here(folder: Path, hosts: Path | None) -> Kept:
+def _find_here(folder: Path, hosts: Path | None) -> KeptPlan:
     """Load a run that is recorded here. Raises: HostsError, PlanError, RunFolderError."""
     plan = _plan_of(folder)
     foreign = not trust.has_ways(plan)
     if is_folder(folder / NODE):
-        return Kept(trust.on_this_machine(plan, (folder / NODE).absolute()), {}, foreign=foreign)
+        return KeptPlan(
+            trust.on_this_machine(plan, (folder / NODE).absolute()), {}, foreign=foreign
+        )
     if hosts:
-        return Kept(trust.with_ways(plan, load(hosts)), {}, foreign=foreign)
+        return KeptPlan(trust.with_ways(plan, load(hosts)), {}, foreign=foreign)
     if not foreign:
-        return Kept(plan, {})
+        return KeptPlan(plan, {})
     try:
-        return Kept(trust.with_ways(plan, load(HOSTS)), {}, foreign=True)
+        return KeptPlan(trust.with_ways(plan, load(HOSTS)), {}, foreign=True)
     except (HostsError, PlanError) as error:
-        return Kept(plan, {}, refusal=trust.unknown(plan, str(error)), foreign=True)
+        return KeptPlan(plan, {}, refusal=trust.unknown(plan, str(error)), foreign=True)
 
 
 def _plan_of(folder: Path) -> Plan:
@@ -108,7 +110,7 @@ def _plan_of(folder: Path) -> Plan:
     return plan
 
 
-def _find_on_hosts(transport: Transport, run: str, hosts: Path | None, runs_dir: Path) -> Kept:
+def _find_on_hosts(transport: Transport, run: str, hosts: Path | None, runs_dir: Path) -> KeptPlan:
     """Ask the hosts for a run that is not recorded here. Raises: HostsError, PlanError."""
     try:
         cluster = load(hosts or HOSTS)
