@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from remote.cluster.hosts import Cluster
 from remote.launch import Launcher
 from remote.plan.plan import Plan, PlanError, Policy
-from remote.record import summary
+from remote.record import read, summary
 from remote.record.layout import REPORT
 from remote.record.lock import STOP
 from remote.run.state import RunState, Verdict
@@ -30,6 +30,9 @@ from tui.flags.common import LAB_ENDS
 from tui.narrate import narrate
 from tui.text import outcome
 from tui.text.printer import Printer, printer
+
+if TYPE_CHECKING:  # loaded once the terminal is quiet
+    from tui.replay import Replay
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,28 @@ def show_opened(launcher: Launcher, session: view.Session) -> int:
     hosts = Cluster(session.plan.run, session.plan.hosts)
     job = session.plan.job or Job()
     return show_dashboard(launcher, hosts, hosts, job, attached=session)
+
+
+def ended(launcher: Launcher, plan: Plan) -> Replay | None:
+    """The replay of a run of which nothing is left on its hosts; None where something may be.
+    Raises: RunFolderError."""
+    folder = launcher.runs_dir / plan.run
+    if not read.verdict(folder):
+        return None
+    from tui.replay import Replay
+
+    replay = Replay(folder, plan)
+    return replay if replay.state.is_settled else None
+
+
+def show_ended(launcher: Launcher, replay: Replay) -> int:
+    """Show the replay of a run that has ended, then say how it did. Returns its exit code."""
+    check_terminal()
+    end = replay.state
+    code = show_opened(launcher, replay)
+    print_end(end)
+    narrate_record(launcher, end)
+    return code or (end.verdict.value if end.verdict else 0)
 
 
 def show_lines(launcher: Launcher, session: Session, how: Lines) -> int:

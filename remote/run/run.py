@@ -83,6 +83,15 @@ class Run:
         return self.progress.begun is not None or any(rank.step for rank in self.ranks)
 
     @property
+    def is_settled(self) -> bool:
+        """Whether it has ended, and nothing of it is left on hosts that is to be ended."""
+        if self.verdict is None:
+            return False
+        begun = any(host.launched for host in self.hosts)
+        left = any((host.hello or begun) and not host.ended for host in self.hosts)
+        return not left or self.verdict not in (Verdict.LOST, Verdict.STOPPED, Verdict.FAILED)
+
+    @property
     def step(self) -> int:
         """Steps that all ranks that train have made."""
         return min((rank.step for rank in self.ranks if not rank.serves), default=0)

@@ -12,7 +12,6 @@ from remote.events import Attached, Clock, Parted, Reaching, Refused, Said, Tran
 from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan
 from remote.run.course import FETCH, Stage
-from remote.run.phases import Verdict
 from remote.session import requests, watchdog
 from remote.session.actions import Action, Open, Release, Say, Send
 from remote.session.contact import Contact
@@ -65,15 +64,6 @@ class Controller:
             self.ledger.recall(record)
             if isinstance(record.event, Clock):
                 self._intake.recall_clock(record.event.on, record.event.offset)
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether nothing of the run is left to be ended."""
-        if self.state.verdict is None:
-            return False
-        begun = any(host.launched for host in self.state.hosts)
-        left = any((host.hello or begun) and not host.ended for host in self.state.hosts)
-        return not left or self.state.verdict not in (Verdict.LOST, Verdict.STOPPED, Verdict.FAILED)
 
     def attach(self, now: float) -> None:
         """Return to the run."""

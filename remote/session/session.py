@@ -115,7 +115,7 @@ class Session:
     @property
     def has_ended(self) -> bool:
         """Whether nothing of the run is left to be ended."""
-        return self._controller.has_ended
+        return self.state.is_settled
 
     # ----------------------------------------------------------------------------------------------
 

@@ -18,6 +18,8 @@ from tests.kit.histories import History, plan
 from tests.kit.launches import RANKBOARD
 from tests.kit.recorded import recorded
 from tests.kit.wait import wait
+from training.wire.enums import EndReason
+from training.wire.events import Ended, Exited, Finished
 
 SEQUENCE = re.compile(rb"\x1b\[[0-9;?>=]*[A-Za-z]|\x1b[()][A-Z0-9]|\x1b[=>]|\x1b\][^\x07]*\x07")
 
@@ -97,6 +99,25 @@ def test_an_ended_run_is_opened_and_replayed(folder: Path, terminals: list[Termi
     wait(lambda: one.shows("paused 32x"), "that it has come to the end")
     one.press("q")
     assert one.exit_code() == 0
+
+
+@pytest.mark.parametrize(("exit_code", "says"), [(0, "finished in"), (1, "failed")])
+def test_attach_shows_an_ended_run_as_open_does_and_exits_as_the_run(
+    exit_code: int, says: str, tmp_path: Path, terminals: list[Terminal]
+) -> None:
+    told = History(plan(2)).training(40, 40)
+    for rank in range(2):
+        told.rank(rank, Finished(rank, 4, 40, 4.0), Exited(rank, exit_code))
+        told.say(rank, Ended(EndReason.ALL_ENDED))
+    told.closed()
+    before = recorded(tmp_path / "runs", told).stat()
+    terminals.append(one := Terminal(tmp_path, "attach", "last"))
+    wait(lambda: one.shows(says, "paused 1x"), "the end of the run")
+    one.press("q")
+    assert one.exit_code() == exit_code
+    assert says.encode() in one.text
+    assert b"recorded in runs/" in one.text
+    assert next((tmp_path / "runs").glob("2*")).stat().st_mtime_ns == before.st_mtime_ns
 
 
 def test_keys_before_the_first_paint_are_not_echoed_and_not_lost(

@@ -45,7 +45,8 @@ def attach(
 ) -> None:
     """Reattach to a run: replay what you missed, then follow it live.
 
-    When you leave (Ctrl+C with --run), the run continues; rankboard stop ends it.
+    When you leave (Ctrl+C with --run), the run continues; rankboard stop ends it. A run that has
+    ended is shown as rankboard open does.
 
     Examples:
       rankboard attach last
@@ -60,6 +61,8 @@ def attach(
         nullcontext() if as_lines else front.quiet(),
         open_run(run, hosts, runs_dir, max_restarts) as (launcher, kept),
     ):
+        if not as_lines and (ended := front.ended(launcher, kept.plan)):
+            raise typer.Exit(front.show_ended(launcher, ended))
         launcher = replace(launcher, notifier=tells)
         session = launcher.attach(kept)
         if kept.foreign and max_restarts is None and not session.has_ended:

@@ -618,7 +618,7 @@ def test_a_failed_run_of_which_a_host_was_given_up_has_not_ended() -> None:
     controller = Controller(plan, records, {}, TIMES)
     controller.recall(history.records)
     assert controller.state.verdict is Verdict.FAILED
-    assert not controller.has_ended
+    assert not controller.state.is_settled
 
 
 def test_a_start_that_takes_too_long_names_the_ranks_without_a_step() -> None:
