@@ -11,7 +11,9 @@ from typing import Any
 from training.wire import events
 from training.wire.events import Record
 
-_OFTEN = (events.Text, events.Step, events.HostSample, events.RankSample, events.GpuSample)
+_OFTEN = frozenset(
+    {events.Text, events.Step, events.HostSample, events.RankSample, events.GpuSample}
+)
 """Events that come by the thousand: ranks' lines, which `shown` takes where they are put to use,
 and plain numbers."""
 _BIDI = "\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069"
@@ -75,7 +77,7 @@ def one_line(text: str) -> str:
 def fit(record: Record) -> Record:
     """The record with all text in it fit to be shown, but for ranks' lines, whose place it is to be
     shown as they are."""
-    if isinstance(record.event, _OFTEN):
+    if type(record.event) in _OFTEN:
         return record
     said = {field.name: getattr(record.event, field.name) for field in fields(record.event)}  # type: ignore[arg-type]
     clean = {name: _fit(value) for name, value in said.items()}

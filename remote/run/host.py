@@ -20,7 +20,7 @@ DISK_LOW = 1 << 30
 """A disk with less than these free bytes is nearly full."""
 
 
-@dataclass
+@dataclass(slots=True)
 class HostState:
     """One host as last heard of; `heard` is when, by the session's clock. `cpu` is percent per
     core, memory, network and free disk bytes; `loads` the CPU of its ranks, in percent of one core.
@@ -99,7 +99,10 @@ class HostState:
         # Its agent may have recorded it long before it could be heard.
         if self.missed or (self.heard and when - self.heard > fresh):
             self.back, self.silent_from, self.missed = now, self.heard, False
-        self.heard = max(self.heard, when)
+        if when > self.heard:
+            self.heard = when
+        if self.phase is HostPhase.READY:
+            return
         is_sought = self.hello is not None and self.phase in SOUGHT
         if self.phase is HostPhase.SILENT or is_sought:
             self.enter(HostPhase.READY, when)

@@ -29,6 +29,8 @@ class Pace:
     it counts only while it is alone.
     """
 
+    __slots__ = ("_spent", "count", "lasting", "lasting_ready", "recent")
+
     def __init__(self) -> None:
         self.recent: deque[Step] = deque(maxlen=RECENT)
         self.lasting = self.lasting_ready = NAN
@@ -48,7 +50,7 @@ class Pace:
         if self.count <= 2:
             self.lasting, self.lasting_ready = step.seconds, step.ready
             return
-        made = min(self.count - 1, LONG)
+        made = self.count - 1 if self.count <= LONG else LONG
         self.lasting += (step.seconds - self.lasting) / made
         self.lasting_ready += (step.ready - self.lasting_ready) / made
 

@@ -23,7 +23,7 @@ LASTING = (
 """What of a rank's state goes on when it is started again."""
 
 
-@dataclass
+@dataclass(slots=True)
 class RankState:
     """One rank as last heard of. Times in seconds, memory in bytes, `cpu` in percent of one core,
     accuracies as fractions. `gpu` is the last sample of its GPU.

@@ -46,20 +46,24 @@ class RunState(Run):
         """Take in the next record, expanded (see `training.wire.events.expand`). A record that fits
         nothing changes nothing."""
         record = fit(record)
-        host = self.host(record.host)
-        if host:
-            host.seq = max(host.seq, record.seq)
-            when = max(record.time - host.offset, host.began)
+        when = record.time
+        if host := self.host(record.host):
+            when -= host.offset
+            if when < host.began:
+                when = host.began
+            if record.seq > host.seq:
+                host.seq = record.seq
         else:
             self.seq = max(self.seq, record.seq)
-            when = record.time
         if isinstance(record.event, events.Hello):
             if host and not host.hello:  # else told again; its clock is known just after this
                 host.hello, host.began = record.event, record.time - host.offset
             return
-        self.now = max(self.now, when)
+        if when > self.now:
+            self.now = when
         # A launcher that returns speaks before the hosts tell of the start.
-        self.started = min(self.started or when, when)
+        if when < self.started or not self.started:
+            self.started = when
         if host:
             host_events.apply(self, record, host, when)
         else:

@@ -67,6 +67,10 @@ class Timing:
     """
 
     KEPT = 16_384
+    __slots__ = (
+        *("count", "_seconds", "_data", "_compute", "_sync", "_samples"),
+        *("_first", "_at_40", "_kept", "_stride", "_sorted"),
+    )
 
     def __init__(self) -> None:
         self.count = 0
@@ -95,12 +99,16 @@ class Timing:
         self._compute += compute
         self._sync += sync
         self._samples += samples
+        if self.count <= 40:
+            self._look_at_early()
+        if (self.count - 1) % self._stride == 0:
+            self._keep(seconds)
+
+    def _look_at_early(self) -> None:
         if self.count == 1:
             self._first = self._sums()
         elif self.count == 40:
             self._at_40 = self._sums()
-        if (self.count - 1) % self._stride == 0:
-            self._keep(seconds)
 
     @property
     def early(self) -> Means:
