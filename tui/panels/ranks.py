@@ -19,7 +19,7 @@ from tui.messages import ShowRank
 from tui.panels.parts import heat
 from tui.panels.parts.fold import FoldedColumns, is_empty
 from tui.panels.parts.groups import GROUPED, Line, is_grouped, lines
-from tui.panels.parts.order import ORDERS, UNMARKED, gravity
+from tui.panels.parts.order import ORDERS, UNMARKED, severity
 from tui.panels.parts.panel import Panel, ScreenRow
 from tui.panels.parts.rank_table import RankTable
 from tui.panels.parts.row import FIGURES, Figure, Scale, View
@@ -98,7 +98,7 @@ class Ranks(Panel):
         rows: list[Row] = [UNSEEN] * len(found)
         rows[near.start : near.start + len(seen)] = seen
         table.stand(columns, found, rows)
-        marked = len(found) > room and gravity(found[0].ranks[0], run) < UNMARKED
+        marked = len(found) > room and severity(found[0].ranks[0], run) < UNMARKED
         self._describe(run, scale, folded, marked_first=marked)
 
     def _view(self, line: Line, run: RunState, scale: Scale) -> View:

@@ -20,7 +20,7 @@ from tui.history import Answered, History, Listed
 from tui.messages import CompareRuns, NewRun, OpenRun, OpenStudy
 from tui.screens.filter import Filter
 from tui.screens.keeping import ERRORS, Keeping
-from tui.screens.shelf import ORDERS, PLACES, Item, about, hint, items, rows, table
+from tui.screens.run_list import ORDERS, PLACES, Item, about, hint, items, rows, table
 from tui.text.runs import beginnings
 from tui.text.table import justified
 from tui.view import Drawn

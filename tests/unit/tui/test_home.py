@@ -41,7 +41,7 @@ from tui.runs import Launch
 from tui.screens.home import HomeScreen
 from tui.screens.launch import LaunchScreen
 from tui.screens.run import RunScreen
-from tui.screens.shelf import FIELDS, ORDERS, Item, about, curve, fields, items, table
+from tui.screens.run_list import FIELDS, ORDERS, Item, about, curve, fields, items, table
 from tui.view import Session
 from tui.widgets.chart import Chart
 from tui.widgets.table import Cell

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from remote.plan.plan import Plan
 from remote.run.state import RankState, RunState
-from tui.panels.parts.order import Order, gravity, in_order
+from tui.panels.parts.order import Order, in_order, severity
 
 GROUPED = 64
 """Ranks beyond which there is a line per host."""
@@ -51,9 +51,9 @@ def _hosts(run: RunState, order: Order, room: int) -> list[Line]:
         by_host.setdefault(rank.host, []).append(rank)
     found = []
     for host, ranks in by_host.items():
-        ranks.sort(key=lambda rank: (gravity(rank, run), order.key(rank)))
+        ranks.sort(key=lambda rank: (severity(rank, run), order.key(rank)))
         found.append(Line(ranks, host))
     found.sort(key=lambda line: min(map(order.key, line.ranks)))
     if len(found) > room:
-        found.sort(key=lambda line: gravity(line.ranks[0], run))
+        found.sort(key=lambda line: severity(line.ranks[0], run))
     return found

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from remote.run.state import RankPhase, RankState, RunState
 from tui import palette
-from tui.panels.parts.order import SLOW, SUSPECTED, gravity
+from tui.panels.parts.order import SLOW, SUSPECTED, severity
 from tui.widgets.heat import BLOCK, LABEL
 from tui.widgets.phase import phase
 from tui.widgets.table import Cell
@@ -46,13 +46,13 @@ def heat(
     """The cells: each shows that one of its ranks which needs most to be seen. `ready` are the
     medians of the ranks, `typical` that of all, 0 where it is not known."""
     seen = [
-        (gravity(rank, run), -_lateness(rank, value, typical), rank.rank)
+        (severity(rank, run), -_lateness(rank, value, typical), rank.rank)
         for rank, value in zip(ranks, ready, strict=True)
     ]
     found = []
     for first in range(0, len(ranks), shared):
-        grave, late, number = min(seen[first : first + shared])
-        found.append(_cell(ranks[number], grave, -late))
+        severe, late, number = min(seen[first : first + shared])
+        found.append(_cell(ranks[number], severe, -late))
     return found
 
 
@@ -63,11 +63,11 @@ def _lateness(rank: RankState, ready: float, typical: float) -> float:
     return ready / typical
 
 
-def _cell(rank: RankState, grave: int, late: float) -> Cell:
+def _cell(rank: RankState, severe: int, late: float) -> Cell:
     if not late:
         state = phase(rank.doing)
         return Cell(state.text[0], state.ink)
-    if grave == SLOW:
+    if severe == SLOW:
         return Cell(palette.sign("slow"), "table--bad")
     level = palette.level((late - LOWEST) / (HIGHEST - LOWEST))
-    return Cell(level, "table--work" if grave == SUSPECTED else "table--good")
+    return Cell(level, "table--work" if severe == SUSPECTED else "table--good")

@@ -12,8 +12,8 @@ _ENDS = {RankPhase.FAILED: 0, RankPhase.LOST: 1, RankPhase.VICTIM: 3}
 STALLED, SLOW, SUSPECTED, UNMARKED = 2, 4, 5, 6
 
 
-def gravity(rank: RankState, run: RunState) -> int:
-    """How much a rank needs to be seen, from 0; `UNMARKED` where it has no mark."""
+def severity(rank: RankState, run: RunState) -> int:
+    """How severe the mark of a rank is, from 0, the worst; `UNMARKED` where it has none."""
     if rank.phase in _ENDS:
         return _ENDS[rank.phase]
     has_ended = rank.phase in FATES
@@ -59,5 +59,5 @@ def in_order(ranks: Iterable[RankState], run: RunState, order: Order, room: int)
     first."""
     found = sorted(ranks, key=order.key)
     if len(found) > room:
-        found.sort(key=lambda rank: gravity(rank, run))
+        found.sort(key=lambda rank: severity(rank, run))
     return found

@@ -12,7 +12,7 @@ from remote.plan.plan import Plan
 from remote.run.state import FATES, RankPhase, RankState, RunPhase, RunState
 from remote.run.waiting import STARTING, age
 from tui import palette
-from tui.panels.parts.order import SLOW, UNMARKED, gravity
+from tui.panels.parts.order import SLOW, UNMARKED, severity
 from tui.widgets.phase import phase
 from tui.widgets.plain import plain
 from tui.widgets.table import Cell, Column
@@ -97,7 +97,7 @@ def state(rank: RankState, run: RunState, now: float) -> Cell:
     """Its phase, while it starts with the age of it; that it holds the others up while it trains,
     or did so to the end of a run."""
     straggler = run.watch.found.get(rank.rank)
-    told = rank.doing == RankPhase.TRAINING or gravity(rank, run) == SLOW
+    told = rank.doing == RankPhase.TRAINING or severity(rank, run) == SLOW
     if straggler and told:
         ink = "table--bad" if straggler.is_slow else "table--work"
         return Cell(f"{palette.sign('slow')} {straggler.mark}", ink)
@@ -143,7 +143,7 @@ def _trend(view: View) -> Cell:
         return Cell("")
     values = [getattr(step, scale.figure) for step in view.rank.pace.recent][-STEPS:]
     text = "".join(palette.level(value / scale.typical / 2) for value in values)
-    marked = gravity(view.rank, view.run) < UNMARKED
+    marked = severity(view.rank, view.run) < UNMARKED
     return Cell(text, "table--work" if marked else "table--dim")
 
 
@@ -196,7 +196,7 @@ FIGURES = (
     Figure(
         Column("state", 13, right=False, most=24),
         lambda view: state(view.rank, view.run, view.now),
-        alike=lambda rank, run: rank.doing if gravity(rank, run) == UNMARKED else rank.rank,
+        alike=lambda rank, run: rank.doing if severity(rank, run) == UNMARKED else rank.rank,
     ),
     Figure(Column("heard", 10), _quiet),
     Figure(
