@@ -26,7 +26,7 @@ _T = TypeVar("_T")
 COLUMNS = (
     Column("host", 6, right=False, most=15),
     Column("phase", 8, right=False, most=19),
-    Column("CPU of cores", 13),
+    Column("CPU of cores", 14),
     Column("GPU", 5),
     Column("memory", 7),
     Column("out/s", 6),
