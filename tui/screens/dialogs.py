@@ -143,10 +143,9 @@ class QuitDialog(Dialog):
         self.answers = ((Leave.STAY, "Watch"), *detach, *stop, leave)
         if leavable:
             them = "it" if one else "them"
-            self.question += (
-                f"\nDetach leaves {them} running; to reattach: rankboard attach {name}."
-            )
-            self.question += " Until then, a failed run is not restarted." if waits else ""
+            self.question += f"\nDetach leaves {them} running. "
+            self.question += "Until you reattach, a failed run is not restarted. " if waits else ""
+            self.question += f"To reattach:\n  rankboard attach {name}"
         self.question += "\nTo stop, select Stop with the arrow keys and press enter."
 
 

@@ -30,6 +30,10 @@ from tui.widgets.plain import plain
 
 AGAIN = 3.0
 """Seconds between two looks at what is recorded, while a run is live."""
+OF_RUNS = frozenset(
+    ("open", "filter", "order", "mark", "compare", "star", "note", "name", "resume", "delete")
+)
+"""Actions for which there have to be runs."""
 MOST = 8
 """Runs that are compared at most."""
 
@@ -140,6 +144,7 @@ class HomeScreen(Drawn, Keeping):
         if self._listed is None or not self.is_mounted:
             return
         chosen, shown = self._chosen, self.query_one(Choices)
+        had_runs = self._has_runs
         self._items = items(self._listed, self._answered, self._words, self._order)
         width, names = self.app.size.width - 2, beginnings(self._listed.runs)
         found = rows(self._items, names, self._courses, self._marked)
@@ -147,6 +152,8 @@ class HomeScreen(Drawn, Keeping):
         if chosen:
             here = (n for n, item in enumerate(self._items) if item.name == chosen.name)
             shown.cursor = next(here, shown.cursor)
+        if self._has_runs != had_runs:
+            self.refresh_bindings()
         self.set_class(not self._items, "-empty")
         if not self._items:
             self.query_one("#empty", Static).update(hint(self._words, self.history.shown_dir))
@@ -219,8 +226,15 @@ class HomeScreen(Drawn, Keeping):
         self.query_one(Choices).focus()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Go back only from a filter: this is the outermost screen."""
-        return action != "back" or self.query_one(Filter).is_open
+        """Go back only from a filter: this is the outermost screen. Without any run there is little
+        to do."""
+        if action == "back":
+            return self.query_one(Filter).is_open
+        return self._has_runs or action not in OF_RUNS
+
+    @property
+    def _has_runs(self) -> bool:
+        return bool(self._listed is None or self._items or self._words)
 
     def action_back(self) -> None:
         self.query_one(Filter).close()

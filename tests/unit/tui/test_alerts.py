@@ -100,6 +100,11 @@ def test_a_program_is_told_when_an_alert_comes_and_when_it_is_over(tmp_path: Pat
     assert alerts[0]["text"] == "stalled: ranks 0 and 1 have made no step for 30 s"
 
 
+def test_an_alert_that_is_over_says_so() -> None:
+    found = [Alert(Alarm.STALL, 1.0, "stalled: no step", over=2.0)]
+    assert _lines(found, 78, "a hide")[0].startswith("✓ over: stalled: no step")
+
+
 @pytest.mark.parametrize("width", [58, 78, 118, 135, 150, 198])
 def test_why_a_rank_is_slow_is_seen(width: int) -> None:
     text = (

@@ -104,6 +104,8 @@ async def test_without_runs_it_says_what_to_do(tmp_path: Path) -> None:
     home = Home(tmp_path / "none")
     async with home.app.run_test(size=(80, 24), notifications=True) as pilot:
         await home.shows(pilot, "Press n to set up the first one", "rankboard --local 4")
+        await until(pilot, lambda: not {"Star", "Sort", "Compare"} & set(home.text().split()))
+        assert "n New run" in home.text()
         for key in ("enter", "s", "t", "a", "R", "d", "space"):
             await pilot.press(key)
         await pilot.press("n")

@@ -83,7 +83,9 @@ def _lines(found: Sequence[Alert], width: int, keys: str) -> tuple[str, ...]:
 
 
 def _folded(alert: Alert, room: int) -> list[str]:
-    return textwrap.wrap(f"{sign(alert)} {plain(alert.text)}", room, subsequent_indent="  ")
+    over = "over: " if alert.over else ""
+    text = f"{sign(alert)} {over}{plain(alert.text)}"
+    return textwrap.wrap(text, room, subsequent_indent="  ")
 
 
 def sign(alert: Alert) -> str:
