@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, VerticalScroll
 from textual.content import Content
-from textual.screen import Screen
 from textual.widgets import Static
 
 from remote.format import count
@@ -17,21 +15,17 @@ from training.job import Job
 from tui import palette
 from tui.actions import Place
 from tui.bindings import bindings
-from tui.form import presets
 from tui.form.command import command
 from tui.form.draft import Checked, Draft
 from tui.form.facts import facts, places, warnings
 from tui.form.field import policy_words
 from tui.form.marks import Mark, marks, summary
-from tui.form.presets import Preset, PresetError
-from tui.form.recent import recent
 from tui.messages import CheckHosts, ShowChecks, StartRun
 from tui.runs import Launch
 from tui.screens.dialogs import DiscardDialog, Leave
 from tui.screens.editor import Editor
 from tui.screens.fields import Fields
-from tui.screens.pick import Ask
-from tui.screens.presets import Presets
+from tui.screens.presets import PresetForm
 from tui.view import Checks
 from tui.widgets.keys import Keys
 
@@ -41,7 +35,7 @@ TICK = 0.5
 """Seconds between two looks at checks under way."""
 
 
-class LaunchScreen(Screen[None]):
+class LaunchScreen(PresetForm):
     """Asks for a job and the hosts; posts `StartRun`."""
 
     CSS = """
@@ -77,6 +71,7 @@ class LaunchScreen(Screen[None]):
         """`error` is shown until something is changed. `checks` are those that were made last."""
         super().__init__()
         self._launch, self._error, self._checks = launch, error, checks
+        self.runs_dir = launch.runs_dir
         self.draft = Draft.of(
             launch.cluster, launch.selected, launch.job, launch.policy, launch.keep
         )
@@ -114,7 +109,7 @@ class LaunchScreen(Screen[None]):
 
     # What is shown
 
-    def _changed(self) -> None:
+    def changed(self) -> None:
         """Something was changed."""
         self._error = ""
         self._show()
@@ -178,42 +173,9 @@ class LaunchScreen(Screen[None]):
         self.query_one("#help", Static).update(text)
 
     def on_fields_changed(self, event: Fields.Changed) -> None:
-        self._changed()
+        self.changed()
 
-    # Presets and recent jobs
-
-    def action_presets(self) -> None:
-        """Choose a preset or a recent job."""
-        read = partial(recent, self._launch.runs_dir)
-        shown = Presets(self.draft.keep, self.checked.policy, read)
-        self.app.push_screen(shown, self._take)
-
-    def _take(self, preset: Preset | None) -> None:
-        if preset:
-            self.draft.fill(preset.job)
-            self.draft.fill_policy(preset.policy)
-            self._changed()
-
-    def action_save(self) -> None:
-        """Save the settings as a preset, under a name."""
-        if self.checked.plan is None or self.checked.plan.job is None:
-            self.notify("correct the mistakes before you save a preset", severity="warning")
-            return
-        known = ", ".join(presets.names()) or "none yet"
-        help = f"A preset keeps all settings but the hosts, under a name. There are: {known}"
-        self.app.push_screen(Ask("save as preset", help), self._save)
-
-    def _save(self, name: str | None) -> None:
-        try:
-            if name and (preset := self._preset()):
-                file = presets.save(name, preset, self.draft.keep)
-                self.notify(f"saved in {file}", markup=False)
-        except (PresetError, OSError) as error:
-            self.notify(f"not saved: {error}", severity="error", markup=False)
-
-    def _preset(self) -> Preset | None:
-        job = self.draft.job()
-        return Preset(job, self.checked.policy) if job else None
+    # The command line
 
     def action_copy(self) -> None:
         """Copy the command line."""

@@ -1,15 +1,17 @@
-"""The dialog of presets and recent jobs."""
+"""The dialog of presets and recent jobs, and what the launch form does with them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
+from textual.screen import ModalScreen, Screen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
@@ -19,9 +21,10 @@ from tui.actions import Place
 from tui.background import in_background
 from tui.bindings import bindings, key_of
 from tui.form import presets
+from tui.form.draft import Checked, Draft
 from tui.form.presets import Preset, PresetError
-from tui.form.recent import Recent
-from tui.screens.pick import CSS
+from tui.form.recent import Recent, recent
+from tui.screens.pick import CSS, Ask
 
 HELP = "enter: take the settings; the hosts stay. delete: delete a preset."
 
@@ -136,3 +139,45 @@ def _described(one: Recent) -> str:
     """When a job ran, how it ended, and what it was."""
     words = " ".join(one.job.flags()) or "the defaults"
     return f"{moment(one.run.started or 0)}  {one.run.verdict:8}  {words}"
+
+
+class PresetForm(Screen[None]):
+    """A form whose settings are saved as presets, and taken from presets and recent jobs.
+    `checked` is what the `draft` amounts to; recent jobs are those of the runs in `runs_dir`."""
+
+    draft: Draft
+    checked: Checked
+    runs_dir: Path
+
+    def changed(self) -> None:
+        """Other settings were taken."""
+        raise NotImplementedError
+
+    def action_presets(self) -> None:
+        """Choose a preset or a recent job."""
+        read = partial(recent, self.runs_dir)
+        self.app.push_screen(Presets(self.draft.keep, self.checked.policy, read), self._take)
+
+    def _take(self, preset: Preset | None) -> None:
+        if preset:
+            self.draft.fill(preset.job)
+            self.draft.fill_policy(preset.policy)
+            self.changed()
+
+    def action_save(self) -> None:
+        """Save the settings as a preset, under a name."""
+        if self.checked.plan is None or self.checked.plan.job is None:
+            self.notify("correct the mistakes before you save a preset", severity="warning")
+            return
+        known = ", ".join(presets.names()) or "none yet"
+        help = f"A preset keeps all settings but the hosts, under a name. There are: {known}"
+        self.app.push_screen(Ask("save as preset", help), self._save)
+
+    def _save(self, name: str | None) -> None:
+        try:
+            if name and (job := self.draft.job()):
+                preset = Preset(job, self.checked.policy)
+                file = presets.save(name, preset, self.draft.keep)
+                self.notify(f"saved in {file}", markup=False)
+        except (PresetError, OSError) as error:
+            self.notify(f"not saved: {error}", severity="error", markup=False)

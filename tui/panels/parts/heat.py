@@ -51,8 +51,8 @@ def heat(
     ]
     found = []
     for first in range(0, len(ranks), shared):
-        severe, late, number = min(seen[first : first + shared])
-        found.append(_cell(ranks[number], severe, -late))
+        mark, late, number = min(seen[first : first + shared])
+        found.append(_cell(ranks[number], mark, -late))
     return found
 
 
@@ -63,11 +63,11 @@ def _lateness(rank: RankState, ready: float, typical: float) -> float:
     return ready / typical
 
 
-def _cell(rank: RankState, severe: int, late: float) -> Cell:
+def _cell(rank: RankState, mark: int, late: float) -> Cell:
     if not late:
         state = phase(rank.doing)
         return Cell(state.text[0], state.ink)
-    if severe == SLOW:
+    if mark == SLOW:
         return Cell(palette.sign("slow"), "table--bad")
     level = palette.level((late - LOWEST) / (HIGHEST - LOWEST))
-    return Cell(level, "table--work" if severe == SUSPECTED else "table--good")
+    return Cell(level, "table--work" if mark == SUSPECTED else "table--good")
