@@ -345,10 +345,11 @@ def differences(live: object, again: object, name: str = "the state") -> list[tu
         return [d for i, (one, two) in pairs for d in differences(one, two, f"{name}[{i}]")]
     if isinstance(live, np.ndarray):
         return [] if np.array_equal(live, again, equal_nan=True) else [(name, live, again)]  # type: ignore[arg-type]
-    if hasattr(live, "__dict__") and type(live).__module__.startswith("remote.run"):
+    names = getattr(live, "__dict__", None) or getattr(live, "__slots__", ())
+    if names and type(live).__module__.startswith("remote.run"):
         return [
             d
-            for key in vars(live)
+            for key in names
             if key not in ("plan", "policy", "_limits", "limits")
             for d in differences(getattr(live, key), getattr(again, key), f"{name}.{key}")
         ]

@@ -63,7 +63,7 @@ HELLO = Hello("box", "me", 1, "3.11.2", "/usr/bin/python3", "Linux", "b", 2.0, 8
 
 def facts(state: RunState) -> bytes:
     """All of a state, to compare."""
-    return pickle.dumps([vars(part) for part in (state, *state.hosts, *state.ranks)])
+    return pickle.dumps([vars(state), *state.hosts, *state.ranks])
 
 
 # Phases -------------------------------------------------------------------------------------------
