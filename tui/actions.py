@@ -91,7 +91,7 @@ QUIT = Action(
     also=("Stop the run", "Detach", "Exit"),
 )
 HELP = Action("help", "?,f1", "app.help", "Help", "show the keys that work here, then all others")
-BACK = Action("back", "esc", "back", "Back", "leave one layer: a search, a zoom, a page")
+BACK = Action("back", "esc", "back", "Back", "leave one layer: a search, a cursor, a zoom, a page")
 CLOSE = _hidden("close", "q", "back", "Back", "close this page")
 SCREENSHOT = Action(
     "screenshot", "e", "app.screenshot", "Screenshot", "save the screen as SVG in the run's folder"

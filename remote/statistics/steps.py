@@ -73,8 +73,8 @@ def _variance(values: Numbers) -> float:
     """The variance of the logarithm of the mean under the circular block bootstrap: for a mean it
     has a closed form, so nothing is drawn (Künsch, Annals of Statistics 17, 1989)."""
     length = block_length(values)
-    around_end = np.concatenate([values, values[: length - 1]])
-    sums = np.convolve(around_end, np.ones(length), "valid")
+    totals = np.cumsum(np.concatenate([[0.0], values, values[: length - 1]]))
+    sums = totals[length:] - totals[:-length]  # of all blocks, also of those around the end
     return float((sums / length / values.mean()).var() * length / len(values))
 
 

@@ -97,8 +97,8 @@ def state(rank: RankState, run: RunState, now: float) -> Cell:
     """Its phase, while it starts with the age of it; that it holds the others up while it trains,
     or did so to the end of a run."""
     straggler = run.watch.found.get(rank.rank)
-    told = rank.doing == RankPhase.TRAINING or severity(rank, run) == SLOW
-    if straggler and told:
+    was_slow = rank.phase in FATES and severity(rank, run) == SLOW
+    if straggler and (rank.doing == RankPhase.TRAINING or was_slow):
         ink = "table--bad" if straggler.is_slow else "table--work"
         return Cell(f"{palette.sign('slow')} {straggler.mark}", ink)
     cell = phase(rank.doing)
