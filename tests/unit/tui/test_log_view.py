@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from itertools import pairwise
 
@@ -10,6 +12,7 @@ import pytest
 from rich.cells import cell_len
 from textual.app import App, ComposeResult
 from textual.geometry import Offset
+from textual.pilot import Pilot
 from textual.selection import Selection
 
 from remote.limits import LIMITS
@@ -63,9 +66,18 @@ class Feed(App[None]):
         return [self.view.render_line(row).text.rstrip() for row in range(self.view.size.height)]
 
 
+@asynccontextmanager
+async def feed(
+    size: tuple[int, int] = (40, 10), ranks: int = 4
+) -> AsyncIterator[tuple[Feed, Pilot[None]]]:
+    """A log view in a terminal of `size`."""
+    app = Feed(ranks)
+    async with app.run_test(size=size) as pilot:
+        yield app, pilot
+
+
 async def test_it_follows_the_newest_line() -> None:
-    app = Feed()
-    async with app.run_test(size=(40, 10)) as pilot:
+    async with feed() as (app, pilot):
         app.add(100)
         await pilot.pause()
         assert app.shown()[-1] == "  [3] line 99"
@@ -75,8 +87,7 @@ async def test_it_follows_the_newest_line() -> None:
 
 
 async def test_scrolling_up_pauses_and_counts_and_the_end_resumes() -> None:
-    app = Feed()
-    async with app.run_test(size=(40, 10)) as pilot:
+    async with feed() as (app, pilot):
         app.add(100)
         await pilot.pause()
         app.view.scroll_to(y=50, animate=False)
@@ -95,8 +106,7 @@ async def test_scrolling_up_pauses_and_counts_and_the_end_resumes() -> None:
 
 
 async def test_more_lines_do_not_lay_out_the_screen_anew() -> None:
-    app = Feed()
-    async with app.run_test(size=(40, 10)) as pilot:
+    async with feed() as (app, pilot):
         app.add(100)
         for _ in range(5):  # a pause ends with what begins the layout of the first lines
             await pilot.pause()
@@ -113,8 +123,7 @@ async def test_more_lines_do_not_lay_out_the_screen_anew() -> None:
 
 
 async def test_routine_lines_are_hidden_and_counted() -> None:
-    app = Feed()
-    async with app.run_test(size=(70, 6)) as pilot:
+    async with feed(size=(70, 6)) as (app, pilot):
         app.add(8, ROUTINE)
         app.say(2, "hello")
         await pilot.pause()
@@ -131,8 +140,7 @@ async def test_routine_lines_are_hidden_and_counted() -> None:
 
 
 async def test_equal_lines_of_ranks_are_one_row_that_stays_where_it_is() -> None:
-    app = Feed()
-    async with app.run_test(size=(30, 10)) as pilot:
+    async with feed(size=(30, 10)) as (app, pilot):
         app.say(0, "loading\nready")
         app.say(1, "loading")
         await pilot.pause()
@@ -151,8 +159,7 @@ async def test_equal_lines_of_ranks_are_one_row_that_stays_where_it_is() -> None
 
 
 async def test_a_row_that_comes_to_stand_for_more_leaves_the_reader_where_he_is() -> None:
-    app = Feed(ranks=2)
-    async with app.run_test(size=(40, 5)) as pilot:
+    async with feed(size=(40, 5), ranks=2) as (app, pilot):
         for number in range(40):
             app.say(0, f"line {number}")
         await pilot.pause()
@@ -166,8 +173,7 @@ async def test_a_row_that_comes_to_stand_for_more_leaves_the_reader_where_he_is(
 
 
 async def test_a_rank_that_names_itself_is_named_once() -> None:
-    app = Feed()
-    async with app.run_test(size=(60, 5)) as pilot:
+    async with feed(size=(60, 5)) as (app, pilot):
         app.say(1, "[rank1]: Traceback (most recent call last):\nRank: 1 Epoch: 2", "stderr")
         await pilot.pause()
         assert app.shown()[:2] == ["  [1] Traceback (most recent call last):", "  [1] Epoch: 2"]
@@ -177,8 +183,7 @@ async def test_a_rank_that_names_itself_is_named_once() -> None:
 
 
 async def test_only_one_rank() -> None:
-    app = Feed()
-    async with app.run_test(size=(40, 10)) as pilot:
+    async with feed() as (app, pilot):
         app.add(40)
         app.set(rank=2)
         await pilot.pause()
@@ -193,8 +198,7 @@ async def test_only_one_rank() -> None:
 
 
 async def test_only_errors_and_only_a_pattern() -> None:
-    app = Feed()
-    async with app.run_test(size=(60, 10)) as pilot:
+    async with feed(size=(60, 10)) as (app, pilot):
         app.say(0, "fine\nWARNING: slow\nTraceback (most recent call last):\n  main()\nKeyError: 3")
         app.set(level=Level.WARNING)
         await pilot.pause()
@@ -213,8 +217,7 @@ async def test_only_errors_and_only_a_pattern() -> None:
 
 
 async def test_another_filter_leaves_the_reader_where_he_is() -> None:
-    app = Feed()
-    async with app.run_test(size=(40, 10)) as pilot:
+    async with feed() as (app, pilot):
         app.add(100)
         await pilot.pause()
         app.view.scroll_to(y=50, animate=False)
@@ -226,8 +229,7 @@ async def test_another_filter_leaves_the_reader_where_he_is() -> None:
 
 
 async def test_hosts_and_session_have_their_lines() -> None:
-    app = Feed()
-    async with app.run_test(size=(60, 10)) as pilot:
+    async with feed(size=(60, 10)) as (app, pilot):
         app.printed.note(1000.0, "node1", "connecting")
         app.printed.note(1000.0, "", "stopped by the operator")
         app.show()
@@ -239,8 +241,7 @@ async def test_hosts_and_session_have_their_lines() -> None:
 
 
 async def test_next_and_previous_match_go_around() -> None:
-    app = Feed()
-    async with app.run_test(size=(40, 10)) as pilot:
+    async with feed() as (app, pilot):
         app.add(200)
         await pilot.pause()
         app.view.search = re.compile("line 1?20$")
@@ -263,8 +264,7 @@ async def test_next_and_previous_match_go_around() -> None:
 
 
 async def test_what_is_found_is_marked() -> None:
-    app = Feed()
-    async with app.run_test(size=(40, 3)) as pilot:
+    async with feed(size=(40, 3)) as (app, pilot):
         app.say(0, "one two one")
         app.view.search = re.compile("one")
         await pilot.pause()
@@ -277,8 +277,7 @@ async def test_what_is_found_is_marked() -> None:
 
 
 async def test_the_current_row_stands_out_from_edge_to_edge_and_keeps_its_colours() -> None:
-    app = Feed()
-    async with app.run_test(size=(40, 3)) as pilot:
+    async with feed(size=(40, 3)) as (app, pilot):
         app.say(0, "plain")
         app.say(1, "error", "stderr")
         await pilot.pause()
@@ -298,8 +297,7 @@ async def test_the_current_row_stands_out_from_edge_to_edge_and_keeps_its_colour
 
 
 async def test_long_lines_go_on_below() -> None:
-    app = Feed()
-    async with app.run_test(size=(30, 8)) as pilot:
+    async with feed(size=(30, 8)) as (app, pilot):
         app.view.wrap = True
         app.say(0, "a" * 25 + "b" * 20)
         app.say(1, "漢字" * 10)
@@ -322,8 +320,7 @@ async def test_long_lines_go_on_below() -> None:
 
 
 async def test_wrapping_leaves_the_reader_where_he_is() -> None:
-    app = Feed()
-    async with app.run_test(size=(30, 8)) as pilot:
+    async with feed(size=(30, 8)) as (app, pilot):
         app.add(50, "word " * 20)
         app.set(news=False)
         await pilot.pause()
@@ -357,8 +354,7 @@ def test_the_pieces_of_a_row_are_all_of_it(width: int) -> None:
 
 
 async def test_text_that_is_selected_is_without_the_margins() -> None:
-    app = Feed()
-    async with app.run_test(size=(40, 6)) as pilot:
+    async with feed(size=(40, 6)) as (app, pilot):
         app.add(6, "number")
         app.set(news=False)
         await pilot.pause()
@@ -372,8 +368,7 @@ async def test_text_that_is_selected_is_without_the_margins() -> None:
 
 
 async def test_the_mouse_selects_text() -> None:
-    app = Feed()
-    async with app.run_test(size=(40, 6)) as pilot:
+    async with feed(size=(40, 6)) as (app, pilot):
         app.say(0, "one two three\n漢字 four")
         await pilot.pause()
         await pilot.mouse_down(LogView, offset=(10, 0))
@@ -393,8 +388,7 @@ async def test_the_mouse_selects_text() -> None:
 
 
 async def test_on_a_line_that_is_scrolled_sideways_the_mouse_selects_what_is_under_it() -> None:
-    app = Feed()
-    async with app.run_test(size=(40, 6)) as pilot:
+    async with feed(size=(40, 6)) as (app, pilot):
         app.say(0, "".join(f"{number:04}" for number in range(30)))
         await pilot.pause()
         app.view.scroll_to(x=40, animate=False)
@@ -413,8 +407,7 @@ async def test_old_lines_go_and_the_reader_stays_where_he_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(log_rows, "KEPT", 200)
-    app = Feed()
-    async with app.run_test(size=(40, 10)) as pilot:
+    async with feed() as (app, pilot):
         app.add(150)
         await pilot.pause()
         app.view.scroll_to(y=120, animate=False)
@@ -433,8 +426,7 @@ async def test_old_lines_go_and_the_reader_stays_where_he_is(
 
 async def test_routine_lines_push_no_news_out_of_the_view(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_rows, "KEPT", 200)
-    app = Feed()
-    async with app.run_test(size=(70, 10)) as pilot:
+    async with feed(size=(70, 10)) as (app, pilot):
         app.say(0, "hello")
         for _ in range(4):
             app.add(100, ROUTINE)
@@ -452,8 +444,7 @@ async def test_more_lines_than_the_log_holds_between_two_looks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(log, "LINES", 50)
-    app = Feed()
-    async with app.run_test(size=(40, 10)) as pilot:
+    async with feed() as (app, pilot):
         app.show()
         app.add(500)
         await pilot.pause()
@@ -461,8 +452,7 @@ async def test_more_lines_than_the_log_holds_between_two_looks(
 
 
 async def test_another_log_is_shown_from_its_beginning() -> None:
-    app = Feed()
-    async with app.run_test(size=(40, 10)) as pilot:
+    async with feed() as (app, pilot):
         app.add(30)
         app.printed = Log(LIMITS)
         app.add(3, "anew")
@@ -471,8 +461,7 @@ async def test_another_log_is_shown_from_its_beginning() -> None:
 
 
 async def test_markup_and_controls_are_only_text() -> None:
-    app = Feed()
-    async with app.run_test(size=(60, 10)) as pilot:
+    async with feed(size=(60, 10)) as (app, pilot):
         app.printed.lines.append(
             log.LogLine(
                 0, 1e300, "node1", 0, "stdout", "[red]no[/red] \x1b[31mcolour\x07 \u202eturned"
@@ -486,8 +475,7 @@ async def test_markup_and_controls_are_only_text() -> None:
 
 
 async def test_wide_characters_take_two_cells() -> None:
-    app = Feed()
-    async with app.run_test(size=(20, 5)) as pilot:
+    async with feed(size=(20, 5)) as (app, pilot):
         app.add(3, "漢字" * 20)
         await pilot.pause()
         for left in range(0, 20, 3):
@@ -498,8 +486,7 @@ async def test_wide_characters_take_two_cells() -> None:
 
 
 async def test_the_end_of_a_long_line_can_be_scrolled_to() -> None:
-    app = Feed()
-    async with app.run_test(size=(40, 5)) as pilot:
+    async with feed(size=(40, 5)) as (app, pilot):
         app.add(2, "long " * 30 + "end")
         await pilot.pause()
         app.view.scroll_to(x=app.view.max_scroll_x, animate=False)
@@ -509,8 +496,7 @@ async def test_the_end_of_a_long_line_can_be_scrolled_to() -> None:
 
 
 async def test_any_size() -> None:
-    app = Feed()
-    async with app.run_test(size=(20, 5)) as pilot:
+    async with feed(size=(20, 5)) as (app, pilot):
         for width, height in [(1, 1), (2, 1), (1, 20), (80, 24), (3, 3), (200, 60)]:
             await pilot.resize_terminal(width, height)
             app.view.times = height % 2 == 0
@@ -528,8 +514,7 @@ def test_a_very_long_line_is_cut() -> None:
 
 
 async def test_text_stands_on_the_ground_of_the_view() -> None:
-    app = Feed()
-    async with app.run_test(size=(40, 10)) as pilot:
+    async with feed() as (app, pilot):
         app.add(3)
         await pilot.pause()
         grounds = {each.style and each.style.bgcolor for each in app.view.render_line(1)}
