@@ -92,9 +92,9 @@ def _summary(run: RunState) -> list[str]:
     if known:
         steps = _between([rank.timing.rule for rank in known], 3)
         epochs = [fmean(rank.epoch_seconds) for rank in known if rank.epoch_seconds]
-        whole = _between([rank.timing.whole.seconds for rank in known], 3)
-        more = f"; of an epoch: {_between(epochs, 2)}" if epochs else ""
-        lines.append(f"mean of iterations 2 to 40: {steps}, of all: {whole}{more}")
+        whole = fixed(fmean(rank.timing.whole.seconds for rank in known), 3)
+        more = f"; of an epoch {fixed(fmean(epochs), 2)} s" if epochs else ""
+        lines.append(f"mean of iterations 2 to 40: {steps}, of all {whole} s{more}")
     sign = palette.sign("slow")
     return [*(f"{sign} {plain(told)}" for told in slow_spells(run)[:SPELLS]), *lines]
 
