@@ -12,7 +12,7 @@ from remote.format import ranks_text, seconds
 from remote.run.host import HostState
 from remote.run.phases import RankPhase
 from remote.run.rank import RankState
-from remote.run.why_slow import why
+from remote.run.why_slow import is_crowded, why
 
 
 @dataclass(frozen=True)
@@ -20,14 +20,16 @@ class Rule:
     """When a rank is late: where its median `ready` of the last steps is `ratio` times that of the
     others, and the difference is a `share` of a step. It is looked at every `every` steps, once all
     ranks have made `least`. A rank that was late at `checks` checks in a row, and over steps of so
-    many `seconds`, is slow; one that was not at as many checks no longer is."""
+    many `seconds`, is slow; one that was not at as many checks no longer is. A check while its
+    machine is `crowded` counts only so much: then one rank is late for a while, then another."""
 
-    least: int = 15
+    least: int = 10
     every: int = 5
     ratio: float = 1.25
     share: float = 0.10
     checks: int = 5
     seconds: float = 1.0
+    crowded: float = 0.4
 
 
 RULE = Rule()
@@ -92,7 +94,7 @@ class Watch:
         self.found: dict[int, Straggler] = {}
         self.episodes: list[Episode] = []
         self._rule = rule
-        self._late_checks: dict[int, int] = {}
+        self._late_checks: dict[int, float] = {}
         self._calm_checks: dict[int, int] = {}
 
     @property
@@ -166,7 +168,8 @@ class Watch:
                 del self.found[index]
             return
         self._calm_checks.pop(index, None)
-        checks = self._late_checks[index] = self._late_checks.get(index, 0) + 1
+        weight = self._rule.crowded if is_crowded(rank, training, hosts) else 1.0
+        checks = self._late_checks[index] = self._late_checks.get(index, 0.0) + weight
         was_slow = before is not None and before.is_slow
         since = before.since if before else step
         lasts = (step - since) * late.step

@@ -67,17 +67,38 @@ def _few_cores(rank: RankState, others: Sequence[RankState], hosts: Sequence[Hos
     return f"it has {number(own)} {'core' if own == 1 else 'cores'}, others {number(typical)}"
 
 
+def is_crowded(rank: RankState, ranks: Sequence[RankState], hosts: Sequence[HostState]) -> bool:
+    """Whether it shares its machine with other ranks and with programs that fill it. A rank that
+    has fewer cores than the others is late for that."""
+    if not _foreign(rank, ranks, hosts):
+        return False
+    others = [one for one in ranks if one is not rank]
+    machine = _machine(hosts[rank.host], hosts)
+    return any(one.host in machine for one in others) and not _few_cores(rank, others, hosts)
+
+
 def _busy(rank: RankState, ranks: Sequence[RankState], hosts: Sequence[HostState]) -> str:
     """That other programs use the cores of its machine."""
+    foreign, total = _foreign(rank, ranks, hosts), len(hosts[rank.host].cpu)
+    return f"other programs use {foreign:.1f} of the {total} cores of its host" if foreign else ""
+
+
+def _foreign(rank: RankState, ranks: Sequence[RankState], hosts: Sequence[HostState]) -> float:
+    """The cores of its machine that other programs use, where all cores are in use; else 0."""
     host = hosts[rank.host]
     if not (host.hello and host.cpu):
-        return ""
-    machine = {one.index for one in hosts if one.hello and one.hello.boot_id == host.hello.boot_id}
+        return 0.0
+    machine = _machine(host, hosts)
     ours = sum(one.cpu for one in ranks if one.host in machine and not math.isnan(one.cpu))
     total, foreign = len(host.cpu), (sum(host.cpu) - ours) / 100
-    if sum(host.cpu) < FULL * 100 * total or foreign < FOREIGN * total:
-        return ""
-    return f"other programs use {foreign:.1f} of the {total} cores of its host"
+    is_full = sum(host.cpu) >= FULL * 100 * total
+    return foreign if is_full and foreign >= FOREIGN * total else 0.0
+
+
+def _machine(host: HostState, hosts: Sequence[HostState]) -> set[int]:
+    """The hosts on its machine."""
+    boot_id = host.hello.boot_id if host.hello else ""
+    return {one.index for one in hosts if one.hello and one.hello.boot_id == boot_id}
 
 
 def _slow_cores(rank: RankState, others: Sequence[RankState]) -> str:

@@ -25,6 +25,7 @@ from training.wire.events import (
     Evaluated,
     Event,
     Finished,
+    Hello,
     HostSample,
     RankSample,
     Record,
@@ -37,7 +38,7 @@ from training.wire.events import (
 )
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "runs"
-KEPT = (Entered, Evaluated, Finished, HostSample, RankSample, Saved, Spawned, Started, Step)
+KEPT = (Entered, Evaluated, Finished, Hello, HostSample, RankSample, Saved, Spawned, Started, Step)
 DIGITS = 4
 """Of the numbers of a step."""
 SETTINGS = ("sync", "sync_option", "model", "dataset", "batch_size", "checkpoint_every", "steps")
@@ -110,6 +111,8 @@ def _bare(event: Event) -> Event:
             return Step(event.rank, event.epoch, event.step, 1.0, **figures)
         case Evaluated():
             return replace(event, confusion=(), classes=())
+        case Hello():
+            return Hello("", "", 0, "", "", "", event.boot_id, event.cores, 0)
         case HostSample():
             return HostSample(tuple(map(round, event.cpu)), 0, 0)
         case RankSample():

@@ -19,7 +19,7 @@ from training.wire.events import GpuSample, Hello, HostSample, RankSample
 
 HELLO = Hello("box", "me", 1, "3.11.2", "/usr/bin/python3", "Linux", "b", 2.0, 8 << 30, "2.14.1")
 FAST = 0.05
-SURE = 20 + 5 * (RULE.checks - 1)
+SURE = 15 + 5 * (RULE.checks - 1)
 """Steps after which a rank that was late from the start is known to be slow."""
 
 
@@ -55,16 +55,16 @@ def notes(state: RunState) -> list[str]:
 
 
 def test_a_slow_rank_is_suspected_then_sure() -> None:
-    history = made(begun(), slow_rank(2), 19)
+    history = made(begun(), slow_rank(2), 14)
     assert not history.state().watch.found, "too few steps"
-    made(history, slow_rank(2), 1, first=20)
+    made(history, slow_rank(2), 1, first=15)
     (found,) = history.state().watch.found.values()
     assert (found.rank, found.mark, found.is_slow) == (2, "slow?", False)
     assert not notes(history.state())
-    made(history, slow_rank(2), SURE - 20, first=21)
+    made(history, slow_rank(2), SURE - 15, first=16)
     state = history.state()
     (found,) = state.watch.slow
-    assert (found.rank, found.mark, found.since) == (2, "SLOW 7.2x", 20)
+    assert (found.rank, found.mark, found.since) == (2, "SLOW 7.2x", 15)
     assert notes(state) == [
         "all ranks wait for rank 2 on node3: 0.360 of 0.450 s per step, others 0.0500 s"
     ]
@@ -204,6 +204,26 @@ def test_the_clock_of_its_gpu_is_lower(own: GpuSample | None, said: str) -> None
     found = reason(made(history, slow_rank(2), SURE))
     assert found.startswith(said)
     assert bool(found) == bool(said)
+
+
+@pytest.mark.parametrize(
+    ("machines", "cores", "steps"),
+    [
+        pytest.param("aaaa", (2.0,) * 4, 75, id="one machine"),
+        pytest.param("aaaa", (0.4, 0.4, 0.2, 0.4), SURE, id="it has fewer cores"),
+        pytest.param("abcd", (2.0,) * 4, SURE, id="a machine of its own"),
+    ],
+)
+def test_ranks_beside_other_programs_are_late_in_turn_so_that_takes_longer_to_be_sure(
+    machines: str, cores: Sequence[float], steps: int
+) -> None:
+    history = with_hosts(cores, machines)
+    for rank in range(4):
+        history.say(rank, HostSample((99.0, 97.0), 1, 2)).rank(rank, RankSample(rank, 15.0, 1))
+    made(history, slow_rank(2), steps - 1)
+    assert not history.state().watch.slow
+    made(history, slow_rank(2), 1, first=steps)
+    assert [one.rank for one in history.state().watch.slow] == [2]
 
 
 def test_its_cores_are_slower() -> None:
