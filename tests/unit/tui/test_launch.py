@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -77,6 +79,13 @@ class Form:
     def fields(self) -> Fields:
         return self.screen.query_one(Fields)
 
+    @asynccontextmanager
+    async def opened(self, size: tuple[int, int] = (80, 24)) -> AsyncIterator[Pilot[None]]:
+        """The form in a terminal of `size`, once it is drawn."""
+        async with self.app.run_test(size=size) as pilot:
+            await self.ready(pilot)
+            yield pilot
+
     async def ready(self, pilot: Pilot[None]) -> None:
         await until(
             pilot,
@@ -124,8 +133,7 @@ class Form:
 @pytest.mark.parametrize("size", SIZES)
 async def test_every_field_can_be_reached_and_is_seen_and_explained(size: tuple[int, int]) -> None:
     form = Form()
-    async with form.app.run_test(size=size) as pilot:
-        await form.ready(pilot)
+    async with form.opened(size=size) as pilot:
         for group in list(form.screen.draft.groups()):
             form.fields.fold(group, folded=False)
         form.fields.cursor = 0
@@ -142,8 +150,7 @@ async def test_every_field_can_be_reached_and_is_seen_and_explained(size: tuple[
 
 async def test_a_default_is_said_once() -> None:
     form = Form()
-    async with form.app.run_test(size=(120, 40)) as pilot:
-        await form.ready(pilot)
+    async with form.opened(size=(120, 40)) as pilot:
         await form.go(pilot, "policy.on_disconnect")
         await until(pilot, lambda: "(default: " in form.shown("help"))
         assert form.shown("help").count("default") == 1
@@ -151,8 +158,7 @@ async def test_a_default_is_said_once() -> None:
 
 async def test_a_group_folds_and_says_how_much_in_it_is_changed() -> None:
     form = Form(job=Job(lr=0.5, seed=7, momentum=0.9))
-    async with form.app.run_test(size=(80, 24)) as pilot:
-        await form.ready(pilot)
+    async with form.opened() as pilot:
         await form.go(pilot, "seed")
         await pilot.press("space")
         assert form.fields.line.field is None
@@ -167,24 +173,21 @@ async def test_a_group_folds_and_says_how_much_in_it_is_changed() -> None:
 
 async def test_groups_are_folded_at_first_unless_something_in_them_is_changed() -> None:
     form = Form(job=Job(checkpoint_every="epoch"))
-    async with form.app.run_test(size=(80, 24)) as pilot:
-        await form.ready(pilot)
+    async with form.opened():
         assert form.fields.folded == {"computation", "data files", "failures and disconnects"}
         assert form.row("checkpoint_every") == "  checkpoint-every * epoch default: none"
 
 
 async def test_many_hosts_are_folded() -> None:
     form = Form(lab=cluster(60, 1), job=Job(batch_size=600))
-    async with form.app.run_test(size=(80, 24)) as pilot:
-        await form.ready(pilot)
+    async with form.opened():
         assert "60 of 60 hosts" in form.row("hosts")
         assert len([line for line in form.fields.lines if line.group == "hosts"]) == 1
 
 
 async def test_hosts_are_ticked_and_the_plan_follows() -> None:
     form = Form()
-    async with form.app.run_test(size=(120, 40)) as pilot:
-        await form.ready(pilot)
+    async with form.opened(size=(120, 40)) as pilot:
         assert "node4  127.0.0.4  rank 3" in form.shown("amounts")
         await form.go(pilot, "host.1")
         await pilot.press("space")
@@ -201,8 +204,7 @@ async def test_hosts_are_ticked_and_the_plan_follows() -> None:
 
 async def test_a_text_is_edited_in_its_row_and_counts_at_once() -> None:
     form = Form()
-    async with form.app.run_test(size=(120, 40)) as pilot:
-        await form.ready(pilot)
+    async with form.opened(size=(120, 40)) as pilot:
         await form.type(pilot, "lr", "0.25")
         editor = form.screen.query_one(Editor)
         row = form.fields.region.y + 1 + form.fields.cursor + 1 - form.fields.scroll_offset.y
@@ -222,8 +224,7 @@ async def test_a_text_is_edited_in_its_row_and_counts_at_once() -> None:
 
 async def test_digits_begin_a_number_and_arrows_leave_it() -> None:
     form = Form()
-    async with form.app.run_test(size=(80, 24)) as pilot:
-        await form.ready(pilot)
+    async with form.opened() as pilot:
         await form.go(pilot, "batch_size")
         await pilot.press("3", "2", "down")
         await until(pilot, lambda: form.app.focused is form.fields)
@@ -238,8 +239,7 @@ async def test_digits_begin_a_number_and_arrows_leave_it() -> None:
 
 async def test_a_number_that_is_opened_is_replaced_by_what_is_typed() -> None:
     form = Form(job=Job(steps=300))
-    async with form.app.run_test(size=(80, 24)) as pilot:
-        await form.ready(pilot)
+    async with form.opened() as pilot:
         await form.go(pilot, "steps")
         await pilot.press("enter", "4", "5", "enter")
         await until(pilot, lambda: form.app.focused is form.fields)
@@ -249,8 +249,7 @@ async def test_a_number_that_is_opened_is_replaced_by_what_is_typed() -> None:
 
 async def test_a_run_can_be_started_while_a_text_is_edited() -> None:
     form = Form()
-    async with form.app.run_test(size=(80, 24)) as pilot:
-        await form.ready(pilot)
+    async with form.opened() as pilot:
         await form.type(pilot, "steps", "45")
         plan = await form.start(pilot)
     assert plan.work == Job(steps=45)
@@ -259,8 +258,7 @@ async def test_a_run_can_be_started_while_a_text_is_edited() -> None:
 async def test_keys_count_in_the_order_in_which_they_were_typed() -> None:
     """However late they are handled: nothing is typed into another row, or started without it."""
     form = Form()
-    async with form.app.run_test(size=(80, 24)) as pilot:
-        await form.ready(pilot)
+    async with form.opened() as pilot:
         await form.go(pilot, "steps")
         keys = *"45", "down", *"32", "down", "down", *"0.25", "enter", "down", *"9e-1", "f5"
         for key in keys:
@@ -273,8 +271,7 @@ async def test_keys_count_in_the_order_in_which_they_were_typed() -> None:
 
 async def test_a_choice_is_picked_from_a_list_or_turned() -> None:
     form = Form()
-    async with form.app.run_test(size=(80, 24)) as pilot:
-        await form.ready(pilot)
+    async with form.opened() as pilot:
         await form.go(pilot, "sync")
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(form.app.screen, Pick))
@@ -296,8 +293,7 @@ async def test_a_choice_is_picked_from_a_list_or_turned() -> None:
 async def test_letters_go_to_a_choice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pick, "PAUSE", 600.0)
     form = Form()
-    async with form.app.run_test(size=(80, 24)) as pilot:
-        await form.ready(pilot)
+    async with form.opened() as pilot:
         for keys, choice in (
             ("pa", "parameter_server"),
             ("paj", "ring"),  # what begins no choice is a key
@@ -315,8 +311,7 @@ async def test_letters_go_to_a_choice(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_a_choice_that_takes_an_argument_is_completed_by_typing() -> None:
     form = Form()
-    async with form.app.run_test(size=(80, 24)) as pilot:
-        await form.ready(pilot)
+    async with form.opened() as pilot:
         await form.go(pilot, "model")
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(form.app.screen, Pick))
@@ -332,8 +327,7 @@ async def test_a_choice_that_takes_an_argument_is_completed_by_typing() -> None:
 
 async def test_a_click_ticks_folds_and_edits() -> None:
     form = Form()
-    async with form.app.run_test(size=(120, 40)) as pilot:
-        await form.ready(pilot)
+    async with form.opened(size=(120, 40)) as pilot:
         await pilot.click(Fields, offset=(8, 3))
         await until(pilot, lambda: form.text("host.0") != ON)
         await pilot.click(Fields, offset=(8, 2))
@@ -352,8 +346,7 @@ async def test_a_click_ticks_folds_and_edits() -> None:
 
 async def test_mistakes_stand_beside_their_fields_and_at_the_top() -> None:
     form = Form()
-    async with form.app.run_test(size=(80, 24)) as pilot:
-        await form.ready(pilot)
+    async with form.opened() as pilot:
         assert form.shown("status").endswith("ready: ddp, lenet5 on digits, 4 ranks on 4 hosts")
         await form.type(pilot, "lr", "fast")
         assert form.row("lr").endswith("✗ write a number")
@@ -377,8 +370,7 @@ async def test_mistakes_stand_beside_their_fields_and_at_the_top() -> None:
 async def test_a_run_that_cannot_be_recorded_is_said_in_the_form() -> None:
     form = Form()
     form.refusal = "cannot write runs"
-    async with form.app.run_test(size=(80, 24)) as pilot:
-        await form.ready(pilot)
+    async with form.opened() as pilot:
         await pilot.press("f5")
         await until(
             pilot,
@@ -396,8 +388,7 @@ async def test_a_run_that_cannot_be_recorded_is_said_in_the_form() -> None:
 
 async def test_a_preset_is_saved_chosen_and_deleted(folder: Path) -> None:
     form = Form(job=Job(sync="ring", lr=0.3), policy=Policy(max_restarts=2))
-    async with form.app.run_test(size=(80, 24)) as pilot:
-        await form.ready(pilot)
+    async with form.opened() as pilot:
         await pilot.press("w", *"mine", "enter")
         await until(pilot, lambda: presets.names() == ["mine"])
         await form.type(pilot, "lr", "0.7")
@@ -425,8 +416,7 @@ async def test_a_broken_preset_is_said_in_the_dialog(folder: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "bad.toml").write_text("[job]\nlr = -1")
     form = Form()
-    async with form.app.run_test(size=(80, 24)) as pilot:
-        await form.ready(pilot)
+    async with form.opened() as pilot:
         await pilot.press("p")
         await until(pilot, lambda: isinstance(form.app.screen, Presets))
         await pilot.press("enter")
@@ -437,8 +427,7 @@ async def test_a_recent_job_fills_the_form(monkeypatch: pytest.MonkeyPatch) -> N
     entry = index.Entry("a", job={"sync": "ring", "steps": 45}, verdict="finished")
     monkeypatch.setattr(index, "entries", lambda _: [entry])
     form = Form()
-    async with form.app.run_test(size=(80, 24)) as pilot:
-        await form.ready(pilot)
+    async with form.opened() as pilot:
         await pilot.press("p")
         await until(pilot, lambda: any("--steps 45" in row for row in form.drawn()))
         await pilot.press("end", "enter")
@@ -449,8 +438,7 @@ async def test_a_recent_job_fills_the_form(monkeypatch: pytest.MonkeyPatch) -> N
 
 async def test_the_command_line_is_copied() -> None:
     form = Form(job=Job(data_dir="/my data"))
-    async with form.app.run_test(size=(80, 24)) as pilot:
-        await form.ready(pilot)
+    async with form.opened() as pilot:
         await pilot.press("y")
         await until(pilot, lambda: form.app.clipboard == "rankboard --data-dir '/my data'")
         await form.type(pilot, "lr", "x")
@@ -463,8 +451,7 @@ async def test_the_command_line_is_copied() -> None:
 
 async def test_the_worst_finding_of_a_host_is_its_mark_and_nothing_waits() -> None:
     form = Form()
-    async with form.app.run_test(size=(120, 40)) as pilot:
-        await form.ready(pilot)
+    async with form.opened(size=(120, 40)) as pilot:
         await pilot.press("f2")
         await until(pilot, lambda: "checking" in form.row("host.0"))
         await form.type(pilot, "lr", "0.2")
@@ -498,8 +485,7 @@ async def test_the_worst_finding_of_a_host_is_its_mark_and_nothing_waits() -> No
 async def test_a_job_and_a_policy_fill_the_form() -> None:
     job = Job(model="torchvision/alexnet", sync_option=("bucket_mb=10",), dataset="imagefolder:/x")
     form = Form(job=job, policy=Policy(max_restarts=1))
-    async with form.app.run_test(size=(80, 24)) as pilot:
-        await form.ready(pilot)
+    async with form.opened() as pilot:
         await form.type(pilot, "lr", "0.5")
         plan = await form.start(pilot)
     assert plan.work == replace(job, lr=0.5)
@@ -508,8 +494,7 @@ async def test_a_job_and_a_policy_fill_the_form() -> None:
 
 async def test_of_one_host_the_number_of_ranks_is_asked() -> None:
     form = Form(lab=Cluster("this machine", (Host("local", "127.0.0.1", slots=4),)))
-    async with form.app.run_test(size=(80, 24)) as pilot:
-        await form.ready(pilot)
+    async with form.opened() as pilot:
         await form.type(pilot, "ranks", "2")
         plan = await form.start(pilot)
     assert plan.world_size == 2
@@ -528,16 +513,15 @@ async def test_the_first_drawing_is_fit_for_the_width(
 
     monkeypatch.setattr(Screen, "_refresh_layout", seen)
     form = Form()
-    async with form.app.run_test(size=size) as pilot:
-        await form.ready(pilot)
+    async with form.opened(size=size):
+        pass
     assert first[LaunchScreen] is (size[0] == 80)
 
 
 async def test_the_form_has_few_widgets() -> None:
     """Each takes time before the first drawing: thirty rows of three took more than a second."""
     form = Form()
-    async with form.app.run_test(size=(120, 40)) as pilot:
-        await form.ready(pilot)
+    async with form.opened(size=(120, 40)):
         assert len(form.screen.query("*")) < 15
 
 
