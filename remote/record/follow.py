@@ -82,7 +82,9 @@ class Tail:
 
     def _opened(self) -> BinaryIO | None:
         with suppress(FileNotFoundError):
-            return files.opened(self.path)
+            file = files.opened(self.path)
+            file.seek(self.offset)
+            return file
         return None
 
     def seek(self, offset: int) -> None:

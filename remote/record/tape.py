@@ -8,7 +8,7 @@ import pickle
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from remote.limits import LIMITS
 from remote.plan.plan import Plan
@@ -63,9 +63,9 @@ class Tape:
         self._size = self._tail.size
         self._apart = max(APART, self._size // COPIES)
         self._copies: list[Copy] = []
-        self._play(RunState(self.plan), 0)
+        self.play(RunState(self.plan), 0)
 
-    def _play(self, state: RunState, offset: int) -> None:
+    def play(self, state: RunState, offset: int) -> None:
         """Go on with the records behind `offset`, to which the state belongs."""
         self.state = state
         self._tail.seek(offset)
@@ -97,9 +97,9 @@ class Tape:
         """Go back to a known time at or before `when`; `state` is another one then."""
         copy = next((one for one in reversed(self._copies) if one.now <= when), None)
         if copy:
-            self._play(pickle.loads(copy.state), copy.offset)
+            self.play(pickle.loads(copy.state), copy.offset)
         else:
-            self._play(RunState(self.plan), 0)
+            self.play(RunState(self.plan), 0)
 
     def renew(self) -> None:
         """Begin anew where the file has been replaced."""
@@ -122,20 +122,23 @@ class Tape:
             self._apart *= 2
 
 
-def overview(folder: Path, plan: Plan) -> RunState:
-    """The last state of a run with very many steps as it would be if it had made fewer: its curves
-    have the same course, and all is there that its launchers, hosts and ranks say beside steps,
-    samples and what the ranks' programs print.
+def overview(folder: Path, plan: Plan) -> Tape:
+    """A tape at its end, of a run with very many steps, with the state that it would have if it had
+    made fewer: its curves have the same course, and all is there that its launchers, hosts and
+    ranks say beside steps, samples and what the ranks' programs print.
 
     Raises: OtherFormat; RunFolderError.
     """
-    state, sieve = RunState(plan), Sieve(folder.name, len(plan.hosts))
+    made, sieve = Tape(folder, plan, rewinds=False), Sieve(folder.name, len(plan.hosts))
     try:
-        for record in sieve.records(_thinned(folder / EVENTS, plan.world_size)):
-            state.apply(record)
+        with files.opened(folder / EVENTS) as file:
+            end = _end(file)
+            for record in sieve.records(_thinned(file, end, plan.world_size)):
+                made.state.apply(record)
     except OSError as error:
         raise RunFolderError(f"{folder} holds no run: {EVENTS}: {error.strerror}") from error
-    return state
+    made.play(made.state, end)
+    return made
 
 
 def is_large(folder: Path) -> bool:
@@ -143,21 +146,29 @@ def is_large(folder: Path) -> bool:
     return Tail(folder, 0).size > LARGE
 
 
-def _thinned(path: Path, ranks: int) -> Iterator[bytes]:
-    """The lines of the records, without most steps and samples in the middle. What is left of these
-    are a few of all ranks at a time, as ranks wait for each other. Raises: OSError."""
-    offset = due = left = 0
+def _end(file: BinaryIO) -> int:
+    """Bytes of whole lines: another one may just be being written."""
+    begin = max(0, file.seek(0, os.SEEK_END) - LIMITS.line)
+    file.seek(begin)
+    return begin + file.read().rfind(b"\n") + 1
+
+
+def _thinned(file: BinaryIO, size: int, ranks: int) -> Iterator[bytes]:
+    """The first `size` bytes of records, by lines, without most steps and samples in the middle.
+    What is left of these are a few of all ranks at a time, as ranks wait for each other."""
+    due = left = 0
     group = 4 * ranks
-    with files.opened(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        while block := file.read(BLOCK) + file.readline(LIMITS.line):
-            offset += len(block)
-            is_whole = offset <= WHOLE or offset > size - WHOLE
-            if offset >= due:
-                left, due = group, offset + size // max(PLACES, STEPS // group)
-            if is_whole or left or NEWS.search(block):
-                lines = block.split(b"\n")
-                taken = len(lines) if is_whole else left
-                yield from lines[:taken]
-                yield from filter(NEWS.search, lines[taken:])
-                left = max(0, left - len(lines))
+    file.seek(0)
+    while (offset := file.tell()) < size:
+        block = file.read(min(BLOCK, size - offset))
+        if not block.endswith(b"\n"):
+            block += file.readline(LIMITS.line)
+        is_whole = offset < WHOLE or offset > size - WHOLE
+        if offset >= due:
+            left, due = group, offset + size // max(PLACES, STEPS // group)
+        if is_whole or left or NEWS.search(block):
+            lines = block.split(b"\n")
+            taken = len(lines) if is_whole else left
+            yield from lines[:taken]
+            yield from filter(NEWS.search, lines[taken:])
+            left = max(0, left - len(lines))

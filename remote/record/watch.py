@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import ClassVar
 
@@ -14,6 +13,7 @@ from remote.format import percent
 from remote.plan.plan import Plan, PlanError
 from remote.record import lock, tape
 from remote.record.follow import LOOK
+from remote.record.lock import Holder
 from remote.record.read import RunFolderError
 from remote.record.tape import Tape
 from remote.run.phases import RunPhase
@@ -31,10 +31,10 @@ class WatchedRun:
     and follows it: a launcher may go on with the run at any time, even once it has ended.
 
     Any number of them may watch a run. `state` is written only while `lock` is held, by the thread
-    that iterates `batches`; it is another object once all of a long record has been read, or where
-    the record was replaced. `launcher` is the process that records the run now; None where there is
-    none. `reading`: how much of the record has been read, from 0 to 1, while the state is not yet
-    that of the time to be shown; None once it is.
+    that iterates `batches`. It is another object where the record was replaced, and once all of a
+    long one has been read behind its overview. `reading`: how much of it has been read, from 0 to
+    1; None once `state` is that of all records. `launcher` is the process that records the run now;
+    None where there is none.
     """
 
     detached = cut_off = keep = False
@@ -52,9 +52,11 @@ class WatchedRun:
         self._problem = ""
         self._wake, self._left = threading.Event(), threading.Event()
         self._tape = Tape(folder, plan, rewinds=self.rewinds)
+        self._overview: Tape | None = None
         self.state, self.launcher = self._tape.state, lock.launcher(folder)
         if tape.is_large(folder):
-            self.state, self.reading = tape.overview(folder, plan), 0.0
+            self._overview = tape.overview(folder, plan)
+            self.state, self.reading = self._overview.state, 0.0
         else:
             self._tape.advance(END, sys.maxsize)
         self._hold(END)
@@ -84,18 +86,25 @@ class WatchedRun:
         """Bring `state` to what it is at the time to be shown, again and again, until `stop`. The
         batches are empty. Where the record cannot be read any more, `news` says why.
         """
-        with closing(self._tape):
-            if self.reading is not None:  # the screen comes first
-                self._wake.wait(FIRST)
-            try:
-                while not self._left.is_set():
-                    self._wake.clear()
-                    is_more = self._follow()
-                    yield []
-                    if not is_more:
-                        self._wake.wait(self._pause)
-            except (PlanError, RunFolderError) as error:
-                self._problem = str(error)
+        if self.reading is not None:  # the screen comes first
+            self._wake.wait(FIRST)
+        try:
+            while not self._left.is_set():
+                self._wake.clear()
+                is_more = self._follow()
+                yield []
+                if not is_more:
+                    self._wake.wait(self._pause)
+        except (PlanError, RunFolderError) as error:
+            self._problem = str(error)
+        finally:
+            self._tape.close()
+            self._close_overview()
+
+    def _close_overview(self) -> None:
+        if self._overview:
+            self._overview.close()
+            self._overview = None
 
     @property
     def _until(self) -> float:
@@ -116,13 +125,22 @@ class WatchedRun:
             self._tape.rewind(until)
         if self._tape.state is not self.state and self._tape.advance(until, LINES):
             self.reading = self._tape.share  # it is shown once it has come as far
+            if self._overview and until == END:
+                self._go_on(self._overview, until, holder)
             return True
-        with self.lock:
-            is_more = self._tape.advance(until, LINES)
-            self.state, self.reading, self.launcher = self._tape.state, None, holder
-            self._hold(until)
+        is_more = self._go_on(self._tape, until, holder)
+        self.reading = None
+        self._close_overview()
         if until == END and not self.has_ended and not self.folder.is_dir():
             raise RunFolderError(f"{self.folder} is gone: somebody has deleted the run")
+        return is_more
+
+    def _go_on(self, tape: Tape, until: float, holder: Holder | None) -> bool:
+        """Show this tape, with the next lines. Returns whether there may be more."""
+        with self.lock:
+            is_more = tape.advance(until, LINES)
+            self.state, self.launcher = tape.state, holder
+            self._hold(until)
         return is_more
 
     def _hold(self, until: float) -> None:

@@ -125,7 +125,7 @@ def test_an_overview_leaves_out_steps_alone(
         monkeypatch.setattr(tape, name, value)
     made = history(600)
     folder = recorded(tmp_path, made)
-    state, whole = tape.overview(folder, made.plan), made.state()
+    state, whole = tape.overview(folder, made.plan).state, made.state()
     assert (state.phase, state.verdict, state.step) == (whole.phase, whole.verdict, whole.step)
     assert [rank.exit for rank in state.ranks] == [rank.exit for rank in whole.ranks]
     taken = state.ranks[0].timing.count
@@ -134,6 +134,21 @@ def test_an_overview_leaves_out_steps_alone(
     assert curve.mean[0] == 2.0
     assert (np.diff(curve.step) > 0).all()
     assert (np.diff(curve.mean) < 0).all()
+
+
+def test_an_overview_goes_on_with_what_comes(tmp_path: Path) -> None:
+    made = history(20)
+    folder = recorded(tmp_path, made)
+    file = folder / "events.jsonl"
+    whole = file.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    for torn in (whole[:-20], b"".join(lines[:-3]), whole):
+        file.write_bytes(torn)
+        shown = tape.overview(folder, made.plan)
+        file.write_bytes(whole)
+        assert not shown.advance(END, 10**6)
+        assert told(shown.state) == told(made.state())
+        shown.close()
 
 
 def test_an_overview_has_what_a_rank_tells_in_one_line_with_its_steps(
@@ -150,7 +165,7 @@ def test_an_overview_has_what_a_rank_tells_in_one_line_with_its_steps(
         made.rank(0, Text(0, "stdout", "\n".join(lines)))
         made.rank(1, stepped(1, step))
     made.done(0, 1).closed()
-    state = tape.overview(recorded(tmp_path, made), made.plan)
+    state = tape.overview(recorded(tmp_path, made), made.plan).state
     assert state.ranks[0].timing.count < 400
     assert [one.step for one in state.progress.evaluations] == [*range(100, 601, 100)]
 

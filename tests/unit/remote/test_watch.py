@@ -155,6 +155,7 @@ def test_a_long_record_is_an_overview_until_all_of_it_is_read(
     monkeypatch.setattr(watch, "FIRST", 0.0)
     history = History(PLAN).training(steps=600)
     write(recorder, history)
+    monkeypatch.setattr(watch, "LINES", 100)
     watcher = WatchedRun(recorder.folder, PLAN)
     shown, batches = watcher.state, watcher.batches()
     assert step_of(watcher) == 600
@@ -164,6 +165,9 @@ def test_a_long_record_is_an_overview_until_all_of_it_is_read(
     assert watcher.reading is not None
     assert 0 < watcher.reading < 1
     write(recorder, history.rank(0, stepped(0, 601)))
+    look(batches)
+    assert watcher.state is shown
+    assert step_of(watcher) == 601, "the overview goes on meanwhile"
     while watcher.reading is not None:
         look(batches)
     assert watcher.state is not shown
