@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from remote.record.summary import finite
 from remote.sanitise import one_line
 from remote.statistics.ratio import Finding
 from training import figures
-from tui.text.table import Row, print_table
+from tui.text.table import Row, print_table, terminal_width
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 """Names of the runs in tables and charts."""
@@ -119,7 +120,7 @@ def _figures(one: Compared) -> dict[str, Any]:
 def print_plain(compared: Sequence[Compared], charts: Mapping[str, Sequence[str]]) -> None:
     """Print the comparison for a terminal, with charts by their titles."""
     for line in (*_legend(compared), *_told(compared)):
-        typer.echo(one_line(line))
+        _print_folded(line)
     for title, head, rows in _tables(compared):
         typer.echo(f"\n{title}")
         print_table(head, [tuple(map(_short, row)) for row in rows], DISPENSABLE)
@@ -127,7 +128,15 @@ def print_plain(compared: Sequence[Compared], charts: Mapping[str, Sequence[str]
         typer.echo("\n".join(("", title, *lines)))
     typer.echo("")
     for line in (*verdicts(compared), *_notes(compared)):
-        typer.echo(one_line(line))
+        _print_folded(line)
+
+
+def _print_folded(text: str) -> None:
+    """Print a line, in a terminal folded between words."""
+    line, width = one_line(text), terminal_width()
+    if len(line) > width:
+        line = "\n".join(textwrap.wrap(line, int(width), subsequent_indent="   "))
+    typer.echo(line)
 
 
 def markdown(compared: Sequence[Compared], charts: Mapping[str, Sequence[str]]) -> str:

@@ -20,6 +20,7 @@ from training.job import Job
 from training.wire.events import Evaluated, Exited, Step
 from tui import palette
 from tui.commands.compare import compare
+from tui.text import compare as text
 from tui.widgets.frame import Look
 from tui.widgets.plot import plot
 from tui.widgets.raster import Curve
@@ -56,6 +57,16 @@ def test_runs_are_compared_for_people(run: Run, runs: list[str]) -> None:
     assert verdict.endswith("the same training loss at 30 common steps")
     assert "training loss by step\n" in done.stdout
     assert "training loss by time\n" in done.stdout
+
+
+def test_lines_are_folded_between_words_in_a_terminal(
+    run: Run, runs: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text, "terminal_width", lambda: 60)
+    lines = run(compare, runs=runs).stdout.splitlines()
+    verdict = lines[next(at for at, one in enumerate(lines) if one.startswith("B: ")) :]
+    assert all(len(line) <= 60 for line in verdict)
+    assert "the same training loss at 30 common steps" in " ".join(" ".join(verdict).split())
 
 
 def test_a_repetition_is_no_evidence_about_settings(
