@@ -57,7 +57,7 @@ KINDS = (
     ),
     Kind("throughput", "samples/s", "samples per second of all ranks", ("throughput",)),
     Kind("host_cpu", "CPU by host", "of the cores that a host may use", ("host_cpu",), each=True),
-    Kind("gpu", "GPU use", "of the time, how much of it each rank's GPU is busy", ("gpu",)),
+    Kind("gpu", "GPU use", "share of the time in which each rank's GPU is busy", ("gpu",)),
     Kind("gpu_memory", "GPU memory", "memory in use on each rank's GPU", ("gpu_memory",)),
     Kind("bytes", "sent B/s", "bytes per second that all ranks send", ("bytes",)),
     Kind("seconds", "s/iteration by rank", "how long each rank's iterations take", ("seconds",)),

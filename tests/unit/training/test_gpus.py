@@ -157,7 +157,7 @@ def test_where_it_fails_later_that_is_said_once(host: Host) -> None:
     found = host.with_tool(ROWS)
     wait(host, found, lambda: bool(host.said) and host.is_idle())
     assert host.turn(found) == []
-    assert host.said == ["GPUs are not measured any more: nvidia-smi: it has ended"]
+    assert host.said == ["GPUs are no longer measured: nvidia-smi: it has ended"]
 
 
 def test_where_it_hangs_it_is_killed_and_that_is_said(
@@ -168,7 +168,7 @@ def test_where_it_hangs_it_is_killed_and_that_is_said(
     wait(host, found, lambda: bool(host.said) and host.is_idle())
     assert host.turn(found) == []
     assert host.said == [
-        "GPUs are not measured any more: nvidia-smi: it has told nothing for 0.2 s"
+        "GPUs are no longer measured: nvidia-smi: it has printed nothing for 0.2 s"
     ]
     assert len(host.starts) == 1
 

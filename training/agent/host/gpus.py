@@ -74,7 +74,7 @@ class Gpus:
         elif self._process is None:
             self._begin()
         elif time.monotonic() > self._until:
-            self._give_up(f"it has told nothing for {LIMIT:g} s")
+            self._give_up(f"it has printed nothing for {LIMIT:g} s")
         readings, self._readings = self._readings, []
         for rank, name in devices.items():
             for found in readings:
@@ -141,7 +141,7 @@ class Gpus:
     def _give_up(self, why: str) -> None:
         self.end()
         self._ways = []
-        self._say(f"GPUs are not measured any more: nvidia-smi: {why}")
+        self._say(f"GPUs are no longer measured: nvidia-smi: {why}")
 
 
 def device(env: Mapping[str, str], local_rank: int) -> str:
