@@ -16,6 +16,7 @@ from remote.cluster.hosts import Cluster
 from remote.events import Closed, decode
 from remote.fair_lock import FairLock
 from remote.run.state import RunState
+from remote.session.session import BATCH
 from training.job import Job
 from training.wire.events import SESSION, Record, expand
 from tui.app import RankboardApp
@@ -23,8 +24,6 @@ from tui.runs import Launch
 
 BATCHES = 20
 """A second."""
-LONGEST = 500
-"""Records of a batch: the lock is held no longer."""
 
 
 class Fed:
@@ -43,18 +42,21 @@ class Fed:
         """Decode, expand and apply what is due, as a session does."""
         began = time.monotonic()
         with self._path.open("rb") as file:
-            record = decode(file.readline())
+            line = file.readline()
+            record = decode(line)
             while record and not self._left.is_set():
-                due, batch = time.monotonic() - began + START, list[Record]()
+                due, batch, taken = time.monotonic() - began + START, list[Record](), 0
                 if record.time > due:
                     self._left.wait(1 / BATCHES)
                     continue
                 with self.lock:
-                    while record and record.time <= due and len(batch) < LONGEST:
+                    while record and record.time <= due and taken < BATCH:
                         for one in expand(record):
                             self.state.apply(one)
                             batch.append(one)
-                        record = decode(file.readline())
+                        taken += len(line)
+                        line = file.readline()
+                        record = decode(line)
                 yield batch
         with self.lock:
             self.state.apply(Record(SESSION, 0, 1, self.state.now, Closed()))

@@ -26,7 +26,8 @@ QUIT = b"\x11"
 
 
 class Terminal:
-    """Starts a program. `written` are the bytes that it has drawn."""
+    """Starts a program, which remembers nothing of others. `written` are the bytes that it has
+    drawn."""
 
     def __init__(
         self, command: Sequence[str], folder: Path, size: tuple[int, int] = (COLUMNS, LINES)
@@ -39,6 +40,8 @@ class Terminal:
                 "PYTHONPATH": BENCH,
                 "COLUMNS": str(columns),
                 "LINES": str(lines),
+                "XDG_STATE_HOME": str(folder / "state"),
+                "XDG_CONFIG_HOME": str(folder / "config"),
             }
             os.execv(command[0], list(command))
         fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", *size[::-1], 0, 0))

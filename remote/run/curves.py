@@ -129,6 +129,7 @@ class SourceHistory:
         self.seen: set[int] = set()
         self._rows = rows
         self._fresh: list[Point] = []
+        self._most = BLOCK
         self._waiting: list[Floats] = []
         self._levels: list[tuple[Buckets, Buckets]] = []
 
@@ -136,9 +137,10 @@ class SourceHistory:
         """Take in a point."""
         self.version += 1
         self._fresh.append(point)
-        if len(self._fresh) >= BLOCK:
+        if len(self._fresh) >= self._most:
             self.pack()
-            self._spread(WAITING)
+            if self._most < BLOCK:
+                self._spread()
 
     def rewind(self, step: int) -> None:
         """Forget the points behind this step."""
@@ -181,18 +183,19 @@ class SourceHistory:
         gathered = Gathered.of(np.zeros_like(row), who, *self._along(points))
         for _, together in self._levels:
             together.add(gathered)
-        self._spread(2 * WAITING)  # who reads waits for it only where nothing else has done it
+        if sum(map(len, self._waiting)) >= WAITING:
+            self._most = 1  # so that who appends spreads them, and not who reads
 
-    def _spread(self, least: int = 1) -> None:
-        """Put the points that wait into the buckets of their rows, if they are so many."""
-        if sum(map(len, self._waiting)) < least:
+    def _spread(self) -> None:
+        """Put the points that wait into the buckets of their rows."""
+        if not self._waiting:
             return
         import numpy as np
 
         from remote.run.buckets import Gathered
 
         points = np.concatenate(self._waiting)
-        self._waiting = []
+        self._waiting, self._most = [], BLOCK
         row, who = points[:, :2].astype(np.int64).T
         gathered = Gathered.of(row, who if self._has_parts else None, *self._along(points))
         for each, _ in self._levels:

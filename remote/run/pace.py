@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import fields
@@ -61,7 +60,11 @@ class Pace:
 
     def median(self, figure: str) -> float:
         """The median of a figure."""
-        return statistics.median(self._all(figure)) if self.recent else NAN
+        values = sorted(self._all(figure))  # `statistics.median` takes twice as long
+        if not values:
+            return NAN
+        middle = len(values) // 2
+        return values[middle] if len(values) % 2 else (values[middle - 1] + values[middle]) / 2
 
     def mean(self, figure: str) -> float:
         """The mean of a figure."""

@@ -12,11 +12,12 @@ from textual.binding import BindingType
 from remote.format import UNKNOWN, duration, number, percent, short_size
 from remote.plan.place import is_loopback
 from remote.run.load import Load, loads
-from remote.run.state import HostPhase, HostState, RunState
+from remote.run.state import HostPhase, HostState, RunPhase, RunState
 from remote.run.waiting import REACHING, age
 from tui.actions import Place
 from tui.bindings import bindings
 from tui.panels.parts.panel import Panel, ScreenRow
+from tui.panels.parts.turn import Turn
 from tui.session_clock import SessionClock
 from tui.widgets.phase import phase
 from tui.widgets.plain import plain
@@ -35,6 +36,8 @@ COLUMNS = (
 )
 GPU = 3
 """The place of a column that is there only where GPUs are measured."""
+EVERY = 2
+"""Ticks from one drawing to the next, while ranks train: hosts tell their load once a second."""
 ROOMY = 52
 """The width of the table from which on a phase has room for its age."""
 FULL = 0.9
@@ -57,11 +60,25 @@ class Hosts(Panel):
     def __init__(self) -> None:
         super().__init__()
         self._clock = SessionClock()
+        self._turn = Turn()
+        self._is_asked = True
 
     def compose(self) -> ComposeResult:
         yield Table(COLUMNS)
 
     def show(self, run: RunState) -> None:
+        is_calm = run.phase is RunPhase.TRAINING and not self._is_asked
+        if self._turn.has_come(EVERY) or not is_calm:
+            self._is_asked = False
+            self._show_table(run)
+
+    def on_table_uncovered(self) -> None:
+        self._is_asked = True
+
+    def on_resize(self) -> None:
+        self._is_asked = True
+
+    def _show_table(self, run: RunState) -> None:
         now, roomy = self._clock.now(run), self.size.width >= ROOMY
         wired = not all(is_loopback(host.address) for host in run.plan.hosts)
         table = self.query_one(Table)

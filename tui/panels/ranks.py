@@ -60,7 +60,8 @@ class Ranks(Panel):
         self._folded = FoldedColumns()
         self._widths: dict[str, int] = {}
         self._stage: tuple[object, ...] = ()
-        self._turn = Turn()
+        self._strip_turn, self._table_turn = Turn(), Turn()
+        self._scale = Scale("seconds", (), 0.0)
         self._is_asked = True
 
     @classmethod
@@ -75,10 +76,14 @@ class Ranks(Panel):
         yield Heat()
 
     def show(self, run: RunState) -> None:
-        is_turn = self._turn.has_come(ticks(len(run.ranks)), place=1)
-        if is_turn or self._is_asked or run.phase is RunPhase.ENDED:
-            self._is_asked = False
-            self._draw(run)
+        every = ticks(len(run.ranks))
+        is_asked = self._is_asked or run.phase is RunPhase.ENDED
+        self._is_asked = False
+        if self._strip_turn.has_come(every, place=2) or is_asked:
+            self._scale = _scale(run.ranks)
+            self._show_heat(run)
+        if self._table_turn.has_come(every, place=3) or is_asked:
+            self._show_table(run)
 
     def on_table_uncovered(self) -> None:
         self._is_asked = True
@@ -86,29 +91,27 @@ class Ranks(Panel):
     def on_resize(self) -> None:
         self._is_asked = True
 
-    def _draw(self, run: RunState) -> None:
-        scale = _scale(run.ranks)
-        self._show_heat(run, scale)
+    def _show_table(self, run: RunState) -> None:
         table, order = self.query_one(RankTable), ORDERS[self._order]
         room = table.size.height - 1
         found = lines(run, order, self._opened, room)
         near = table.near
-        views = [self._view(line, run, scale) for line in found[near.start : near.stop]]
+        views = [self._view(line, run) for line in found[near.start : near.stop]]
         folded, columns, seen = self._columns(run, views, table.room)
         rows: list[Row] = [UNSEEN] * len(found)
         rows[near.start : near.start + len(seen)] = seen
         table.stand(columns, found, rows)
         marked = len(found) > room and severity(found[0].ranks[0], run) < UNMARKED
-        self._describe(run, scale, folded, marked_first=marked)
+        self._describe(run, folded, marked_first=marked)
 
-    def _view(self, line: Line, run: RunState, scale: Scale) -> View:
+    def _view(self, line: Line, run: RunState) -> View:
         sign = ""
         if line.of_host >= 0:
             sign = palette.sign("open" if line.of_host in self._opened else "closed") + " "
         elif is_grouped(run.plan):
             sign = "  "
         now, dark = self._clock.now(run), self.app.current_theme.dark
-        return View(line.ranks, run, now, dark, scale, sign)
+        return View(line.ranks, run, now, dark, self._scale, sign)
 
     def _columns(
         self, run: RunState, views: Sequence[View], width: int
@@ -138,16 +141,14 @@ class Ranks(Panel):
         rows = list(zip(*(cells for _, _, cells in shown), strict=True))
         return folded, [column for _, column, _ in shown], rows
 
-    def _describe(
-        self, run: RunState, scale: Scale, folded: Sequence[Figure], *, marked_first: bool
-    ) -> None:
+    def _describe(self, run: RunState, folded: Sequence[Figure], *, marked_first: bool) -> None:
         """Say in the border how the ranks are sorted, and on what they agree."""
         note = f"by {ORDERS[self._order].name}{', marked first' if marked_first else ''}"
-        view = self._view(Line(run.ranks[:1]), run, scale)
+        view = self._view(Line(run.ranks[:1]), run)
         same = [f"{figure.cell(view).text} {figure.said}".strip() for figure in folded]
         self.caption(f"{note}  all: {', '.join(same)}" if same else note)
 
-    def _show_heat(self, run: RunState, scale: Scale) -> None:
+    def _show_heat(self, run: RunState) -> None:
         """Draw a cell for each of many ranks above the table, in at most half of the panel."""
         strip, height = self.query_one(Heat), self.size.height
         strip.display = len(run.ranks) >= heat.LEAST and height >= LOW
@@ -156,6 +157,7 @@ class Ranks(Panel):
         grid = heat.grid(len(run.ranks), self.size.width, (height - 1) // 2)
         if strip.styles.height is None or strip.styles.height.value != grid.lines:
             strip.styles.height = grid.lines
+        scale = self._scale
         cells = heat.heat(run.ranks, run, scale.medians, scale.typical, grid.ranks)
         strip.fill(cells, grid.cells, grid.ranks)
 

@@ -13,7 +13,7 @@ import pytest
 
 from remote.events import Restarted
 from remote.run.buckets import Buckets, Gathered, Points
-from remote.run.curves import CAPACITY, Curves
+from remote.run.curves import CAPACITY, WAITING, Curves
 from remote.run.series import SERIES
 from remote.run.state import RunState
 from tests.kit.histories import START, History, plan, state_of, stepped
@@ -142,6 +142,23 @@ def test_many_ranks_take_no_more_room() -> None:
         if curves.rows("loss")
     ]
     assert max(sizes) < 100 << 20
+
+
+@pytest.mark.parametrize("reads", [0, 7, 1_000])
+def test_who_appends_gives_single_ranks_their_points_and_not_who_reads(reads: int) -> None:
+    curves, spread = Curves(2, 1), list[str]()
+    history = curves._kept["step"]
+    put = history._spread
+    history._spread = lambda: (spread.append(doing), put())  # type: ignore[method-assign,assign,func-returns-value]
+    doing = "appends"
+    for step in range(1, WAITING + 1_100):
+        curves.take(stepped(0, step), 0, step, step / 10)
+        if reads and step % reads == 0:
+            doing = "reads"
+            curves.whole("loss")
+            doing = "appends"
+    assert spread == ["appends"]
+    assert curves.of("loss", 0).step[-1] == pytest.approx(WAITING + 1_099, abs=20)
 
 
 def test_a_restart_makes_steps_anew() -> None:

@@ -186,6 +186,8 @@ async def test_gpus_have_columns_where_they_are_measured() -> None:
         await until(pilot, lambda: "97%" in table(stage)[3])
         assert "70G" in table(stage)[3]
         assert "GPU mem" in table(stage)[1]
+        stage.app.tick()  # hosts are drawn at every second one
+        await pilot.pause()
         hosts = stage.screen.query_one(Hosts).region
         lines = stage.text().splitlines()[hosts.y : hosts.bottom]
         head, *rows = (line[hosts.x : hosts.right] for line in lines[1:])
@@ -375,8 +377,8 @@ async def test_of_many_ranks_the_table_is_drawn_at_its_turn_and_at_once_when_ask
     async with stage.training(size=(120, 40)) as pilot:
         drawn: list[None] = []
         panel = stage.screen.query_one(Ranks)
-        draw = panel._draw
-        monkeypatch.setattr(panel, "_draw", lambda run: (drawn.append(None), draw(run)))
+        draw = panel._show_table
+        monkeypatch.setattr(panel, "_show_table", lambda run: (drawn.append(None), draw(run)))
         monkeypatch.setattr(turn, "RANKS", 1)
         stage.app.tick()
         drawn.clear()

@@ -48,17 +48,19 @@ class Header(Static):
         self._shown: tuple[str, ...] = ()
         self._width = 0
         self._clock = SessionClock()
-        self._turn = Turn()
-        self._facts: list[str] = []
+        self._turns = [Turn() for _ in PACE]
+        self._facts = [""] * len(PACE)
         self._planned: Length | None = None
 
     def show(self, run: RunState) -> None:
         """Copy what is drawn from the run."""
         width = self.content_size.width
         now = self._clock.now(run)
-        is_turn = self._turn.has_come(ticks(len(run.ranks)))
-        if is_turn or not self._facts or run.phase is RunPhase.ENDED:
-            self._facts = _pace(run)
+        every = ticks(len(run.ranks))
+        is_asked = run.phase is RunPhase.ENDED or not any(self._facts)
+        for place, (turn, fact) in enumerate(zip(self._turns, PACE, strict=True)):
+            if turn.has_come(every, place) or is_asked:
+                self._facts[place] = fact(run)
         found = [*map(Wait.text, waiting(run, now)), *_stall(run, now)]
         waits = [line for text in found for line in _folded(plain(text), max(width, 20))]
         lines = (
@@ -126,41 +128,41 @@ def _phase(run: RunState) -> str:
     return f"{text}{attempt}"
 
 
-def _pace(run: RunState) -> list[str]:
-    """Say how fast the run trains and how well it has tested, the most important first."""
-    return [
-        *_known(run.throughput, rate, "{} samples/s"),
-        *_known(run.step_seconds, seconds, "{} s/iter"),
-        *_known(run.sync_share, percent, "sync {}"),
-        *_tested(run),
-        *_known(run.bytes_per_second, size, "{}/s sent"),
-        *_saved(run),
-    ]
-
-
 def _fitting(facts: Sequence[str], width: int) -> list[str]:
     """A line of as many of the facts as there is room for; none where not even the first fits."""
-    shown = list(facts)
+    shown = [fact for fact in facts if fact]
     while shown and len(GAP.join(shown)) > width:
         shown.pop()
     return [GAP.join(shown)] if shown else []
 
 
-def _known(value: float, written: Callable[[float], str], text: str) -> list[str]:
-    return [text.format(written(value))] if value > 0 else []
+def _known(value: float, written: Callable[[float], str], text: str) -> str:
+    return text.format(written(value)) if value > 0 else ""
 
 
-def _tested(run: RunState) -> list[str]:
+def _tested(run: RunState) -> str:
     accuracies = [one.accuracy for one in run.progress.evaluations]
     if not accuracies:
-        return []
+        return ""
     best = f", best {percent(max(accuracies), 1)}" if max(accuracies) > accuracies[-1] else ""
-    return [f"test {percent(accuracies[-1], 1)}{best}"]
+    return f"test {percent(accuracies[-1], 1)}{best}"
 
 
-def _saved(run: RunState) -> list[str]:
+def _saved(run: RunState) -> str:
     step = max((rank.saved_step for rank in run.ranks), default=0)
-    return [f"checkpoint {step}"] if step else []
+    return f"checkpoint {step}" if step else ""
+
+
+PACE: Sequence[Callable[[RunState], str]] = (
+    lambda run: _known(run.throughput, rate, "{} samples/s"),
+    lambda run: _known(run.step_seconds, seconds, "{} s/iter"),
+    lambda run: _known(run.sync_share, percent, "sync {}"),
+    _tested,
+    lambda run: _known(run.bytes_per_second, size, "{}/s sent"),
+    _saved,
+)
+"""How fast a run trains and how well it has tested, the most important first; "" for what is not
+known."""
 
 
 def _progress(run: RunState, whole: Length, width: int, now: float) -> str:

@@ -55,6 +55,12 @@ class View:
         """The only one, or the one that needs most to be seen."""
         return self.ranks[0]
 
+    def ready(self, rank: RankState) -> float:
+        """The median `ready` of a rank, taken already where the scale is by it."""
+        if self.scale.figure == "ready":
+            return self.scale.medians[rank.rank]
+        return rank.pace.median("ready")
+
     def mean(self, value: Callable[[RankState], float]) -> float:
         """The mean of a figure over the ranks that have it; NaN where none has."""
         found = self._known(value)
@@ -211,7 +217,7 @@ FIGURES = (
     ),
     Figure(
         Column("ready", 7),
-        lambda view: Cell(number(max(one.pace.median("ready") for one in view.ranks))),
+        lambda view: Cell(number(max(map(view.ready, view.ranks)))),
     ),
     Figure(Column("trend", 10, right=False, most=STEPS + 1, tail=True), _trend),
     Figure(Column("split", BAR + 1, right=False), _split),
