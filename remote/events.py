@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from training.wire.enums import Reach
 from training.wire.events import EVENTS as HOST_EVENTS
+from training.wire.events import read_text
 from training.wire.records import LAST_TIME, Event, Lines, immutable, require
 
 
@@ -222,6 +223,6 @@ LAUNCHER_EVENTS = (
 )
 EVENTS: tuple[type[Event], ...] = (*HOST_EVENTS, *LAUNCHER_EVENTS)
 
-_lines = Lines(EVENTS)
+_lines = Lines(EVENTS, read_text)
 encode, decode, fault = _lines.encode, _lines.decode, _lines.fault
 from_object, to_object = _lines.from_object, _lines.to_object

@@ -8,15 +8,17 @@ of launchers are in `remote.events`, because no host needs them.
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 
 from training.wire.codec import Codec
 from training.wire.enums import DEATHS, EndReason, Phase
-from training.wire.jsonl import dumps, load
+from training.wire.jsonl import dumps, load, parse
 from training.wire.records import (
     FIRST,
+    LAST_TIME,
     SESSION,
     Event,
     Lines,
@@ -435,7 +437,33 @@ HOST_EVENTS = (
 )
 EVENTS: tuple[type[Event], ...] = (*RANK_EVENTS, *HOST_EVENTS)
 
-_lines, _of_ranks = Lines(EVENTS), Codec("event", RANK_EVENTS)
+_INT = r"(-?(?:0|[1-9][0-9]{0,14}))"
+_match_head = re.compile(
+    rf'\{{"host":{_INT},"attempt":{_INT},"seq":{_INT},"time":((?:0|[1-9][0-9]{{0,9}})\.[0-9]+)'
+    rf',"event":"text","rank":{_INT},"stream":"stdout","text":'
+).match
+"""The beginning of a line as `encode` writes it, up to the text of a rank."""
+
+
+def read_text(line: str | bytes) -> Record | None:
+    """The record of a line with what a rank has printed, where it is exactly as `encode` writes it,
+    in a third less time than by JSON: most lines of a run are like that. None for all others."""
+    try:
+        line = line if isinstance(line, str) else line.decode("utf-8", "surrogatepass")
+        if (head := _match_head(line)) is None:
+            return None
+        text, end = parse(line, head.end())
+    except (ValueError, RecursionError):
+        return None
+    host, attempt, seq, time, rank = head.groups()
+    when, number = float(time), int(seq)
+    fits = type(text) is str and when <= LAST_TIME and number != FIRST and line[end:] in _ENDS
+    event = Text(int(rank), "stdout", text)
+    return Record(int(host), int(attempt), number, when, event) if fits else None
+
+
+_ENDS = ("}\n", "}")
+_lines, _of_ranks = Lines(EVENTS, read_text), Codec("event", RANK_EVENTS)
 encode, decode, fault = _lines.encode, _lines.decode, _lines.fault
 from_object, to_object = _lines.from_object, _lines.to_object
 
