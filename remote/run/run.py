@@ -210,7 +210,7 @@ class Run:
     ) -> None:
         """All ranks begin again on these hosts. Curves and timings go on."""
         self.note("", f"restarted, attempt {attempt + 1}: {reason}", when)
-        self.phase = RunPhase.STARTING
+        self.phase, self.verdict = RunPhase.STARTING, None
         self.course.begin(attempt, hosts, when, started=started)
         self.progress.restarts.append(Restart(when - self.started, reason=reason))
         self.watch.restart(when)

@@ -89,8 +89,8 @@ class RunScreen(Drawn, Screen[None]):
             for panel in self._body.panels:
                 if self._is_seen(panel):
                     panel.show(run)
-            if self.over and not self._ended:
-                self._ended = True
+            if self.over is not self._ended:  # it may also go on after its end
+                self._ended = self.over
                 self._body.lay_out()
                 self.refresh_bindings()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from remote.events import Closed
+from remote.events import Attached, Closed, Restarted
 from remote.record.layout import EVENTS
 from remote.record.watch import WatchedRun
 from remote.record.write import Recorder
@@ -22,6 +22,7 @@ from tests.kit.recorded import record, recorded, recorder
 from training.wire.events import Exited
 from tui.commands.watch import watch
 from tui.messages import ReadRecord
+from tui.screens.body import Body
 from tui.watch_app import WatchApp
 
 Run = Callable[..., Done]
@@ -53,6 +54,30 @@ async def test_a_live_run_is_shown_up_to_its_end(recorder: Recorder) -> None:
         await pilot.press("q")
     app.finish()
     assert app.exit_code == 0
+
+
+async def test_a_run_that_goes_on_after_its_end_is_shown_as_one_that_trains(
+    recorder: Recorder,
+) -> None:
+    state, history = RunState(PLAN), History(PLAN).training(steps=2)
+    record(recorder, history.done(0, 1).session(Closed()), state)
+    app = WatchApp(WatchedRun(recorder.folder, PLAN))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await shown(pilot, "finished in")
+        ended = body(app).styles.grid_rows
+        history.records.clear()
+        history.attempt = 1
+        history.session(Attached(), Restarted((0, 1), "once more")).training(steps=5)
+        record(recorder, history, state)
+        await shown(pilot, "step 5/")
+        assert "finished in" not in screen_text(app)
+        assert body(app).styles.grid_rows != ended, "the log has its room again"
+        await pilot.press("q")
+    app.finish()
+
+
+def body(app: WatchApp) -> Body:
+    return app.screen.query_one(Body)
 
 
 async def test_no_key_acts_on_the_run(recorder: Recorder) -> None:
