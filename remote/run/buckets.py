@@ -192,7 +192,7 @@ class Buckets:
         return gathered.place >> self.span.bit_length() - 1
 
     def _put(self, gathered: Gathered) -> None:
-        """Add it to its buckets, which there are."""
+        """Add it to its buckets, which have slots."""
         at = gathered.row * self._capacity + self._number(gathered) - self._first
         starts = _starts(at)
         gathered, at = gathered.merged(starts), at[starts]

@@ -27,9 +27,9 @@ from tui.widgets.log_view import LogView
 from tui.widgets.plain import plain
 
 LAYERS = ("pattern", "level", "rank")
-"""What of a filter is left one after the other."""
+"""The parts of a filter, in the order in which they are left."""
 LEAST = 5
-"""Lines on which an error can be read; where there are less, the log is zoomed."""
+"""Lines on which an error can be read; where there are fewer, the log is zoomed."""
 COPY = "copied.txt"
 """The file in the folder of the run that has what was copied last."""
 
@@ -120,21 +120,21 @@ class Log(Panel):
         self.view.follow = not self.view.follow
 
     def action_wrap(self) -> None:
-        """Have long lines go on below, or not."""
+        """Wrap long lines, or cut them off."""
         self.view.wrap = not self.view.wrap
 
     def action_times(self) -> None:
-        """Show the time of each line, or do not."""
+        """Show or hide the time of each line."""
         self.view.times = not self.view.times
 
     # Find and filter
 
     def action_find(self) -> None:
-        """Type what to mark and go to."""
+        """Ask what to find."""
         self._ask(Prompt(self.view.search, filters=False))
 
     def action_only(self) -> None:
-        """Type what is in all lines that are shown."""
+        """Ask what to filter by."""
         self._ask(Prompt(self.view.filter.pattern, filters=True))
 
     def _ask(self, prompt: Prompt) -> None:
@@ -144,10 +144,10 @@ class Log(Panel):
 
     def on_prompt_typed(self, event: Prompt.Typed) -> None:
         if self._prompt:  # it has not been left meanwhile
-            self._mean(self._prompt, event.pattern)
+            self._apply(self._prompt, event.pattern)
 
-    def _mean(self, prompt: Prompt, pattern: re.Pattern[str] | None) -> None:
-        """This is what the prompt looks for, or filters by."""
+    def _apply(self, prompt: Prompt, pattern: re.Pattern[str] | None) -> None:
+        """Find this, or filter by it, as the prompt asks."""
         if prompt.filters:
             self._set(pattern=pattern)
         else:
@@ -169,7 +169,7 @@ class Log(Panel):
         self.refresh_bindings()
 
     def action_next(self, step: int) -> None:
-        """Go to the next line in which something was found, or the one before."""
+        """Go to the next match, or to the previous one."""
         view = self.view
         if line := view.next_match(step):
             view.go_to(line.number)
@@ -177,10 +177,10 @@ class Log(Panel):
             self.notify(f"no line matches {plain(view.search.pattern)}", markup=False)
 
     def action_leave(self) -> None:
-        """Leave one layer: what is typed, what was gone to, the filter, the level, the rank."""
+        """Leave one layer: the prompt, the search, the filter, the level, the rank."""
         view = self.view
         if self._prompt:
-            self._mean(self._prompt, self._prompt.before)
+            self._apply(self._prompt, self._prompt.before)
             self._close(self._prompt)
         elif view.search or view.current >= 0:
             view.search, view.current = None, -1
@@ -192,8 +192,8 @@ class Log(Panel):
         return bool(getattr(self.view.filter, layer) != getattr(Filter(), layer))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Type one expression at a time, go to the next match where something is looked for, and
-        leave what there is to leave."""
+        """Ask for one expression at a time, go to matches of a search, and leave only what there
+        is to leave."""
         view = self.view
         if action in ("find", "only"):
             return self._prompt is None

@@ -43,11 +43,11 @@ class LogView(Following):
     search: reactive[re.Pattern[str] | None] = reactive(None, repaint=False, init=False)
     """What is marked in the lines."""
     wrap: reactive[bool] = reactive(False, repaint=False, init=False)
-    """Whether a long line goes on below, not beyond the edge."""
+    """Whether long lines are wrapped."""
     times: reactive[bool] = reactive(True, repaint=False, init=False)
     """Whether each line has its time."""
     current: reactive[int] = reactive(-1, repaint=False, init=False)
-    """The number of the line that was gone to; -1 for none."""
+    """The number of the line that the user went to; -1 for none."""
 
     def __init__(self) -> None:
         super().__init__()
