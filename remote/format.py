@@ -16,6 +16,8 @@ from training import figures
 UNKNOWN = "-"
 """Stands for a value that is not known."""
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
+_SPANS = ((120.0, 5.0, 1, "s"), (7_200.0, 1.0, 60, "min"), (math.inf, 0.5, 3_600, "h"))
+"""Up to how many seconds a span is told in steps of so many units, each of so many seconds."""
 _AGES = (("d", 86_400), ("h", 3_600), ("min", 60))
 
 
@@ -55,6 +57,15 @@ def duration(seconds: float) -> str:
     if hours:
         return f"{sign}{hours}:{minutes:02}:{rest:02}"
     return f"{sign}{minutes}:{rest:02}" if minutes else f"{sign}{rest} s"
+
+
+def between(least: float, most: float) -> str:
+    """Format a time span that is not known well: "12 to 18 min"; as `duration` where it is."""
+    if not least < most:
+        return duration(least)
+    _, step, length, unit = next(span for span in _SPANS if most < span[0])
+    low, high = math.floor(least / length / step) * step, math.ceil(most / length / step) * step
+    return f"{low:g} to {high:g} {unit}" if low > 0 else f"up to {high:g} {unit}"
 
 
 def age(seconds: float) -> str:

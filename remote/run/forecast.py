@@ -10,10 +10,19 @@ from remote.plan.plan import Plan
 from remote.run.phases import FATES, RankPhase
 from remote.run.progress import Progress
 from remote.run.rank import RankState
+from remote.run.spread import Blocks
 from remote.run.timing import NAN
 
 CHANGE = 0.085
 """By which share the time that is left may change in a second, besides that second."""
+UNSEEN = 0.9
+"""Seconds by which it may change in a second at any rate: few see it, and so it does not end long
+before the run."""
+WIDE, NARROW = 0.2, 0.15
+"""The share of the time that is left by which it may be wrong, from which on that is said, and
+below which it is no longer."""
+WORTH = 5.0
+"""Seconds by which it has to be wrong at the least."""
 TESTING = 0.25
 """What testing a sample costs of a rank's own work to train on it, which has a backward pass, too:
 0.20 to 0.29 for VGG-11 on CPUs."""
@@ -40,6 +49,7 @@ class Forecast:
     def __init__(self) -> None:
         self._began = self._shown = self._found = NAN
         self._when = self._since = self._until = 0.0
+        self._blocks, self._spread, self._step, self._is_wide = Blocks(), 0.0, 0, False
 
     def update(
         self, leader: RankState, ranks: Sequence[RankState], progress: Progress, plan: Plan
@@ -50,6 +60,7 @@ class Forecast:
         if not training or not progress.steps:
             return
         last = min(training, key=lambda rank: rank.step)
+        self._look_at_spread(leader, progress.steps)
         test, save = _evaluation(training, progress), _checkpoint(ranks)
         found = (
             max(0, progress.steps - last.step) * last.pace.lasting
@@ -74,11 +85,27 @@ class Forecast:
         known."""
         if math.isnan(self._shown):
             return NAN
-        most = CHANGE * max(0.0, now - self._when) * max(self._shown, 1.0)
+        most = max(UNSEEN, CHANGE * self._shown) * max(0.0, now - self._when)
         now = max(self._when, min(now, self._until))
         expected = self._shown - (now - self._when)
         change = self._found - (now - self._since) - expected
         return max(0.0, expected + min(most, max(-most, change)))
+
+    def between(self, now: float) -> tuple[float, float]:
+        """The least and the most seconds that are left, as far as the pace so far tells: equal
+        unless it varies much."""
+        left = self.left(now)
+        off = left * self._spread
+        return (left - off, left + off) if self._is_wide and off >= WORTH else (left, left)
+
+    def _look_at_spread(self, leader: RankState, steps: int) -> None:
+        """Take in a new step of the first rank that trains."""
+        if leader.step <= self._step or not math.isfinite(leader.seconds):
+            return
+        is_first, self._step = not self._step, leader.step
+        if not is_first and self._blocks.append(leader.seconds):  # the first one warms up
+            self._spread = min(1.0, self._blocks.spread(steps - leader.step))
+            self._is_wide = self._spread > (NARROW if self._is_wide else WIDE)
 
 
 def _evaluation(ranks: Sequence[RankState], progress: Progress) -> float:

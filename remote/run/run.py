@@ -116,6 +116,10 @@ class Run:
         """Seconds that are left at the time `now`; NaN where that is not known."""
         return NAN if self.phase is RunPhase.ENDED else self.forecast.left(now)
 
+    def eta_between(self, now: float) -> tuple[float, float]:
+        """The least and the most of that; equal unless the pace varies much."""
+        return (NAN, NAN) if self.phase is RunPhase.ENDED else self.forecast.between(now)
+
     @property
     def step_seconds(self) -> float:
         """Median seconds of the last steps of the slowest rank; NaN before the first."""

@@ -12,7 +12,17 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text as Line
 
-from remote.format import UNKNOWN, count, duration, loss, or_unknown, percent, seconds, size
+from remote.format import (
+    UNKNOWN,
+    between,
+    count,
+    duration,
+    loss,
+    or_unknown,
+    percent,
+    seconds,
+    size,
+)
 from remote.run.state import HostState, RankPhase, RankState, RunPhase, RunState
 from remote.run.waiting import REACHING, STARTING, age
 from training.wire.events import Record
@@ -121,7 +131,7 @@ def _progress(state: RunState, now: float) -> RenderableType:
         f"step {step}/{total}" if total else f"step {step}",
         f"{seconds(state.step_seconds)} s/iter",
         duration(state.elapsed),
-        f"ETA {duration(state.eta(now))}",
+        f"ETA {between(*state.eta_between(now))}",
     )
     return row
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from remote.run.forecast import CHANGE, TESTING
+from remote.run.spread import Blocks
 from remote.run.state import RunState
 from tests.kit.histories import History, plan, stepped
 from training.job import Job
@@ -86,6 +87,44 @@ def test_it_never_jumps() -> None:
             expected = before - (now - when)
             assert abs(state.eta(now) - expected) <= CHANGE * (now - when) * before * 1.05 + 0.1
         before, when = state.eta(now), now
+
+
+def test_it_does_not_end_before_the_run_where_the_pace_falls() -> None:
+    history = made(History(plan(1)).training(total=200), [0.1] * 120)
+    lefts = []
+    for step in range(121, 181):
+        made(history, [0.5], first=step)
+        lefts.append(left(history))
+    assert min(lefts) > 2.0
+
+
+def test_it_is_a_range_where_the_pace_varies_for_long() -> None:
+    calm = made(History(plan(1)).training(total=4000), [1.0, 1.1] * 200).state()
+    least, most = calm.eta_between(calm.now)
+    assert least == most == calm.eta(calm.now)
+    slow_times = [1.0] * 100 + [2.5] * 100
+    varying = made(History(plan(1)).training(total=4000), slow_times * 3).state()
+    least, most = varying.eta_between(varying.now)
+    assert least < 0.8 * varying.eta(varying.now)
+    assert least < 3400 * 1.75 < most
+    short = made(
+        History(plan(1)).training(total=700), [one / 100 for one in slow_times * 3]
+    ).state()
+    least, most = short.eta_between(short.now)
+    assert 0 < least == most < 10, "of a few seconds nobody needs a range"
+
+
+def test_the_spread_is_that_of_blocks_of_steps() -> None:
+    steady, noisy, slow = Blocks(), Blocks(), Blocks()
+    chance = random.Random(5)
+    for step in range(512):
+        steady.append(1.0)
+        noisy.append(chance.choice((0.5, 1.5)))
+        slow.append(0.5 if step % 256 < 128 else 1.5)
+    assert steady.spread(1000) == 0.0
+    assert 0.0 < noisy.spread(1000) < 0.25 < slow.spread(1000)
+    assert noisy.spread(10) > noisy.spread(1000), "a few steps to come are less sure"
+    assert Blocks().spread(10) == noisy.spread(0) == 0.0
 
 
 def test_it_stops_where_no_step_comes() -> None:

@@ -38,6 +38,22 @@ def test_durations(seconds: float, text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("least", "most", "text"),
+    [
+        (750.0, 750.0, "12:30"),
+        (731.0, 1_055.0, "12 to 18 min"),
+        (41.0, 63.0, "40 to 65 s"),
+        (2.0, 14.0, "up to 15 s"),
+        (100.0, 130.0, "1 to 3 min"),
+        (5_500.0, 9_100.0, "1.5 to 3 h"),
+        (math.nan, math.nan, "-"),
+    ],
+)
+def test_a_span_that_is_not_known_well_is_a_range(least: float, most: float, text: str) -> None:
+    assert format.between(least, most) == text
+
+
+@pytest.mark.parametrize(
     ("seconds", "text"),
     [(42, "42 s"), (119, "119 s"), (300, "5 min"), (3 * 3600, "3 h"), (7 * 86_400, "7 d")],
 )

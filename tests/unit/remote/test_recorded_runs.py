@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from remote.run.state import RunState
-from tests.kit.forecasts import ERROR, JUMP, found
+from tests.kit.forecasts import ERROR, JUMP, TICK, found
 from tests.kit.replayed import Replayed, all_runs
+from training.wire.events import Finished
 
 FALSE = 1.0
 """False alarms per 1,000 steps."""
@@ -54,8 +55,24 @@ def test_the_forecast_is_near_the_truth_and_steady(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", all_runs("noisy"), ids=run_id)
-def test_a_forecast_never_jumps_even_where_the_pace_changes(path: Path) -> None:
+def test_a_forecast_never_jumps_nor_ends_early_even_where_the_pace_changes(path: Path) -> None:
     run = Replayed(path)
     made = found(RunState(run.plan), run.records())
     assert made
     assert max(made.jumps) < JUMP
+    begun = [tick for tick in made.ticks if tick.passed < 0.85 * made.seconds]
+    assert min(tick.left for tick in begun) > 0.5
+
+
+def test_where_a_forecast_is_a_range_the_truth_is_mostly_in_it() -> None:
+    within = list[bool]()
+    for run in map(Replayed, (*all_runs("calm"), *all_runs("noisy"))):
+        ends = [one.time for one in run.records() if isinstance(one.event, Finished)]
+        next_tick = 0.0
+        for state in run.states():
+            least, most = state.eta_between(state.now)
+            if least < most and state.now >= next_tick:
+                within.append(least <= max(ends) - state.now <= most)
+                next_tick = state.now + TICK
+    assert len(within) > 50
+    assert sum(within) > 0.7 * len(within), "but where the pace changes for good"

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from rich.text import Text
 from textual.widgets import Static
 
-from remote.format import count, duration, percent, rate, seconds, size
+from remote.format import between, count, duration, percent, rate, seconds, size
 from remote.plan.expected import expected, length
 from remote.plan.plan import Plan
 from remote.run.state import RunPhase, RunState, Verdict
@@ -174,7 +174,7 @@ def _progress(run: RunState, whole: Length, width: int, now: float) -> str:
     elapsed = duration(max(run.elapsed, now - run.started) if run.started else 0.0)
     times = f"{elapsed} elapsed"
     if run.phase is not RunPhase.ENDED:
-        times += f"  ETA {duration(run.eta(now))}"
+        times += f"  ETA {between(*run.eta_between(now))}"
     if width < len(facts) + len(times) + 2:
         return justified(f"{step}/{total or '?'}", elapsed, width)
     room = width - len(facts) - len(times) - 4

@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text as Line
 
-from remote.format import UNKNOWN, count, duration, seconds
+from remote.format import UNKNOWN, between, count, duration, seconds
 from remote.run.state import RunState
 from remote.sanitise import one_line
 from remote.study import estimate
@@ -117,7 +117,7 @@ def doing(state: RunState) -> str:
         parts += [
             f"step {state.step}/{state.progress.steps or UNKNOWN}",
             f"{seconds(state.step_seconds)} s/iter",
-            f"ETA {duration(state.eta(state.now))}",
+            f"ETA {between(*state.eta_between(state.now))}",
         ]
     return ", ".join(parts)
 
