@@ -49,7 +49,8 @@ class WatchedRun:
         self.plan, self.folder = plan, folder
         self.lock = FairLock()
         self.reading: float | None = None
-        self._problem = ""
+        self.problem = ""
+        """Why the record cannot be read any more."""
         self._wake, self._left = threading.Event(), threading.Event()
         self._tape = Tape(folder, plan, rewinds=self.rewinds)
         self._overview: Tape | None = None
@@ -69,8 +70,8 @@ class WatchedRun:
     @property
     def news(self) -> str:
         """What is to be known of the record, in one sentence; "" where the run has ended."""
-        if self._problem:
-            return self._problem
+        if self.problem:
+            return self.problem
         if self.reading is not None:
             return f"this is an overview; {percent(self.reading)} of the record has been read"
         if self.has_ended:
@@ -96,7 +97,7 @@ class WatchedRun:
                 if not is_more:
                     self._wake.wait(self._pause)
         except (PlanError, RunFolderError) as error:
-            self._problem = str(error)
+            self.problem = str(error)
         finally:
             self._tape.close()
             self._close_overview()

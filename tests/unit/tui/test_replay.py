@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -17,6 +18,7 @@ from remote.run.state import RunPhase
 from tests.kit.histories import History, plan
 from tests.kit.recorded import recorded
 from training.wire.events import encode
+from tui.panels.parts.slider import Slider
 from tui.replay import Replay
 from tui.session_clock import SessionClock
 
@@ -250,6 +252,14 @@ def test_an_ended_run_that_goes_on_is_followed(
     assert replay.is_live
     assert replay.position == replay.duration > duration + 50
     batches.close()
+
+
+def test_a_replay_says_why_it_cannot_go_on(player: Callable[..., Player]) -> None:
+    replay = player(ended=False).replay
+    shutil.rmtree(replay.folder)
+    assert [*replay.batches()] == []
+    told = f"{replay.folder} is gone: somebody has deleted the run"
+    assert Slider(replay)._line(80) == told
 
 
 def test_nothing_is_replayed_where_nothing_is_recorded(tmp_path: Path) -> None:

@@ -50,6 +50,8 @@ class Slider(Container, can_focus=True):
 
     def _line(self, width: int) -> str:
         replay = self._replay
+        if replay.problem:
+            return replay.problem
         head = f"{self._state():<13}{duration(replay.position)} "
         tail = f" {duration(replay.duration)}"
         if replay.reading is not None:
