@@ -16,7 +16,7 @@ from remote.run.state import HostPhase, HostState, RunPhase, RunState
 from remote.run.waiting import REACHING, age
 from tui.actions import Place
 from tui.bindings import bindings
-from tui.panels.parts.panel import Panel, ScreenRow
+from tui.panels.parts.panel import ScreenRow, TablePanel
 from tui.panels.parts.turn import Turn
 from tui.session_clock import SessionClock
 from tui.widgets.phase import phase
@@ -44,7 +44,7 @@ FULL = 0.9
 """The share of its cores above which a host is marked."""
 
 
-class Hosts(Panel):
+class Hosts(TablePanel):
     """One line per host, with the age of its phase, and the reason if it was lost or refused."""
 
     title = "hosts"
@@ -61,22 +61,15 @@ class Hosts(Panel):
         super().__init__()
         self._clock = SessionClock()
         self._turn = Turn()
-        self._is_asked = True
 
     def compose(self) -> ComposeResult:
         yield Table(COLUMNS)
 
     def show(self, run: RunState) -> None:
-        is_calm = run.phase is RunPhase.TRAINING and not self._is_asked
+        is_calm = run.phase is RunPhase.TRAINING and not self.is_asked
         if self._turn.has_come(EVERY) or not is_calm:
-            self._is_asked = False
+            self.is_asked = False
             self._show_table(run)
-
-    def on_table_uncovered(self) -> None:
-        self._is_asked = True
-
-    def on_resize(self) -> None:
-        self._is_asked = True
 
     def _show_table(self, run: RunState) -> None:
         now, roomy = self._clock.now(run), self.size.width >= ROOMY

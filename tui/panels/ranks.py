@@ -20,7 +20,7 @@ from tui.panels.parts import heat
 from tui.panels.parts.fold import FoldedColumns, is_empty
 from tui.panels.parts.groups import GROUPED, Line, is_grouped, lines
 from tui.panels.parts.order import ORDERS, UNMARKED, severity
-from tui.panels.parts.panel import Panel, ScreenRow
+from tui.panels.parts.panel import ScreenRow, TablePanel
 from tui.panels.parts.rank_table import RankTable
 from tui.panels.parts.row import FIGURES, Figure, Scale, View
 from tui.panels.parts.turn import Turn, ticks
@@ -38,7 +38,7 @@ SMALL = 17
 """Their width there."""
 
 
-class Ranks(Panel):
+class Ranks(TablePanel):
     """One line per rank or host, and a cell for each of many ranks."""
 
     DEFAULT_CSS = "Ranks Heat { dock: top; }"
@@ -62,7 +62,6 @@ class Ranks(Panel):
         self._stage: tuple[object, ...] = ()
         self._strip_turn, self._table_turn = Turn(), Turn()
         self._scale = Scale("seconds", (), 0.0)
-        self._is_asked = True
 
     @classmethod
     def lines(cls, plan: Plan) -> int:
@@ -77,19 +76,13 @@ class Ranks(Panel):
 
     def show(self, run: RunState) -> None:
         every = ticks(len(run.ranks))
-        is_asked = self._is_asked or run.phase is RunPhase.ENDED
-        self._is_asked = False
+        is_asked = self.is_asked or run.phase is RunPhase.ENDED
+        self.is_asked = False
         if self._strip_turn.has_come(every, place=2) or is_asked:
             self._scale = _scale(run.ranks)
             self._show_heat(run)
         if self._table_turn.has_come(every, place=3) or is_asked:
             self._show_table(run)
-
-    def on_table_uncovered(self) -> None:
-        self._is_asked = True
-
-    def on_resize(self) -> None:
-        self._is_asked = True
 
     def _show_table(self, run: RunState) -> None:
         table, order = self.query_one(RankTable), ORDERS[self._order]

@@ -80,3 +80,16 @@ class Panel(Container):
         elif not caption.is_same(self._border_title):
             self._border_title = caption  # `border_title` draws the whole panel again
             self.refresh(Region(0, -1, self.size.width, 1))
+
+
+class TablePanel(Panel):
+    """A panel with a table that is not drawn at each tick. `is_asked`: there are rows in view that
+    were not drawn yet, which cannot wait."""
+
+    is_asked = True
+
+    def on_table_uncovered(self) -> None:
+        self.is_asked = True
+
+    def on_resize(self) -> None:
+        self.is_asked = True

@@ -20,5 +20,5 @@ class Turn:
 
 
 def ticks(ranks: int) -> int:
-    """Every how manieth tick looks at so many ranks."""
+    """How many ticks there are to one that looks at so many ranks."""
     return max(1, ranks // RANKS)
