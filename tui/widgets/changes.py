@@ -6,18 +6,15 @@ change a few digits of a row: over a slow connection the difference matters.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import groupby, repeat
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.cells import get_character_cell_size
+from rich.color import ColorSystem
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.control import Control
 from rich.segment import Segment
 from rich.style import Style
 from textual._compositor import ChopsUpdate, CompositorUpdate
 from textual.strip import Strip
-
-Cell = tuple[str, Style | None]
 
 GAP = 12
 """Cells that did not change are written again where at most so many stand between two that did: to
@@ -27,40 +24,49 @@ STYLES = 10_000
 
 
 class Written:
-    """What the terminal shows, as far as it is known."""
+    """What the terminal shows, as far as it is known: the character and the style of each cell."""
 
     def __init__(self) -> None:
-        self._rows: dict[int, list[Cell | None]] = {}
+        self._rows: dict[int, tuple[list[str | None], list[Style | None]]] = {}
         self._styles: dict[Style | None, Style | None] = {}
 
     def forget(self) -> None:
         """The screen is drawn anew."""
         self._rows.clear()
 
-    def changes(self, y: int, x: int, strip: Strip) -> Iterator[tuple[int, Strip]]:
+    def changes(self, y: int, x: int, strip: Strip) -> Iterator[tuple[int, Sequence[Segment]]]:
         """The parts of a strip at this place that the terminal does not show yet, each with its x.
         From now on it does."""
-        row = self._rows.setdefault(y, [])
+        shown, worn = self._rows.setdefault(y, ([], []))
         end = x + strip.cell_length
-        row.extend(repeat(None, end - len(row)))
-        if not _is_narrow(strip.text):
-            row[x:end] = repeat(None, end - x)
-            yield x, strip
+        if end > len(shown):
+            unknown = [None] * (end - len(shown))
+            shown += unknown
+            worn += unknown
+        text = strip.text
+        if not _is_narrow(text):
+            shown[x:end] = [None] * (end - x)
+            yield x, list(strip)
             return
-        cells = self._cells(strip)
-        before, row[x:end] = row[x:end], cells
-        if before != cells:
-            for start, stop in _runs(before, cells):
-                yield x + start, _strip(cells[start:stop])
+        styles = self._styles_of(strip)
+        cells = zip(shown[x:end], text, worn[x:end], styles, strict=False)
+        changed = [
+            place
+            for place, (before, sign, old, style) in enumerate(cells)
+            if before != sign or old is not style
+        ]
+        shown[x:end], worn[x:end] = text, styles
+        for start, stop in _runs(changed):
+            yield x + start, list(_segments(text, styles, start, stop))
 
-    def _cells(self, strip: Strip) -> list[Cell]:
+    def _styles_of(self, strip: Strip) -> list[Style | None]:
+        """The style of each cell: one object for equal ones, which are then compared quickly."""
         if len(self._styles) > STYLES:
             self._styles.clear()
-        cells: list[Cell] = []
+        styles: list[Style | None] = []
         for text, style, _ in strip:
-            # One object for equal styles, which are then compared quickly.
-            cells.extend(zip(text, repeat(self._styles.setdefault(style, style)), strict=False))
-        return cells
+            styles += [self._styles.setdefault(style, style)] * len(text)
+        return styles
 
 
 class Changes(CompositorUpdate):
@@ -74,8 +80,9 @@ class Changes(CompositorUpdate):
 
     def render_segments(self, console: Console) -> str:
         """The sequences for the terminal."""
+        system = console._color_system or ColorSystem.TRUECOLOR
         return "".join(
-            f"{Control.move_to(at, y).segment.text}{part.render(console)}"
+            f"\x1b[{y + 1};{at + 1}H{_sequences(part, system)}"
             for y, x, strip in _pieces(self._update)
             for at, part in self._written.changes(y, x, strip)
         )
@@ -94,12 +101,10 @@ def _is_narrow(text: str) -> bool:
     return text.isascii() or all(get_character_cell_size(sign) == 1 for sign in set(text))
 
 
-def _runs(before: Sequence[Cell | None], after: Sequence[Cell]) -> Iterator[tuple[int, int]]:
-    """From where to where cells differ, with small gaps in between."""
+def _runs(changed: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """From where to where cells have changed, with small gaps in between."""
     start = last = -1
-    for place, (one, other) in enumerate(zip(before, after, strict=True)):
-        if one == other:
-            continue
+    for place in changed:
         if start >= 0 and place - last > GAP:
             yield start, last + 1
             start = place
@@ -108,12 +113,20 @@ def _runs(before: Sequence[Cell | None], after: Sequence[Cell]) -> Iterator[tupl
         yield start, last + 1
 
 
-def _strip(cells: Sequence[Cell]) -> Strip:
-    """The strip of these cells."""
-    return Strip(
-        [
-            Segment("".join(text for text, _ in same), style)
-            for style, same in groupby(cells, key=lambda cell: cell[1])
-        ],
-        len(cells),
+def _segments(
+    text: str, styles: Sequence[Style | None], start: int, stop: int
+) -> Iterator[Segment]:
+    """The cells from `start` to `stop`, those of one style together."""
+    while start < stop:
+        style, end = styles[start], start + 1
+        while end < stop and styles[end] is style:
+            end += 1
+        yield Segment(text[start:end], style)
+        start = end
+
+
+def _sequences(segments: Iterable[Segment], system: ColorSystem) -> str:
+    """What writes these segments."""
+    return "".join(
+        Strip.render_style(style, text, system) if style else text for text, style, _ in segments
     )

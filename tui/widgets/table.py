@@ -81,6 +81,7 @@ class Table(ScrollView, Lines, can_focus=True):
         self._columns = columns
         self._rows: Sequence[Row] = ()
         self._layout: Layout | None = None
+        self._inks: dict[str, Style] = {}
 
     @property
     def room(self) -> int:
@@ -103,10 +104,13 @@ class Table(ScrollView, Lines, can_focus=True):
         if changed or len(before) != len(rows):
             self._lay_out()
             return
-        for number, (old, new) in enumerate(zip(before, rows, strict=True), 1):
-            if old != new:
-                self._strips.pop(number, None)
-                self.refresh(Region(0, number - self.scroll_offset.y, self.size.width, 1))
+        pairs = enumerate(zip(before, rows, strict=True), 1)
+        changed_rows = [number for number, (old, new) in pairs if old != new]
+        for number in changed_rows:
+            self._strips.pop(number, None)
+        top, width = self.scroll_offset.y, self.size.width
+        if changed_rows:
+            self.refresh(*(Region(0, number - top, width, 1) for number in changed_rows))
 
     def on_resize(self) -> None:
         self._lay_out()
@@ -178,9 +182,16 @@ class Table(ScrollView, Lines, can_focus=True):
         )
 
     def _style(self, ink: str) -> Style:
-        if ink.startswith("table--"):
-            return self.get_component_rich_style(ink)
-        return self.rich_style + Style(color=ink or None)
+        if ink not in self._inks:  # they are asked for often, and seldom change
+            if ink.startswith("table--"):
+                self._inks[ink] = self.get_component_rich_style(ink)
+            else:
+                self._inks[ink] = self.rich_style + Style(color=ink or None)
+        return self._inks[ink]
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self._inks.clear()
 
 
 def fitted(column: Column, cells: Sequence[Cell], most: int = 0) -> Column:
