@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import defaultdict
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ class Recorder:
         self.folder = runs_dir / plan.run
         self._events = self.folder / layout.EVENTS
         self._world_size = plan.world_size
-        self._waiting: dict[Path, list[bytes]] = {}
+        self._waiting: defaultdict[Path, list[bytes]] = defaultdict(list)
         self._problem = ""
         try:
             self._lock = self._make(runs_dir, plan, again)
@@ -77,7 +78,7 @@ class Recorder:
     def flush(self) -> str:
         """Write all that has gathered. Returns, the first time that this fails, what there is to
         tell of it; else ""."""
-        waiting, self._waiting = self._waiting, {}
+        waiting, self._waiting = self._waiting, defaultdict(list)
         told = self._problem
         for path, chunks in waiting.items():
             try:
@@ -116,7 +117,7 @@ class Recorder:
         self._lock = -1
 
     def _put(self, path: Path, data: bytes) -> None:
-        self._waiting.setdefault(path, []).append(data)
+        self._waiting[path].append(data)
 
     def _append(self, path: Path, data: bytes) -> None:
         """Append to a file. The write after a failed one begins a line of its own, since the failed

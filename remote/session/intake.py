@@ -38,8 +38,9 @@ class Intake:
                     return why
                 noise += line[: max(0, self._limits.shown - len(noise))]
                 continue
-            self._tell(on, noise, view.now)
-            noise = b""
+            if noise:
+                self._tell(on, noise, view.now)
+                noise = b""
             if why := self._take_record(record, line, view):
                 return why
         self._tell(on, noise, view.now)
