@@ -148,8 +148,11 @@ def _ranks(state: RunState, room: int, now: float) -> RenderableType:
     table.add_column("phase", no_wrap=True)
     for name in ("epoch", "step", "loss", "acc", "s/iter", "sync", "CPU", "memory"):
         table.add_column(name, justify="right", no_wrap=True)
+    if any(rank.gpu for rank in state.ranks):
+        table.add_column("GPU", justify="right", no_wrap=True)
     for rank in state.ranks[:room]:
-        table.add_row(*_rank(rank, state, now))
+        gpu = [percent(rank.gpu.use / 100)] if rank.gpu else []
+        table.add_row(*_rank(rank, state, now), *gpu)
     if len(state.ranks) > room:
         table.add_row("", "", f"and {len(state.ranks) - room} more", style="dim")
     return table

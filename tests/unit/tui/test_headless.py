@@ -18,7 +18,16 @@ from remote.events import Clock, Detached, Lost, Reaching, Refused, Said, Silent
 from remote.run.state import RunState
 from tests.kit.histories import GLOO, START, History, plan, raised, said, stepped
 from tests.kit.printing import FOLDER, HELLO, good, printed, show
-from training.wire.events import SESSION, Evaluated, Exited, HostSample, Launched, Record, expand
+from training.wire.events import (
+    SESSION,
+    Evaluated,
+    Exited,
+    GpuSample,
+    HostSample,
+    Launched,
+    Record,
+    expand,
+)
 from tui.text import live, outcome
 from tui.text.json import JsonPrinter
 from tui.text.narration import MOMENT, Gathered
@@ -450,6 +459,13 @@ def test_the_picture_shows_the_run_and_its_ranks() -> None:
     ]
     assert lines[2].split()[:7] == ["0", "node1", "finished", "4", "40", "0.0500", "0.0%"]
     assert max(map(len, lines)) <= 80
+
+
+def test_the_picture_shows_gpus_where_there_are_some() -> None:
+    history = History(plan(2)).training(steps=1, device="cuda:0")
+    lines = drawn(history.rank(1, GpuSample(1, 97.0, 1, 2)).state())
+    assert lines[1].split()[-1] == "GPU"
+    assert [line.split()[-1] for line in lines[2:4]] == ["-", "97%"]
 
 
 def test_the_picture_before_the_start() -> None:
