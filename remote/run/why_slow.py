@@ -68,9 +68,9 @@ def _few_cores(rank: RankState, others: Sequence[RankState], hosts: Sequence[Hos
 
 
 def is_crowded(rank: RankState, ranks: Sequence[RankState], hosts: Sequence[HostState]) -> bool:
-    """Whether it shares its machine with other ranks and with programs that fill it. A rank that
-    has fewer cores than the others is late for that."""
-    if not _foreign(rank, ranks, hosts):
+    """Whether it shares the cores of its machine with other ranks and with programs that fill them.
+    A rank that has fewer cores than the others is late for that."""
+    if rank.on_gpu or not _foreign(rank, ranks, hosts):
         return False
     others = [one for one in ranks if one is not rank]
     machine = _machine(hosts[rank.host], hosts)
