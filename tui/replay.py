@@ -97,12 +97,15 @@ class Replay(WatchedRun):
     def _pause(self) -> float | None:
         return LOOK if self._playing or self._position == END else None
 
-    def _hold(self, until: float) -> None:
+    def _hold(self, until: float, *, is_there: bool) -> None:
         """Hold the run at this time, but where it goes on at the end."""
+        if not is_there:
+            self.state.hold(self.state.now)
+            return
         if until == self._until == END:  # no jump came in between
             self._position, self._began = END, self.state.started
             self.duration = max(0.0, self.state.now - self._began)
         if self.is_live:
-            super()._hold(until)
+            super()._hold(until, is_there=True)
         else:
             self.state.hold(min(until, self._began + self.duration))

@@ -60,7 +60,7 @@ class WatchedRun:
             self.state, self.reading = self._overview.state, 0.0
         else:
             self._tape.advance(END, sys.maxsize)
-        self._hold(END)
+        self._hold(END, is_there=True)
 
     @property
     def has_ended(self) -> bool:
@@ -141,11 +141,12 @@ class WatchedRun:
         with self.lock:
             is_more = tape.advance(until, LINES)
             self.state, self.launcher = tape.state, holder
-            self._hold(until)
+            self._hold(until, is_there=not is_more)
         return is_more
 
-    def _hold(self, until: float) -> None:
-        """Let the run's clock go on or stop; `state` has come to this time, or near it."""
+    def _hold(self, until: float, *, is_there: bool) -> None:
+        """Let the run's clock go on or stop. `is_there`: `state` has come to this time; else it is
+        on its way."""
         self.state.is_held = self.launcher is None  # nobody knows what goes on
 
     def stop(self, reason: str = "", *, now: bool = False) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from remote.events import Attached, Clock
-from remote.record import lock, tape
+from remote.record import lock, tape, watch
 from remote.record.lock import Holder
 from remote.record.read import RunFolderError
 from remote.run.state import RunPhase
@@ -282,3 +282,24 @@ def test_a_jump_while_it_reads_the_end_is_not_lost(
     monkeypatch.setattr(replay._tape, "advance", jumped)
     one.look()
     assert replay.position == 0.5
+
+
+def test_the_end_stays_where_it_is_while_the_way_there_is_read(
+    player: Callable[..., Player], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "LINES", 20)
+    one = player()
+    replay, duration = one.replay, one.replay.duration
+    replay.go_to(0.0)
+    one.look()
+    replay.go_to(duration)
+    one.look()
+    assert replay.state.step < 50
+    assert replay.position == replay.duration == duration
+    replay.jump(-0.2)
+    assert replay.position == pytest.approx(duration - 0.2)
+    for _ in range(10):
+        one.look()
+    assert 0 < replay.state.step < 50
+    assert replay.duration == duration
+    assert replay.state.now == pytest.approx(replay.state.started + duration - 0.2)
