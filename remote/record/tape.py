@@ -33,7 +33,7 @@ STEPS, PLACES = 4_000, 16
 """About how many of the other steps it takes in, and at how many places at the least."""
 BLOCK = 1 << 16
 """Bytes that it looks at at once."""
-NEWS = re.compile(rb'"event\\?":\\?"(?!step|text|hostsample|ranksample)')
+NEWS = re.compile(rb'"event\\?":\\?"(?!step|text|hostsample|ranksample|gpusample)')
 """What a line holds that tells of more than steps and samples. It is far faster than to decode the
 line."""
 
@@ -161,6 +161,8 @@ def _thinned(file: BinaryIO, size: int, ranks: int) -> Iterator[bytes]:
     file.seek(0)
     while (offset := file.tell()) < size:
         block = file.read(min(BLOCK, size - offset))
+        if not block:  # somebody has cut the file
+            return
         if not block.endswith(b"\n"):
             block += file.readline(LIMITS.line)
         is_whole = offset < WHOLE or offset > size - WHOLE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import asdict
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from remote.record.tape import Tape
 from remote.run.state import RunState
 from tests.kit.histories import History, plan
 from tests.kit.recorded import recorded
-from training.wire.events import PREFIX, Evaluated, Step, Text, expand
+from training.wire.events import PREFIX, Evaluated, GpuSample, Step, Text, expand
 from training.wire.jsonl import dumps
 
 END = float("inf")
@@ -168,6 +169,25 @@ def test_an_overview_has_what_a_rank_tells_in_one_line_with_its_steps(
     state = tape.overview(recorded(tmp_path, made), made.plan).state
     assert state.ranks[0].timing.count < 400
     assert [one.step for one in state.progress.evaluations] == [*range(100, 601, 100)]
+
+
+def test_an_overview_takes_few_samples_of_gpus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("STEPS", 100), ("WHOLE", 6_000), ("BLOCK", 1_000)):
+        monkeypatch.setattr(tape, name, value)
+    made = History(plan(2)).training(0, 600, device="cuda:0")
+    for step in range(1, 601):
+        for rank in range(2):
+            made.rank(rank, stepped(rank, step), GpuSample(rank, 50.0, 1, 2))
+    file = recorded(tmp_path, made) / "events.jsonl"
+    lines = tape._thinned(BytesIO(file.read_bytes()), file.stat().st_size, 2)
+    assert 0 < sum(b'"gpusample"' in line for line in lines) < 600
+
+
+def test_an_overview_ends_though_the_file_is_cut_meanwhile() -> None:
+    lines = b'{"event":"closed"}\n' * 9
+    assert [*filter(None, tape._thinned(BytesIO(lines), 2 * len(lines), 1))] == lines.split()
 
 
 def test_a_tape_without_records_waits_for_them(tmp_path: Path) -> None:
