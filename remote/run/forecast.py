@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from statistics import fmean
 
 from remote.plan.plan import Plan
 from remote.run.phases import FATES, RankPhase
@@ -111,7 +110,8 @@ class Forecast:
 def _evaluation(ranks: Sequence[RankState], progress: Progress) -> float:
     """Seconds of an evaluation: by those before, else by the work of the slowest rank."""
     if progress.evaluations:
-        return fmean(one.seconds for one in progress.evaluations[-TESTS:])
+        newest = progress.evaluations[-TESTS:]
+        return sum(one.seconds for one in newest) / len(newest)
     begun = progress.begun
     if not begun or not begun.train_samples:
         return 0.0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from statistics import fmean
 
 BLOCKS = 16
 """Blocks of steps at the most; there are at least half as many once there are enough steps."""
@@ -41,8 +40,11 @@ class Blocks:
     def spread(self, steps: int) -> float:
         """By which share of itself the mean of so many steps to come may differ; 0 while little is
         known. Slow times last: neighbouring blocks tell less than others would."""
-        number, mean = len(self._means), fmean(self._means) if self._means else 0.0
-        if number < LEAST or steps <= 0 or not mean > 0 or not math.isfinite(mean):
+        number = len(self._means)
+        if number < LEAST or steps <= 0:
+            return 0.0
+        mean = sum(self._means) / number  # `fmean` raises where a sum is too large
+        if not mean > 0 or not math.isfinite(mean):
             return 0.0
         offs = [one - mean for one in self._means]
         squares = sum(off * off for off in offs)

@@ -150,6 +150,15 @@ def test_figures_that_are_no_numbers_change_nothing() -> None:
     assert left(history) == pytest.approx(before, rel=0.1)
 
 
+def test_huge_figures_are_not_forecast() -> None:
+    """Sums of them are no numbers."""
+    history = History(plan(1)).training(0, 100)
+    for step in range(1, 40):
+        history.rank(0, stepped(0, step, seconds=1.7e308, ready=1.7e308))
+        history.rank(0, Evaluated(0, step, step, 1.0, 0.5, 100, 1.7e308))
+    assert math.isnan(left(history))
+
+
 def test_an_evaluation_and_a_checkpoint_count_down() -> None:
     job = replace(Job(), checkpoint_every="20")
     history = History(replace(plan(1), work=job)).training()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -64,7 +63,7 @@ class View:
     def mean(self, value: Callable[[RankState], float]) -> float:
         """The mean of a figure over the ranks that have it; NaN where none has."""
         found = self._known(value)
-        return statistics.fmean(found) if found else math.nan
+        return sum(found) / len(found) if found else math.nan
 
     def sum(self, value: Callable[[RankState], float]) -> float:
         """The sum of a figure over the ranks that have it; NaN where none has."""
