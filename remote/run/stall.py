@@ -56,6 +56,8 @@ def stalled(run: Run, now: float, times: Times = TIMES) -> Stalled | None:
     """
     if run.phase is not RunPhase.TRAINING:  # it is being stopped
         return None
+    if not _may_be_late(run, now, times):
+        return None
     moved = max((_moved(rank) for rank in run.ranks), default=0.0)
     back = max((host.back for host in run.hosts), default=0.0)
     silences = {
@@ -70,6 +72,16 @@ def stalled(run: Run, now: float, times: Times = TIMES) -> Stalled | None:
         rank for rank, (seconds, most) in silences.items() if seconds >= most - times.near
     )
     return Stalled(ranks, min(silences[rank][0] for rank in ranks))
+
+
+def _may_be_late(run: Run, now: float, times: Times) -> bool:
+    """Whether any rank has been silent for as long as the least limit is. This is asked for every
+    batch of records, and there may be 1,000 ranks, whose own limits take far longer to tell."""
+    least = min(times.least, times.compiling)
+    return any(
+        host.heard - _moved(rank) >= least and _is_judged(rank, host, run.plan, now)
+        for rank, host in ((rank, run.hosts[rank.host]) for rank in run.ranks)
+    )
 
 
 def silence(rank: RankState, host: HostState, moved: float, back: float) -> float:

@@ -7,6 +7,8 @@ import pytest
 from remote.events import Clock, Closed, Reaching, Restarted, Silent, Stalled, Stopping
 from remote.format import duration
 from remote.record import summary
+from remote.run import stall
+from remote.run.rank import RankState
 from remote.run.stacks import Presence, whereabouts
 from remote.run.stall import TIMES, complete, culprits, stalled
 from remote.run.state import RankPhase, RunState, Verdict
@@ -97,6 +99,22 @@ def test_a_rank_that_goes_on_alone_is_not_stalled() -> None:
     said = found(history)
     assert said
     assert said.ranks == (0, 2, 3)
+
+
+def test_while_all_ranks_step_nothing_is_worked_out_for_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[int] = []
+
+    def limit(rank: RankState, *_: object) -> float:
+        asked.append(rank.rank)
+        return TIMES.least
+
+    monkeypatch.setattr(stall, "limit", limit)
+    assert not found(waiting(trained(), TIMES.least - 4))
+    assert not asked, "it is asked for every batch of records"
+    assert found(waiting(trained(), TIMES.least + 2))
+    assert asked
 
 
 @pytest.mark.parametrize("phase", ["evaluating", "saving"])
