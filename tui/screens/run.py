@@ -113,15 +113,18 @@ class RunScreen(Drawn, Screen[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Allow a new run only after this one, and the way back only where there is one."""
-        is_replay = isinstance(self.session, Replay)
-        allowed = {
-            "new": self.over and not self._inside,
-            "compare": self.session.state.has_begun,
-            "back": self._inside or self._home or self._is_layered,
-            **dict.fromkeys(("home", "other"), self._home),
-            **dict.fromkeys(("play", "speed"), is_replay),
-        }
-        return allowed.get(action, True)
+        match action:
+            case "new":
+                return self.over and not self._inside
+            case "compare":
+                return self.session.state.has_begun
+            case "back":
+                return self._inside or self._home or self._is_layered
+            case "home" | "other":
+                return self._home
+            case "play" | "speed":
+                return isinstance(self.session, Replay)
+        return True
 
     def _focus(self, panel: Panel) -> None:
         if self.maximized is not None:
@@ -157,7 +160,7 @@ class RunScreen(Drawn, Screen[None]):
 
     def _layered_panel(self) -> Panel | None:
         """The panel in view with a layer to leave; of several, that with the focus."""
-        found = [one for one in self.query(Panel) if self._is_seen(one) and one.layered]
+        found = [one for one in self._body.panels if self._is_seen(one) and one.layered]
         return max(found, key=lambda panel: panel.has_focus_within, default=None)
 
     @property
