@@ -1,5 +1,5 @@
 """How screens look, as text that a person can read in a diff: the characters of a screen, and the
-style of each in every theme."""
+style of each in every theme; of a dialog, without what is behind it."""
 
 from __future__ import annotations
 
@@ -67,23 +67,27 @@ def _titled(title: str, lines: Iterable[str]) -> Iterator[str]:
 
 
 async def settled(pilot: Pilot[None]) -> list[Strip]:
-    """Draw what has changed, at once and not when a clock says so, until nothing changes any more.
-    Returns the lines of the screen."""
-    app: Any = pilot.app
+    """Draw until nothing changes any more. Returns the lines of the screen."""
     before: list[Strip] = []
     for _ in looks_again("a screen that stays as it is"):
-        app.tick()
-        await pilot.pause()
-        for _ in range(ROUNDS):
-            if not (due := _due(app)):
-                break
-            due()
-            await pilot.pause()
-        found = app.screen._compositor.render_strips()
+        await drawn(pilot)
+        found = pilot.app.screen._compositor.render_strips()
         if found == before:
             return found
         before = found
     raise AssertionError
+
+
+async def drawn(pilot: Pilot[None]) -> None:
+    """Draw what has changed, at once and not when a clock says so."""
+    app: Any = pilot.app
+    app.tick()
+    await pilot.pause()
+    for _ in range(ROUNDS):
+        if not (due := _due(app)):
+            return
+        due()
+        await pilot.pause()
 
 
 def _due(app: Any) -> Callable[[], object] | None:

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from textual.pilot import Pilot
+from textual.screen import Screen
 
 from remote import events as launcher
 from remote.cluster.hosts import Cluster
@@ -31,7 +32,7 @@ from tests.kit.acted_study import acted_runner, finish, stopped
 from tests.kit.checks import hello
 from tests.kit.dashboard import asked
 from tests.kit.dumps import LOADS, WAITS, by
-from tests.kit.looks import settled
+from tests.kit.looks import drawn
 from tests.kit.played import Nowhere
 from tests.kit.recorded import record, recorded
 from training.job import Job
@@ -94,10 +95,16 @@ def still(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
         patch.setattr("tui.screens.study.time", SimpleNamespace(monotonic=lambda: 0.0))
         patch.setattr("remote.plan.plan.secrets.token_hex", lambda _: f"{next(count):x}")
         patch.setattr("remote.record.lock._named", lambda _: Holder(4711, socket.gethostname()))
+        patch.setattr(Screen, "_compositor_refresh", _forget)  # nobody sees it
         patch.setenv("TZ", "UTC")
         time.tzset()
         yield
     time.tzset()
+
+
+def _forget(screen: Screen[object]) -> None:
+    screen._dirty_widgets.clear()
+    screen._compositor._dirty_regions.clear()
 
 
 # Runs that are acted out
@@ -402,10 +409,10 @@ def at_home(folder: Path, *keys: str) -> Scene:
 
 async def press(pilot: Pilot[None], *keys: str) -> None:
     """Press keys, each once all is drawn."""
-    await settled(pilot)
+    await drawn(pilot)
     for key in keys:
         await pilot.press(named(key))
-        await settled(pilot)
+        await drawn(pilot)
 
 
 def text(app: Dashboard[Any]) -> str:
