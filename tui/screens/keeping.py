@@ -13,7 +13,7 @@ from remote.errands.pruning import Removable
 from remote.format import size
 from remote.record.entry import Entry
 from remote.record.query import QueryError
-from tui.background import Work
+from tui.background import Work, in_background
 from tui.exit import MISTAKES
 from tui.history import History
 from tui.messages import ResumeRun
@@ -31,7 +31,6 @@ class Keeping(Screen[None]):
         super().__init__()
         self.history = history
         self._removable = Work(self, self._ask_to_delete, self.fail)
-        self._removal = Work(self, self._tell_removed, self.fail)
 
     @property
     def entry(self) -> Entry | None:
@@ -94,7 +93,8 @@ class Keeping(Screen[None]):
 
         def answered(answer: Leave | None) -> None:
             if answer is Leave.DELETE:
-                self._removal.begin(lambda: self.history.remove(going))
+                remove = partial(self.history.remove, going)
+                in_background(self, remove, self._tell_removed, self.fail)
 
         question = f"Delete {what}? Its checkpoints, logs and figures are lost."
         self.app.push_screen(DeleteDialog(question), answered)

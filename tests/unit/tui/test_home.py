@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from textual.pilot import Pilot
 from remote.cluster.hosts import Host
 from remote.errands import inventory
 from remote.errands.errands import Answer
+from remote.errands.pruning import Removable
 from remote.record import marks
 from remote.record.entry import Entry
 from remote.record.write import Recorder
@@ -360,6 +361,28 @@ async def test_a_run_is_deleted_only_after_a_question(runs_dir: Path) -> None:
         await until(pilot, lambda: not (runs_dir / "a-1").exists())
         await home.shows(pilot, "2 runs, 0 live")
     assert (runs_dir / "b-2").exists()
+
+
+async def test_all_runs_are_deleted_though_hosts_are_slow(
+    runs_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goes_on, remove = threading.Event(), History.remove
+
+    def late(history: History, going: Sequence[Removable]) -> tuple[int, list[str]]:
+        goes_on.wait()
+        return remove(history, going)
+
+    monkeypatch.setattr(History, "remove", late)
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await home.shows(pilot, "a-1")
+        for _ in range(3):
+            await pilot.press("d")
+            await asked(pilot)
+            await pilot.press("right", "enter", "down")
+            await home.is_at(pilot, HomeScreen)
+        goes_on.set()
+        await home.shows(pilot, "0 runs, 0 live")
 
 
 async def test_a_run_without_a_checkpoint_cannot_be_resumed(runs_dir: Path) -> None:
