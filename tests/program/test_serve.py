@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import NamedTuple
@@ -67,66 +68,80 @@ class Served(NamedTuple):
         return psutil.Process(self.process.pid).children(recursive=True)
 
 
-@pytest.fixture(params=[()])
-def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Served]:
-    """A server of a run that has ended, with these options."""
+@contextmanager
+def serving(folder: Path, *options: str) -> Iterator[Served]:
+    """A server of a run that has ended, with these options, in this folder."""
     history = History(PLAN).training(steps=5).done(0, 1).session(Closed())
-    folder = recorded(tmp_path / "runs", history)
+    run = recorded(folder / "runs", history)
     process = subprocess.Popen(
-        [RANKBOARD, "serve", "last", *request.param],
-        cwd=tmp_path,
+        [RANKBOARD, "serve", "last", *options],
+        cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
     assert process.stdout
     try:
-        yield Served(process, process.stdout.readline().strip(), folder)
+        yield Served(process, process.stdout.readline().strip(), run)
     finally:
         process.kill()
         process.communicate()
+
+
+@pytest.fixture(params=[()])
+def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Served]:
+    """A server of a test's own: it counts visitors, or ends the server."""
+    with serving(tmp_path, *request.param) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server that is only asked for pages, and so is the same for every test."""
+    with serving(tmp_path_factory.mktemp("served")) as one:
+        yield one
 
 
 def socket_of(served: Served) -> str:
     return f"ws{served.address.removeprefix('http')}ws?width=100&height=30"
 
 
-def test_who_knows_the_address_gets_the_page_and_what_it_loads(served: Served) -> None:
-    assert served.address.startswith("http://127.0.0.1:")
-    status, text = served.get(served.path)
+def test_who_knows_the_address_gets_the_page_and_what_it_loads(asked: Served) -> None:
+    assert asked.address.startswith("http://127.0.0.1:")
+    status, text = asked.get(asked.path)
     assert status == 200
     assert f"<title>rankboard: {PLAN.run}</title>" in text
     for name in ("static/textual.js", "static/xterm.css", "static/mono.ttf"):
         assert name in text
-        assert served.get(served.path + name)[0] == 200
+        assert asked.get(asked.path + name)[0] == 200
 
 
 @pytest.mark.parametrize("rest", ["", "ws", "static/textual.js", "download/x"])
-def test_without_the_token_every_request_is_refused(served: Served, rest: str) -> None:
-    token = served.path.strip("/")
+def test_without_the_token_every_request_is_refused(asked: Served, rest: str) -> None:
+    token = asked.path.strip("/")
     for wrong in ("", "x", token[:-1], token + "x", f"%2e%2e/{token}", "é".encode().hex()):
-        assert served.get(f"/{wrong}/{rest}") == (403, REFUSED)
-        assert served.get(f"/{wrong}/{rest}?{token}", "POST") == (403, REFUSED)
+        assert asked.get(f"/{wrong}/{rest}") == (403, REFUSED)
+        assert asked.get(f"/{wrong}/{rest}?{token}", "POST") == (403, REFUSED)
 
 
-def test_other_names_and_origins_are_refused(served: Served) -> None:
-    for name in ("evil.com", f"evil.com:{served.port}", "127.0.0.1.evil.com"):
-        assert served.get(served.path, Host=name) == (403, REFUSED)
-    for origin in ("http://evil.com", "null", f"https://127.0.0.1:{served.port}"):
-        assert served.get(f"{served.path}ws", Origin=origin) == (403, REFUSED)
+def test_other_names_and_origins_are_refused(asked: Served) -> None:
+    for name in ("evil.com", f"evil.com:{asked.port}", "127.0.0.1.evil.com"):
+        assert asked.get(asked.path, Host=name) == (403, REFUSED)
+    for origin in ("http://evil.com", "null", f"https://127.0.0.1:{asked.port}"):
+        assert asked.get(f"{asked.path}ws", Origin=origin) == (403, REFUSED)
 
 
-def test_nothing_but_the_page_is_there_and_nothing_but_get_is_answered(served: Served) -> None:
+def test_nothing_but_the_page_is_there_and_nothing_but_get_is_answered(asked: Served) -> None:
     for rest in ("x", "static/", "static/../server.py", "static/%2e%2e/server.py", "static//etc"):
-        assert served.get(served.path + rest)[0] == 404
+        assert asked.get(asked.path + rest)[0] == 404
     for method in ("POST", "PUT", "DELETE", "OPTIONS", "HEAD"):
-        assert served.get(served.path, method)[0] == 405
+        assert asked.get(asked.path, method)[0] == 405
 
 
-def test_other_machines_reach_nothing(served: Served) -> None:
+def test_other_machines_reach_nothing(asked: Served) -> None:
     (found,) = {
         one.laddr.ip
-        for one in psutil.Process(served.process.pid).net_connections()
+        for one in psutil.Process(asked.process.pid).net_connections()
         if one.status == psutil.CONN_LISTEN
     }
     assert found == "127.0.0.1"
