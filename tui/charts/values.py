@@ -172,7 +172,7 @@ def _parts_of_one(drawn: Drawing, room: int) -> Parts:
         found.insert(0, (f"{palette.sign('curve')} mean  ", 0))
     while found and sum(len(text) for text, _ in found) > room + 2:
         found.pop(0)
-    return found
+    return [*found[:-1], *((text.rstrip(), colour) for text, colour in found[-1:])]
 
 
 def notes(view: View) -> Sequence[str]:

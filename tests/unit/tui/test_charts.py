@@ -271,9 +271,9 @@ def test_a_heading_says_how_a_chart_is_drawn_and_names_its_curves() -> None:
 @pytest.mark.parametrize(
     ("room", "legend"),
     [
-        (60, "  ● mean  ░ min to max  ◆ test  "),
-        (38, "  ░ min to max  ◆ test  "),
-        (24, "  ◆ test  "),
+        (60, "  ● mean  ░ min to max  ◆ test"),
+        (38, "  ░ min to max  ◆ test"),
+        (24, "  ◆ test"),
         (15, ""),
     ],
 )
