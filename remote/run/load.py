@@ -35,7 +35,7 @@ def loads(hosts: Sequence[HostState], ranks: Sequence[RankState]) -> list[Load]:
     memory, gpus = Counter[int](), defaultdict[int, list[float]](list)
     for rank in ranks:
         memory[rank.host] += rank.memory
-        if rank.gpu:
+        if rank.gpu and not math.isnan(rank.gpu.use):
             gpus[rank.host].append(rank.gpu.use / 100)
     machines = Counter(host.hello.boot_id for host in hosts if host.hello)
     return [

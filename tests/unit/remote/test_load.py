@@ -52,12 +52,18 @@ def test_hosts_that_share_a_machine_are_measured_by_their_ranks() -> None:
 
 def test_the_gpus_of_a_host_are_those_of_its_ranks() -> None:
     history = History(plan(2, slots=2)).training(device="cuda:0")
-    for rank, use in enumerate((90.0, 40.0)):
+    for rank, use in enumerate((90.0, 40.0, math.nan, 30.0)):
         history.rank(rank, GpuSample(rank, use, 1, 2))
     run = history.state()
     one, two = loads(run.hosts, run.ranks)
     assert one.gpu == pytest.approx(0.65)
-    assert math.isnan(two.gpu)
+    assert two.gpu == pytest.approx(0.3), "one that tells nothing counts for nothing"
+
+
+def test_the_use_of_gpus_that_tell_nothing_is_not_known() -> None:
+    run = History(plan(1)).training(device="cuda:0").rank(0, GpuSample(0, math.nan, 1, 2)).state()
+    (load,) = loads(run.hosts, run.ranks)
+    assert math.isnan(load.gpu)
 
 
 def test_nothing_is_known_before_the_first_sample() -> None:
