@@ -57,6 +57,7 @@ class ActedSession:
         self.keep = plan.policy.keep
         self.device = "cpu"
         self.clock = BEGIN
+        self._hosts = [slot.host for slot in plan.slots]  # asked for at each record
         self._seq = 0
         self._queue: SimpleQueue[list[Record] | None] = SimpleQueue()
 
@@ -88,7 +89,7 @@ class ActedSession:
         self._queue.put(records)
 
     def host_of(self, rank: int) -> int:
-        return self.plan.slots[rank].host
+        return self._hosts[rank]
 
     def start(self, steps: int = 400, steps_per_epoch: int = 100) -> None:
         """Up to the first step."""
@@ -145,7 +146,7 @@ class ActedSession:
         chance = random.Random(first)
         for step in range(first, last + 1):
             self.clock += seconds
-            for rank in range(self.plan.world_size):
+            for rank in range(len(self._hosts)):
                 took = (
                     seconds * chance.uniform(0.9, 1.1) * (4 if step == 1 or step % 97 == 0 else 1)
                 )
