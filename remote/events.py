@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from remote.jsonl import load
+from training.wire import events as wire
 from training.wire.enums import Reach
 from training.wire.events import EVENTS as HOST_EVENTS
-from training.wire.events import read_text
-from training.wire.records import LAST_TIME, Event, Lines, immutable, require
+from training.wire.records import (
+    LAST_TIME,
+    Event,
+    Lines,
+    Record,
+    immutable,
+    require,
+)
 
 
 @immutable
@@ -223,6 +233,11 @@ LAUNCHER_EVENTS = (
 )
 EVENTS: tuple[type[Event], ...] = (*HOST_EVENTS, *LAUNCHER_EVENTS)
 
-_lines = Lines(EVENTS, read_text)
+_lines = Lines(EVENTS, load)
 encode, decode, fault = _lines.encode, _lines.decode, _lines.fault
 from_object, to_object = _lines.from_object, _lines.to_object
+
+
+def expand(record: Record) -> Sequence[Record]:
+    """See `training.wire.events.expand`."""
+    return wire.expand(record, load)

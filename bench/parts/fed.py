@@ -13,12 +13,12 @@ from pathlib import Path
 
 from parts.streams import START, Stream
 from remote.cluster.hosts import Cluster
-from remote.events import Closed, decode
+from remote.events import Closed, decode, expand
 from remote.fair_lock import FairLock
 from remote.run.state import RunState
 from remote.session.session import BATCH
 from training.job import Job
-from training.wire.events import SESSION, Record, expand
+from training.wire.events import SESSION, Record
 from tui.app import RankboardApp
 from tui.runs import Launch
 

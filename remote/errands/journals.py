@@ -10,6 +10,7 @@ from queue import Empty, SimpleQueue
 
 from remote.errands.errands import Silent
 from remote.errands.reading import read
+from remote.jsonl import load
 from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan
 from remote.sanitise import one_line
@@ -20,7 +21,6 @@ from training.wire.events import (
     Record,
     decode,
 )
-from training.wire.jsonl import load
 from training.wire.line_cutter import LineCutter, LineTooLong
 
 ROOM = 16

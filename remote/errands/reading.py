@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from remote.format import size
+from remote.jsonl import load
 from remote.limits import Limits
 from remote.transport import Channel
-from training.wire.jsonl import load, most_values
+from training.wire.jsonl import most_values
 from training.wire.line_cutter import LineCutter
 
 

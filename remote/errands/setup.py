@@ -16,10 +16,11 @@ from remote.cluster.hosts import Host
 from remote.errands.errands import Answer, ask
 from remote.errands.reading import read
 from remote.format import duration
+from remote.jsonl import load
 from remote.limits import LIMITS
 from remote.sanitise import one_line
 from remote.transport import Channel, Errand, Transport, Unreachable
-from training.wire.jsonl import dumps, load
+from training.wire.jsonl import dumps
 from training.wire.line_cutter import LineCutter, LineTooLong
 from training.wire.requirements import lacking
 

@@ -11,6 +11,7 @@ from remote.figures.gather import Gathered
 from remote.figures.steps import StepTable
 from remote.figures.usage import GpuUsage, HostUsage, RankUsage, gpu_usage, host_usage, rank_usage
 from remote.figures.waiting import Waiting, waiting
+from remote.jsonl import load
 from remote.limits import LIMITS
 from remote.plan.expected import GRADIENT
 from remote.plan.plan import Plan, Script
@@ -21,7 +22,6 @@ from remote.run.host import HostState
 from remote.run.state import RankState, Restart, RunState, Stall, Verdict
 from training.job import Job
 from training.wire.events import Epoch, Saved
-from training.wire.jsonl import load
 
 
 @dataclass(frozen=True)

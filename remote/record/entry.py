@@ -12,6 +12,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from remote.jsonl import load
 from remote.limits import LIMITS
 from remote.record import files, marks
 from remote.record.latest import latest
@@ -20,7 +21,6 @@ from remote.record.read import summarized
 from remote.run.phases import Verdict
 from training.job import SEVERAL, TYPES, Job
 from training.wire.format import FORMAT, format_of
-from training.wire.jsonl import load
 
 RUNNING, UNKNOWN = "running", "unknown"
 """Verdicts of runs that have not ended: a launcher records it now, or nobody here knows of it."""

@@ -16,12 +16,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from remote.jsonl import load
 from remote.limits import LIMITS
 from remote.record import entry, files
 from remote.record.entry import DEFAULTS, RUNNING, UNKNOWN, Entry
 from remote.record.layout import EVENTS, INDEX, JOURNAL, NAME, NOTE, PLAN, STUDY, SUMMARY
 from remote.record.lock import launcher
-from training.wire.jsonl import load
 from training.writing import write_whole
 
 VERSION = 1

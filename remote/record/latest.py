@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from remote.events import decode
+from remote.events import decode, expand
 from remote.record import files
 from remote.record.layout import EVENTS
-from training.wire.events import Evaluated, Record, Started, Step, expand
+from training.wire.events import Evaluated, Record, Started, Step
 
 BLOCK = 1 << 18
 """Bytes that are read of each end: some hundred steps. Live runs may have written gigabytes."""

@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from remote.cluster.hosts import HOSTS
-from remote.events import Restarted, decode
+from remote.events import Restarted, decode, expand
+from remote.jsonl import load
 from remote.limits import LIMITS
 from remote.plan import serialize
 from remote.plan.plan import Plan
 from remote.record import files, trust
 from remote.record.layout import EVENTS, PLAN, SIGNATURE, SUMMARY
 from remote.record.lock import launcher
-from training.wire.events import SESSION, Launched, Record, expand, other_format
-from training.wire.jsonl import load
+from training.wire.events import SESSION, Launched, Record, other_format
 
 
 class RunFolderError(ValueError):

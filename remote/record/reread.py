@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from remote.events import decode
+from remote.events import decode, expand
 from remote.record import files
 from remote.record.layout import EVENTS
 from remote.run.curves import Curves
 from remote.run.run import Run
-from training.wire.events import Record, Started, Step, expand
+from training.wire.events import Record, Started, Step
 
 _STEP = re.compile(rb'step\\*": ?(\d{1,18})\b')
 """A step in a line, also of a wire event, whose quotes are escaped. It is far faster than to decode

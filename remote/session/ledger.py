@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from remote.events import Restarted
+from remote.events import Restarted, expand
 from remote.limits import Limits
 from remote.plan.plan import Plan
 from remote.run.state import RunState
-from training.wire.events import SESSION, Event, Record, expand
+from training.wire.events import SESSION, Event, Record
 
 
 class Records(Protocol):

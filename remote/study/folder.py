@@ -23,12 +23,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from remote.jsonl import load
 from remote.limits import LIMITS
 from remote.record import files, layout, trust
 from remote.record.entry import number
 from remote.record.layout import LOCK
 from remote.study.reader import StudyError
-from training.wire.jsonl import dumps, load
+from training.wire.jsonl import dumps
 from training.writing import write_all, write_whole
 
 SUFFIX, JOURNAL = layout.STUDY, layout.JOURNAL

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from remote.events import expand
 from remote.run.state import RunState
 from tests.hostile.values import ESCAPES, wild
 from tests.kit.histories import History
@@ -20,7 +21,7 @@ from training.agent.host.redaction import Redaction
 from training.agent.ranks.pipes import CHUNK, Lines
 from training.wire import events
 from training.wire.commands import Placement
-from training.wire.events import PREFIX, Event, Text, expand
+from training.wire.events import PREFIX, Event, Text
 from training.wire.jsonl import dumps
 from tui.text.json import JsonPrinter
 from tui.text.plain import PlainPrinter

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from remote.cluster.hosts import Host
-from remote.events import Closed
+from remote.events import Closed, expand
 from remote.plan.plan import Plan, Script
 from remote.run.state import RunState
 from training.job import Job
@@ -21,7 +21,6 @@ from training.wire.events import (
     Started,
     Step,
     Text,
-    expand,
 )
 
 GLOO = (

@@ -6,10 +6,10 @@ import io
 from collections.abc import Callable
 from pathlib import Path
 
-from remote.events import Clock, Reaching
+from remote.events import Clock, Reaching, expand
 from remote.run.state import RunState
 from tests.kit.histories import History, plan, said
-from training.wire.events import Evaluated, Hello, expand
+from training.wire.events import Evaluated, Hello
 from tui.text.printer import Printer
 
 FOLDER = Path("/runs/a-run")

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from remote.events import expand
 from remote.record.write import Recorder
 from remote.run.state import RunState
 from tests.kit.histories import History, plan
-from training.wire.events import SESSION, encode, expand
+from training.wire.events import SESSION, encode
 
 
 def record(into: Recorder, history: History, state: RunState) -> None:

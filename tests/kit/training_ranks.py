@@ -6,7 +6,8 @@ import os
 import signal
 from pathlib import Path
 
-from training.wire.events import Evaluated, Event, Record, Step, Text, expand
+from remote.events import expand
+from training.wire.events import Evaluated, Event, Record, Step, Text
 
 ROOT = Path(__file__).parents[2]
 DEADLINE = 60.0

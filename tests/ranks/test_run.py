@@ -9,22 +9,13 @@ import pytest
 from torch import distributed
 from torch.distributed import run
 
+from remote.events import expand
 from tests.kit.forked_ranks import Forker
 from tests.kit.rank_calls import call
 from training.__main__ import main
 from training.job import Job
 from training.place import Place
-from training.wire.events import (
-    Entered,
-    Evaluated,
-    Event,
-    Finished,
-    Record,
-    Started,
-    Step,
-    Text,
-    expand,
-)
+from training.wire.events import Entered, Evaluated, Event, Finished, Record, Started, Step, Text
 
 EPOCH = 12
 """Steps of an epoch of 1,437 digits in batches of 120, of which the last has 117."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from remote.events import Lost, decode
+from remote.events import Lost, decode, expand
 from remote.run.agent_end import STOPPED
 from remote.run.phases import Verdict
 from remote.run.state import RunState
@@ -17,7 +17,7 @@ from tests.simulation.verdicts import check_verdict
 from training.agent.journal import Reader
 from training.wire import commands
 from training.wire.enums import EndReason
-from training.wire.events import SESSION, Dropped, Ended, Record, expand
+from training.wire.events import SESSION, Dropped, Ended, Record
 
 if TYPE_CHECKING:
     from remote.plan.plan import Plan

@@ -9,14 +9,14 @@ from queue import Empty
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from remote.events import decode, encode
+from remote.events import decode, encode, expand
 from remote.plan import serialize
 from remote.session.returning import ReturningSession
 from remote.session.session import Session
 from tests.simulation.here import here
 from tests.simulation.network import Link
 from training.agent.journal import Reader
-from training.wire.events import Record, expand
+from training.wire.events import Record
 
 if TYPE_CHECKING:
     from remote.plan.plan import Plan

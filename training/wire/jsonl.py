@@ -25,8 +25,7 @@ def most_values(line: bytes) -> int:
     return 1 + line.count(b",") + line.count(b"[") + line.count(b"{")
 
 
-parse = json.JSONDecoder().raw_decode
-"""The value that begins at a place of a text, and where it ends. Raises: ValueError."""
+_parse = json.JSONDecoder().raw_decode
 _BLANKS = " \t\n\r"
 
 
@@ -35,7 +34,7 @@ def load(line: str | bytes) -> dict[str, Any] | None:
     try:
         text = line if isinstance(line, str) else line.decode("utf-8", "surrogatepass")
         text = text.strip(_BLANKS)
-        data, end = parse(text) if text.startswith("{") else (None, 0)
+        data, end = _parse(text) if text.startswith("{") else (None, 0)
     except (ValueError, RecursionError):
         return None
     return data if end == len(text) else None

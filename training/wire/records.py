@@ -37,6 +37,7 @@ LARGEST = 2**53
 
 
 T = TypeVar("T")
+Load = Callable[[str | bytes], "dict[str, Any] | None"]
 
 
 @dataclass_transform(frozen_default=True)
@@ -78,13 +79,9 @@ class Record:
 class Lines:
     """The lines of records with events of these types. A line of another event is none of them."""
 
-    def __init__(
-        self,
-        events: Iterable[type[Event]],
-        quick: Callable[[str | bytes], Record | None] = lambda _: None,
-    ) -> None:
-        """`quick` reads some of the lines, and gives None for the others."""
-        self._quick = quick
+    def __init__(self, events: Iterable[type[Event]], load: Load = load) -> None:
+        """`load` parses a line."""
+        self._load = load
         self.events = tuple(events)
         self.codec = Codec("event", self.events)
         self._names = frozenset(event.name for event in self.events)
@@ -99,9 +96,7 @@ class Lines:
 
     def decode(self, line: str | bytes) -> Record | None:
         """The record of a line; None if it is not a record."""
-        if record := self._quick(line):
-            return record
-        data = load(line)
+        data = self._load(line)
         return None if data is None or other_format(data) is not None else self.from_object(data)
 
     def from_object(self, data: dict[str, Any]) -> Record | None:
@@ -118,7 +113,7 @@ class Lines:
 
     def fault(self, line: str | bytes) -> str:
         """Why a line that names an event is not a record; "" if it is a record, or another text."""
-        data = load(line)
+        data = self._load(line)
         event = data.get("event") if data else None
         is_meant = isinstance(event, str) and event in self._names
         if data is None or not is_meant or self.decode(line):

@@ -8,11 +8,11 @@ import typer
 
 from remote.errands import journals
 from remote.errands.kept_plan import KeptPlan
-from remote.events import Said
+from remote.events import Said, expand
 from remote.launch import Launcher
 from remote.record import lock
 from remote.run.state import RunState
-from training.wire.events import SESSION, Ended, Record, Text, expand
+from training.wire.events import SESSION, Ended, Record, Text
 from tui.exit import UNREACHABLE, UsageError
 from tui.flags.common import RUNS, HostsFile, Run, RunsDir
 from tui.flags.recorded import open_run, read_records

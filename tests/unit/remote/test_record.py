@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from remote.events import Said
+from remote.events import Said, expand
 from remote.plan.plan import OnNan, Plan, PlanError, Policy
 from remote.record import layout, lock, summary, trust
 from remote.record.lock import Holder, launcher
@@ -39,7 +39,6 @@ from training.wire.events import (
     Record,
     Text,
     encode,
-    expand,
     to_object,
 )
 from training.wire.jsonl import dumps

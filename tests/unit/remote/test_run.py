@@ -24,6 +24,7 @@ from remote.events import (
     Said,
     Silent,
     Stopping,
+    expand,
 )
 from remote.plan.plan import OnNan, Policy
 from remote.record import summary
@@ -53,7 +54,6 @@ from training.wire.events import (
     Started,
     Step,
     dumps,
-    expand,
     to_object,
 )
 from tui.text import outcome

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from remote.events import expand
 from remote.plan.plan import Plan
 from remote.record import tape
 from remote.record.losses import losses
@@ -18,7 +19,7 @@ from remote.record.tape import Tape
 from remote.run.state import RunState
 from tests.kit.histories import History, plan
 from tests.kit.recorded import recorded
-from training.wire.events import PREFIX, Evaluated, GpuSample, Step, Text, expand
+from training.wire.events import PREFIX, Evaluated, GpuSample, Step, Text
 from training.wire.jsonl import dumps
 
 END = float("inf")

@@ -14,20 +14,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from remote.events import Clock, Detached, Lost, Reaching, Refused, Said, Silent, Stopping
+from remote.events import Clock, Detached, Lost, Reaching, Refused, Said, Silent, Stopping, expand
 from remote.run.state import RunState
 from tests.kit.histories import GLOO, START, History, plan, raised, said, stepped
 from tests.kit.printing import FOLDER, HELLO, good, printed, show
-from training.wire.events import (
-    SESSION,
-    Evaluated,
-    Exited,
-    GpuSample,
-    HostSample,
-    Launched,
-    Record,
-    expand,
-)
+from training.wire.events import SESSION, Evaluated, Exited, GpuSample, HostSample, Launched, Record
 from tui.text import live, outcome
 from tui.text.json import JsonPrinter
 from tui.text.narration import MOMENT, Gathered
