@@ -11,11 +11,14 @@ import codecs
 import difflib
 import os
 import re
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
+from textual.pilot import Pilot
 
-from tests.kit.looks import LOW, looks
+from tests.kit.looks import LOW, looks, looks_in_ascii
 from tests.kit.scenes import SCREENS, VARIANTS, still
 from tui import palette
 
@@ -34,13 +37,12 @@ def ascii_writer() -> None:
 
 @pytest.mark.usefixtures("still")
 @pytest.mark.parametrize("name", [*SCREENS, *VARIANTS])
-async def test_a_screen_looks_as_it_did(name: str, tmp_path: Path) -> None:
-    scene = (SCREENS | VARIANTS)[name](tmp_path)
-    async with scene.app.run_test(size=LOW, notifications=True) as pilot:
-        await scene.play(pilot)
-        found = await looks(pilot, large=name in SCREENS)
-        scene.end()
-        scene.app.exit()
+async def test_a_screen_looks_as_it_did(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = await played(name, tmp_path, partial(looks, large=name in SCREENS))
+    monkeypatch.setattr(palette, "utf8", lambda: False)
+    found += await played(name, tmp_path / "ascii", looks_in_ascii)
     text = MACHINES.sub("99 KiB (here)", "\n".join(found) + "\n")
     path = FOLDER / f"{name}.txt"
     if os.environ.get(RENEW) == "renew":
@@ -49,6 +51,19 @@ async def test_a_screen_looks_as_it_did(name: str, tmp_path: Path) -> None:
     expected = path.read_text() if path.exists() else ""
     if text != expected:
         pytest.fail(f"{name} looks otherwise than in {path}:\n{differing(expected, text)}")
+
+
+async def played(
+    name: str, folder: Path, look: Callable[[Pilot[None]], Awaitable[list[str]]]
+) -> list[str]:
+    """How a scene looks once it has been played."""
+    scene = (SCREENS | VARIANTS)[name](folder)
+    async with scene.app.run_test(size=LOW, notifications=True) as pilot:
+        await scene.play(pilot)
+        found = await look(pilot)
+        scene.end()
+        scene.app.exit()
+    return found
 
 
 def differing(expected: str, found: str) -> str:
