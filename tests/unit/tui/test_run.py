@@ -26,6 +26,7 @@ from tui.key_names import named
 from tui.panels.charts import Charts
 from tui.panels.hosts import Hosts
 from tui.panels.log import Log
+from tui.panels.parts.header import Header
 from tui.panels.parts.outcome import Outcome
 from tui.panels.parts.panel import Panel
 from tui.panels.ranks import Ranks
@@ -738,3 +739,16 @@ async def test_the_quit_dialog_goes_when_the_run_has_ended() -> None:
         await until(pilot, lambda: not isinstance(stage.app.screen, QuitDialog))
         await stage.ended(pilot)
     assert stage.app.exit_code == 0
+
+
+async def test_on_a_terminal_that_shrinks_no_line_of_the_header_is_blank() -> None:
+    """Once, where the terminal was slow, its height was that of its old lines, folded."""
+    stage = Stage(hosts=4, slots=1)
+    async with stage.training(size=(200, 60)) as pilot:
+        header = stage.screen.query_one(Header)
+        await pilot.resize_terminal(80, 24)
+        await until(pilot, lambda: header.outer_size.width == 80)
+        stage.app.tick()
+        await until(pilot, lambda: stage.text().splitlines()[3].startswith("─ 1 ranks"))
+        assert header.styles.height is not None
+        assert not header.styles.height.is_auto

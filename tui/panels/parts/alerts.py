@@ -25,7 +25,7 @@ class Alerts(Static):
     """The most important alerts that the user has not acknowledged."""
 
     DEFAULT_CSS = """
-    Alerts { display: none; height: auto; padding: 0 1; color: $text; background: $warning 25%; }
+    Alerts { display: none; padding: 0 1; color: $text; background: $warning 25%; }
     Alerts.-live { background: $error 25%; }
     """
 
@@ -46,11 +46,11 @@ class Alerts(Static):
         keys = f"{key_of(self.app, 'hide-alerts')} hide, {key_of(self.app, 'alerts')} list"
         lines = _lines(urgent_first(self._open), width, keys)
         if lines != self._shown:
-            grows = len(lines) != len(self._shown)
             self._shown = lines
             self.display = bool(lines)
+            self.styles.height = len(lines)  # see `Header.show`
             self.set_class(any(not one.over for one in self._open), "-live")
-            self.update(Text("\n".join(lines), no_wrap=True, overflow="ellipsis"), layout=grows)
+            self.update(Text("\n".join(lines), no_wrap=True, overflow="ellipsis"), layout=False)
         return [one for one in new if not one.over]
 
     def acknowledge(self) -> None:

@@ -39,14 +39,13 @@ class Header(Static):
 
     DEFAULT_CSS = """
     Header {
-        height: auto; min-height: 2; max-height: 6; padding: 0 1; background: $panel; color: $text;
+        height: 2; max-height: 6; padding: 0 1; background: $panel; color: $text;
     }
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._shown: tuple[str, ...] = ()
-        self._width = 0
         self._clock = SessionClock()
         self._turns = [Turn() for _ in PACE]
         self._facts = [""] * len(PACE)
@@ -70,12 +69,9 @@ class Header(Static):
             *waits,
         )
         if lines != self._shown:
-            grows = (len(lines), width) != (
-                len(self._shown),
-                self._width,
-            )  # lines of another width take more rows, or fewer
-            self._shown, self._width = lines, width
-            self.update(Text("\n".join(lines), no_wrap=True, overflow="ellipsis"), layout=grows)
+            self._shown = lines
+            self.styles.height = len(lines)  # and not `auto`: lines of another width are no measure
+            self.update(Text("\n".join(lines), no_wrap=True, overflow="ellipsis"), layout=False)
 
     def _length(self, run: RunState) -> Length:
         """How long the run is, as its ranks say; before that, as far as it follows from its
