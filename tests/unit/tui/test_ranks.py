@@ -219,7 +219,7 @@ async def test_a_rank_that_is_not_heard_of_says_since_when() -> None:
         assert "ago" not in table(stage)[3]
         head = table(stage)[1]
         for rank in range(2):
-            stage.session.say(rank, events.RankSample(rank, 5.0, 4 << 20))
+            stage.session.say(rank, events.RankSample(rank, 5.0, 400 << 20))
         await until(pilot, lambda: "ago" not in "".join(table(stage)))
         assert table(stage)[1] == head, "no column comes and goes, or changes its width"
 
