@@ -182,6 +182,17 @@ class Finished(Event):
     seconds: float
 
 
+@immutable
+class Metrics(Event):
+    """Values that a user's own program printed or wrote, by name, after `step`. `step` and `epoch`
+    are 0 where unknown. Launchers read them out of what ranks print; see `remote.formats`."""
+
+    rank: int
+    step: int
+    epoch: float
+    values: tuple[tuple[str, float], ...]
+
+
 # From an agent ------------------------------------------------------------------------------------
 
 
@@ -416,7 +427,7 @@ class Dropped(Event):
     last: int
 
 
-RANK_EVENTS = (Entered, Started, Step, Epoch, Drifted, Saved, Evaluated, Finished)
+RANK_EVENTS = (Entered, Started, Step, Epoch, Drifted, Saved, Evaluated, Finished, Metrics)
 HOST_EVENTS = (
     *(
         Hello,

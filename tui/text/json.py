@@ -13,7 +13,7 @@ from remote.record import summary
 from remote.run.alerts import Key, alerts
 from remote.run.state import RunState
 from remote.sanitise import UNSEEN
-from training.wire.events import SESSION, Record, Text
+from training.wire.events import SESSION, Metrics, Record, Text
 from training.wire.jsonl import dumps
 from tui.narrate import narrate
 from tui.text import outcome
@@ -121,6 +121,8 @@ def objects(record: Record, state: RunState) -> Iterator[dict[str, Any]]:
             {**head, "stream": record.event.stream, "line": line}
             for line in record.event.text.split("\n")
         )
+    elif isinstance(record.event, Metrics):
+        yield {**head, **fields, "values": dict(record.event.values)}
     else:
         yield head | fields
 

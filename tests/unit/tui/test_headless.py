@@ -18,7 +18,16 @@ from remote.events import Clock, Detached, Lost, Reaching, Refused, Said, Silent
 from remote.run.state import RunState
 from tests.kit.histories import GLOO, START, History, plan, raised, said, stepped
 from tests.kit.printing import FOLDER, HELLO, good, printed, show
-from training.wire.events import SESSION, Evaluated, Exited, GpuSample, HostSample, Launched, Record
+from training.wire.events import (
+    SESSION,
+    Evaluated,
+    Exited,
+    GpuSample,
+    HostSample,
+    Launched,
+    Metrics,
+    Record,
+)
 from tui.text import live, outcome
 from tui.text.json import JsonPrinter
 from tui.text.narration import MOMENT, Gathered
@@ -329,6 +338,15 @@ def test_json_is_one_strict_object_per_event_and_nothing_else() -> None:
     assert found[-2]["host"] is None
     assert (found[-1]["event"], found[-1]["verdict"]) == ("summary", "finished")
     assert "rankboard: finished" in err
+
+
+def test_json_has_the_values_of_a_program_by_name() -> None:
+    history = good().rank(0, Metrics(0, 3, 0.5, (("val_loss", 0.25), ("reward", float("nan")))))
+    out, _ = printed(history, partial(JsonPrinter, folder=FOLDER))
+    found = [one for one in map(json.loads, out.splitlines()) if one["event"] == "metrics"]
+    assert [(one["step"], one["epoch"], one["values"]) for one in found] == [
+        (3, 0.5, {"val_loss": 0.25, "reward": None})
+    ]
 
 
 def test_json_times_are_by_the_launchers_clock() -> None:
