@@ -1,0 +1,8 @@
+"""Reads steps and metrics out of what training programs print: about sixty formats, each with
+samples of its lines. Pure: text in, readings out."""
+
+from remote.formats.reader import LogReader
+from remote.formats.reading import Kind, Reading
+from remote.formats.rules import Rule
+
+__all__ = ["Kind", "LogReader", "Reading", "Rule"]

@@ -1,0 +1,182 @@
+"""A log format, as data: which lines it has, what they mean, samples that prove it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from remote.formats.memory import Memory
+from remote.formats.names import NEVER, canonical
+from remote.formats.numbers import GROUPED, NUMBER, number
+from remote.formats.reading import EVALUATION, OTHER, STEP, Kind, Reading
+
+UNITS = {"ms": 1e-3, "us": 1e-6, "percent": 1e-2, "min": 60.0}
+"""Factors of the units that the name of a group may end in: `step_seconds__ms`."""
+SHAPES = {"<num>": f"({NUMBER})", "<int>": r"(\d{1,18})", "<commas>": f"({GROUPED})"}
+MOST_NAMES = 2_000
+"""Of values that a format keeps in mind."""
+
+
+def shape(pattern: str) -> str:
+    """A pattern written out. `<loss>` is a number of this name, `<step:int>` an integer,
+    `<tokens_per_second:commas>` a number with commas; `<num>`, `<int>` and `<commas>` have no
+    name."""
+    return _GROUP.sub(_written, pattern)
+
+
+_GROUP = re.compile(r"(?<!\?P)<(\w+)(?::(\w+))?>")
+
+
+def _written(found: re.Match[str]) -> str:
+    name, kind = found.groups()
+    if f"<{name}>" in SHAPES:
+        return SHAPES[f"<{name}>"]
+    return f"(?P<{name}>" + SHAPES[f"<{kind or 'num'}>"][1:]
+
+
+class Names:
+    """What the names in lines of one format mean. Remembers each."""
+
+    def __init__(self, own: Mapping[str, str] | None = None) -> None:
+        self._own = dict(own or {})
+        self._known: dict[str, tuple[str, float]] = {}
+
+    def __call__(self, name: str) -> tuple[str, float]:
+        """The normalised name and the factor into its unit."""
+        known = self._known.get(name)
+        if known is None:
+            known = self._find(name)
+            if len(self._known) >= MOST_NAMES:
+                self._known.clear()
+            self._known[name] = known
+        return known
+
+    def _find(self, name: str) -> tuple[str, float]:
+        if name not in self._own:
+            return canonical(name)
+        found, _, unit = self._own[name].partition("__")
+        return found, UNITS.get(unit, 1.0)
+
+
+class Pairs:
+    """Names with values, `pattern` matching one of them with the groups name and value."""
+
+    def __init__(self, pattern: str, names: Mapping[str, str] | None = None) -> None:
+        self._each = re.compile(shape(pattern)).findall
+        self._names = Names(names)
+
+    def read(self, text: str, values: dict[str, float]) -> None:
+        """Put the pairs of the text into the values. The first of a name counts."""
+        names = self._names
+        for name, value in self._each(text):
+            known, factor = names(name)
+            if known is not NEVER and known not in values:
+                try:
+                    values[known] = float(value) * factor
+                except ValueError:
+                    values[known] = number(value) * factor
+
+
+class Line:
+    """One kind of line: the reading of a match of `pattern`, see `shape`.
+
+    A named group is a value or a place of `remote.formats.names`; the group `pairs` is text with
+    pairs. `kind` None: as the values tell. A pattern that begins with `^` is matched after the
+    line's prefixes (timestamps, ranks, hosts), any other one is searched in the line.
+    """
+
+    def __init__(
+        self, pattern: str, kind: Kind | None = STEP, *, pairs: Pairs | None = None, flags: int = 0
+    ) -> None:
+        regex = re.compile(shape(pattern), flags)
+        self.anchored = pattern.startswith("^")
+        self._find = regex.match if self.anchored else regex.search
+        self._kind = kind
+        self._pairs = pairs
+        names = sorted(regex.groupindex, key=regex.groupindex.__getitem__)
+        self._groups = tuple(regex.groupindex[name] - 1 for name in names if name != "pairs")
+        parts = [name.partition("__") for name in names if name != "pairs"]
+        self._fields = [
+            (regex.groupindex[name] - 1, part[0], UNITS.get(part[2], 1.0))
+            for name, part in zip((name for name in names if name != "pairs"), parts, strict=True)
+        ]
+
+    def read(self, line: str, start: int, memory: Memory) -> Reading | None:
+        """What the line tells; its prefixes end at `start`."""
+        found = self._find(line, start if self.anchored else 0)
+        if found is None:
+            return None
+        values: dict[str, float] = {}
+        groups = found.groups()
+        for index, name, factor in self._fields:
+            if (text := groups[index]) is not None:
+                try:
+                    values[name] = float(text) * factor
+                except ValueError:
+                    values[name] = number(text) * factor
+        if self._pairs:
+            self._pairs.read(found["pairs"], values)
+        return memory.place(self._kind, values)
+
+
+class Reader(Protocol):
+    """Reads the lines of a format of one rank. Keeps state."""
+
+    def read(self, line: str, start: int, memory: Memory) -> Reading | None:
+        """What the line tells; its prefixes end at `start`. None: it is not of this format, or
+        tells nothing by itself."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Text as a program writes it, and what is read of it."""
+
+    text: str
+    readings: Sequence[Reading]
+
+
+class Table:
+    """The reader of a format without state: the first kind of line that matches."""
+
+    def __init__(self, lines: Sequence[Line]) -> None:
+        self._lines = lines
+
+    def read(self, line: str, start: int, memory: Memory) -> Reading | None:
+        """See `Reader`."""
+        for one in self._lines:
+            if (reading := one.read(line, start, memory)) is not None:
+                return reading
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class Format:
+    """A log format.
+
+    Each of its lines has one of `marks` in it; looking for marks is cheap. `lines` read them, or
+    `reader` makes what reads them where lines need state. `family` is that of formats whose lines
+    are alike, so that one may go on with the other. A `generic` format is tried last, and gives way
+    to any other. Lines of a `companion` tell values beside those of the rank's format.
+    """
+
+    name: str
+    marks: tuple[str, ...]
+    samples: tuple[Sample, ...]
+    lines: tuple[Line, ...] = ()
+    reader: Callable[[], Reader] | None = None
+    family: str = ""
+    generic: bool = False
+    companion: bool = False
+    kin: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kin", self.family or self.name)
+
+    def make(self) -> Reader:
+        """A reader for one rank."""
+        return self.reader() if self.reader else Table(self.lines)
+
+
+__all__ = ["EVALUATION", "OTHER", "STEP", "Format", "Line", "Names", "Pairs", "Reader", "Sample"]

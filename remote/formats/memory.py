@@ -1,0 +1,79 @@
+"""What the lines before tell about a line: the last progress bar, the steps of an epoch."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from remote.formats.names import is_outcome
+from remote.formats.reading import EVALUATION, OTHER, STEP, Kind, Reading
+
+
+@dataclass(slots=True)
+class Memory:
+    """Of one rank. 0 is unknown."""
+
+    bar: int = 0
+    """Where the last progress bar without metrics stood, until a line used it."""
+    steps: int = 0
+    epoch: int = 0
+    epochs: int = 0
+    per_epoch: float = 0.0
+    """Steps of an epoch."""
+    step: int = 0
+    """The last step that was read."""
+
+    def place(self, kind: Kind | None, values: dict[str, float]) -> Reading | None:
+        """The reading of these values, some of which say where the training is; None where nothing
+        but the place is said. Without a kind, the values tell it."""
+        take = values.pop
+        steps, epoch = _whole(take("steps", 0.0)), take("epoch", 0.0)
+        if "epoch_index" in values:
+            epoch = take("epoch_index") + 1
+        if "step" in values:
+            step = _whole(take("step"))
+        elif "index" in values:
+            step = _whole(take("index")) + 1
+        else:
+            step = 0
+        if "total" in values:
+            total = _whole(take("total"))
+            n = _whole(take("n_index")) + 1 if "n_index" in values else _whole(take("n", 0.0))
+            step = step or (self._global(n, total, epoch) if kind is not EVALUATION else 0)
+        if "epochs" in values:
+            self.epochs = _whole(take("epochs"))
+        if steps:
+            self.steps = steps
+        if not values:
+            return None
+        if not 0 <= epoch < math.inf:
+            epoch = 0.0
+        return Reading(kind or kind_of(values), step, epoch, values, steps or self.steps)
+
+    def _global(self, n: int, total: int, epoch: float) -> int:
+        """The step of the whole run, of the `n`th of `total` in an epoch, which counts from 1."""
+        whole = max(0, math.ceil(epoch) - 1) if 0 <= epoch < math.inf else 0
+        if total:
+            self.per_epoch = total
+        if total and self.epochs:
+            self.steps = total * self.epochs
+        return whole * total + n
+
+
+def kind_of(values: dict[str, float]) -> Kind:
+    """What the values belong to, by their names."""
+    if "loss" in values:
+        return STEP
+    if any(map(_of_evaluation, values)):
+        return EVALUATION
+    if "step_seconds" in values or any(map(is_outcome, values)):
+        return STEP
+    return OTHER
+
+
+def _of_evaluation(name: str) -> bool:
+    return name.startswith(("val_", "val/", "test_", "eval_"))
+
+
+def _whole(value: float) -> int:
+    return int(value) if 0 <= value < 1e15 else 0

@@ -1,0 +1,43 @@
+"""Numbers as programs print them."""
+
+from __future__ import annotations
+
+import re
+
+_EXPONENT = r"(?:[eE][-+]?\d{1,4})?"
+_WORDS = "nan|inf|NaN|Infinity|NAN|INF"
+NUMBER = rf"[-+]?(?:\d{{1,30}}(?:\.\d{{0,30}})?{_EXPONENT}|\.\d{{1,30}}{_EXPONENT}|{_WORDS})"
+GROUPED = (
+    r"[-+]?(?:\d{1,3}(?:,\d{3}){1,6}(?:\.\d{0,30})?"
+    rf"|\d{{1,30}}(?:\.\d{{0,30}})?{_EXPONENT}|{_WORDS})"
+)
+"""Regular expressions of a number: plain, and one that may have commas between thousands."""
+LIMIT = 40
+"""Characters of the longest number."""
+_SCALES = {"k": 1e3, "K": 1e3, "M": 1e6, "m": 1e6, "B": 1e9, "G": 1e9, "T": 1e12}
+_WRAPPED = re.compile(r"(?:np\.float\d{2}|tensor|array|float)\(\s{0,3}\[?([^,)\]]{1,40})")
+
+
+def number(text: str) -> float:
+    """The number that the text is: "1.69e+04", "10,050", "12.3k", "-100.00%" (-1.0), "nanz",
+    "np.float64(0.19)", "[0.1, 0.2]" (its first). Raises: ValueError."""
+    try:
+        return float(text)
+    except ValueError:
+        return _unusual(text.strip())
+
+
+def _unusual(text: str) -> float:
+    if len(text) > 4 * LIMIT:
+        raise ValueError(text)
+    if wrapped := _WRAPPED.match(text):
+        return number(wrapped[1].strip("' "))
+    if text[:1] in ("[", "("):
+        return float(text.strip("[]() ").split(",")[0])
+    if text[-1:] == "%":
+        return float(text[:-1].replace(",", "")) / 100
+    if text.lstrip("+-").startswith("nan"):
+        return float("nan")
+    if text[-1:] in _SCALES:
+        return float(text[:-1].replace(",", "")) * _SCALES[text[-1]]
+    return float(text.strip("'\"").replace(",", ""))

@@ -1,0 +1,189 @@
+"""Reads the output of one rank: finds out its format, and what each line tells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from remote.formats import records, unread
+from remote.formats.format import Format, Reader
+from remote.formats.known import ALL
+from remote.formats.memory import Memory
+from remote.formats.reading import EVALUATION, OTHER, STEP, Reading
+from remote.formats.rules import OWN, Rule, of_user
+
+LOCK = 3
+"""Readings of one format after which it is that of the rank."""
+TAKE_OVER = 8
+"""Readings of another format, with none of the rank's own between them, after which it is that."""
+PIECE = 1 << 16
+"""A text of so many characters without a newline is a piece of a longer line."""
+
+
+class LogReader:
+    """Reads the output of one rank, stdout and stderr together. Keeps state; deterministic.
+
+    `rules` are the user's own, tried first. `format` is the name of the format that is read, "" as
+    long as nothing is. `unread` counts the lines that bear numbers and are not read; `on_unread` is
+    called with each.
+    """
+
+    def __init__(
+        self, rules: Sequence[Rule] = (), on_unread: Callable[[str], None] | None = None
+    ) -> None:
+        self.unread = 0
+        self._on_unread = on_unread
+        self._formats = (*of_user(rules), *ALL)
+        self._order = {one: number for number, one in enumerate(self._formats)}
+        self._readers: dict[Format, Reader] = {}
+        self._memory = Memory()
+        self._read_as: Format | None = None
+        self._locked: Format | None = None
+        self._first: list[Format] = [one for one in self._formats if one.kin == OWN]
+        self._hits: dict[str, int] = {}
+        self._rest = ""
+        self._told: dict[int, int] = {}
+
+    @property
+    def format(self) -> str:
+        """The name of the format that is read; "" as long as nothing is."""
+        return self._read_as.name if self._read_as else ""
+
+    def read(self, text: str) -> list[Reading]:
+        """What the text of one `Text` event tells: whole lines, or a piece of a long one."""
+        return [reading for _, _, reading in self.told(text)]
+
+    def told(self, text: str) -> list[tuple[str, Format, Reading]]:
+        """The readings of `read`, each with the last line that tells it, and its format."""
+        block = records.clean(self._whole(text))
+        found: list[tuple[str, Format, Reading]] = []
+        lines = block.split("\n")
+        active = self._active(block)
+        if active:
+            lines = self._scan(lines, active, found)
+        self._pass(lines)
+        return self._steps_once(found)
+
+    def _active(self, block: str) -> list[tuple[str, Format]]:
+        """The formats that may have lines in the block, by a mark of theirs: the user's first, then
+        that of the rank."""
+        formats = (*self._first, *(one for one in self._formats if one not in self._first))
+        return [(mark, one) for one in formats for mark in one.marks if mark in block]
+
+    def _whole(self, text: str) -> str:
+        """The text, from the beginning of a record to the end of one."""
+        if self._rest:
+            text, self._rest = self._rest + text, ""
+        if len(text) >= PIECE and "\n" not in text:
+            end = max(text.rfind("\r"), text.rfind("\x1b[K"), text.rfind("\x08"))
+            if len(text) - end <= records.LONGEST:
+                text, self._rest = text[:end], text[end:]
+        return text
+
+    def _scan(
+        self,
+        lines: Iterable[str],
+        active: Sequence[tuple[str, Format]],
+        found: list[tuple[str, Format, Reading]],
+    ) -> list[str]:
+        """Read lines; return those that are not read."""
+        passed: list[str] = []
+        for line in lines:
+            for mark, one in active:
+                if mark in line and (reading := self._reading(line, one)) is not None:
+                    if reading.values and (reading := self._fit(one, reading)):
+                        self._add(found, line, one, reading)
+                    break
+            else:
+                passed.append(line)
+        return passed
+
+    def _pass(self, lines: Sequence[str]) -> None:
+        """Count lines that are not read."""
+        if self._on_unread is None:
+            self.unread += unread.count("\n".join(lines))
+            return
+        for line in filter(unread.bears_number, lines):
+            self.unread += 1
+            self._on_unread(line)
+
+    def _reading(self, line: str, one: Format) -> Reading | None:
+        if len(line) > records.LONGEST:
+            line = line[: records.LONGEST]
+        reader = self._readers.get(one)
+        if reader is None:
+            reader = self._readers[one] = one.make()
+        start, rank = records.peel(line)
+        reading = reader.read(line, start, self._memory)
+        if reading is not None:
+            if rank >= 0:
+                reading = _changed(reading, rank=rank)
+            if reading.step:
+                self._memory.step = reading.step
+        return reading
+
+    def _fit(self, one: Format, reading: Reading) -> Reading | None:
+        """The reading as far as it counts, now that the rank's format is known."""
+        locked = self._locked
+        if one.kin == OWN:
+            self._read_as = one
+            return reading
+        if locked is None or one.kin != locked.kin:
+            hits = self._hits[one.kin] = self._hits.get(one.kin, 0) + 1
+            if hits >= (
+                LOCK if locked is None or (locked.generic and not one.generic) else TAKE_OVER
+            ):
+                self._lock(one)
+            elif locked is not None:
+                return _changed(reading, kind=OTHER) if one.companion else None
+        elif self._hits and not locked.generic:
+            self._hits.clear()
+        self._name(one)
+        return reading
+
+    def _lock(self, one: Format) -> None:
+        self._locked, self._read_as = one, None
+        self._hits.clear()
+        self._first = [each for each in self._formats if each.kin in (OWN, one.kin)]
+
+    def _name(self, one: Format) -> None:
+        """Read as this format, or as the more specific one of its family."""
+        named = self._read_as
+        if named is None or one.kin != named.kin or self._order[one] < self._order[named]:
+            self._read_as = one
+
+    def _add(
+        self, found: list[tuple[str, Format, Reading]], line: str, one: Format, reading: Reading
+    ) -> None:
+        """Add a reading; one of the same step joins it: the states of a bar, the lines of a
+        table."""
+        if found:
+            _, before, last = found[-1]
+            if (
+                last.step == reading.step != 0
+                and last.rank == reading.rank
+                and before.kin == one.kin
+                and (last.kind is reading.kind or EVALUATION not in (last.kind, reading.kind))
+            ):
+                kind = last.kind if last.kind is reading.kind else STEP
+                joined = last.values | reading.values
+                found[-1] = (line, one, _changed(reading, kind=kind, values=joined))
+                return
+        found.append((line, one, reading))
+
+    def _steps_once(
+        self, found: list[tuple[str, Format, Reading]]
+    ) -> list[tuple[str, Format, Reading]]:
+        """Tell no step twice: what comes later of a step is more values of it."""
+        told = self._told
+        for place, (line, one, reading) in enumerate(found):
+            if reading.kind is STEP and reading.step:
+                if told.get(reading.rank) == reading.step:
+                    found[place] = (line, one, _changed(reading, kind=OTHER))
+                else:
+                    told[reading.rank] = reading.step
+        return found
+
+
+def _changed(reading: Reading, **changes: object) -> Reading:
+    return replace(reading, **changes)  # type: ignore[arg-type]

@@ -1,0 +1,74 @@
+"""Text of a terminal cut into records: what a terminal shows one after the other in one place are
+records as well, such as the states of a progress bar."""
+
+from __future__ import annotations
+
+import re
+
+LONGEST = 16_384
+"""Characters of a record that are looked at."""
+_REWRITES = re.compile(
+    r"\x08+\r?|\x1b\[[0-9;]{0,16}[ABEFGHJKfsudST]|\x1b[78DEM]|\x9b[0-9;]{0,16}[ABEFGHJKfsud]"
+)
+"""What makes a terminal write over what stands there."""
+_STYLES = re.compile(
+    r"\x1b\[[0-?]{0,32}[ -/]{0,4}[@-~]"
+    r"|\x1b[\]PX^_][^\x07\x1b\n]{0,4096}(?:\x07|\x1b\\)?"
+    r"|\x1b[ -/]{0,4}[0-~]|[\x00-\x07\x0b\x0c\x0e-\x1f\x7f\x9b]"
+)
+_PREFIX = re.compile(
+    r"(?:"
+    r"\s{0,40}(?:"
+    r"\[\s{0,4}(?:rank|default|rank-)(?P<rank>\d{1,6})(?:/\d{1,6})?\s{0,4}\]\s{0,2}:?"
+    r"|[\w.-]{1,64}:(?P<tee>\d{1,6}):(?=\s)"  # torchrun's template host:rank:
+    r"|[\w.-]{1,64}\|(?P<bar>\d{1,6})\|[\w.-]{1,64}:"  # torchrun --tee
+    r"|(?P<srun>\d{1,6}):(?=\s{0,2}[^\s\d])"  # srun -l
+    r"|\[\d{1,6},[\w:.-]{1,64}\]<std(?:out|err)>:"  # Open MPI
+    r"|\((?:[\w.-]{1,64}\s)?pid=\d{1,9}(?:,\s?ip=[\w.:]{1,64})?\)"  # Ray
+    r"|[A-Za-z][\w.-]{0,63}-\d{1,6}:(?=\s)"  # pdsh
+    r"|[\w./-]{1,64}(?=\s\[default\d)"  # NeMo-Run, before the rank
+    r"|[\w.-]{1,64}\s{0,4}\|(?=\s{0,4}\[\d{1,6}\])"  # docker compose
+    r"|\[\d{4}[-/]?\d{2}[-/]?\d{2}[^\]\n]{0,40}\]|\[\d{1,2}[/:.-]\d{1,2}[^\]\n]{0,40}\]"
+    r"|\[\s{0,8}\d{1,9}\.\d{1,6}\s?s?\]"
+    r"|\d{4}[-/]\d{2}[-/]\d{2}"
+    r"(?:[T ,]{1,2}\d{2}:\d{2}:\d{2}(?:[.,]\d{1,9})?(?:Z|[+-]\d{2}:?\d{2})?)?"
+    r"|\d{2}[/-]\d{2}\s\d{2}:\d{2}:\d{2}(?:[.,]\d{1,9})?|\d{2}:\d{2}:\d{2}(?:[.,]\d{1,9})?(?=\s)"
+    r"|[IWEF]\d{4}\s\d{2}:\d{2}:\d{2}\.\d{1,9}\s{1,4}\d{1,20}\s[^\]\n]{1,80}\]"  # glog
+    r"|\[?(?:DEBUG|INFO|WARNING|WARN|ERROR|SUCCESS|CRITICAL)(?:[:|][\w.:/-]{0,80})?"
+    r"\s{0,2}\]?(?=[\s:|\]-]|$)"
+    r"|\[[\w.-]{1,60}\.py[:,][^\]\n]{0,80}\]|\[titan\]|\([\w.-]{1,60}\.py\s\d{1,6}\):"
+    r"|(?:root|mmengine|mmdet|mmseg|mmcls)\s-|(?:train_inner|train|valid)\s\||>>|[-|:]{1,8}(?=\s)"
+    r")\s{0,4})+"
+)
+_RANKS = ("rank", "tee", "bar", "srun")
+_MAY_BEGIN = frozenset("0123456789[( \t|>-IWEFDS:")
+_LETTERS = re.compile(
+    r"[\w./-]{1,64}(?:[:|]\d|-\d{1,6}:|\s\[default|\s{0,4}\|\s)|root\s-|INFO|WARN|train|valid|mm"
+)
+
+
+def clean(text: str) -> str:
+    """The records of the text, each on a line of its own, without colours and control
+    characters."""
+    if "\r" in text:
+        text = text.replace("\r\n", "\n")
+    if "\x1b" in text or "\x08" in text or "\x9b" in text:
+        text = _STYLES.sub("", _REWRITES.sub("\n", text))
+    if "\r" in text:
+        text = text.replace("\r", "\n")
+    return text
+
+
+def peel(line: str) -> tuple[int, int]:
+    """Where the line begins after its prefixes (times, levels, hosts, ranks), and the rank that
+    they tell, -1 without."""
+    first = line[:1]
+    if first not in _MAY_BEGIN and not _LETTERS.match(line):
+        return 0, -1
+    found = _PREFIX.match(line)
+    if found is None:
+        return 0, -1
+    for name in _RANKS:
+        if (rank := found[name]) is not None:
+            return found.end(), int(rank)
+    return found.end(), -1

@@ -1,0 +1,50 @@
+"""Each format reads its samples, chosen by itself."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from remote.formats import LogReader, Reading
+from remote.formats.format import Format, Sample
+from remote.formats.known import ALL
+
+SAMPLES = [(one, sample) for one in ALL for sample in one.samples]
+
+
+def same(one: Reading, other: Reading) -> bool:
+    """Equal but for rounding; NaN is equal to NaN."""
+    if (one.kind, one.step, one.steps, one.rank) != (
+        other.kind,
+        other.step,
+        other.steps,
+        other.rank,
+    ):
+        return False
+    pairs = [(one.epoch, other.epoch)]
+    pairs += [(one.values[name], other.values.get(name, math.inf)) for name in one.values]
+    return one.values.keys() == other.values.keys() and all(
+        math.isclose(a, b, rel_tol=1e-9) or (math.isnan(a) and math.isnan(b)) for a, b in pairs
+    )
+
+
+@pytest.mark.parametrize(
+    ("one", "sample"), SAMPLES, ids=[f"{one.name}-{sample.text[:24]!r}" for one, sample in SAMPLES]
+)
+def test_a_sample_is_read(one: Format, sample: Sample) -> None:
+    reader = LogReader()
+    read = reader.read(sample.text)
+    assert len(read) == len(sample.readings), read
+    for found, wanted in zip(read, sample.readings, strict=True):
+        assert same(found, wanted), f"{found} instead of {wanted}"
+    assert reader.format == (one.name if sample.readings else "")
+
+
+@pytest.mark.parametrize("one", ALL, ids=[one.name for one in ALL])
+def test_every_format_has_samples(one: Format) -> None:
+    assert any(sample.readings for sample in one.samples)
+
+
+def test_names_of_formats_differ() -> None:
+    assert len({one.name for one in ALL}) == len(ALL)
