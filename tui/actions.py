@@ -159,9 +159,16 @@ ACTIONS: dict[Place, tuple[Action, ...]] = {
         ),
         CHECKS,
         _hidden("home", "H", "home", "Home", "go to the list of all runs"),
-        _hidden("next-run", "ctrl+pagedown", "other(1)", "Next run", "show the next run"),
+        _hidden(  # with priority, as a log that is wide scrolls by the same keys
+            "next-run", "ctrl+pagedown", "other(1)", "Next run", "show the next run", priority=True
+        ),
         _hidden(
-            "previous-run", "ctrl+pageup", "other(-1)", "Previous run", "show the previous run"
+            "previous-run",
+            "ctrl+pageup",
+            "other(-1)",
+            "Previous run",
+            "show the previous run",
+            priority=True,
         ),
         *(
             _hidden(f"panel-{n}", str(n), f"panel({n})", f"Panel {n}", "go to that panel")

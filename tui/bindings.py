@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from textual.app import App
@@ -58,15 +58,20 @@ def places(screen: Screen[Any]) -> list[Place]:
     return [*(place for place in around if isinstance(place, Place)), Place.EVERYWHERE]
 
 
-def keys_of(app: App[Any], action: Action) -> list[str]:
-    """The keys of an action, as people write them: those that the user has chosen, or the usual
-    ones."""
+def named_keys(app: App[Any], name: str) -> Sequence[str]:
+    """The keys of the action of that name, by Textual's names: those that the user has chosen, or
+    the usual ones."""
     chosen: Mapping[str, str] = getattr(app, "keymap", {})
-    keys = chosen[action.name].split(",") if action.name in chosen else action.usual
-    return [written(key) for key in keys]
+    if name in chosen:
+        return chosen[name].split(",")
+    return next(one.usual for all_of in ACTIONS.values() for one in all_of if one.name == name)
+
+
+def keys_of(app: App[Any], action: Action) -> list[str]:
+    """The keys of an action, as people write them."""
+    return [written(key) for key in named_keys(app, action.name)]
 
 
 def key_of(app: App[Any], name: str) -> str:
     """The first key of the action of that name, as people write it."""
-    action = next(one for all_of in ACTIONS.values() for one in all_of if one.name == name)
-    return keys_of(app, action)[0]
+    return written(named_keys(app, name)[0])

@@ -40,9 +40,10 @@ class Entry(NamedTuple):
     "" as `read` gives it, where the run has not ended.
 
     `loss` is the mean over the ranks of the last one in training, `test_loss` and `accuracy` are of
-    the last evaluation, `step_seconds` is the mean of iterations 2 to 40 over the ranks; of a run
-    that has not ended, see `remote.record.latest`. `started` is a Unix time, `elapsed` in seconds.
-    What is not known is None, "" or 0. `label` is the name that a person gave the run.
+    the last evaluation, `step_seconds` is the mean over the ranks of all iterations but the first,
+    which warms up; of a run that has not ended, see `remote.record.latest`. `started` is a Unix
+    time, `elapsed` in seconds. What is not known is None, "" or 0. `label` is the name that a
+    person gave the run.
 
     `problem`: why nothing else is known. `study` and `trial`: which study made the run, and what of
     it the run is.
@@ -146,7 +147,10 @@ def _of_summary(summary: dict[str, Any]) -> dict[str, Any]:
     losses = [number(rank.get("loss")) for rank in ranks if _whole(rank.get("step"))]
     known = [loss for loss in losses if loss is not None]
     test, cause = _dict(summary.get("test")), _dict(summary.get("cause"))
-    means = _dict(_dict(summary.get("means")).get("iterations_2_to_40"))
+    means = _dict(summary.get("means"))
+    warm = _dict(
+        means.get("iterations_from_2") or means.get("iterations_2_to_40")
+    )  # which older summaries have
     text = cause.get("text")
     return {
         "cause": text[:LONGEST] if isinstance(text, str) else "",
@@ -156,7 +160,7 @@ def _of_summary(summary: dict[str, Any]) -> dict[str, Any]:
         "loss": math.fsum(known) / len(known) if known else None,
         "test_loss": number(test.get("loss")),
         "accuracy": number(test.get("accuracy")),
-        "step_seconds": number(means.get("seconds")),
+        "step_seconds": number(warm.get("seconds")),
         "started": number(summary.get("started")),
         "elapsed": number(summary.get("elapsed")),
     }

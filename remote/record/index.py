@@ -24,7 +24,7 @@ from remote.record.layout import EVENTS, INDEX, JOURNAL, NAME, NOTE, PLAN, STUDY
 from remote.record.lock import launcher
 from training.writing import write_whole
 
-VERSION = 1
+VERSION = 2
 """Increase it where the same files are to be read in another way."""
 YOUNG = 2 * 10**9
 """Nanoseconds. A file that has just changed may change again at the same time and in size, as some

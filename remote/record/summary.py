@@ -34,7 +34,7 @@ def of(state: RunState) -> dict[str, Any]:
             "means": _means(
                 *(
                     joined(getattr(rank.timing, what) for rank in state.ranks)
-                    for what in ("early", "whole")
+                    for what in ("early", "warm", "whole")
                 )
             ),
             **_work(state.plan),
@@ -158,7 +158,7 @@ def _rank(rank: RankState, state: RunState) -> dict[str, Any]:
         "median": timing.median,
         "p95": timing.p95,
         "mean": timing.mean,
-        "means": _means(timing.early, timing.whole),
+        "means": _means(timing.early, timing.warm, timing.whole),
         "epoch_seconds": rank.epoch_seconds,
         "epochs": [_epoch(epoch) for epoch in rank.epochs],
         "resumed": rank.begun.resumed if rank.begun else None,
@@ -174,11 +174,15 @@ def _rank(rank: RankState, state: RunState) -> dict[str, Any]:
     }
 
 
-def _means(early: Means, whole: Means) -> dict[str, Any]:
-    """What an iteration took, in seconds and as shares of it, over iterations 2 to 40 and over
-    all."""
+def _means(early: Means, warm: Means, whole: Means) -> dict[str, Any]:
+    """What an iteration took, in seconds and as shares of it, over iterations 2 to 40, over all but
+    the first, and over all."""
     found: dict[str, Any] = {}
-    for name, means in (("iterations_2_to_40", early), ("all_iterations", whole)):
+    for name, means in (
+        ("iterations_2_to_40", early),
+        ("iterations_from_2", warm),
+        ("all_iterations", whole),
+    ):
         shares = {
             f"{phase}_share": means.share(getattr(means, phase))
             for phase in ("data", "compute", "sync")

@@ -57,13 +57,17 @@ def _means(
     )
 
 
+def _between(before: _Sums, after: _Sums) -> Means:
+    return _means(*(float(end - begin) for begin, end in zip(before, after, strict=True)))
+
+
 class Timing:
     """Iteration times of one rank in seconds.
 
-    `count`, `mean` and `whole` are of all. `rule` and `early` are the reference's: of iterations 2
-    to 40, or of what there is of them. `median` and `p95` are exact up to `KEPT` iterations;
-    beyond, of every second value, then of every fourth, and so on. All are NaN before their first
-    value.
+    `count`, `mean` and `whole` are of all, `warm` is of all but the first. `rule` and `early` are
+    the reference's: of iterations 2 to 40, or of what there is of them. `median` and `p95` are
+    exact up to `KEPT` iterations; beyond, of every second value, then of every fourth, and so on.
+    All are NaN before their first value.
     """
 
     KEPT = 16_384
@@ -113,10 +117,12 @@ class Timing:
     @property
     def early(self) -> Means:
         """Means over iterations 2 to 40, or over what there is of them."""
-        last = self._at_40 or self._sums()
-        return _means(
-            *(float(after - before) for after, before in zip(last, self._first, strict=True))
-        )
+        return _between(self._first, self._at_40 or self._sums())
+
+    @property
+    def warm(self) -> Means:
+        """Means over all iterations but the first, which warms up."""
+        return _between(self._first, self._sums())
 
     @property
     def whole(self) -> Means:

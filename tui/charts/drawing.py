@@ -106,6 +106,7 @@ class _Drawer:
             live=bool(self._view.tail),
             warm=self._warm(lines),
             cursor=self._view.cursor,
+            named=len(lines) > 1 and not self._kind.stacked,
         )
         return Drawing(tuple(curves), tuple(self._marks()), look, tuple(lines), span, hidden)
 

@@ -66,9 +66,9 @@ def _phases(drawn: Drawing, kind: Kind, room: int) -> Parts:
         if known.size:
             value = written(float(known[-1]), kind.unit)
             found.append((place, palette.sign(sign), line.name, value))
-    full = [(f"{sign} {name} {value}  ", place) for place, sign, name, value in found]
-    names = [(f"{sign} {name}  ", place) for place, sign, name, _ in found]
-    return full if sum(len(text) for text, _ in full) <= room + 2 else names
+    full = _apart([(f"{sign} {name} {value}", place) for place, sign, name, value in found])
+    names = _apart([(f"{sign} {name}", place) for place, sign, name, _ in found])
+    return full if sum(len(text) for text, _ in full) <= room else names
 
 
 class Brevity(IntEnum):
@@ -166,13 +166,18 @@ def _parts_of_one(drawn: Drawing, room: int) -> Parts:
     there is little room, what is least known by itself."""
     found: Parts = []
     if any(curve.single and len(curve.x) for curve in drawn.curves):
-        found.append((f"{palette.sign('test')} test  ", 1))
+        found.append((f"{palette.sign('test')} test", 1))
     if drawn.lines and drawn.lines[0].row < 0 and len(drawn.lines[0].points):
-        found.insert(0, (f"{palette.sign('band')} min to max  ", 0))
-        found.insert(0, (f"{palette.sign('curve')} mean  ", 0))
-    while found and sum(len(text) for text, _ in found) > room + 2:
+        found.insert(0, (f"{palette.sign('band')} min to max", 0))
+        found.insert(0, (f"{palette.sign('curve')} mean", 0))
+    while found and sum(len(text) for text, _ in _apart(found)) > room:
         found.pop(0)
-    return [*found[:-1], *((text.rstrip(), colour) for text, colour in found[-1:])]
+    return _apart(found)
+
+
+def _apart(parts: Parts) -> Parts:
+    """The same, with room between them."""
+    return [*((f"{text}  ", colour) for text, colour in parts[:-1]), *parts[-1:]]
 
 
 def notes(view: View) -> Sequence[str]:

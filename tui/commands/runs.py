@@ -62,8 +62,8 @@ def runs(
     commas, or a pattern such as 'torchvision/*'. Quote filters with < and >.
 
     loss is that of the last step, accuracy that of the last evaluation, s/iter the mean of
-    iterations 2 to 40. The verdict of a live run is "running". It is "unknown" where no launcher
-    here has seen the end: rankboard ps asks the hosts.
+    all iterations but the first. The verdict of a live run is "running". It is "unknown" where no
+    launcher here has seen the end: rankboard ps asks the hosts.
 
     Examples:
       rankboard runs sync=ring nodes=4 'loss<0.5'

@@ -249,10 +249,13 @@ class Fields(Choices):
             self.screen.set_focus(self)
 
     def action_begin(self, digit: str) -> None:
-        """Begin the text of a field that takes a number."""
+        """Begin the text of a field that takes a number; say so where it takes none."""
         field = self.line.field
         if field and field.numeric:
             self._edit(field, digit)
+        else:
+            name = field.label if field else self.line.group
+            self.notify(f"{name} takes no number", timeout=2, markup=False)
 
     def action_fold(self) -> None:
         """Tick a switch or a host; fold or unfold a group."""

@@ -15,7 +15,7 @@ from remote.record.checkpoints import saved_step
 from remote.record.entry import RUNNING, UNKNOWN, Entry
 from tui.actions import Place
 from tui.background import Work
-from tui.bindings import bindings
+from tui.bindings import bindings, key_of
 from tui.history import Answered, History, Listed
 from tui.messages import CompareRuns, NewRun, OpenRun, OpenStudy
 from tui.screens.filter import Filter
@@ -156,7 +156,9 @@ class HomeScreen(Drawn, Keeping):
             self.refresh_bindings()
         self.set_class(not self._items, "-empty")
         if not self._items:
-            self.query_one("#empty", Static).update(hint(self._words, self.history.shown_dir))
+            self.query_one("#empty", Static).update(
+                hint(self._words, self.history.shown_dir, self._key)
+            )
         self._describe()
         self._trace()
 
@@ -178,7 +180,7 @@ class HomeScreen(Drawn, Keeping):
         said = "\n".join((*self._answered.problems, *self._listed.problems))
         self.query_one("#said", Static).update(plain(said))
         saved = saved_step(self.history.runs_dir / item.name) if item and item.entry else 0
-        self.query_one("#about", Static).update(about(item, saved))
+        self.query_one("#about", Static).update(about(item, saved, self._key))
 
     # Keys
 
@@ -236,6 +238,10 @@ class HomeScreen(Drawn, Keeping):
     def _has_runs(self) -> bool:
         return bool(self._listed is None or self._items or self._words)
 
+    def _key(self, name: str) -> str:
+        """The key of an action."""
+        return key_of(self.app, name)
+
     def action_back(self) -> None:
         self.query_one(Filter).close()
 
@@ -249,7 +255,7 @@ class HomeScreen(Drawn, Keeping):
     def action_compare(self) -> None:
         """Compare the marked runs."""
         if not 2 <= len(self._marked) <= MOST:
-            self.notify(f"mark two to {MOST} runs with space first", markup=False)
+            self.notify(f"mark two to {MOST} runs with {self._key('mark')} first", markup=False)
             return
         folders = [self.history.runs_dir / name for name in sorted(self._marked)]
         self.post_message(CompareRuns(tuple(folders)))

@@ -14,7 +14,7 @@ from remote.format import count
 from training.job import Job
 from tui import palette
 from tui.actions import Place
-from tui.bindings import bindings
+from tui.bindings import bindings, key_of
 from tui.form.command import command
 from tui.form.draft import Checked, Draft
 from tui.form.facts import facts, places, warnings
@@ -164,7 +164,7 @@ class LaunchScreen(PresetForm):
         line = self._fields.line
         field = line.field
         if field is None:
-            text = f"{line.group}: space folds and unfolds the group"
+            text = f"{line.group}: {key_of(self.app, 'fold')} folds and unfolds the group"
         elif (host := self.draft.host(field.name)) and host.name in self._marks:
             text = self._marks[host.name].whole
         else:

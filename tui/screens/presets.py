@@ -26,8 +26,6 @@ from tui.form.presets import Preset, PresetError
 from tui.form.recent import Recent, recent
 from tui.screens.pick import CSS, Ask
 
-HELP = "enter: take the settings; the hosts stay. delete: delete a preset."
-
 
 class Presets(ModalScreen[Preset | None]):
     """Presets, then jobs of recorded runs; the result is what the form takes over."""
@@ -50,7 +48,15 @@ class Presets(ModalScreen[Preset | None]):
             box.border_title = "presets and recent jobs"
             box.border_subtitle = key_of(self.app, "back")
             yield OptionList()
-            yield Static(HELP, markup=False)
+            yield Static(self._help, markup=False)
+
+    @property
+    def _help(self) -> str:
+        return f"enter: take the settings; the hosts stay. {self._delete}: delete a preset."
+
+    @property
+    def _delete(self) -> str:
+        return key_of(self.app, "delete-preset")
 
     def on_mount(self) -> None:
         self._list()
@@ -102,7 +108,7 @@ class Presets(ModalScreen[Preset | None]):
             return
         if self._asked != name:
             self._asked = name
-            self._say(f"delete {name!r}? press delete once more")
+            self._say(f"delete {name!r}? press {self._delete} once more")
             return
         try:
             presets.delete(name)
@@ -115,7 +121,7 @@ class Presets(ModalScreen[Preset | None]):
     def on_option_list_option_highlighted(self) -> None:
         if self._asked:
             self._asked = ""
-            self._say(HELP)
+            self._say(self._help)
 
     def _chosen(self) -> str:
         """The preset under the cursor; "" where it is on none."""

@@ -7,13 +7,13 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.events import Resize
+from textual.events import Key, Resize
 from textual.screen import Screen
 
 from remote.run.alerts import Alert, alerts
 from remote.run.state import RunPhase
 from tui.actions import Place
-from tui.bindings import bindings, panel_action
+from tui.bindings import bindings, named_keys, panel_action
 from tui.messages import CompareRun, GoHome, NewRun, OtherRun, ShowChecks, ShowStacks
 from tui.panels.parts import desktop
 from tui.panels.parts.alerts import Alerts, in_full
@@ -28,6 +28,10 @@ from tui.view import Drawn, Session
 from tui.widgets.compositor import Sparing
 from tui.widgets.keys import Keys
 from tui.widgets.plain import plain
+
+NEW = "new-run"
+OTHERS = ("home", "next-run", "previous-run")
+"""Actions that not every run screen has."""
 
 
 class RunScreen(Drawn, Screen[None]):
@@ -125,6 +129,22 @@ class RunScreen(Drawn, Screen[None]):
             case "play" | "speed":
                 return isinstance(self.session, Replay)
         return True
+
+    def on_key(self, event: Key) -> None:
+        """Say why a key does nothing here."""
+        active = self.active_bindings.get(event.key)
+        is_ours = active is not None and active.binding.id is not None
+        if not is_ours and (why := self._why_not(event.key)):
+            self.notify(why, markup=False)
+
+    def _why_not(self, key: str) -> str:
+        """Why a key does nothing that opens another run, or the form of a new one."""
+        pressed = [name for name in (NEW, *OTHERS) if key in named_keys(self.app, name)]
+        if not pressed:
+            return ""
+        if NEW in pressed and not self.over and not self._inside:
+            return "a new run can be set up once this one has ended"
+        return "no other run is open here: rankboard alone lists all runs, and opens several"
 
     def _focus(self, panel: Panel) -> None:
         if self.maximized is not None:

@@ -3,7 +3,7 @@ studies."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from string import ascii_uppercase
 
@@ -140,7 +140,9 @@ def fields(width: int, found: Sequence[Row] = ()) -> list[Field]:
 
 
 def _fit(field: Field, cells: Sequence[Cell]) -> Field:
-    return replace(field, width=fitted(field.column, cells).width) if field.right else field
+    """The column as wide as its numbers, or at most as its longest text."""
+    wide = fitted(field.column, cells).width
+    return replace(field, width=wide) if field.right else replace(field, most=min(field.most, wide))
 
 
 def table(found: Sequence[Row], width: int) -> tuple[list[Column], list[Row]]:
@@ -192,9 +194,9 @@ def _texts(item: Item, name: str) -> dict[str, str]:
     }
 
 
-def about(item: Item | None, saved: int) -> str:
+def about(item: Item | None, saved: int, key: Callable[[str], str]) -> str:
     """What there is to say of the row under the cursor, in at most three lines. `saved` is the step
-    of its newest checkpoint, 0 where none is known."""
+    of its newest checkpoint, 0 where none is known; `key` gives the key of an action."""
     if item is None:
         return ""
     if item.study:
@@ -202,14 +204,14 @@ def about(item: Item | None, saved: int) -> str:
         return f"study {item.name}: {cells}. {item.study.study.question or item.study.study.title}"
     entry = item.entry
     if entry is None:
-        return f"{item.name}: live on its hosts, not recorded here. Enter attaches to it."
+        return f"{item.name}: live on its hosts, not recorded here. {key('open')} attaches to it."
     named = f"{entry.label}: " if entry.label else ""
     study = f", of the study {entry.study}: {entry.trial}" if entry.study else ""
     first = f"{named}{entry.name}, started {moment(entry.started or 0)}{study}"
     why = entry.problem or entry.cause
     lines = [first, *([why] if why else [])]
     if saved and entry.verdict not in ("finished", RUNNING):
-        lines.append(f"R resumes it from the checkpoint of step {saved}.")
+        lines.append(f"{key('resume')} resumes it from the checkpoint of step {saved}.")
     if entry.note:
         lines.append(f"note: {entry.note}")
     if len(lines) < 2 and (changed := settings_of(entry)):
@@ -217,11 +219,12 @@ def about(item: Item | None, saved: int) -> str:
     return "\n".join(map(plain, lines[:3]))
 
 
-def hint(words: Sequence[str], folder: str) -> str:
-    """What to do where nothing is listed, with a filter of these words or without one."""
+def hint(words: Sequence[str], folder: str, key: Callable[[str], str]) -> str:
+    """What to do where nothing is listed, with a filter of these words or without one. `key` gives
+    the key of an action."""
     if words:
-        return "No run matches the filter.\nesc removes it."
+        return f"No run matches the filter.\n{key('back')} removes it."
     return (
-        f"No runs in {folder} yet. Press n to set up the first one,\n"
+        f"No runs in {folder} yet. Press {key('new-run')} to set up the first one,\n"
         "or try: rankboard --local 4 --model lenet5 --dataset digits"
     )

@@ -17,7 +17,7 @@ Mark = tuple[float, str]
 APART = 2
 """Columns of cells between two single points."""
 OFTEN = 3
-"""How often the label of a curve stands on it."""
+"""How often the label of a curve stands on it at most."""
 MARKED = 6
 """Columns of cells for each mark of one letter: where they would be denser, none is drawn."""
 
@@ -45,21 +45,24 @@ def put_marks(picture: Picture, marks: Sequence[Mark], along: Axis) -> None:
 
 
 def put_names(picture: Picture, curves: Sequence[Curve]) -> None:
-    """Put the labels of curves on them, so that they can be told apart without colours."""
-    for place, curve in enumerate(curves):
+    """Put the labels of curves on them, so that they can be told apart without colours; as often as
+    there is room for all labels beside each other."""
+    inner, taken = picture.dots.shape[1], sum(len(curve.label) + 2 for curve in curves)
+    often = min(OFTEN, inner // max(taken, 1))
+    for place, curve in enumerate(curves if often else ()):
         mine = picture.curve == curve.ink
         alone = mine & (picture.count == 1)
-        for row, column in _spots(mine, alone, (place + 0.5) / len(curves)):
+        for row, column in _spots(mine, alone, (place + 0.5) / len(curves), often):
             picture.put(row, column, curve.label, curve.ink)
 
 
-def _spots(mine: Cells, alone: Cells, share: float) -> list[tuple[int, int]]:
-    """Cells of a curve for its name: spread over the width, at this share of each part, and so
-    elsewhere than those of others. Where curves meet, a name would stand on all of them: it keeps
-    to cells that are the curve's `alone`, if the part has any."""
-    part = mine.shape[1] / OFTEN
+def _spots(mine: Cells, alone: Cells, share: float, often: int) -> list[tuple[int, int]]:
+    """Cells of a curve for its name: one in each of so many parts of the width, at this share of
+    it, and so elsewhere than those of others. Where curves meet, a name would stand on all of them:
+    it keeps to cells that are the curve's `alone`, if the part has any."""
+    part = mine.shape[1] / often
     spots = set()
-    for column in (np.arange(OFTEN) + share) * part:
+    for column in (np.arange(often) + share) * part:
         begin = int(column // part * part)
         of_part = slice(begin, max(begin + 1, int(begin + part)))
         there = alone if alone[:, of_part].any() else mine

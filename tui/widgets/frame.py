@@ -26,7 +26,8 @@ class Look:
 
     `stacked`: the curves are areas over each other. `window`: the x in view, if not all;
     `live`: it moves. `warm`: y is limited to what comes from this x on, without peaks. `cursor`: an
-    x with a line. `named`: the label of each curve, one character, stands on it.
+    x with a line. `named`: the label of each curve stands on it, where there is
+    room.
     """
 
     along: str
@@ -113,7 +114,7 @@ def frame(
     along = _along(span, look, inner)
     picture = _picture(curves, look, along, up, rows, inner)
     if look.named:
-        put_names(picture, [curve for curve in curves if not curve.faint])
+        put_names(picture, [one for one in curves if not (one.faint or one.single)])
     put_marks(picture, marks, along)
     put_points(picture, curves, along, up)
     put_peaks(picture, [_total(curves)] if look.stacked else curves, along, up)

@@ -18,7 +18,7 @@ from remote.record import entry, files, index, latest, marks
 from remote.record.entry import Entry
 from remote.record.layout import EVENTS, INDEX, JOURNAL, NOTE, PLAN, SUMMARY
 from remote.record.write import Recorder
-from tests.kit.histories import START, History, plan
+from tests.kit.histories import START, History, plan, stepped
 from training.job import Job
 from training.wire.events import Evaluated, Exited, encode
 
@@ -86,6 +86,28 @@ def test_what_became_of_a_run(tmp_path: Path) -> None:
     assert found.loss == pytest.approx(2 / 12)
     assert found.step_seconds == pytest.approx(0.1)
     assert found.started == pytest.approx(START, abs=1)
+
+
+def test_the_time_of_an_iteration_is_of_all_but_the_first(tmp_path: Path) -> None:
+    made = named("a")
+    history = History(made).training()
+    for step in range(1, 61):
+        seconds = 9.0 if step == 1 else 0.1 if step <= 40 else 0.4
+        history.rank(0, stepped(0, step, seconds)).rank(1, stepped(1, step, seconds))
+    recorded(tmp_path, made, history.done(0, 1))
+    (found,) = index.entries(tmp_path)
+    assert found.step_seconds == pytest.approx((39 * 0.1 + 20 * 0.4) / 59)
+
+
+def test_of_an_older_summary_it_is_of_iterations_2_to_40(tmp_path: Path) -> None:
+    made = named("a")
+    folder = recorded(tmp_path, made, History(made).training(steps=12).done(0, 1))
+    summary = json.loads((folder / SUMMARY).read_text())
+    del summary["means"]["iterations_from_2"]
+    summary["means"]["iterations_2_to_40"]["seconds"] = 0.7
+    (folder / SUMMARY).write_text(json.dumps(summary))
+    (found,) = index.entries(tmp_path)
+    assert found.step_seconds == 0.7
 
 
 def test_a_failed_run_has_its_cause(tmp_path: Path) -> None:

@@ -313,6 +313,7 @@ def test_the_summary(tmp_path: Path) -> None:
     }
     means |= {"data_share": 0.1, "compute_share": 0.6, "sync_share": 0.3}
     assert rank["means"]["iterations_2_to_40"] == pytest.approx(means)
+    assert rank["means"]["iterations_from_2"] == pytest.approx(means)
     assert rank["means"]["all_iterations"] == pytest.approx(means)
     assert found["means"]["all_iterations"] == pytest.approx(means | {"samples_per_second": 320.0})
     assert rank["epoch_seconds"] == [pytest.approx(1.0)]

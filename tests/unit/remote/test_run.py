@@ -598,6 +598,8 @@ def test_the_phases_and_samples_of_a_step_are_folded_over_the_same_iterations() 
     assert early == Means(0.5, 0.125, 0.25, 0.125, 32.0)
     timing.append(1.0, 0.5, 0.25, 0.25, 8)
     assert timing.early == early
+    assert timing.warm.data == pytest.approx((39 * 0.125 + 0.5) / 40)
+    assert timing.warm.throughput == pytest.approx((39 * 16 + 8) / (39 * 0.5 + 1))
     assert timing.whole.data == pytest.approx((1.0 + 39 * 0.125 + 0.5) / 41)
     assert timing.whole.throughput == pytest.approx((40 * 16 + 8) / (9 + 39 * 0.5 + 1))
     assert early.share(early.compute) == 0.5

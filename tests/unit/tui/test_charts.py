@@ -72,6 +72,20 @@ def test_band_all_ranks_and_one_against_the_mean() -> None:
     assert not any(curve.band for curve in draw(state, view=View(mode=Mode.EACH)).curves[:-1])
 
 
+def test_the_names_of_several_curves_stand_on_them_so_that_no_colour_is_needed() -> None:
+    def names(view: View, ranks: int = 4, width: int = 60) -> set[str]:
+        drawn = draw(trained(ranks=ranks), view=view)
+        made = frame(drawn.curves, replace(drawn.look, warm=None), width, 20)
+        assert made
+        return {chr(sign) for sign in made.picture.sign.flat if sign}
+
+    assert names(View()) == set()
+    assert names(View(mode=Mode.EACH)) == {*"0123"}
+    assert names(View(mode=Mode.ONE, one=2)) == {*"mean2"}
+    assert names(View(mode=Mode.EACH), ranks=30) == set(), "there is no room for so many"
+    assert names(View(mode=Mode.EACH), ranks=30, width=150) == {*"0123456789"}
+
+
 def test_more_ranks_than_can_be_told_apart_are_not_drawn() -> None:
     drawn = draw(trained(3, ranks=40), view=View(mode=Mode.EACH, smoothing=0.0))
     assert (len(drawn.lines), drawn.hidden) == (32, 8)
@@ -286,10 +300,10 @@ def test_the_mean_its_band_and_tests_are_named(room: int, legend: str) -> None:
 
 def test_areas_are_named_also_where_there_is_no_room_for_their_values() -> None:
     drawn, view = draw(trained(), PHASES), View()
-    parts = values.heading(drawn, PHASES, view, 60)
-    assert "".join(text for text, _ in parts) == "░ data 0.0100  ▒ compute 0.0600  █ sync 0.0300  "
-    assert "".join(text for text, _ in values.heading(drawn, PHASES, view, 33)) == (
-        "░ data  ▒ compute  █ sync  "
+    parts = values.heading(drawn, PHASES, view, 46)
+    assert "".join(text for text, _ in parts) == "░ data 0.0100  ▒ compute 0.0600  █ sync 0.0300"
+    assert "".join(text for text, _ in values.heading(drawn, PHASES, view, 45)) == (
+        "░ data  ▒ compute  █ sync"
     )
 
 

@@ -42,10 +42,10 @@ from tui.runs import Launch
 from tui.screens.home import HomeScreen
 from tui.screens.launch import LaunchScreen
 from tui.screens.run import RunScreen
-from tui.screens.run_list import FIELDS, ORDERS, Item, about, curve, fields, items, table
+from tui.screens.run_list import FIELDS, ORDERS, Item, about, curve, fields, items, rows, table
 from tui.view import Session
 from tui.widgets.chart import Chart
-from tui.widgets.table import Cell
+from tui.widgets.table import Cell, layout
 
 SIZES = [(40, 10), (80, 24), (120, 40), (200, 60)]
 
@@ -556,6 +556,16 @@ def test_as_many_columns_are_shown_as_there_is_room_for(width: int) -> None:
 
 def test_a_run_with_a_checkpoint_can_be_resumed() -> None:
     failed = Item("a", Entry("a", verdict="failed", cause="killed", started=0.0))
-    assert "R resumes it from the checkpoint of step 20" in about(failed, 20)
-    assert "resumes" not in about(failed, 0)
-    assert "resumes" not in about(Item("a", Entry("a", verdict="finished")), 20)
+    keys = {"resume": "ctrl+r"}.__getitem__
+    assert "ctrl+r resumes it from the checkpoint of step 20" in about(failed, 20, keys)
+    assert "resumes" not in about(failed, 0, keys)
+    assert "resumes" not in about(Item("a", Entry("a", verdict="finished")), 20, keys)
+
+
+def test_a_note_has_the_room_that_settings_do_not_need() -> None:
+    note = "the baseline of all others, on four hosts"
+    entry = Entry("a", verdict="finished", job={"batch_size": 256}, note=note)
+    columns, (row,) = table(rows([Item("a", entry)], {}, {}, ()), 200)
+    shown = layout(columns, 200)
+    assert row[-1].text == note
+    assert shown.widths[-1] > len(note)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from rich.color import Color
 
 from tests.kit.acted import until
@@ -20,6 +21,24 @@ async def test_a_click_on_a_key_presses_it() -> None:
         await pilot.press("escape")
         await pilot.click(Line, offset=(1, 0))
         await until(pilot, lambda: isinstance(stage.app.screen, QuitDialog))
+
+
+@pytest.mark.parametrize(
+    ("key", "why"),
+    [
+        ("n", "a new run can be set up once this one has ended"),
+        ("ctrl+pagedown", "no other run is open here"),
+        ("H", "no other run is open here"),
+    ],
+)
+async def test_a_key_that_does_nothing_here_says_why(key: str, why: str) -> None:
+    stage = Stage()
+    async with stage.shown(notifications=True) as pilot:
+        await until(pilot, lambda: "q Quit  ? Help" in stage.text())
+        await pilot.press("f", key)  # the first does something, and says nothing
+        await until(pilot, lambda: [one.message for one in stage.app._notifications])
+        (said,) = stage.app._notifications
+        assert said.message.startswith(why)
 
 
 async def test_the_key_under_the_mouse_is_highlighted() -> None:

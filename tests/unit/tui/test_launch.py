@@ -237,6 +237,17 @@ async def test_digits_begin_a_number_and_arrows_leave_it() -> None:
     assert plan.work == Job(batch_size=32, accumulate=2)
 
 
+async def test_a_digit_where_no_number_belongs_says_so() -> None:
+    form = Form()
+    async with form.opened() as pilot:
+        for place, name in (("method", "method"), ("sync", "sync")):
+            form.fields.go(place)
+            await pilot.press("3")
+            said = f"{name} takes no number"
+            await until(pilot, lambda: any(one.message == said for one in form.app._notifications))  # noqa: B023
+        assert form.text("sync") == "ddp"
+
+
 async def test_a_number_that_is_opened_is_replaced_by_what_is_typed() -> None:
     form = Form(job=Job(steps=300))
     async with form.opened() as pilot:
@@ -410,6 +421,21 @@ async def test_a_preset_is_saved_chosen_and_deleted(folder: Path) -> None:
         plan = await form.start(pilot)
     assert plan.work == Job(sync="ring", lr=0.3)
     assert plan.policy == Policy(max_restarts=2)
+
+
+async def test_texts_name_the_keys_that_the_user_has_chosen(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    (folder.parent / "keys.toml").write_text('[keys]\nfold = "F"\ndelete-preset = "X"\n')
+    form = Form()
+    async with form.opened() as pilot:
+        form.fields.go("method")
+        await until(pilot, lambda: form.shown("help") == "method: F folds and unfolds the group")
+        await pilot.press("w", *"mine", "enter")
+        await until(pilot, lambda: presets.names() == ["mine"])
+        await pilot.press("p")
+        await until(pilot, lambda: "X: delete a preset" in screen_text(form.app))
+        await pilot.press("X")
+        await until(pilot, lambda: "press X once more" in screen_text(form.app))
 
 
 async def test_a_broken_preset_is_said_in_the_dialog(folder: Path) -> None:
