@@ -19,7 +19,7 @@ from remote.format import count
 from remote.plan import needs
 from remote.plan import plan as planning
 from remote.plan.environment import forwarded
-from remote.plan.plan import Plan, PlanError, Policy, Upload
+from remote.plan.plan import Plan, PlanError, Policy, Script, Upload
 from remote.record import marks, resume
 from remote.record.layout import EVENTS, NODE
 from remote.record.read import records
@@ -49,33 +49,41 @@ class Launcher:
     notifier: Notifier | None = None
     """Tells that a run stalls or has ended."""
 
-    def plan(self, cluster: Cluster, job: Job, policy: Policy | None = None) -> Plan:
+    def plan(self, cluster: Cluster, work: Job | Script, policy: Policy | None = None) -> Plan:
         """The plan of a new run, with another `policy` than the launcher's where one is given. A
-        relative data folder is relative to this directory; `~` is the home on each host. Raises:
+        relative path is relative to this directory; `~` is the home on each host. Raises:
         PlanError."""
         local = is_here(cluster.hosts)
         uploads, project = _uploads(cluster)
-        where, here = partial(_on_hosts, uploads=uploads), job
-        dataset = registry.with_path("datasets", job.dataset, where)
-        job = replace(job, data_dir=where(job.data_dir), dataset=dataset)
-        if local or needs.path_of(job)[:1] not in ("", "/", "~"):
-            check_data(here)
-        ranks = sum(host.slots for host in cluster.hosts)
-        job = resume.located(job, self.runs_dir, local, uploads=bool(uploads), ranks=ranks)
-        run = planning.new_run(job, datetime.now())
+        if isinstance(work, Job):
+            work = self._located(cluster, work, uploads)
+        else:
+            cluster = _with_cwd(cluster, uploads)
+        run = planning.new_run(work, datetime.now())
         hosts = cluster.hosts
         # with --local, one folder holds the whole run
         if local:
             hosts = tuple(replace(host, workdir=str(self.runs_dir / run / NODE)) for host in hosts)
         policy = policy or self.policy
         policy = replace(policy, fetch=policy.fetch and not local)
-        plan = Plan(run, hosts, job, policy, uploads, project, cluster.file or HOSTS_FILE)
+        plan = Plan(run, hosts, work, policy, uploads, project, cluster.file or HOSTS_FILE)
         planning.check(plan)
         if policy.min_nodes > len(hosts):
             raise PlanError(
                 f"--min-nodes {policy.min_nodes}: the run has only {count(len(hosts), 'host')}"
             )
         return plan
+
+    def _located(self, cluster: Cluster, job: Job, uploads: Sequence[Upload]) -> Job:
+        """The job with its paths as its ranks understand them. Raises: PlanError."""
+        local = is_here(cluster.hosts)
+        where, here = partial(_on_hosts, uploads=uploads), job
+        dataset = registry.with_path("datasets", job.dataset, where)
+        job = replace(job, data_dir=where(job.data_dir), dataset=dataset)
+        if local or needs.path_of(job)[:1] not in ("", "/", "~"):
+            check_data(here)
+        ranks = sum(host.slots for host in cluster.hosts)
+        return resume.located(job, self.runs_dir, local, uploads=bool(uploads), ranks=ranks)
 
     def begin(self, plan: Plan, name: str = "") -> Session:
         """The session of a new run. `name`: what a person calls it. Raises: OSError; PlanError,
@@ -130,7 +138,16 @@ class Launcher:
 
 def _cwd(plan: Plan) -> str:
     """Where ranks work that see the files of this machine; "" for those that do not."""
-    return os.getcwd() if is_here(plan.hosts) else ""
+    return (plan.hosts[0].cwd or os.getcwd()) if is_here(plan.hosts) else ""
+
+
+def _with_cwd(cluster: Cluster, uploads: Sequence[Upload]) -> Cluster:
+    """The hosts with the folder where a user's own program works: by default the path of this one,
+    as where all hosts share their files."""
+    if uploads:
+        return cluster
+    hosts = (replace(host, cwd=host.cwd or os.getcwd()) for host in cluster.hosts)
+    return replace(cluster, hosts=tuple(hosts))
 
 
 def _uploads(cluster: Cluster) -> tuple[tuple[Upload, ...], str]:

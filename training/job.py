@@ -7,7 +7,7 @@ from __future__ import annotations
 import argparse
 import math
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from types import SimpleNamespace
 from typing import Any
@@ -303,6 +303,11 @@ def usual_lr(model: str) -> float:
 def flag(setting: Field[Any]) -> str:
     """The command-line flag of a field of `Job`."""
     return "--" + setting.name.replace("_", "-")
+
+
+def flags_of(names: Collection[str]) -> tuple[str, ...]:
+    """The command-line flags of the fields of `Job` with these names."""
+    return tuple(flag(setting) for setting in fields(Job) if setting.name in names)
 
 
 def no_flag(setting: Field[Any]) -> str:

@@ -14,6 +14,9 @@ FOLDER = "RANKBOARD_FOLDER"
 COPIES = "RANKBOARD_COPIES"
 """1 where the run may go on without some of its hosts; otherwise absent."""
 
+ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
+"""The file where a user's own program may say what it failed of, as `record` of torch does."""
+
 
 @dataclass(frozen=True)
 class Place:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from remote.cluster.hosts import Cluster
-from remote.plan.plan import PlanError, Policy
+from remote.plan.plan import PlanError, Policy, Script
 from training.job import Job
 from tui.background import in_background
 from tui.bindings import key_of
@@ -51,7 +51,7 @@ class RankboardApp(Dashboard[Runs]):
         if launch.attached:
             self._show_run(self.runs.watch(launch.attached))
         elif launch.at_once:
-            self._start(launch.selected, launch.job, launch.policy)
+            self._start(launch.selected, launch.work, launch.policy)
         elif launch.home:
             self._show_home()
         else:
@@ -85,10 +85,10 @@ class RankboardApp(Dashboard[Runs]):
             self._run_screens[id(session)] = screen
         return self._run_screens[id(session)]
 
-    def _start(self, cluster: Cluster, job: Job, policy: Policy) -> None:
+    def _start(self, cluster: Cluster, work: Job | Script, policy: Policy) -> None:
         """Begin a run, or show in the form why that is not possible."""
         try:
-            session = self.runs.start(cluster, job, policy)
+            session = self.runs.start(cluster, work, policy)
         except (PlanError, OSError) as error:
             self._show_form(str(error))
         else:
@@ -150,7 +150,7 @@ class RankboardApp(Dashboard[Runs]):
         except (*MISTAKES, OSError) as error:
             self.notify(str(error), severity="error", markup=False)
             return
-        self._show_form(cluster=cluster, selected=selected, job=job)
+        self._show_form(cluster=cluster, selected=selected, work=job)
 
     def on_open_study(self, message: OpenStudy) -> None:
         from tui.screens.study import StudyScreen
@@ -195,7 +195,7 @@ class RankboardApp(Dashboard[Runs]):
 
         if isinstance(self.screen, LaunchScreen) and not self._exiting:
             self.pop_screen()
-            self._start(message.cluster, message.job, message.policy)
+            self._start(message.cluster, message.work, message.policy)
 
     def on_check_hosts(self, message: CheckHosts) -> None:
         from tui.screens.launch import LaunchScreen
@@ -206,7 +206,7 @@ class RankboardApp(Dashboard[Runs]):
     def _check(self, form: LaunchScreen, asked: CheckHosts) -> Checks:
         """Begin checks in the background, and show in the form what they find."""
         self._asked = asked
-        checks = self.runs.check(asked.cluster, asked.job, asked.policy)
+        checks = self.runs.check(asked.cluster, asked.work, asked.policy)
         form.follow(checks)
         return checks
 
@@ -227,7 +227,7 @@ class RankboardApp(Dashboard[Runs]):
             filled: dict[str, Any] = {}
             if isinstance(self.screen, RunScreen):
                 if job := self.screen.session.plan.job:
-                    filled["job"] = replace(job, resume="")
+                    filled["work"] = replace(job, resume="")
                 self.pop_screen()
             self._show_form(**filled)
 

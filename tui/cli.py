@@ -13,6 +13,7 @@ from tui import palette
 from tui.commands import run
 from tui.flags.job import with_job_flags
 from tui.flags.policy import with_policy_flags
+from tui.flags.script import with_script_flags
 from tui.flags.selection import with_host_flags
 from tui.text.usage import Command, Rankboard
 
@@ -63,7 +64,7 @@ def application() -> typer.Typer:
     app = typer.Typer(cls=CommandLine, add_completion=False, pretty_exceptions_enable=False)
     settings = {"help_option_names": ["-h", "--help"]}
     app.callback(invoke_without_command=True, context_settings=settings)(
-        with_job_flags(with_policy_flags(with_host_flags(run.run)))
+        with_job_flags(with_policy_flags(with_script_flags(with_host_flags(run.run))))
     )
     return app
 

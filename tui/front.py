@@ -16,7 +16,7 @@ import typer
 
 from remote.cluster.hosts import Cluster
 from remote.launch import Launcher
-from remote.plan.plan import Plan, PlanError, Policy
+from remote.plan.plan import Plan, PlanError, Policy, Script
 from remote.record import read, summary
 from remote.record.layout import REPORT
 from remote.record.lock import STOP
@@ -149,7 +149,7 @@ def show_dashboard(
     launcher: Launcher,
     cluster: Cluster,
     selected: Cluster,
-    job: Job,
+    work: Job | Script,
     name: str = "",
     **settings: Any,
 ) -> int:
@@ -173,12 +173,12 @@ def show_dashboard(
     def begin(plan: Plan) -> Session:
         return launcher.begin(plan, next(names, ""))
 
-    def make_plan(cluster: Cluster, job: Job, policy: Policy) -> Plan:
+    def make_plan(cluster: Cluster, work: Job | Script, policy: Policy) -> Plan:
         if policy.keep and not settings.get("leavable", True):
             raise PlanError(f"--on-disconnect keep: {LAB_ENDS}")
-        return launcher.plan(cluster, job, policy)
+        return launcher.plan(cluster, work, policy)
 
-    app = RankboardApp(Launch(cluster, selected, job, make_plan, begin, **settings))
+    app = RankboardApp(Launch(cluster, selected, work, make_plan, begin, **settings))
     app.show()
     for state in app.runs.states:
         print_end(state)

@@ -9,26 +9,26 @@ from pathlib import Path
 from textual.message import Message
 
 from remote.cluster.hosts import Cluster
-from remote.plan.plan import Policy
+from remote.plan.plan import Policy, Script
 from remote.run.curves import Curves
 from training.job import Job
 
 
 @dataclass
 class StartRun(Message):
-    """Start this job on these hosts, with this policy."""
+    """Start this work on these hosts, with this policy."""
 
     cluster: Cluster
-    job: Job
+    work: Job | Script
     policy: Policy
 
 
 @dataclass
 class CheckHosts(Message):
-    """Check whether these hosts are ready for this job, and start nothing."""
+    """Check whether these hosts are ready for this work, and start nothing."""
 
     cluster: Cluster
-    job: Job
+    work: Job | Script
     policy: Policy
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from remote.cluster.hosts import Cluster
-from remote.plan.plan import Plan, Policy
+from remote.plan.plan import Plan, Policy, Script
 from remote.run.state import RunState, Verdict
 from training.job import Job
 from tui.exit import STOPPED
@@ -21,7 +21,7 @@ ENDING = 15.0
 """Seconds that a run has to end when its dashboard is gone."""
 
 S = TypeVar("S", bound=Checks)
-MakePlan = Callable[[Cluster, Job, Policy], Plan]
+MakePlan = Callable[[Cluster, Job | Script, Policy], Plan]
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class RunOptions:
 class Launch:
     """What the command line asks for. `selected` are the hosts of `cluster` that it chose.
 
-    `make_plan` raises PlanError where the job does not fit the hosts; `begin` OSError where the run
-    cannot be recorded. `check` begins checks of the hosts. `at_once`: start without the form;
+    `make_plan` raises PlanError where the work does not fit the hosts; `begin` OSError where the
+    run cannot be recorded. `check` begins checks of the hosts. `at_once`: start without the form;
     `home`: begin with the list of runs. `attached`: the run to watch first. `leavable`: a
     run can continue without the dashboard. `history`: all runs that are recorded. `failure` is why
     --notify failed, once; else "".
@@ -54,7 +54,7 @@ class Launch:
 
     cluster: Cluster
     selected: Cluster
-    job: Job
+    work: Job | Script
     make_plan: MakePlan
     begin: Callable[[Plan], Session]
     at_once: bool = False
@@ -139,11 +139,11 @@ class Runs:
         found = (one for one in self._opened if one.session.plan.run == run and one.is_alive())
         return next((one.session for one in found), None)
 
-    def start(self, cluster: Cluster, job: Job, policy: Policy) -> Session:
+    def start(self, cluster: Cluster, work: Job | Script, policy: Policy) -> Session:
         """Begin a run; checks of hosts end. Raises: PlanError, OSError."""
         self.end_checks()
-        self.launch = replace(self.launch, selected=cluster, job=job, policy=policy)
-        return self.watch(self.launch.begin(self.launch.make_plan(cluster, job, policy)))
+        self.launch = replace(self.launch, selected=cluster, work=work, policy=policy)
+        return self.watch(self.launch.begin(self.launch.make_plan(cluster, work, policy)))
 
     def watch(self, session: Session) -> Session:
         """Listen to a run that has begun, or play one."""
@@ -164,12 +164,12 @@ class Runs:
         """The checks that were begun last."""
         return self._checks.session if self._checks else None
 
-    def check(self, cluster: Cluster, job: Job, policy: Policy) -> Checks:
-        """Begin checks of these hosts for this job, in place of others; `launch` has a `check`.
+    def check(self, cluster: Cluster, work: Job | Script, policy: Policy) -> Checks:
+        """Begin checks of these hosts for this work, in place of others; `launch` has a `check`.
         Raises: PlanError."""
         assert self.launch.check
         self.end_checks()
-        self._checks = Listener(self.launch.check(self.launch.make_plan(cluster, job, policy)))
+        self._checks = Listener(self.launch.check(self.launch.make_plan(cluster, work, policy)))
         self._checks.start()
         return self._checks.session
 

@@ -13,12 +13,14 @@ import typer
 from remote.launch import Launcher
 from remote.plan import serialize
 from remote.plan.dry_run import dry_run as describe
+from remote.plan.plan import Script
 from remote.record import marks, resume
 from remote.session.notify import Notifier
 from remote.transport.registry import is_here
 from training.agent.layout import LAST
 from training.job import Job
 from tui import front
+from tui.flags import script as scripts
 from tui.flags import selection
 from tui.flags.common import RUNS
 from tui.flags.policy import policy
@@ -49,51 +51,60 @@ class Options:
     in_form: bool = False
 
 
-def start(
-    host_flags: Mapping[str, Any],
-    job_flags: Mapping[str, Any],
-    policy_flags: Mapping[str, Any],
-    options: Options,
-) -> int:
-    """Start a run and show it until it ends or is left; or print its plan.
+@dataclass(frozen=True)
+class Flags:
+    """The options of a run, by what they are about."""
+
+    hosts: Mapping[str, Any]
+    job: Mapping[str, Any]
+    script: Mapping[str, Any]
+    policy: Mapping[str, Any]
+
+
+def start(flags: Flags, words: Sequence[str], options: Options) -> int:
+    """Start a run and show it until it ends or is left; or print its plan. `words` are a program
+    of the user's own, if any.
 
     Returns the exit code.
     """
     as_lines, dry_run = options.as_lines, options.dry_run
-    at_once = not options.in_form and any(value is not None for value in job_flags.values())
+    script = scripts.script(words, flags.script, flags.job)
+    has_work = script or any(value is not None for value in flags.job.values())
+    at_once = not options.in_form and bool(has_work)
     asks = not (as_lines or dry_run or at_once) and front.on_terminal()
-    is_bare = asks and not (any(host_flags.values()) or options.upload)
-    chosen = selection.usual() if is_bare else selection.selection(host_flags, options.upload)
+    is_bare = asks and not (any(flags.hosts.values()) or options.upload)
+    chosen = selection.usual() if is_bare else selection.selection(flags.hosts, options.upload)
+    chosen = replace(chosen, hosts=scripts.with_cwd(chosen.hosts, flags.script["cwd"]))
     local = is_here(chosen.cluster.hosts)
     marks.checked_name(options.name)
-    job = resume.job_of(job_flags, options.runs_dir, local)
-    if job_flags.get("resume") == LAST:
-        narrate(f"{LAST} is {job.resume}")
+    work = script or resume.job_of(flags.job, options.runs_dir, local)
+    if isinstance(work, Job) and flags.job.get("resume") == LAST:
+        narrate(f"{LAST} is {work.resume}")
     with selection.transports(replace(chosen, spec=None) if dry_run else chosen) as transports:
         keep = _keeps(chosen, local, options)
-        settings = policy(policy_flags, keep)
+        settings = policy(flags.policy, keep)
         launcher = Launcher(
             transports, options.runs_dir.absolute(), settings, notifier=options.notifier
         )
         if dry_run:
-            _print_plan(launcher, chosen, job, options.json)
+            _print_plan(launcher, chosen, work, options.json)
             return 0
         if as_lines:
             _step_back(chosen)
             lines = Lines(options.json, detach=options.detach, verbose=options.verbose)
-            session = launcher.begin(launcher.plan(chosen.hosts, job), options.name)
+            session = launcher.begin(launcher.plan(chosen.hosts, work), options.name)
             return front.show_lines(launcher, session, lines)
         return front.show_dashboard(
             launcher,
             chosen.cluster,
             chosen.hosts,
-            job,
+            work,
             name=options.name,
             at_once=at_once,
             home=is_bare and not options.in_form,
             leavable=not chosen.spec,
             keep=keep,
-            options=_run_options(host_flags, options),
+            options=_run_options(flags.hosts, options),
             link=min(chosen.spec.rates) / 8 if chosen.spec else 0.0,
         )
 
@@ -118,8 +129,8 @@ def _keeps(chosen: Selection, local: bool, options: Options) -> bool:
     return options.detach or (keep and not local)
 
 
-def _print_plan(launcher: Launcher, chosen: Selection, job: Job, json: bool) -> None:
-    plan = launcher.plan(chosen.hosts, job)
+def _print_plan(launcher: Launcher, chosen: Selection, work: Job | Script, json: bool) -> None:
+    plan = launcher.plan(chosen.hosts, work)
     typer.echo(serialize.dump(plan) if json else describe(plan), nl=not json)
 
 

@@ -48,6 +48,7 @@ def _key(
 class Host:
     """One host, which runs `slots` ranks. Empty text and 0 stand for the default.
 
+    `cwd` is the folder where a user's own program works, unless files are uploaded.
     `transport` names what reaches the host: see `remote.transport`. `address` is where ssh
     connects. `known_hosts` is the only file of accepted host keys for this host; where it is empty,
     ssh's usual files count. `jump` is `[user@]host[:port]`, several joined by commas as in ssh's
@@ -75,6 +76,7 @@ class Host:
         'a command or path in quotes, such as python = "/opt/venv/bin/python3"', "python3"
     )
     workdir: str = _key('a path in quotes, such as workdir = "~/.rankboard"', "~/.rankboard")
+    cwd: str = _key('a path on the host in quotes, such as cwd = "~/project"', "")
     slots: int = _key(
         f"a whole number of ranks from 1 to {SLOTS}, such as slots = 1", 1, low=1, high=SLOTS
     )

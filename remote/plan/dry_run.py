@@ -36,7 +36,9 @@ def dry_run(plan: Plan) -> str:
             for one in plan.uploads
         ]
         for placement in placements:
-            env = " ".join(f"{key}={_quoted(value)}" for key, value in placement.env)
+            env = " ".join(
+                f"{key}={_quoted(value)}" for key, value in (*placement.env, *placement.defaults)
+            )
             lines.append(f"  rank {placement.rank}: {env}")
     return "\n".join(lines)
 

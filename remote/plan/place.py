@@ -10,10 +10,14 @@ from ipaddress import ip_address
 from types import MappingProxyType
 
 from remote.cluster.hosts import Host
-from remote.plan.plan import Plan, PlanError, Slot
+from remote.plan import elastic
+from remote.plan.elastic import Variables
+from remote.plan.plan import Plan, PlanError, Script, Slot
 from training.place import COPIES
 from training.wire.commands import Placement
 from training.wire.events import Hello
+
+Texts = tuple[tuple[str, str], ...]
 
 
 def place(
@@ -22,36 +26,49 @@ def place(
     address: str,
     port: int | str,
     forwarded: Mapping[str, str] = MappingProxyType({}),
+    attempt: int = 0,
 ) -> tuple[tuple[Placement, ...], ...]:
     """For every host its ranks' commands and environments.
 
     `facts` are the hosts', in order; None for those of a host not asked yet, whose choices then
     show as `<…>`. `address` and `port` are the rendezvous. `forwarded` has the values of what the
-    hosts' `env_from` name (see `remote.plan.environment`). Raises: PlanError, where one is missing
-    there.
+    hosts' `env_from` name (see `remote.plan.environment`). `attempt` is the number of the attempt.
+    Raises: PlanError, where a variable is missing there.
     """
     threads = _threads(plan, facts)
     placements: list[list[Placement]] = [[] for _ in plan.hosts]
     for slot in plan.slots:
-        host = plan.hosts[slot.host]
-        env = _torchrun(plan, slot) | {
+        host, hello = plan.hosts[slot.host], facts[slot.host]
+        where = _torchrun(plan, slot) | {
             "MASTER_ADDR": address,
             "MASTER_PORT": port,
-            "OMP_NUM_THREADS": threads[slot.host],
             "RANKBOARD_RUN": plan.run,
         }
         if plan.copies:
-            env[COPIES] = 1
-        env |= _interface(host.interface or _route_interface(plan, facts[slot.host]))
-        texts = tuple((key, str(value)) for key, value in env.items())
-        given = (*host.env, *_forwarded(host, forwarded), *texts)
+            where[COPIES] = 1
+        cores: Variables = {"OMP_NUM_THREADS": threads[slot.host]}
+        link = _interface(host.interface or _route_interface(plan, hello))
+        chosen = (*host.env, *_forwarded(host, forwarded))
+        defaults: Texts = ()
+        if isinstance(plan.work, Script):
+            argv = plan.work.argv(hello.executable if hello else host.python, slot.local_rank)
+            where |= elastic.certain(plan, slot, hello, attempt)
+            usual = elastic.named(plan, host.threads)
+            env = (*_texts(usual), *chosen, *_texts(where))
+            defaults = _texts(elastic.defaults(hello) | cores | link)
+        else:
+            argv, env = plan.work.argv(), (*chosen, *_texts(where | cores | link))
         placements[slot.host].append(
-            Placement(slot.rank, slot.local_rank, plan.work.argv(), given, host.env_from)
+            Placement(slot.rank, slot.local_rank, argv, env, host.env_from, defaults)
         )
     return tuple(map(tuple, placements))
 
 
-def _torchrun(plan: Plan, slot: Slot) -> dict[str, int | str]:
+def _texts(variables: Variables) -> Texts:
+    return tuple((name, str(value)) for name, value in variables.items())
+
+
+def _torchrun(plan: Plan, slot: Slot) -> Variables:
     """The place of a rank, in the variables that torchrun sets."""
     return {
         "RANK": slot.rank,
@@ -63,7 +80,7 @@ def _torchrun(plan: Plan, slot: Slot) -> dict[str, int | str]:
     }
 
 
-def _interface(name: str) -> dict[str, int | str]:
+def _interface(name: str) -> Variables:
     """Makes ranks use this interface. Without the `=`, NCCL takes all whose names begin so."""
     return {"GLOO_SOCKET_IFNAME": name, "NCCL_SOCKET_IFNAME": f"={name}"} if name else {}
 

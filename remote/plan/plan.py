@@ -16,6 +16,12 @@ from training.job import Job, JobError
 
 RESTARTS = 10_000
 """How often a run restarts at most."""
+NO_PYTHON = "--no-python"
+"""Stands before a file of Python that is executed as it is."""
+PYTHONS = ("python", "python3")
+"""Names of Python that mean the host's own."""
+LOCAL_RANK = "${local_rank}"
+"""Stands in an argument for the number of the rank on its host."""
 
 
 class PlanError(ValueError):
@@ -24,16 +30,33 @@ class PlanError(ValueError):
 
 @dataclass(frozen=True)
 class Script:
-    """A user's own program, started once per rank with torchrun's environment."""
+    """A user's own program, started once per rank with torchrun's environment.
+
+    `words` are as a person types them, see `argv`. `watch`: rankboard watches torch in its
+    processes. `follow` and `fetch` are glob patterns, below the folder that the ranks work in, of
+    files to read as they grow, and to copy from the hosts at the end.
+    """
 
     words: tuple[str, ...]
+    watch: bool = True
+    follow: tuple[str, ...] = ()
+    fetch: tuple[str, ...] = ()
 
-    def argv(self) -> tuple[str, ...]:
-        """The program and its arguments."""
-        return self.words
+    def argv(self, python: str, local_rank: int) -> tuple[str, ...]:
+        """What to execute for a rank, as torchrun would: `-m MODULE` and a file of Python with
+        `python`, the host's own; any other program, and what follows NO_PYTHON, as it is.
+        `${local_rank}` in an argument is the number of the rank on its host."""
+        first, *rest = (word.replace(LOCAL_RANK, str(local_rank)) for word in self.words)
+        if first == NO_PYTHON:
+            return tuple(rest)
+        if first in PYTHONS:
+            return python, "-u", *rest
+        if first == "-m" or first.endswith(".py"):
+            return python, "-u", first, *rest
+        return first, *rest
 
     def command_line(self) -> str:
-        """The command of one rank, as a person would type it."""
+        """The program and its arguments, as a person would type them."""
         return shlex.join(self.words)
 
 
@@ -174,8 +197,10 @@ class Plan:
 
     def cwd(self, index: int) -> str:
         """Where the ranks of host number `index` work."""
-        workdir = self.hosts[index].workdir
-        return f"{workdir}/{UPLOADS}/{self.project}" if self.project else workdir
+        host = self.hosts[index]
+        if self.project:
+            return f"{host.workdir}/{UPLOADS}/{self.project}"
+        return host.workdir if self.job else host.cwd or host.workdir
 
 
 def new_run(work: Job | Script, now: datetime) -> str:

@@ -31,9 +31,7 @@ class OtherFormat(PlanError):
 
 def dump(plan: Plan) -> str:
     """The plan, and with which versions it was launched."""
-    work = (
-        {"script": plan.work.words} if isinstance(plan.work, Script) else {"job": asdict(plan.work)}
-    )
+    kind = "script" if isinstance(plan.work, Script) else "job"
     launcher = {
         "rankboard": metadata.version("rankboard"),
         "python": platform.python_version(),
@@ -45,7 +43,7 @@ def dump(plan: Plan) -> str:
         "format": FORMAT,
         "run": plan.run,
         "hosts": hosts,
-        "work": work,
+        "work": {kind: asdict(plan.work)},
         "policy": asdict(plan.policy),
         "launcher": launcher,
     }
@@ -64,7 +62,7 @@ def parse(text: str | bytes) -> Plan:
             raise OtherFormat(name if is_plain(name) else "the run", number)
         hosts = tuple(map(reader_of(Host), data["hosts"]))
         kind, work = next(iter(data["work"].items()))
-        done: Job | Script = Script(_words(work)) if kind == "script" else Job.of(_known(Job, work))
+        done: Job | Script = _script(work) if kind == "script" else Job.of(_known(Job, work))
         uploads = tuple(map(reader_of(Upload), data.get("uploads", [])))
         plan = Plan(
             str(data["run"]),
@@ -81,6 +79,15 @@ def parse(text: str | bytes) -> Plan:
 
 
 _words = reader_of(tuple[str, ...])
+_read_script = reader_of(Script)
+
+
+def _script(data: Any) -> Script:
+    """The program; of an older plan, which has its words alone, as well."""
+    script = Script(_words(data)) if isinstance(data, list) else _read_script(data)
+    if not script.words:
+        raise ValueError("its program has no words")
+    return script
 
 
 def _policy(data: dict[str, Any]) -> Policy:

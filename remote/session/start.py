@@ -143,7 +143,12 @@ def place_ranks(view: View) -> Sequence[tuple[Placement, ...]]:
         raise PlanError(f"{view.run.host_name(hosts[0].index)}: it has reserved no port")
     facts = [host.hello for host in hosts]
     return place(
-        view.plan_on(view.course.hosts), facts, master.address, master.port, view.forwarded
+        view.plan_on(view.course.hosts),
+        facts,
+        master.address,
+        master.port,
+        view.forwarded,
+        view.course.attempt,
     )
 
 

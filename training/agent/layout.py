@@ -11,6 +11,7 @@
         stacks/PID                where a rank is
         checkpoints/step-NUMBER/  complete once manifest.json is there
         reports/                  what the ranks report
+        errors/ATTEMPT-RANK.json  what a user's own program failed of
 
 With `--local` the workdir is `node/` in the run's own directory.
 """
@@ -26,6 +27,7 @@ PLAN, CODE = "plan.json", "code"
 STACKS = "stacks"
 CHECKPOINTS, STEP, MANIFEST = "checkpoints", "step-", "manifest.json"
 REPORTS = "reports"
+ERRORS = "errors"
 NODE = "node"
 LAST = "last"
 """Stands for the name of the newest run."""

@@ -14,7 +14,8 @@ class Placement:
     """One rank on one host: the program to start, and the variables to add to the environment of
     the agent.
 
-    `secret` names the variables whose values only the rank may see.
+    `secret` names the variables whose values only the rank may see. `defaults` are variables to add
+    where the environment has none of that name.
     """
 
     rank: int
@@ -22,6 +23,7 @@ class Placement:
     argv: tuple[str, ...]
     env: tuple[tuple[str, str], ...]
     secret: tuple[str, ...] = ()
+    defaults: tuple[tuple[str, str], ...] = ()
 
 
 def stand_in(name: str) -> str:

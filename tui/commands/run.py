@@ -13,7 +13,7 @@ import typer
 from tui.exit import UsageError, refusing
 from tui.flags.common import LAB_ENDS, RUNS, Ascii, RunsDir
 from tui.flags.notify import Notify, notifier
-from tui.text.usage import given, option
+from tui.text.usage import PROGRAM, given, option
 
 
 def print_version(wanted: bool) -> None:
@@ -70,6 +70,7 @@ def run(
         bool,
         typer.Option("--version", is_eager=True, callback=print_version, help="print the version"),
     ] = False,
+    script_flags: Mapping[str, Any] = MappingProxyType({}),
     policy_flags: Mapping[str, Any] = MappingProxyType({}),
     **job_flags: Any,
 ) -> None:
@@ -78,7 +79,8 @@ def run(
     Without options, rankboard lists all runs in the dashboard; start new ones from there. If you
     give options of the hosts, such as --local 4, it opens a form for a new run; if you give options
     of the job, it starts the run at once. --form opens the form in any case, with these options.
-    With --run, rankboard prints lines instead of opening the dashboard.
+    With --run, rankboard prints lines instead of opening the dashboard. What stands after -- is a
+    program of your own: rankboard starts it on all hosts as torchrun does.
 
     Examples:
       rankboard                               list all runs, and start new ones
@@ -86,6 +88,7 @@ def run(
       rankboard --form --lr 0.05              open a form with this learning rate
       rankboard --run --sync ring --steps 45  train on the hosts and print lines
       rankboard --run --resume last           continue the newest run
+      rankboard --run -- train.py --lr 0.1    run your own script on the hosts
       rankboard --dry-run --nodes 2           show what would run where
       rankboard doctor                        check the hosts
 
@@ -103,7 +106,11 @@ def run(
         _check_flags(as_lines, dry_run, json, detach, verbose)
         _check_form(form, as_lines, dry_run)
         _check_lab(detach, policy_flags["on_disconnect"], host_flags["link"])
-        from tui.start import Options, start  # the launcher, which the other commands do without
+        from tui.start import (
+            Flags,
+            Options,
+            start,
+        )  # the launcher, which the other commands do without
 
         options = Options(
             upload or (),
@@ -117,7 +124,8 @@ def run(
             notifier(notify),
             form,
         )
-        code = start(host_flags, job_flags, policy_flags, options)
+        flags = Flags(host_flags, job_flags, script_flags, policy_flags)
+        code = start(flags, context.meta.get(PROGRAM, ()), options)
     raise typer.Exit(code)
 
 

@@ -60,7 +60,9 @@ def declared(
             help="restart without lost hosts while K hosts are left (0: only with all hosts)",
         ),
     ] = 0,
-    fetch: Annotated[bool, _option(help="copy checkpoints back from the hosts at the end")] = True,
+    no_fetch: Annotated[
+        bool, _option("--no-fetch", help="copy nothing back from the hosts at the end")
+    ] = False,
 ) -> None:
     """The parameters are the options."""
 
@@ -77,6 +79,7 @@ def policy(flags: Mapping[str, Any], keep: bool) -> Policy:
     """
     settings = dict(flags)
     wanted = settings.pop("on_disconnect")
+    settings["fetch"] = not settings.pop("no_fetch")
     if settings["on_stall"] is OnStall.RESTART and not settings["max_restarts"]:
         raise PlanError("--on-stall restart needs a limit: add --max-restarts 1, or another number")
     if settings["min_nodes"] and not settings["max_restarts"]:

@@ -221,9 +221,9 @@ def _run_command(plan: Plan) -> str:
         place: dict[str, Any] = {"local": plan.world_size, "slots": slots}
     else:
         place = {"hosts": plan.hosts_file, "only": ",".join(host.name for host in plan.hosts)}
-    if plan.job:
-        return _command(place, plan.job)
-    return shlex.join(["rankboard", "--run", *_flags(place), "--", *plan.work.argv()])
+    if isinstance(plan.work, Job):
+        return _command(place, plan.work)
+    return shlex.join(["rankboard", "--run", *_flags(place), "--", *plan.work.words])
 
 
 def _command(place: Mapping[str, Any], job: Job) -> str:

@@ -72,9 +72,8 @@ class LaunchScreen(PresetForm):
         super().__init__()
         self._launch, self._error, self._checks = launch, error, checks
         self.runs_dir = launch.runs_dir
-        self.draft = Draft.of(
-            launch.cluster, launch.selected, launch.job, launch.policy, launch.keep
-        )
+        job = launch.work if isinstance(launch.work, Job) else Job()
+        self.draft = Draft.of(launch.cluster, launch.selected, job, launch.policy, launch.keep)
         self._opened = dict(self.draft.texts)
         self.checked = Checked()
         self._editor = Editor()

@@ -6,6 +6,7 @@ import re
 import shlex
 from typing import Any
 
+import click
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
@@ -17,6 +18,8 @@ STARTS = ("run", "start", "launch", "train", "exec")
 LISTS = ("ls", "list", "status", "jobs", "top", "show")
 REMOVES = ("prune", "stop", "down")
 """Commands that end or delete something: they are never suggested for a typing error."""
+PROGRAM = "rankboard.program"
+"""What `meta` of a context calls the words of a user's own program."""
 
 
 class Command(TyperCommand):
@@ -50,11 +53,36 @@ class Commands(TyperGroup):
 
 
 class Rankboard(Commands):
-    """The command itself: without the name of another command it starts a run."""
+    """The command itself: without the name of another command it starts a run. After `--` stands a
+    program of the user's own."""
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+        """Take the program out of the arguments, and parse the others."""
+        ours, dashes, words = _split(args)
+        if dashes and not self._names_command(ctx, ours):
+            with refusing():
+                if not words:
+                    raise UsageError(
+                        "after -- stands your own program, as in rankboard --run -- train.py"
+                    )
+            ctx.meta[PROGRAM] = tuple(words)
+            args = ours
+        return super().parse_args(ctx, args)
+
+    def _names_command(self, ctx: typer.Context, args: list[str]) -> bool:
+        """Whether the name of a command is among these arguments, to which the others belong."""
+        try:
+            return bool(self.make_parser(ctx).parse_args([*args])[1])
+        except click.UsageError:  # which parsing again reports
+            return False
 
     def get_usage(self, ctx: typer.Context) -> str:  # type: ignore[override]
         """The first line of the help and of an error."""
-        return "Usage: rankboard [OPTIONS]\n       rankboard COMMAND [ARGS]..."
+        return (
+            "Usage: rankboard [OPTIONS]\n"
+            "       rankboard [OPTIONS] -- PROGRAM [ARGS]...\n"
+            "       rankboard COMMAND [ARGS]..."
+        )
 
     def format_help(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
         """Print the help, which ends with the options of each sync method."""
@@ -81,17 +109,23 @@ def option(context: typer.Context, name: str) -> str:
     return next(one.opts[0] for one in context.command.params if one.name == name)
 
 
+def _split(args: list[str]) -> tuple[list[str], bool, list[str]]:
+    """The arguments before the first `--`, whether there is one, and those after it."""
+    at = args.index("--") if "--" in args else len(args)
+    return args[:at], at < len(args), args[at + 1 :]
+
+
 def answer(words: list[str], flags: dict[str, Any], commands: list[str]) -> str:
     """What to tell somebody who wrote a command that does not exist, with what followed it, behind
     these flags."""
     word = words[0]
     what = f"rankboard has no command {word!r}. "
     if any(_is_program(one) for one in (word, *words[1:2])):
-        program = next(one for one in words if _is_program(one))
+        if word in STARTS:
+            words = words[1:]
         return (
-            f"rankboard cannot start your own program yet ({program}). It trains the models and "
-            "data sets "
-            "that rankboard --help lists; to start a run, write: rankboard --run"
+            "To run a program of your own, put -- before it: rankboard --run "
+            f"{'… ' if flags else ''}-- {shlex.join(words)}"
         )
     if word in STARTS:
         rest = shlex.join(words[1:])

@@ -13,7 +13,7 @@ from remote.cluster.hosts import Host
 from remote.plan import serialize
 from remote.plan.dry_run import dry_run, notes
 from remote.plan.place import master_address, place
-from remote.plan.plan import Plan, PlanError, Policy, Upload, check, new_run
+from remote.plan.plan import Plan, PlanError, Policy, Script, Upload, check, new_run
 from training.job import Job
 from training.place import Place
 from training.wire.events import Hello
@@ -188,3 +188,71 @@ def test_a_dry_run_shows_what_only_the_hosts_know_as_such() -> None:
 def test_a_runs_name_is_one_folders() -> None:
     name = new_run(Job(model="torchvision/resnet18"), datetime(2026, 11, 20, 9, 30))
     assert name.startswith("20261120-093000-ddp-torchvision-resnet18-")
+
+
+# A program of the user's own ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "executed"),
+    [
+        ("train.py --lr 0.1", "PY -u train.py --lr 0.1"),
+        ("-m pkg.train -v", "PY -u -m pkg.train -v"),
+        ("python train.py", "PY -u train.py"),
+        ("/opt/python train.py", "/opt/python train.py"),
+        ("./a.sh train.py", "./a.sh train.py"),
+        ("--no-python ./tool.py x", "./tool.py x"),
+        ("train.py --local_rank=${local_rank} $rank", "PY -u train.py --local_rank=3 $rank"),
+    ],
+)
+def test_what_a_rank_of_a_program_executes(words: str, executed: str) -> None:
+    assert " ".join(Script(tuple(words.split())).argv("PY", 3)) == executed
+
+
+def script_plan(*hosts: Host, **more: Any) -> Plan:
+    return Plan("a-run", hosts, Script(("train.py",), **more), Policy(max_restarts=2))
+
+
+def test_a_program_has_the_variables_of_torchrun() -> None:
+    of = script_plan(host(1), host(2, slots=2))
+    facts = [replace(hello(name), folder=f"/{name}") for name in "ab"]
+    placed = place(of, facts, "10.0.0.1", 29_500, attempt=1)[1][1]
+    assert placed.argv == ("/usr/bin/python3", "-u", "train.py")
+    env = dict(placed.env)
+    elastic = {name: value for name, value in env.items() if name.startswith("TORCHELASTIC_")}
+    assert elastic == {
+        "TORCHELASTIC_RUN_ID": "a-run",
+        "TORCHELASTIC_RESTART_COUNT": "1",
+        "TORCHELASTIC_MAX_RESTARTS": "2",
+        "TORCHELASTIC_USE_AGENT_STORE": "False",
+        "TORCHELASTIC_SIGNALS_TO_HANDLE": "SIGTERM,SIGINT,SIGHUP,SIGQUIT",
+        "TORCHELASTIC_ERROR_FILE": "/b/errors/1-2.json",
+    }
+    assert (env["ROLE_NAME"], env["ROLE_RANK"], env["ROLE_WORLD_SIZE"]) == ("default", "2", "3")
+    assert env["RANKBOARD_WATCH"] == "1"
+    assert dict(placed.defaults)["OMP_NUM_THREADS"] == "4"
+
+
+def test_what_a_user_chooses_for_a_program_wins() -> None:
+    chosen = replace(host(1, threads=3), env=(("ROLE_NAME", "trainer"), ("RANK", "7")))
+    ((placed,),) = place(script_plan(chosen, watch=False), [hello("a")], "10.0.0.1", 29_500)
+    env = dict(placed.env)
+    assert (env["ROLE_NAME"], env["RANK"], env["OMP_NUM_THREADS"]) == ("trainer", "0", "3")
+    assert "RANKBOARD_WATCH" not in env
+
+
+def test_a_program_survives_the_way_through_json() -> None:
+    of = script_plan(host(1), watch=False, fetch=("out/*",), follow=("*.csv",))
+    assert serialize.parse(serialize.dump(of)).work == of.work
+    text = serialize.dump(of)
+    before = text[: text.index('"work"')] + '"work": {"script": ["a", "b c"]}}'
+    assert serialize.parse(before).work == Script(("a", "b c"))
+    with pytest.raises(ValueError, match="no words"):
+        serialize.parse(before.replace('["a", "b c"]', "[]"))
+
+
+def test_where_a_program_works() -> None:
+    of = script_plan(replace(host(1), cwd="/project"), host(2))
+    assert (of.cwd(0), of.cwd(1)) == ("/project", "~/.rankboard")
+    assert replace(of, project="p-1").cwd(0) == "~/.rankboard/files/p-1"
+    assert replace(of, work=Job()).cwd(0) == "~/.rankboard"

@@ -89,8 +89,30 @@ def test_a_command_that_does_not_exist(words: tuple[str, ...], answer: str) -> N
 )
 def test_a_program_of_the_user(words: tuple[str, ...]) -> None:
     done = call(*words)
+    program = " ".join(words).removeprefix("run ")
     assert done.exit_code == 2
-    assert done.stderr.startswith("rankboard: rankboard cannot start your own program yet (")
+    assert done.stderr.strip() == (
+        "rankboard: To run a program of your own, put -- before it: rankboard --run -- " + program
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--run", "--local", "1", "--"), "after -- stands your own program"),
+        (
+            ("--run", "--local", "1", "--lr", "0.1", "--no-bias", "--", "x.py"),
+            "No such option",
+        ),
+        (("--run", "--lr", "0.1", "--", "x.py"), "--lr: options of rankboard's own training"),
+        (("--run", "--local", "1", "--cwd", "/"), "--cwd is for a program of your own"),
+        (("--run", "--local", "1", "--no-watch"), "--no-watch is for a program of your own"),
+    ],
+)
+def test_mistakes_with_a_program_of_the_user(words: tuple[str, ...], message: str) -> None:
+    done = call(*words)
+    assert done.exit_code == 2
+    assert message in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -175,5 +197,5 @@ def test_the_help_has_every_flag_and_the_options_of_every_method(tmp_path: Path)
     assert "--sync-option, with --sync ddp" in words
     assert "torchvision/NAME" in words
     assert "imagefolder:PATH" in words
-    assert "Usage: rankboard [OPTIONS] rankboard COMMAND [ARGS]..." in words
+    assert "rankboard [OPTIONS] -- PROGRAM [ARGS]... rankboard COMMAND [ARGS]..." in words
     assert "130 stopped by the user" in words

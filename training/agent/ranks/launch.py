@@ -137,14 +137,17 @@ def environment(options: Options, *more: tuple[str, str]) -> dict[str, str]:
     }
 
 
-def with_site(env: dict[str, str]) -> dict[str, str]:
-    """The environment for a user program. Its own PYTHONPATH comes after ours."""
-    paths = [SITE, env.get("PYTHONPATH", "")]
-    return (
-        env | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
-        if os.pathsep not in SITE
-        else env
-    )
+def of_program(options: Options, placement: Placement) -> dict[str, str]:
+    """The environment of a user's own program: that of its rank, with our `site` in front on its
+    PYTHONPATH, and the folder of this Python on its PATH, as where its venv is activated."""
+    env = dict(placement.defaults) | environment(options, *placement.env)
+    programs = os.path.dirname(sys.executable)
+    paths = env.get("PATH", os.defpath).split(os.pathsep)
+    if programs not in paths:
+        env["PATH"] = os.pathsep.join([programs, *paths])
+    if os.pathsep not in SITE:
+        env["PYTHONPATH"] = os.pathsep.join(filter(None, (SITE, env.get("PYTHONPATH"))))
+    return env
 
 
 def common(placements: Sequence[Placement]) -> tuple[tuple[str, str], ...]:

@@ -22,7 +22,7 @@ from training.agent.ranks.launch import (
     Spawner,
     common,
     environment,
-    with_site,
+    of_program,
 )
 from training.agent.ranks.pipes import CHUNK, Lines, Pipe
 from training.agent.ranks.ranks import Ranks, open_pipes
@@ -93,8 +93,7 @@ class Starter:
             listener.close()
         if not command.preload:
             for placement in command.placements:
-                env = with_site(environment(self._options, *placement.env))
-                self._start_alone(placement, env)
+                self._start_alone(placement, of_program(self._options, placement))
 
     def _function(self) -> Function | None:
         """What a fork of this process does to run a rank, if it can.

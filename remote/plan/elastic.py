@@ -1,0 +1,44 @@
+"""What torchrun gives a user's own program beyond its place among the ranks. Pure."""
+
+from __future__ import annotations
+
+from remote.plan.plan import Plan, Script, Slot
+from training.agent.layout import ERRORS
+from training.place import ERROR_FILE
+from training.wire.events import Hello
+
+Variables = dict[str, int | str]
+
+SIGNALS = "SIGTERM,SIGINT,SIGHUP,SIGQUIT"
+"""The signals that torchrun passes on to its ranks."""
+WATCH = "RANKBOARD_WATCH"
+"""Makes our sitecustomize watch torch."""
+
+
+def named(plan: Plan, threads: int) -> Variables:
+    """What `env` of a host may replace. `threads` is that of the host."""
+    names: Variables = {"ROLE_NAME": "default", "TORCHELASTIC_RUN_ID": plan.run}
+    return names | ({"OMP_NUM_THREADS": threads} if threads else {})
+
+
+def certain(plan: Plan, slot: Slot, hello: Hello | None, attempt: int) -> Variables:
+    """What nothing may replace. `hello` has the facts of the rank's host, once it was asked.
+
+    Rank 0 hosts the store itself, unlike with torchrun: an agent never imports torch.
+    """
+    folder = hello.folder if hello else plan.folder(slot.host)
+    watched: Variables = {WATCH: 1} if isinstance(plan.work, Script) and plan.work.watch else {}
+    return watched | {
+        "ROLE_RANK": slot.rank,
+        "ROLE_WORLD_SIZE": plan.world_size,
+        "TORCHELASTIC_RESTART_COUNT": attempt,
+        "TORCHELASTIC_MAX_RESTARTS": plan.policy.max_restarts,
+        "TORCHELASTIC_USE_AGENT_STORE": "False",
+        "TORCHELASTIC_SIGNALS_TO_HANDLE": SIGNALS,
+        ERROR_FILE: f"{folder}/{ERRORS}/{attempt}-{slot.rank}.json",
+    }
+
+
+def defaults(hello: Hello | None) -> Variables:
+    """What counts only where the host has nothing else."""
+    return {"TORCH_NCCL_ASYNC_ERROR_HANDLING": 1}
