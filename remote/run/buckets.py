@@ -274,6 +274,17 @@ class Buckets:
             self._empty(slice(keep, None))
             self._used = keep
 
+    def resized(self, rows: int, capacity: int) -> Buckets:
+        """The same with so many rows, at least as many as now, and buckets of each."""
+        while self._used > capacity:
+            self._halve()
+        figures = self._total.shape[2]
+        new = Buckets(figures, rows, capacity, recent=self._recent, named=self._named)
+        new.span, new._first, new._used = self.span, self._first, self._used
+        for ours, theirs in zip((*new._sums, *new._ends), (*self._sums, *self._ends), strict=True):
+            ours[: len(theirs), : self._used] = theirs[:, : self._used]
+        return new
+
     # Reading
 
     @property

@@ -16,27 +16,15 @@ from remote.run.series import (
     STEP,
     TEST,
     Scope,
-    Source,
     Spec,
+    metric_id,
 )
+from remote.run.source_history import MetricHistory, SourceHistory
 from training.wire import events
 
 if TYPE_CHECKING:  # numpy takes a while to import
-    from remote.run.buckets import Buckets, Floats, Points
+    from remote.run.buckets import Points
 
-BLOCK = 4096
-"""Points that are kept as they came before they become arrays."""
-WAITING = 4 * BLOCK
-"""Points that may wait until each row gets its own. Those of one row are seldom looked at, and many
-points at once are quicker."""
-CAPACITY = 1024
-"""Buckets of a curve."""
-ROOM = 1 << 17
-"""Buckets of one figure of all ranks together."""
-LEAST = 64
-"""Buckets of a curve of a rank, however many ranks there are."""
-Point = tuple[float, ...]
-"""Row, who it is of, step, time, figures."""
 _figures: Callable[[events.Step], tuple[float, ...]] = attrgetter(*STEP.figures)
 
 
@@ -74,6 +62,9 @@ class Curves:
             case events.Evaluated() if row == 0:
                 figures = (event.loss, event.accuracy)
                 self._kept[TEST.name].append((0, 0, event.step, time, *figures))
+            case events.Metrics():
+                for name, value in event.values:
+                    self._metric(name).append((row, row, event.step or step, time, value))
 
     def sample(self, host: int, sample: events.HostSample, used: float, time: float) -> None:
         """Take in a sample of a host, whose ranks have `used` this share of its cores."""
@@ -81,6 +72,12 @@ class Curves:
         self._kept[HOST_SAMPLE.name].append((host, host, self._step, time, *figures))
         for core, cpu in enumerate(sample.cpu):
             self._kept[CORES.name].append((host, core, self._step, time, cpu))
+
+    def _metric(self, name: str) -> SourceHistory:
+        series = metric_id(name)
+        if series not in self._kept:
+            self._kept[series] = MetricHistory(SERIES[series].source)
+        return self._kept[series]
 
     def rewind(self, step: int) -> None:
         """Forget the steps behind this one: the ranks make them anew."""
@@ -90,6 +87,11 @@ class Curves:
                 history.rewind(step)
 
     # Reading
+
+    @property
+    def metrics(self) -> list[str]:
+        """The series of the metrics that have come, in order."""
+        return list(self._kept)[len(SOURCES) :]
 
     def rows(self, series: str) -> tuple[int, ...]:
         """The ranks or hosts that have points of a series, in order."""
@@ -116,122 +118,24 @@ class Curves:
         return _points(self._of(series), SERIES[series], None, since)
 
     def _of(self, series: str) -> SourceHistory:
-        return self._kept[SERIES[series].source.name]
-
-
-class SourceHistory:
-    """The figures of one source, of each row and of all together: over the whole run, and each step
-    of the last ones."""
-
-    def __init__(self, source: Source, rows: int) -> None:
-        self.source = source
-        self.version = 0
-        self.seen: set[int] = set()
-        self._rows = rows
-        self._fresh: list[Point] = []
-        self._most = BLOCK
-        self._waiting: list[Floats] = []
-        self._levels: list[tuple[Buckets, Buckets]] = []
-
-    def append(self, point: Point) -> None:
-        """Take in a point."""
-        self.version += 1
-        self._fresh.append(point)
-        if len(self._fresh) >= self._most:
-            self.pack()
-            if self._most < BLOCK:
-                self._spread()
-
-    def rewind(self, step: int) -> None:
-        """Forget the points behind this step."""
-        self.version += 1
-        self.pack()
-        self._spread()
-        for level in self._levels:
-            for buckets in level:
-                buckets.rewind(step + 1)
-
-    def finest(self, since: float, *, each: bool) -> Buckets | None:
-        """The finest buckets that reach back to this step, of each row or of all together; None
-        before the first point."""
-        self.pack()
-        if each:
-            self._spread()
-        if not self._levels:
-            return None
-        whole, recent = (level[0 if each else 1] for level in self._levels)
-        return recent if recent.begin <= since else whole
-
-    def pack(self) -> None:
-        """Make arrays of the points that are kept as they came."""
-        if not self._fresh:
-            return
-        import numpy as np  # takes a while, and not every command has steps
-
-        from remote.run.buckets import Gathered
-
-        if not self._levels:
-            self._levels = [self._level(recent=False), self._level(recent=True)]
-        points = np.array(self._fresh, dtype=np.float64)
-        self._fresh = []
-        points = points[np.isfinite(points[:, :4]).all(axis=1)]
-        if not len(points):
-            return
-        row, who = points[:, :2].astype(np.int64).T
-        self.seen.update(np.unique(row).tolist())
-        self._waiting.append(points)
-        gathered = Gathered.of(np.zeros_like(row), who, *self._along(points))
-        for _, together in self._levels:
-            together.add(gathered)
-        if sum(map(len, self._waiting)) >= WAITING:
-            self._most = 1  # so that who appends spreads them, and not who reads
-
-    def _spread(self) -> None:
-        """Put the points that wait into the buckets of their rows."""
-        if not self._waiting:
-            return
-        import numpy as np
-
-        from remote.run.buckets import Gathered
-
-        points = np.concatenate(self._waiting)
-        self._waiting, self._most = [], BLOCK
-        row, who = points[:, :2].astype(np.int64).T
-        gathered = Gathered.of(row, who if self._has_parts else None, *self._along(points))
-        for each, _ in self._levels:
-            each.add(gathered)
-
-    def _along(self, points: Floats) -> tuple[Floats, Floats, Floats]:
-        """The x of points, the other of step and time, and the figures."""
-        step, time, values = points[:, 2], points[:, 3], points[:, 4:]
-        return (time, step, values) if self.source.by_time else (step, time, values)
-
-    @property
-    def _has_parts(self) -> bool:
-        """Whether a row, as a host, has several that tell the same figure, as its cores."""
-        return self.source is CORES
-
-    def _level(self, *, recent: bool) -> tuple[Buckets, Buckets]:
-        from remote.run.buckets import Buckets
-
-        figures = len(self.source.figures)
-        fits = ROOM // self._rows // (4 if recent else 1)
-        capacity = 1 << (max(LEAST, min(CAPACITY, fits)).bit_length() - 1)
-        each = Buckets(figures, self._rows, capacity, recent=recent, named=self._has_parts)
-        return each, Buckets(figures, 1, CAPACITY * (4 if recent else 1), recent=recent)
+        source = SERIES[series].source
+        return self._kept.get(source.name) or MetricHistory(source)
 
 
 def _points(history: SourceHistory, spec: Spec, row: int | None, since: float) -> Points:
     """The curve of a row, or of all together."""
     from remote.run.buckets import NO_POINTS, Points
 
-    buckets, at = history.finest(since, each=row is not None), row or 0
-    if buckets is None:
+    buckets = history.finest(since, each=row is not None)
+    at = 0 if row is None else history.place(row)
+    if buckets is None or at is None:
         return NO_POINTS
     x, other, filled = buckets.columns(at)
     step, time = (other, x) if history.source.by_time else (x, other)
     figure = history.source.figures.index(spec.figure)
     low, high, lowest, highest = buckets.ends(figure, at)
+    if row is not None and at != row:
+        lowest = highest = lowest * 0 + row
     if spec.over:
         over = history.source.figures.index(spec.over)
         mean = buckets.ratio(figure, over, at)

@@ -1,12 +1,14 @@
 """The registry of series: each figure of a rank, a host or the run of which a curve is kept.
 
-A new series is one row of `SERIES`. Charts, exports and saved views know it by its `id`.
+A new series is one row of `SERIES`. Charts, exports and saved views know it by its `id`. A value
+that a user's own program prints by some name has the id "metric:NAME", and needs no row.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 
 
 class Scope(Enum):
@@ -80,8 +82,47 @@ class Spec:
         return self.source.scope
 
 
-SERIES = {
-    spec.id: spec
+METRIC = "metric:"
+"""What the ids of metrics begin with."""
+VALUE = "value"
+"""The figure of a metric."""
+
+
+def metric_id(name: str) -> str:
+    """The id of the series of a metric."""
+    return METRIC + name
+
+
+@lru_cache(maxsize=1024)
+def _metric(name: str) -> Spec:
+    """The series of a metric: normalised names tell the unit, see `remote.formats.names`."""
+    source = Source(metric_id(name), Scope.RANK, (VALUE,))
+    return Spec(source.name, _TITLES.get(name, name), _unit(name), source, VALUE)
+
+
+def _unit(name: str) -> Unit:
+    if name.endswith("_seconds"):
+        return Unit.SECONDS
+    if "_per_second" in name:
+        return Unit.PER_SECOND
+    is_share = name.removeprefix("val_").startswith("accuracy")
+    return Unit.SHARE if is_share else Unit.NUMBER
+
+
+_TITLES = {"loss": "printed loss", "lr": "learning rate", "val_loss": "validation loss"}
+
+
+class _Registry(dict[str, Spec]):
+    """The rows below, and a series for each metric that somebody names."""
+
+    def __missing__(self, series: str) -> Spec:
+        if not series.startswith(METRIC):
+            raise KeyError(series)
+        return _metric(series.removeprefix(METRIC))
+
+
+SERIES = _Registry(
+    (spec.id, spec)
     for spec in (
         Spec("loss", "loss", Unit.NUMBER, STEP, "loss"),
         Spec("accuracy", "accuracy", Unit.SHARE, STEP, "correct", over="samples"),
@@ -107,5 +148,5 @@ SERIES = {
         Spec("test_loss", "test loss", Unit.NUMBER, TEST, "loss"),
         Spec("test_accuracy", "test accuracy", Unit.SHARE, TEST, "accuracy"),
     )
-}
-"""All series by their ids."""
+)
+"""All series by their ids; looked through, those that are no metrics."""

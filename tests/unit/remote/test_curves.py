@@ -13,8 +13,9 @@ import pytest
 
 from remote.events import Restarted
 from remote.run.buckets import Buckets, Gathered, Points
-from remote.run.curves import CAPACITY, WAITING, Curves
-from remote.run.series import SERIES
+from remote.run.curves import Curves
+from remote.run.series import SERIES, Scope, Unit
+from remote.run.source_history import CAPACITY, WAITING, SourceHistory
 from remote.run.state import RunState
 from tests.kit.histories import START, History, plan, state_of, stepped
 from training.wire.events import (
@@ -22,6 +23,7 @@ from training.wire.events import (
     Evaluated,
     GpuSample,
     HostSample,
+    Metrics,
     RankSample,
     Record,
     Started,
@@ -125,22 +127,23 @@ def test_a_long_run_stays_bounded_and_its_end_fine() -> None:
     assert list(fine.step[-1_000:]) == list(range(29_001, 30_001))
 
 
+def size_of(*kept: SourceHistory) -> int:
+    """Bytes of the buckets of these."""
+    return sum(
+        part.nbytes
+        for history in kept
+        for buckets in (*history._each, *history._together)
+        for part in vars(buckets).values()
+        if isinstance(part, np.ndarray)
+    )
+
+
 def test_many_ranks_take_no_more_room() -> None:
     kept = [Curves(ranks, 1) for ranks in (128, 1_024)]
     for curves in kept:
         curves.take(stepped(0, 1), 0, 1, 0.1)
         curves.take(stepped(0, 5_000), 0, 5_000, 0.1)
-    sizes = [
-        sum(
-            part.nbytes
-            for level in curves._kept["step"]._levels
-            for buckets in level
-            for part in vars(buckets).values()
-            if isinstance(part, np.ndarray)
-        )
-        for curves in kept
-        if curves.rows("loss")
-    ]
+    sizes = [size_of(curves._kept["step"]) for curves in kept if curves.rows("loss")]
     assert max(sizes) < 100 << 20
 
 
@@ -271,3 +274,60 @@ def test_after_a_long_way_back_the_last_steps_are_kept_one_by_one_again() -> Non
     for step in range(101, 401):
         curves.take(stepped(0, step), 0, step, 700 + step / 10)
     assert curves.of("loss", 0, 200).step.tolist()[-200:] == list(range(201, 401))
+
+
+# Metrics ------------------------------------------------------------------------------------------
+
+
+def told(curves: Curves, rank: int, step: int, **values: float) -> None:
+    curves.take(Metrics(rank, step, 0.0, tuple(values.items())), rank, step, step / 10)
+
+
+def test_a_metric_is_a_series_from_its_first_value_on() -> None:
+    curves = Curves(4, 1)
+    assert SERIES["metric:lr"].scope is Scope.RANK
+    assert not len(curves.whole("metric:lr"))
+    for step in (1, 2, 3):
+        told(curves, 3, step, lr=step / 8, grad_norm=2.0)
+    assert curves.metrics == ["metric:lr", "metric:grad_norm"]
+    assert curves.rows("metric:lr") == (3,)
+    assert as_lists(curves.of("metric:lr", 3))[0] == [1, 2, 3]
+    assert list(curves.of("metric:lr", 3).mean) == [0.125, 0.25, 0.375]
+    assert list(curves.of("metric:lr", 3).lowest) == [3, 3, 3]
+    assert not len(curves.of("metric:lr", 0))
+    assert list(curves.whole("metric:grad_norm").mean) == [2.0, 2.0, 2.0]
+    curves.rewind(1)
+    assert list(curves.whole("metric:lr").step) == [1]
+
+
+def test_ranks_that_tell_a_metric_later_have_curves_too() -> None:
+    curves = Curves(1_024, 1)
+    for rank in (7, 900, *range(60)):
+        for step in range(1, 2_000, 3):
+            told(curves, rank, step, reward=rank + step)
+        assert len(curves.of("metric:reward", rank))
+    for rank in (7, 900, 59):
+        points = curves.of("metric:reward", rank)
+        assert points.mean == pytest.approx(points.step + rank)
+        assert points.step[0] < 64
+        assert points.step[-1] > 1_930
+    assert len(curves.whole("metric:reward")) > 250
+
+
+def test_metrics_of_many_ranks_take_little_room() -> None:
+    curves, names = Curves(1_024, 1), [f"m{number}" for number in range(200)]
+    for rank in range(1_024):
+        for step in (1, 50_000):
+            told(curves, rank, step, **dict.fromkeys(names, float(step)))
+    assert curves.of("metric:m0", 3).mean.max() == 50_000
+    assert not len(curves.of("metric:m0", 1_000)), "it counts in all together alone"
+    assert curves.rows("metric:m0") == tuple(range(1_024))
+    assert size_of(*(curves._kept[name] for name in curves.metrics)) < 64 << 20
+
+
+def test_units_of_metrics() -> None:
+    units = {name: SERIES[f"metric:{name}"].unit for name in ("data_seconds", "val_accuracy", "kl")}
+    assert units == {"data_seconds": Unit.SECONDS, "val_accuracy": Unit.SHARE, "kl": Unit.NUMBER}
+    assert SERIES["metric:tokens_per_second"].unit is Unit.PER_SECOND
+    with pytest.raises(KeyError):
+        SERIES["nothing"]
