@@ -88,6 +88,19 @@ class Stalled(Event):
 
 
 @immutable
+class Parsed(Event):
+    """What a user's own program prints on a rank is read as `format` ("": nothing is read).
+    `unread` of its lines bear numbers and were not read. `steps` are those of the whole run as it
+    prints them, 0 if unknown. Derived from the rank's text, see `remote.run.reading`; no record
+    holds it."""
+
+    rank: int
+    format: str
+    unread: int = 0
+    steps: int = 0
+
+
+@immutable
 class StacksAsked(Event):
     """The hosts are asked for the stacks of their ranks."""
 
@@ -232,6 +245,7 @@ LAUNCHER_EVENTS = (
     ),
 )
 EVENTS: tuple[type[Event], ...] = (*HOST_EVENTS, *LAUNCHER_EVENTS)
+"""All that records hold."""
 
 _lines = Lines(EVENTS, load)
 encode, decode, fault = _lines.encode, _lines.decode, _lines.fault

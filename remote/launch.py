@@ -24,6 +24,7 @@ from remote.record import marks, resume
 from remote.record.layout import EVENTS, NODE
 from remote.record.read import records
 from remote.record.write import Recorder
+from remote.run.reading import Expand, expander
 from remote.session.returning import ReturningSession
 from remote.session.session import Session
 from remote.transport import Transport
@@ -115,18 +116,19 @@ class Launcher:
             session = ReturningSession(plan, self.transport, recorder, cwd, values, kept.offsets)
         else:
             session = Session(plan, self.transport, recorder, cwd, values)
-            session.catch_up(self.recorded(plan))
+            session.catch_up(self.recorded(plan, session.expand))
         session.notifier = self.notifier
         if kept.refusal and not session.has_ended:
             recorder.release()
             raise PlanError(kept.refusal)
         return session
 
-    def recorded(self, plan: Plan) -> Iterator[Record]:
-        """The records of a run on this machine, perhaps none. Raises: RunFolderError."""
+    def recorded(self, plan: Plan, expand: Expand | None = None) -> Iterator[Record]:
+        """The records of a run on this machine, perhaps none, taken apart by `expand` (None: as of
+        their own). Raises: RunFolderError."""
         folder = self.runs_dir / plan.run
         return (
-            records(folder, len(plan.hosts), self.remark)
+            records(folder, len(plan.hosts), self.remark, expand or expander(plan))
             if (folder / EVENTS).exists()
             else iter(())
         )

@@ -19,6 +19,7 @@ from remote.record import files, summary
 from remote.record.layout import PLAN
 from remote.record.read import load_plan, records
 from remote.run.host import HostState
+from remote.run.reading import expander
 from remote.run.state import RankState, Restart, RunState, Stall, Verdict
 from training.job import Job
 from training.wire.events import Epoch, Saved
@@ -163,7 +164,7 @@ def read(folder: Path, remark: Callable[[str], object] = len) -> RunFigures:
     """
     plan = load_plan(folder)
     state, gathered = RunState(plan), Gathered()
-    for record in records(folder, len(plan.hosts), remark):
+    for record in records(folder, len(plan.hosts), remark, expander(plan)):
         state.apply(record)
         gathered.take(record, state)
     return _figures(folder, plan, state, gathered)

@@ -12,6 +12,8 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from remote.cluster.hosts import RANKS
+from remote.events import expand
 from remote.jsonl import load
 from remote.limits import LIMITS
 from remote.record import files, marks
@@ -19,6 +21,7 @@ from remote.record.latest import latest
 from remote.record.layout import PLAN
 from remote.record.read import summarized
 from remote.run.phases import Verdict
+from remote.run.reading import Expand, Expander
 from training.job import SEVERAL, TYPES, Job
 from training.wire.format import FORMAT, format_of
 
@@ -91,7 +94,8 @@ def read(folder: Path, failed: files.Failed = files.ignore) -> Entry:
     summary = summarized(folder, failed)
     word = summary.get("verdict")
     if word not in ENDS:
-        return Entry(folder.name, **_of_plan(plan), **asdict(latest(folder, failed)), **kept)
+        newest = latest(folder, failed, _expand(plan["work"]))
+        return Entry(folder.name, **_of_plan(plan), **asdict(newest), **kept)
     return Entry(folder.name, verdict=word, **_of_plan(plan), **_of_summary(summary), **kept)
 
 
@@ -106,6 +110,15 @@ def _plan(folder: Path, failed: files.Failed) -> tuple[dict[str, Any], str]:
         return {}, "it is no plan"
     number = format_of(data)
     return data, "" if number == FORMAT else f"it is in format {number}, not {FORMAT}"
+
+
+def _expand(work: dict[str, Any]) -> Expand:
+    """What takes the records of a run apart of which this is the work."""
+    script = work.get("script")
+    if script is None:
+        return expand
+    watch = script.get("watch", True) if isinstance(script, dict) else True
+    return Expander(RANKS, watch=bool(watch))
 
 
 def _of_plan(plan: dict[str, Any]) -> dict[str, Any]:

@@ -9,24 +9,28 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from remote.events import expand
 from remote.limits import LIMITS
 from remote.record import files
 from remote.record.layout import EVENTS
 from remote.record.lock import launcher
 from remote.record.read import RunFolderError, Sieve
+from remote.run.reading import Expand
 from training.wire.events import Record
 
 LOOK = 0.2
 """Seconds between two looks at what another launcher has recorded."""
 
 
-def follow(folder: Path, hosts: int, remark: Callable[[str], object] = len) -> Iterator[Record]:
+def follow(
+    folder: Path, hosts: int, remark: Callable[[str], object] = len, expand: Expand = expand
+) -> Iterator[Record]:
     """What is recorded of a run with so many hosts and what its launcher goes on to record,
-    expanded, as long as it does. `remark` is told what was left out.
+    expanded (see `remote.run.reading`), as long as it does. `remark` is told what was left out.
 
     Raises: OtherFormat; RunFolderError.
     """
-    tail, over = Tail(folder, hosts), False
+    tail, over = Tail(folder, hosts, expand), False
     while not over:
         over = not launcher(folder)  # looked up before the read: what it wrote last is read yet
         for records in tail.read():
@@ -45,12 +49,12 @@ class Tail:
     `offset` is how many bytes of lines have been read.
     """
 
-    def __init__(self, folder: Path, hosts: int) -> None:
+    def __init__(self, folder: Path, hosts: int, expand: Expand = expand) -> None:
         """`hosts`: how many the run has."""
         self.path = folder / EVENTS
         self.offset = 0
         self._file: BinaryIO | None = None
-        self._sieve = Sieve(folder.name, hosts)
+        self._sieve = Sieve(folder.name, hosts, expand)
 
     def read(self) -> Iterator[list[Record]]:
         """What has come, line by line, see `read_line`."""
@@ -87,9 +91,14 @@ class Tail:
             return file
         return None
 
-    def seek(self, offset: int) -> None:
+    @property
+    def expand(self) -> Expand:
+        """What takes the records apart, in the state of those before."""
+        return self._sieve.expand
+
+    def seek(self, offset: int, expand: Expand) -> None:
         """Go on behind so many bytes of lines."""
-        self.offset = offset
+        self.offset, self._sieve.expand = offset, expand
         if self._file:
             self._file.seek(offset)
 

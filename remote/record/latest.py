@@ -8,10 +8,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from remote.events import decode, expand
+from remote import events
+from remote.events import Parsed, decode, expand
 from remote.record import files
 from remote.record.layout import EVENTS
-from training.wire.events import Evaluated, Record, Started, Step
+from remote.run.reading import Expand
+from training.wire.events import Evaluated, Metrics, Record, Started, Step
 
 BLOCK = 1 << 18
 """Bytes that are read of each end: some hundred steps. Live runs may have written gigabytes."""
@@ -22,7 +24,7 @@ class Latest:
     """`step` is the newest of any rank, `steps` how many there will be; 0 where none is known.
     `loss` is the mean over the ranks of their newest, `step_seconds` the mean of the newest steps;
     `test_loss` and `accuracy` are of the newest evaluation. `diverged`: the newest loss of a rank
-    is no finite number. `started` is a Unix time, `elapsed` how
+    is no finite number; of a user's own program, infinite. `started` is a Unix time, `elapsed` how
     many seconds later the newest record is. What is not known is None."""
 
     step: int = 0
@@ -36,36 +38,39 @@ class Latest:
     diverged: bool = False
 
 
-def latest(folder: Path, failed: files.Failed = files.ignore) -> Latest:
+def latest(folder: Path, failed: files.Failed = files.ignore, expand: Expand = expand) -> Latest:
     """Read what the run has said first and last. A record that cannot be read tells nothing;
     `failed` is told why."""
     try:
-        records = list(_records(_ends(folder / EVENTS)))
+        records = list(_records(_ends(folder / EVENTS), expand))
     except OSError as error:
         failed(error)
         return Latest()
     if not records:
         return Latest()
-    began, steps, tested = 0, list[Step](), None
+    began, steps, tested, printed = 0, list[Step](), None, dict[int, float]()
     for event in (record.event for record in records):
         match event:
-            case Started():
-                began = event.steps
+            case Started() | Parsed():
+                began = event.steps or began
             case Step():
                 steps.append(event)
             case Evaluated():
                 tested = event
+            case Metrics():
+                printed[event.rank] = dict(event.values).get("loss", math.nan)
+    is_ours = expand is events.expand
     newest = {step.rank: step for step in steps}
     return Latest(
         max((step.step for step in newest.values()), default=0),
         began,
-        _mean(step.loss for step in newest.values()),
+        _mean([*(step.loss for step in newest.values()), *printed.values()]),
         _mean(step.seconds for step in steps),
         _mean([tested.loss]) if tested else None,
         _mean([tested.accuracy]) if tested else None,
         records[0].time,
         max(0.0, records[-1].time - records[0].time),
-        not all(math.isfinite(step.loss) for step in newest.values()),
+        any(math.isinf(one.loss) or (is_ours and one.loss != one.loss) for one in newest.values()),
     )
 
 
@@ -81,7 +86,7 @@ def _ends(path: Path) -> Iterator[bytes]:
             yield from file.read(BLOCK).splitlines()
 
 
-def _records(lines: Iterable[bytes]) -> Iterator[Record]:
+def _records(lines: Iterable[bytes], expand: Expand) -> Iterator[Record]:
     for line in lines:
         record = decode(line)
         if record is not None:

@@ -19,6 +19,7 @@ from remote.plan.plan import Plan
 from remote.record import files, trust
 from remote.record.layout import EVENTS, PLAN, SIGNATURE, SUMMARY
 from remote.record.lock import launcher
+from remote.run.reading import Expand
 from training.wire.events import SESSION, Launched, Record, other_format
 
 
@@ -72,14 +73,17 @@ def load_plan(folder: Path) -> Plan:
 
 
 def records(
-    folder: Path, hosts: int = HOSTS, remark: Callable[[str], object] = len
+    folder: Path,
+    hosts: int = HOSTS,
+    remark: Callable[[str], object] = len,
+    expand: Expand = expand,
 ) -> Iterator[Record]:
-    """The records of a recorded run with so many hosts, expanded, in order of arrival. `remark` is
-    told what was left out.
+    """The records of a recorded run with so many hosts, expanded (see `remote.run.reading`), in
+    order of arrival. `remark` is told what was left out.
 
     Raises: OtherFormat; RunFolderError.
     """
-    path, sieve = folder / EVENTS, Sieve(folder.name, hosts)
+    path, sieve = folder / EVENTS, Sieve(folder.name, hosts, expand)
     try:
         yield from sieve.records(files.lines(path))
     except OSError as error:
@@ -91,8 +95,8 @@ class Sieve:
     """Takes records out of lines, expanded, and leaves out those that no session and no host of the
     run can have written."""
 
-    def __init__(self, run: str, hosts: int) -> None:
-        self._run, self._hosts = run, hosts
+    def __init__(self, run: str, hosts: int, expand: Expand = expand) -> None:
+        self._run, self._hosts, self.expand = run, hosts, expand
         self._strange = 0
 
     def records(self, lines: Iterable[bytes]) -> Iterator[Record]:
@@ -103,7 +107,7 @@ class Sieve:
                 self._check_format(line)
                 continue
             if self._fits(record):
-                yield from expand(record)
+                yield from self.expand(record)
             else:
                 self._strange += 1
 

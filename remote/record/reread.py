@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from remote import events
 from remote.events import decode, expand
 from remote.record import files
 from remote.record.layout import EVENTS
 from remote.run.curves import Curves
+from remote.run.reading import Expand
 from remote.run.run import Run
-from training.wire.events import Record, Started, Step
+from training.wire.events import Metrics, Record, Started, Step
 
 _STEP = re.compile(rb'step\\*": ?(\d{1,18})\b')
 """A step in a line, also of a wire event, whose quotes are escaped. It is far faster than to decode
@@ -37,25 +39,34 @@ class Clocks:
         return max(record.time - offset, began) - self.started
 
 
-def steps(folder: Path, ranks: int, clocks: Clocks, low: int, high: int) -> Curves:
-    """The curves of the steps `low` to `high` of a recorded run.
+def steps(
+    folder: Path, ranks: int, clocks: Clocks, low: int, high: int, expand: Expand = expand
+) -> Curves:
+    """The curves of the steps `low` to `high` of a recorded run. What a user's own program prints
+    is read by `expand` from the beginning on, as a line may mean little without those before.
 
     Raises: OSError.
     """
     curves, attempt = Curves(ranks, len(clocks.hosts)), 0
+    is_printed = expand is not events.expand
     for line in files.lines(folder / EVENTS):
-        if not _is_wanted(line, low, high):
+        if not _is_wanted(line, low, high) and not (is_printed and _has_text(line)):
             continue
-        for record in _records(line, len(clocks.hosts)):
+        for record in _records(line, len(clocks.hosts), expand):
             event = record.event
-            if isinstance(event, Started) and record.attempt > attempt:
+            if record.attempt > attempt and isinstance(event, Started | Step):
                 attempt = record.attempt
-                curves.rewind(event.resumed)
-            if not isinstance(event, Step) or record.attempt < attempt:
+                curves.rewind(event.resumed if isinstance(event, Started) else event.step - 1)
+            if not isinstance(event, Step | Metrics) or record.attempt < attempt:
                 continue
             if low <= event.step <= high and 0 <= event.rank < ranks:
                 curves.take(event, event.rank, event.step, clocks.seconds(record))
     return curves
+
+
+def _has_text(line: bytes) -> bool:
+    """Whether a line has what a rank printed, or the end of that."""
+    return b'"text"' in line or b'"exited"' in line
 
 
 def _is_wanted(line: bytes, low: int, high: int) -> bool:
@@ -63,6 +74,6 @@ def _is_wanted(line: bytes, low: int, high: int) -> bool:
     return any(low <= int(step) <= high for step in _STEP.findall(line)) or b"resumed" in line
 
 
-def _records(line: bytes, hosts: int) -> list[Record]:
+def _records(line: bytes, hosts: int, expand: Expand) -> list[Record]:
     record = decode(line)
     return list(expand(record)) if record and 0 <= record.host < hosts else []

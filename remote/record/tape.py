@@ -16,6 +16,7 @@ from remote.record import files
 from remote.record.follow import Tail
 from remote.record.layout import EVENTS
 from remote.record.read import RunFolderError, Sieve
+from remote.run.reading import Expand, expander
 from remote.run.state import RunState
 from training.wire.events import Record
 
@@ -39,7 +40,8 @@ line."""
 
 
 class Copy(NamedTuple):
-    """The state of a run after `offset` bytes of its records, pickled by this process."""
+    """The state of a run after `offset` bytes of its records, with what takes those behind apart,
+    pickled by this process."""
 
     now: float
     offset: int
@@ -63,12 +65,12 @@ class Tape:
         self._size = self._tail.size
         self._apart = max(APART, self._size // COPIES)
         self._copies: list[Copy] = []
-        self.play(RunState(self.plan), 0)
+        self.play(RunState(self.plan), expander(self.plan), 0)
 
-    def play(self, state: RunState, offset: int) -> None:
-        """Go on with the records behind `offset`, to which the state belongs."""
+    def play(self, state: RunState, expand: Expand, offset: int) -> None:
+        """Go on with the records behind `offset`, to which the state and `expand` belong."""
         self.state = state
-        self._tail.seek(offset)
+        self._tail.seek(offset, expand)
         self._next: list[Record] = []
 
     @property
@@ -97,9 +99,10 @@ class Tape:
         """Go back to a known time at or before `when`; `state` is another one then."""
         copy = next((one for one in reversed(self._copies) if one.now <= when), None)
         if copy:
-            self.play(pickle.loads(copy.state), copy.offset)
+            state, expand = pickle.loads(copy.state)
+            self.play(state, expand, copy.offset)
         else:
-            self.play(RunState(self.plan), 0)
+            self.play(RunState(self.plan), expander(self.plan), 0)
 
     def renew(self) -> None:
         """Begin anew where the file has been replaced."""
@@ -115,7 +118,7 @@ class Tape:
         newest = self._copies[-1].offset if self._copies else 0
         if not self._rewinds or self._tail.offset - newest < self._apart:
             return
-        data = pickle.dumps(self.state, pickle.HIGHEST_PROTOCOL)
+        data = pickle.dumps((self.state, self._tail.expand), pickle.HIGHEST_PROTOCOL)
         self._copies.append(Copy(self.state.now, self._tail.offset, data))
         if sum(len(copy.state) for copy in self._copies) > MEMORY:  # the state of many ranks
             del self._copies[::2]
@@ -129,7 +132,10 @@ def overview(folder: Path, plan: Plan) -> Tape:
 
     Raises: OtherFormat; RunFolderError.
     """
-    made, sieve = Tape(folder, plan, rewinds=False), Sieve(folder.name, len(plan.hosts))
+    made, sieve = (
+        Tape(folder, plan, rewinds=False),
+        Sieve(folder.name, len(plan.hosts), expander(plan)),
+    )
     try:
         with files.opened(folder / EVENTS) as file:
             end = _end(file)
@@ -137,7 +143,7 @@ def overview(folder: Path, plan: Plan) -> Tape:
                 made.state.apply(record)
     except OSError as error:
         raise RunFolderError(f"{folder} holds no run: {EVENTS}: {error.strerror}") from error
-    made.play(made.state, end)
+    made.play(made.state, sieve.expand, end)
     return made
 
 

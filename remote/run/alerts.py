@@ -87,7 +87,7 @@ def _restarts(run: Run) -> Iterator[Alert]:
     for number, restart in enumerate(restarts, 1):
         of = f" {number} of {most}" if most else ""
         step = f" from step {restart.step}" if restart.step else ""
-        trains = number < len(restarts) or run.progress.begun is not None
+        trains = number < len(restarts) or any(rank.pace or rank.begun for rank in run.ranks)
         since = run.started + restart.seconds
         text = f"restart{of}{step}: {restart.reason}"
         yield Alert(Alarm.RESTART, since, text, since if trains else 0.0)

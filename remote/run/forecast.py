@@ -77,7 +77,8 @@ class Forecast:
         self._shown = self.left(when) if is_steady else max(0.0, found - (when - since))
         self._found, self._when, self._since = found, when, since
         lasts = {RankPhase.EVALUATING: test, RankPhase.SAVING: save}.get(leader.phase, 0.0)
-        self._until = when + lasts + max(WAIT, LATE * last.pace.lasting)
+        between = last.pace.lasting if plan.job else last.between
+        self._until = when + lasts + max(WAIT, LATE * between)
 
     def left(self, now: float) -> float:
         """Seconds that are left at the time `now`, by the session's clock; NaN where that is not

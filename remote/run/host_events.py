@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from remote.format import duration
+from remote.events import Parsed
+from remote.format import duration, ranks_text
 from remote.plan.plan import OnNan
 from remote.run import agent_end, marks, stall
 from remote.run.cause import Death, Evidence, ended
@@ -51,11 +52,16 @@ def _apply_rank(run: Run, event: Event, host: HostState, rank: RankState, when: 
         return
     if isinstance(event, events.GpuSample) and run.plan.job and not rank.on_gpu:
         return
+    if isinstance(event, events.Metrics):
+        event = run.known(event, rank, when)
     rank.apply(event, when)
     run.curves.take(event, rank.rank, rank.step, when - run.started)
     match event:
         case events.Step():
-            if not run.progress.diverged and not math.isfinite(event.loss):
+            if rank.begun is None:  # a script tells of no start
+                _resume(run, event)
+            is_worse = not run.progress.diverged and not math.isfinite(event.loss)
+            if is_worse and rank.is_diverged:
                 _diverge(run, Diverged(rank.rank, event.step, event.loss, when), host, when)
             _look_at_stall(run, when)
             run.stepped(rank, when)
@@ -82,10 +88,29 @@ def _apply_rank(run: Run, event: Event, host: HostState, rank: RankState, when: 
             run.marks.add(marks.CHECKPOINT, event.step, when - run.started)
         case events.Finished():
             _look_at_stall(run, when)
+        case Parsed():
+            _parse(run, event, when)
         case events.Spawned() if not run.plan.job:  # a script tells no phases
             _enter(run, rank, RankPhase.TRAINING, when)
         case events.Exited():
             run.judge_rank(rank)
+
+
+def _resume(run: Run, event: events.Step) -> None:
+    """The first step that is told of in a later attempt says where that one begins."""
+    if run.progress.anew < run.attempt:
+        run.progress.anew = run.attempt
+        run.progress.go_back(max(0, event.step - 1))
+        _go_back(run, max(0, event.step - 1))
+
+
+def _parse(run: Run, event: Parsed, when: float) -> None:
+    """What is printed is read by a format. That is said once of each format, as all ranks may print
+    it."""
+    run.progress.printed_steps = event.steps or run.progress.printed_steps
+    if event.format and event.format not in run.progress.formats:
+        run.progress.formats.append(event.format)
+        run.note("", f"read as: {event.format}, {ranks_text([event.rank])} prints", when)
 
 
 def _go_back(run: Run, step: int) -> None:
@@ -109,12 +134,13 @@ def _enter(run: Run, rank: RankState, phase: RankPhase, when: float) -> None:
 def _diverge(run: Run, found: Diverged, host: HostState, when: float) -> None:
     """The loss is no finite number any more, which every later step of all ranks may follow."""
     run.progress.diverged = found
+    lower = "lower --lr" if run.plan.job else "lower its learning rate"
     if run.plan.policy.on_nan is OnNan.STOP:
-        what, advice = f"loss is {found.what}", "lower --lr"
+        what, advice = f"loss is {found.what}", lower
         death = Death(host.name, found.rank, when, Evidence.OWN, what, found.step, advice=advice)
         run.judge.refuse(death)
     else:
-        advice = "Lower --lr, or stop such runs with --on-nan stop"
+        advice = f"{lower.capitalize()}, or stop such runs with --on-nan stop"
         run.note("", f"{found.text}; training continues. {advice}", when)
 
 

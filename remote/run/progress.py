@@ -80,9 +80,14 @@ class Progress:
     0's, the last one with its confusion matrix. `drift` is the first comparison that found the
     ranks' models to differ, at `drifted`, `largest_drift` the one that found them to differ most.
     `diverged` is the first loss that was no finite number, `restarts` tell when the run was
-    restarted."""
+    restarted. `printed_steps` are those of the whole run as a user's own program prints them, 0 if
+    it does not, `formats` those by which that is read. `anew` is the attempt of which the first
+    step is known."""
 
     begun: events.Started | None = None
+    printed_steps: int = 0
+    anew: int = 0
+    formats: list[str] = field(default_factory=list)
     evaluations: list[events.Evaluated] = field(default_factory=list)
     drift: events.Drifted | None = None
     drifted: float = 0.0
@@ -93,7 +98,7 @@ class Progress:
     @property
     def steps(self) -> int:
         """Steps of the whole run; 0 before it is known."""
-        return self.begun.steps if self.begun else 0
+        return self.begun.steps if self.begun else self.printed_steps
 
     @property
     def epochs(self) -> int:
@@ -108,11 +113,15 @@ class Progress:
         if self.begun:
             return False
         self.begun = event
-        if self.diverged and event.resumed < self.diverged.step:  # those steps are made anew
+        self.go_back(event.resumed)
+        return True
+
+    def go_back(self, step: int) -> None:
+        """The ranks make the steps after this one, perhaps anew."""
+        if self.diverged and step < self.diverged.step:
             self.diverged = None
         if self.restarts:
-            self.restarts[-1] = replace(self.restarts[-1], step=event.resumed)
-        return True
+            self.restarts[-1] = replace(self.restarts[-1], step=step)
 
     def evaluate(self, event: events.Evaluated) -> None:
         """Take in an evaluation of rank 0. Of confusion matrices, which may be large, only the last

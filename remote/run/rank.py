@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from remote.run.cause import Death
 from remote.run.host import LAST_WORDS
@@ -40,6 +41,7 @@ class RankState:
     `stack_time`, when it had made `stack_step` steps. `heard` is when something came of it last.
     """
 
+    lasting: ClassVar[tuple[str, ...]] = LASTING
     rank: int
     local_rank: int
     host: int
@@ -86,18 +88,33 @@ class RankState:
     def again(self, local_rank: int, host: int, when: float) -> RankState:
         """The rank in the next attempt, perhaps elsewhere: what is drawn and timed of it goes
         on."""
-        return RankState(
+        return type(self)(
             self.rank,
             local_rank,
             host,
             since=when,
-            **{name: getattr(self, name) for name in LASTING},
+            **{name: getattr(self, name) for name in self.lasting},
         )
 
     @property
     def doing(self) -> str:
         """Its phase, or that it has come to a halt in it."""
         return "stalled" if self.stalled and self.phase not in FATES else self.phase.value
+
+    @property
+    def is_diverged(self) -> bool:
+        """Whether its loss, which is no finite number, is meant to be one."""
+        return True
+
+    @property
+    def makes_steps(self) -> bool:
+        """Whether the run is as far as its steps say."""
+        return not self.serves
+
+    @property
+    def between(self) -> float:
+        """Seconds from one word of its steps to the next; NaN before the first."""
+        return self.pace.seconds
 
     @property
     def epoch_seconds(self) -> list[float]:

@@ -15,12 +15,15 @@ from remote.run.forecast import Forecast
 from remote.run.host import HostState
 from remote.run.log import Log
 from remote.run.marks import Marks
+from remote.run.metrics import MOST, Metrics
 from remote.run.phases import FATES, RunPhase, Verdict
 from remote.run.progress import Progress, Restart, Stall
 from remote.run.rank import RankState
+from remote.run.script_rank import ScriptRank
 from remote.run.straggler import Watch
 from remote.run.timing import NAN
 from remote.run.verdict import Judge
+from training.wire import events
 
 
 class Run:
@@ -29,7 +32,8 @@ class Run:
     `started` is the first record's time, `now` the newest's, `ended` 0 until the launcher has
     closed. `verdict` is None while the run lives. `course` is how far launchers have come with it,
     `progress` how far its training has, `watch` knows which ranks hold it up, `forecast` when it
-    ends; `curves` are its series, `marks` what happened on the way. `checks` are the latest results
+    ends; `curves` are its series, `metrics` what a user's own program tells, `marks` what happened
+    on the way. `checks` are the latest results
     of checks, by host (or SESSION) and name. `rendezvous` is the address and port where ranks
     meet, "" before it is
     reserved. `stalls` are the times in which ranks made no steps. `seq` is the number of the newest
@@ -42,13 +46,15 @@ class Run:
         self.phase = RunPhase.STARTING
         self.started = self.now = self.ended = 0.0
         self.hosts = [HostState(index, host.name) for index, host in enumerate(plan.hosts)]
-        self.ranks = [RankState(slot.rank, slot.local_rank, slot.host) for slot in plan.slots]
+        rank = RankState if plan.job else ScriptRank
+        self.ranks = [rank(slot.rank, slot.local_rank, slot.host) for slot in plan.slots]
         self.course = Course(plan.policy, hosts=tuple(range(len(plan.hosts))))
         self.progress = Progress()
         self.watch, self.forecast = Watch(), Forecast()
         self.log = Log(limits, own=plan.job is not None)
         self.marks = Marks()
         self.curves = Curves(len(self.ranks), len(self.hosts))
+        self.metrics = Metrics()
         self.checks: dict[tuple[int, str], launcher.Checked] = {}
         self.stalls: list[Stall] = []
         self.rendezvous = ""
@@ -93,8 +99,9 @@ class Run:
 
     @property
     def step(self) -> int:
-        """Steps that all ranks that train have made."""
-        return min((rank.step for rank in self.ranks if not rank.serves), default=0)
+        """Steps that all ranks have made that make some; those of a user's own program: that tell
+        some."""
+        return min((rank.step for rank in self.ranks if rank.makes_steps), default=0)
 
     @property
     def training_seconds(self) -> float:
@@ -128,13 +135,14 @@ class Run:
     @property
     def sync_share(self) -> float:
         """The mean over ranks of the share of the last steps that they were blocked on others; NaN
-        before the first."""
+        before the first, and where a user's own program does not tell."""
         shares = [rank.pace.per_second("sync") for rank in self.ranks if rank.pace]
-        return sum(shares) / len(shares) if shares else NAN
+        return self._told(sum(shares) / len(shares)) if shares else NAN
 
     @property
     def throughput(self) -> float:
-        """Samples per second of all ranks, by their last steps; NaN before the first."""
+        """Samples per second of all ranks, by their last steps; NaN before the first, and where a
+        user's own program does not tell."""
         return self._added("samples")
 
     @property
@@ -145,7 +153,11 @@ class Run:
 
     def _added(self, figure: str) -> float:
         rates = [rank.pace.per_second(figure) for rank in self.ranks if rank.pace]
-        return sum(rates) if rates else NAN
+        return self._told(sum(rates)) if rates else NAN
+
+    def _told(self, value: float) -> float:
+        """A figure of steps. Those of a user's own program have 0 where it is not known."""
+        return value or NAN if self.plan.job is None else value
 
     @cached_property
     def waits_for_slowest(self) -> bool:
@@ -172,6 +184,16 @@ class Run:
         if self.waits_for_slowest and self.watch.is_due(rank.step):
             for text in self.watch.look(self.ranks, self.hosts, rank.step, when):
                 self.note("", text, when)
+
+    def known(self, event: events.Metrics, rank: RankState, when: float) -> events.Metrics:
+        """Take in values of a rank. Returns those that are kept."""
+        first = not self.metrics.beyond
+        event = self.metrics.take(event, rank.step)
+        if first and self.metrics.beyond:
+            name = min(self.metrics.beyond)
+            more = f"no more are kept, such as {name}: they are counted"
+            self.note("", f"the run has {MOST} metrics; {more}", when)
+        return event
 
     def host_name(self, index: int) -> str:
         """The name of host number `index`; "" for the session."""

@@ -96,10 +96,10 @@ def silence(rank: RankState, host: HostState, moved: float, back: float) -> floa
 def limit(rank: RankState, plan: Plan, times: Times = TIMES) -> float:
     """Seconds without a step after which the rank counts as stalled."""
     if rank.phase in MEETINGS:
-        return max(times.compiling, times.factor * rank.pace.seconds, _evaluation(rank, plan))
+        return max(times.compiling, times.factor * rank.between, _evaluation(rank, plan))
     if not rank.pace:
         return times.compiling if plan.job and plan.job.compile else times.least
-    return max(times.least, times.factor * rank.pace.seconds)
+    return max(times.least, times.factor * rank.between)
 
 
 def _moved(rank: RankState) -> float:

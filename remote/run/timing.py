@@ -108,6 +108,16 @@ class Timing:
         if (self.count - 1) % self._stride == 0:
             self._keep(seconds)
 
+    def repeat(self, more: int, seconds: float, data: float, samples: int) -> None:
+        """Add that many iterations like the last one, of which nothing else is known: one report
+        stands for all of them."""
+        self.count += more
+        self._seconds += more * seconds
+        self._data += more * data
+        self._samples += more * samples
+        if self._at_40 is None and self.count >= 40:
+            self._at_40 = self._sums()
+
     def _look_at_early(self) -> None:
         if self.count == 1:
             self._first = self._sums()

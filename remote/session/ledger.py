@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from remote.events import Restarted, expand
+from remote.events import Restarted
 from remote.limits import Limits
 from remote.plan.plan import Plan
+from remote.run.reading import expander
 from remote.run.state import RunState
 from training.wire.events import SESSION, Event, Record
 
@@ -22,11 +23,13 @@ class Records(Protocol):
 class Ledger:
     """Records whatever happens, and takes it in: `state` is what the records say.
 
-    `batch` is what was taken in since somebody took it last, expanded.
+    `batch` is what was taken in since somebody took it last, expanded: `expand` takes records
+    apart.
     """
 
     def __init__(self, plan: Plan, records: Records, limits: Limits) -> None:
         self.state = RunState(plan, limits)
+        self.expand = expander(plan)
         self.batch: list[Record] = []
         self._records = records
 
@@ -47,7 +50,7 @@ class Ledger:
         self.state.apply(record)
 
     def _apply(self, record: Record) -> None:
-        for one in expand(record):
+        for one in self.expand(record):
             self._records.text(one)
             self.state.apply(one)
             self.batch.append(one)

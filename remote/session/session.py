@@ -21,6 +21,7 @@ from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan
 from remote.record.write import Recorder
 from remote.run.course import FETCH, UPLOAD
+from remote.run.reading import Expand
 from remote.session import actions
 from remote.session.actions import Action
 from remote.session.connection import (
@@ -119,9 +120,14 @@ class Session:
 
     # ----------------------------------------------------------------------------------------------
 
+    @property
+    def expand(self) -> Expand:
+        """What takes the run's records apart."""
+        return self._controller.ledger.expand
+
     def catch_up(self, records: Iterable[Record]) -> None:
-        """Return to a run: take in what of it is recorded here, expanded. To be called before
-        `batches`."""
+        """Return to a run: take in what of it is recorded here, expanded by `expand`. To be called
+        before `batches`."""
         self._returns = True
         self._controller.recall(records)
 

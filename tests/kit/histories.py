@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from remote.cluster.hosts import Host
-from remote.events import Closed, expand
+from remote.events import Closed
 from remote.plan.plan import Plan, Script
+from remote.run.reading import expander
 from remote.run.state import RunState
 from training.job import Job
 from training.wire.events import (
@@ -139,7 +140,7 @@ class History:
 
 def state_of(of: Plan, records: Iterable[Record]) -> RunState:
     """The state that records come to."""
-    state = RunState(of)
+    state, expand = RunState(of), expander(of)
     for record in records:
         for one in expand(record):
             state.apply(one)

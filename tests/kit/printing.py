@@ -6,7 +6,8 @@ import io
 from collections.abc import Callable
 from pathlib import Path
 
-from remote.events import Clock, Reaching, expand
+from remote.events import Clock, Reaching
+from remote.run.reading import expander
 from remote.run.state import RunState
 from tests.kit.histories import History, plan, said
 from training.wire.events import Evaluated, Hello
@@ -20,7 +21,7 @@ HELLO = Hello("box", "me", 1, "3.11.2", "/usr/bin/python3", "Linux", "b", 2.0, 8
 
 def show(history: History, to: Printer, size: int = 7) -> RunState:
     """Feed a printer batch by batch, as the command line does."""
-    state = RunState(history.plan)
+    state, expand = RunState(history.plan), expander(history.plan)
     for start in range(0, len(history.records), size):
         batch = [part for one in history.records[start : start + size] for part in expand(one)]
         for record in batch:

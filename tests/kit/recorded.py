@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from remote.events import expand
 from remote.record.write import Recorder
+from remote.run.reading import expander
 from remote.run.state import RunState
 from tests.kit.histories import History, plan
 from training.wire.events import SESSION, encode
@@ -16,6 +16,7 @@ from training.wire.events import SESSION, encode
 
 def record(into: Recorder, history: History, state: RunState) -> None:
     """Record and apply a history as a session does."""
+    expand = expander(history.plan)
     for one in history.records:
         if one.host == SESSION:
             into.write(one)

@@ -18,6 +18,7 @@ from remote.record.find import find
 from remote.record.follow import follow as follow_record
 from remote.record.layout import NODE
 from remote.record.read import RunFolderError
+from remote.run.reading import expander
 from remote.transport import Transport
 from remote.transport.registry import Transports, is_here
 from training.agent.layout import LAST
@@ -78,7 +79,7 @@ def read_records(launcher: Launcher, plan: Plan, follow: bool) -> Iterator[Recor
     """Read the records of a run here; with `follow`, also those that a live launcher adds."""
     folder = launcher.runs_dir / plan.run
     if follow and lock.launcher(folder):
-        return follow_record(folder, len(plan.hosts), launcher.remark)
+        return follow_record(folder, len(plan.hosts), launcher.remark, expander(plan))
     return launcher.recorded(plan)
 
 

@@ -14,6 +14,7 @@ from textual.content import Content
 
 from remote.record.reread import Clocks, steps
 from remote.run.curves import Curves
+from remote.run.reading import expander
 from remote.run.series import SERIES, Scope
 from remote.run.state import RunPhase, RunState
 from tui import palette
@@ -125,7 +126,8 @@ class Charts(Panel):
             return
         low, high = self._fine.steps
         clocks, ranks = Clocks.of(run), len(run.ranks)
-        read = partial(steps, ranks=ranks, clocks=clocks, low=low, high=high)
+        expand = expander(run.plan)
+        read = partial(steps, ranks=ranks, clocks=clocks, low=low, high=high, expand=expand)
         take = partial(self._take, self._fine, self._fine.steps)
         self.post_message(ReadRecord(run.plan.run, read, take))
 

@@ -1,0 +1,65 @@
+"""The metrics of a run: values that a user's own program prints or writes, by name."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+from remote.run.timing import NAN
+from training.wire import events
+
+MOST = 200
+"""Metrics that are kept of a run."""
+COUNTED = 100_000
+"""Names beyond that are told apart."""
+
+
+@dataclass(slots=True)
+class Metric:
+    """What is known of a metric, of `rank`, the first one that told it: its newest value and its
+    extremes, each with its step. Values that are no finite numbers are none of the extremes."""
+
+    rank: int
+    count: int = 0
+    last: float = NAN
+    step: int = 0
+    least: float = NAN
+    least_step: int = 0
+    most: float = NAN
+    most_step: int = 0
+
+    def take(self, value: float, step: int) -> None:
+        """Take in the next value."""
+        self.count += 1
+        self.last, self.step = value, step
+        if not math.isfinite(value):
+            return
+        if not value >= self.least:
+            self.least, self.least_step = value, step
+        if not value <= self.most:
+            self.most, self.most_step = value, step
+
+
+@dataclass
+class Metrics:
+    """`named` are the first `MOST` of a run, `beyond` the names of others, of which nothing is
+    kept."""
+
+    named: dict[str, Metric] = field(default_factory=dict)
+    beyond: set[str] = field(default_factory=set)
+
+    def take(self, event: events.Metrics, step: int) -> events.Metrics:
+        """Take in values after `step`. Returns those that are kept."""
+        for name, value in event.values:
+            metric = self.named.get(name)
+            if metric is None:
+                if len(self.named) >= MOST:
+                    if len(self.beyond) < COUNTED:
+                        self.beyond.add(name)
+                    continue
+                metric = self.named[name] = Metric(event.rank)
+            if metric.rank == event.rank:
+                metric.take(value, event.step or step)
+        if not self.beyond:
+            return event
+        return replace(event, values=tuple(one for one in event.values if one[0] in self.named))

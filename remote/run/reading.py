@@ -1,0 +1,226 @@
+"""What a user's own program prints, as the steps and metrics that it tells of.
+
+It is read on the operator's side, out of recorded text: whoever reads a record from its beginning
+on comes to the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from remote.events import Parsed, expand
+from remote.formats import Kind, LogReader, Reading
+from remote.plan.plan import Plan, Script
+from remote.run.timing import NAN
+from training.wire.events import Event, Exited, Metrics, Record, Step, Text
+
+Expand = Callable[[Record], Sequence[Record]]
+GRACE = 1.0
+"""Seconds that the first step in a log waits for a word of the watch: it may be the same step, and
+comes by another pipe."""
+COUNTED = 1.0
+"""Seconds between two counts of the lines that were not read."""
+STEADY = 0.02
+"""The share by which the steps of the run, as told by a log, change until that is told again."""
+
+
+def expander(plan: Plan) -> Expand:
+    """What takes apart the records of a run, given in order from the first one on (see
+    `training.wire.events.expand`). In a run of a user's own program, text is followed by the steps
+    and metrics that are read out of it."""
+    if not isinstance(plan.work, Script):
+        return expand
+    return Expander(plan.world_size, watch=getattr(plan.work, "watch", True))
+
+
+class Expander:
+    """See `expander`, of a run with so many ranks. `watch`: they may tell their steps themselves.
+    It keeps what has been read so far, and may be pickled."""
+
+    def __init__(self, ranks: int, *, watch: bool) -> None:
+        self._ranks, self._watch = ranks, watch
+        self._of: dict[tuple[int, int], _Output] = {}
+        self._waiting: set[tuple[int, int]] = set()
+
+    def __call__(self, record: Record) -> Sequence[Record]:
+        """The records that a record stands for."""
+        found = expand(record)
+        kind = type(record.event)
+        if kind is not Text and kind is not Exited:
+            return (*self._due(record), *found) if self._waiting else found
+        made: list[Record] = list(self._due(record)) if self._waiting else []
+        for one in found:
+            made.append(one)
+            made += self._derived(one)
+        return made
+
+    def _derived(self, record: Record) -> Sequence[Record]:
+        event = record.event
+        rank = getattr(event, "rank", -1)
+        if not 0 <= rank < self._ranks:
+            return ()
+        key = record.host, rank
+        output = self._of.get(key)
+        if output is None or record.attempt > output.attempt:
+            output = _Output(rank, record.attempt, may_be_watched=self._watch)
+            self._of[key] = output
+        if record.attempt < output.attempt:
+            return ()
+        match event:
+            case Text():
+                derived = output.read(event, record)
+            case Step():
+                derived = output.see(event, record)
+            case Exited():
+                derived = output.end(record)
+            case _:
+                return ()
+        (self._waiting.add if output.waits else self._waiting.discard)(key)
+        return derived
+
+    def _due(self, record: Record) -> Iterator[Record]:
+        """The steps of the host that have waited long enough."""
+        for key in sorted(self._waiting):
+            if key[0] == record.host and self._of[key].is_due(record.time):
+                self._waiting.discard(key)
+                yield from self._of[key].release()
+
+
+class _Output:
+    """What one rank prints in one attempt. `waits` is what its first lines told that was not passed
+    on yet."""
+
+    def __init__(self, rank: int, attempt: int, *, may_be_watched: bool) -> None:
+        self.rank, self.attempt = rank, attempt
+        self.waits: list[Record] = []
+        self._may_be_watched = may_be_watched
+        self._logs: dict[str, LogReader] = {}
+        self._seen = 0  # the newest step that the watch told
+        self._step, self._at = 0, NAN  # the newest step that a log told, and when
+        self._first = (0, 0)  # a step by the log, and by the watch at that time
+        self._parsed = Parsed(rank, "")
+        self._counted_at = -math.inf
+        self._steps = 0
+
+    # What comes
+
+    def see(self, step: Step, record: Record) -> Sequence[Record]:
+        """The watch tells of a step: the same ones in a log are none beside it."""
+        self._seen, self._may_be_watched = step.step, False
+        return self.release()
+
+    def read(self, text: Text, record: Record) -> Sequence[Record]:
+        """Text was printed, or written to a file that is followed."""
+        stream = text.stream if text.stream.startswith("file:") else ""
+        log = self._logs.get(stream)
+        if log is None:
+            log = self._logs[stream] = LogReader()
+        readings = log.read(text.text)
+        derived = [_with(record, event) for event in self._told(readings, record.time)]
+        derived += self._count(record)
+        if not self._may_be_watched:
+            return derived
+        self.waits += derived
+        return ()
+
+    def end(self, record: Record) -> Sequence[Record]:
+        """Nothing more comes, but for the rest of what it printed."""
+        self._counted_at = -math.inf
+        return [*self.release(), *self._count(record)]
+
+    def is_due(self, now: float) -> bool:
+        """Whether the watch has had the time to tell of the first steps."""
+        return bool(self.waits) and now >= self.waits[0].time + GRACE
+
+    def release(self) -> Sequence[Record]:
+        """What was held back; of what the watch has told, no steps."""
+        self._may_be_watched = False
+        waits, self.waits = self.waits, []
+        if not self._seen:
+            return waits
+        return [replace(one, event=_without_step(one.event, self._seen)) for one in waits]
+
+    # What it tells
+
+    def _told(self, readings: Sequence[Reading], now: float) -> Iterator[Event]:
+        """The steps and metrics of readings that came together."""
+        numbers = self._numbers(readings)
+        taken = numbers[-1] - self._step if numbers else 0
+        each = (now - self._at) / taken if taken > 0 else NAN
+        upcoming = iter(numbers)
+        for reading in readings:
+            values = dict(reading.values)
+            self._steps = reading.steps or self._steps
+            if reading.kind is Kind.STEP:
+                before, self._step = self._step, next(upcoming)
+                if not self._seen and self._step != before:
+                    yield self._as_step(reading, values, each)
+            if self._seen:
+                values.pop("step_seconds", 0.0)
+                values.pop("data_seconds", 0.0)
+            if values:
+                step = self._seen or reading.step or self._step
+                yield Metrics(self.rank, step, reading.epoch, tuple(values.items()))
+        if numbers:
+            self._at = now
+            self._first = self._first if self._first[0] else (self._step, self._seen)
+
+    def _numbers(self, readings: Sequence[Reading]) -> list[int]:
+        """The steps that readings tell of. Where a log does not number them, they are counted; a
+        frame of a progress bar may be one step behind a line."""
+        numbers, newest = list[int](), self._step
+        for reading in readings:
+            if reading.kind is Kind.STEP:
+                newest = newest if reading.step == newest - 1 else reading.step or newest + 1
+                numbers.append(newest)
+        return numbers
+
+    def _as_step(self, reading: Reading, values: dict[str, float], each: float) -> Step:
+        seconds = values.pop("step_seconds", each)
+        return Step(
+            self.rank,
+            max(0, math.ceil(reading.epoch)) if math.isfinite(reading.epoch) else 0,
+            self._step,
+            values.pop("loss", NAN),
+            seconds,
+            data=values.pop("data_seconds", 0.0),
+        )
+
+    def _count(self, record: Record) -> Sequence[Record]:
+        """How the output is read, where that is news. What is not read is counted now and then."""
+        logs = self._logs.values()
+        name = next((log.format for log in logs if log.format), "")
+        unread = sum(log.unread for log in logs)
+        steps, told = self._all_steps(), self._parsed.steps
+        is_other = name != self._parsed.format or abs(steps - told) > STEADY * told
+        is_due = record.time >= self._counted_at + COUNTED
+        if not is_other and not (is_due and unread != self._parsed.unread):
+            return ()
+        self._counted_at = record.time
+        self._parsed = Parsed(self.rank, name, unread, steps)
+        return [_with(record, self._parsed)]
+
+    def _all_steps(self) -> int:
+        """Steps of the whole run: as printed, or by the count of the watch, which knows of none
+        before a checkpoint."""
+        if not self._seen or not self._steps:
+            return self._steps
+        printed, seen = self._step - self._first[0], self._seen - self._first[1]
+        rate = seen / printed if printed > 0 and self._first[1] else 1.0
+        return max(self._seen, self._seen + round((self._steps - self._step) * rate))
+
+
+def _with(record: Record, event: Event) -> Record:
+    return Record(record.host, record.attempt, record.seq, record.time, event)
+
+
+def _without_step(event: Event, seen: int) -> Event:
+    """A step as the metrics that its log told, after what the watch has `seen`."""
+    match event:
+        case Step():
+            return Metrics(event.rank, seen, float(event.epoch), (("loss", event.loss),))
+        case Metrics():
+            return replace(event, step=seen)
+    return event
