@@ -124,7 +124,8 @@ def _expand(work: dict[str, Any]) -> Expand:
 def _of_plan(plan: dict[str, Any]) -> dict[str, Any]:
     hosts = [host for host in plan["hosts"] if isinstance(host, dict)]
     job, script = plan["work"].get("job"), plan["work"].get("script")
-    words = script if isinstance(script, list) else []
+    words = script.get("words") if isinstance(script, dict) else script  # of an older plan
+    words = words if isinstance(words, list) else []
     return {
         "job": _settings(job) if isinstance(job, dict) else None,
         "script": shlex.join(word for word in words if isinstance(word, str))[:LONGEST],

@@ -52,14 +52,15 @@ def _apply_rank(run: Run, event: Event, host: HostState, rank: RankState, when: 
         return
     if isinstance(event, events.GpuSample) and run.plan.job and not rank.on_gpu:
         return
-    if isinstance(event, events.Metrics):
-        event = run.known(event, rank, when)
+    if rank.begun is None:  # also of a script, which tells of no start
+        if isinstance(event, events.Step):
+            _resume(run, event)
+        elif isinstance(event, events.Metrics):
+            event = run.known(event, rank, when)
     rank.apply(event, when)
     run.curves.take(event, rank.rank, rank.step, when - run.started)
     match event:
         case events.Step():
-            if rank.begun is None:  # a script tells of no start
-                _resume(run, event)
             is_worse = not run.progress.diverged and not math.isfinite(event.loss)
             if is_worse and rank.is_diverged:
                 _diverge(run, Diverged(rank.rank, event.step, event.loss, when), host, when)

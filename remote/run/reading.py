@@ -32,7 +32,7 @@ def expander(plan: Plan) -> Expand:
     and metrics that are read out of it."""
     if not isinstance(plan.work, Script):
         return expand
-    return Expander(plan.world_size, watch=getattr(plan.work, "watch", True))
+    return Expander(plan.world_size, watch=plan.work.watch)
 
 
 class Expander:
@@ -140,7 +140,8 @@ class _Output:
         waits, self.waits = self.waits, []
         if not self._seen:
             return waits
-        return [replace(one, event=_without_step(one.event, self._seen)) for one in waits]
+        events = [(one, _without_step(one.event, self._seen)) for one in waits]
+        return [_with(one, event) for one, event in events if event]
 
     # What it tells
 
@@ -216,9 +217,11 @@ def _with(record: Record, event: Event) -> Record:
     return Record(record.host, record.attempt, record.seq, record.time, event)
 
 
-def _without_step(event: Event, seen: int) -> Event:
+def _without_step(event: Event, seen: int) -> Event | None:
     """A step as the metrics that its log told, after what the watch has `seen`."""
     match event:
+        case Step() if math.isnan(event.loss):
+            return None
         case Step():
             return Metrics(event.rank, seen, float(event.epoch), (("loss", event.loss),))
         case Metrics():

@@ -1,0 +1,338 @@
+"""What a user's own program prints becomes steps and metrics, the same for all who read it."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from remote.events import Parsed, Reaching, Restarted, expand
+from remote.plan.plan import Plan, Script
+from remote.record import summary
+from remote.record.follow import Tail
+from remote.record.latest import latest
+from remote.record.read import records as read
+from remote.record.reread import Clocks, steps
+from remote.record.tape import Tape
+from remote.run.reading import Expander, expander
+from remote.run.stall import stalled
+from remote.run.state import RunState
+from tests.kit.histories import START, History, plan, said
+from tests.kit.recorded import recorded
+from training.wire.enums import Reach
+from training.wire.events import (
+    PREFIX,
+    Event,
+    Exited,
+    HostSample,
+    Metrics,
+    Record,
+    Spawned,
+    Step,
+    Text,
+    to_object,
+)
+from training.wire.jsonl import dumps
+
+SAMPLE = HostSample((10.0,), 1, 2)
+
+
+def script(hosts: int = 2, slots: int = 2, *, watch: bool = False) -> Plan:
+    return replace(plan(hosts, slots), work=Script(("train.py",), watch=watch))
+
+
+def started(of: Plan) -> History:
+    history = History(of)
+    for slot in of.slots:
+        history.rank(slot.rank, history.launched(slot.rank), Spawned(slot.rank, 100 + slot.rank))
+    return history
+
+
+def line(step: int, loss: float, **more: float) -> str:
+    rest = "".join(f" {name}={value}" for name, value in more.items())
+    return f"step={step} loss={loss}{rest}"
+
+
+def logging(history: History, rank: int, numbers: Iterable[int], after: float) -> History:
+    """A rank prints a line for each of these steps."""
+    host = history.plan.slots[rank].host
+    for step in numbers:
+        text = line(step, 100.0 / step, grad_norm=step / 4, val_loss=1.0)
+        history.say(host, said(rank, text, "stdout"), after=after)
+    return history
+
+
+def seen(rank: int, step: int, loss: float = math.nan, **more: float) -> Text:
+    """A step that the watch tells."""
+    event = Step(rank, 0, step, loss, 0.5, **more)  # type: ignore[arg-type]
+    return Text(rank, "stdout", PREFIX + dumps({"time": 1.0} | to_object(event)))
+
+
+def derived(history: History) -> list[Event]:
+    """What is read out of the text of a history."""
+    take = expander(history.plan)
+    kinds = (Step, Metrics, Parsed)
+    found = [one.event for record in history.records for one in take(record)]
+    return [event for event in found if isinstance(event, kinds)]
+
+
+def of(kind: type[Any], events: Sequence[Event]) -> list[Any]:
+    return [event for event in events if isinstance(event, kind)]
+
+
+def test_a_job_of_ours_is_not_read() -> None:
+    assert expander(plan()) is expand
+
+
+def test_lines_become_steps_metrics_and_how_they_are_read() -> None:
+    found = derived(logging(started(script()), 3, [100, 200], 12.0))
+    assert [(one.rank, one.step, one.loss) for one in of(Step, found)] == [
+        (3, 100, 1.0),
+        (3, 200, 0.5),
+    ]
+    assert math.isnan(of(Step, found)[0].seconds)
+    assert of(Step, found)[1].seconds == pytest.approx(0.12), "a step, not the time between lines"
+    assert of(Metrics, found)[1] == Metrics(3, 200, 0.0, (("grad_norm", 50.0), ("val_loss", 1.0)))
+    assert [one.rank for one in of(Parsed, found)] == [3]
+    assert of(Parsed, found)[0].format
+
+
+def test_steps_that_come_together_share_the_time() -> None:
+    history = started(script())
+    for first in (1, 5):
+        text = "\n".join(line(step, 1.0) for step in range(first, first + 4))
+        history.say(0, said(0, text, "stdout"), after=2.0)
+    times = [one.seconds for one in of(Step, derived(history))]
+    assert all(map(math.isnan, times[:4]))
+    assert times[4:] == pytest.approx([0.5] * 4)
+
+
+def test_what_the_watch_tells_is_no_second_step() -> None:
+    """Also where the line comes first: they come by two pipes."""
+    history = started(script(watch=True))
+    history.say(0, said(0, line(1, 2.0, lr=0.1), "stdout"))
+    for step in (1, 2, 3):
+        history.say(0, seen(0, step), SAMPLE)
+        if step > 1:
+            history.say(0, said(0, line(step, 2.0 / step, lr=0.1), "stdout"))
+    found = derived(history)
+    assert [one.step for one in of(Step, found)] == [1, 2, 3]
+    losses = [(one.step, dict(one.values).get("loss")) for one in of(Metrics, found)]
+    assert [one for one in losses if one[1]] == [
+        (1, 2.0),
+        (2, 1.0),
+        (3, 2.0 / 3),
+    ]
+    state = history.state()
+    assert state.ranks[0].loss == 2.0 / 3, "the watch does not know it"
+    assert state.ranks[0].timing.count == 3
+
+
+def test_lines_alone_wait_for_the_watch_but_once() -> None:
+    history = started(script(watch=True))
+    history.say(0, said(0, line(1, 2.0), "stdout"))
+    assert not of(Step, derived(history))
+    history.say(0, SAMPLE, after=1.5)
+    assert [one.step for one in of(Step, derived(history))] == [1]
+    history.say(0, said(0, line(2, 1.0), "stdout"))
+    assert [one.step for one in of(Step, derived(history))] == [1, 2]
+
+
+def test_what_a_rank_prints_last_is_read_at_its_end() -> None:
+    history = started(script(watch=True))
+    history.say(0, said(0, line(1, 2.0), "stdout"), Exited(0, 0))
+    assert [one.step for one in of(Step, derived(history))] == [1]
+
+
+def test_ranks_that_print_nothing_hold_nothing_back() -> None:
+    state = logging(started(script()), 3, range(10, 310, 10), 1.0).state()
+    assert (state.step, state.progress.steps) == (300, 0)
+    assert state.step_seconds == pytest.approx(0.1)
+    assert state.training_seconds == pytest.approx(29.0), "of all steps, not of the lines"
+    assert math.isnan(state.throughput)
+    assert math.isnan(state.sync_share)
+    assert [rank.step for rank in state.ranks] == [0, 0, 0, 300]
+    notes = [one.text for one in state.log.lines if one.stream == "note"]
+    assert notes == [f"read as: {state.ranks[3].parsed.format}, rank 3 prints"]  # type: ignore[attr-defined]
+
+
+def test_the_time_that_is_left_is_known_where_the_steps_are() -> None:
+    history = started(script())
+    for step in range(10, 310, 10):
+        text = f"step={step} max_steps=1000 loss={1.0 / step}"
+        history.say(1, said(3, text, "stdout"), after=1.0)
+    state = history.state()
+    assert state.progress.steps == 1000
+    assert state.eta(state.now) == pytest.approx(70.0, rel=0.05)
+    assert state.eta(state.now + 0.9) == pytest.approx(69.1, rel=0.05), "until the next line"
+
+
+@pytest.mark.parametrize("every", [5.0, 60.0])
+def test_a_rank_that_prints_seldom_stalls_later(every: float) -> None:
+    history = started(script()).session(Reaching(0, Reach.READY), Reaching(1, Reach.READY))
+    logging(history, 0, range(100, 1_100, 100), every)
+    for _ in range(4 * int(every)):
+        history.say(0, SAMPLE, after=1.0).say(1, SAMPLE, after=0.0)
+    state = history.state()
+    assert stalled(state, state.now) is None
+    for _ in range(7 * int(every)):
+        history.say(0, SAMPLE, after=1.0).say(1, SAMPLE, after=0.0)
+    state = history.state()
+    found = stalled(state, state.now)
+    assert found is not None
+    assert found.ranks == (0,), "the others print nothing"
+
+
+def test_an_unknown_loss_is_no_divergence() -> None:
+    history = started(script(watch=True))
+    for step in range(1, 9):
+        history.say(0, seen(0, step), SAMPLE)
+    assert history.state().progress.diverged is None
+    for step in range(9, 12):
+        history.say(0, seen(0, step, 1.0), SAMPLE)
+    for step in range(12, 16):
+        history.say(0, seen(0, step), SAMPLE)
+    found = history.state().progress.diverged
+    assert found is not None
+    assert found.step == 14, "one alone may just be unknown"
+
+
+def test_an_infinite_loss_is_one_at_once() -> None:
+    found = started(script()).say(0, seen(0, 1, math.inf)).state().progress.diverged
+    assert found is not None
+
+
+def test_a_restart_begins_where_its_first_step_says() -> None:
+    history = logging(started(script()), 0, range(1, 41), 1.0)
+    history.session(Restarted((0, 1), "a rank failed"))
+    history.attempt = 1
+    history.rank(0, history.launched(0), Spawned(0, 7))
+    logging(history, 0, range(21, 31), 1.0)
+    state = history.state()
+    assert state.progress.restarts[0].step == 20
+    assert list(state.curves.of("loss", 0).step) == list(range(1, 31))
+    assert list(state.curves.of("metric:grad_norm", 0).step) == list(range(1, 31))
+    assert state.ranks[0].pace.seconds == pytest.approx(1.0)
+
+
+def test_more_names_than_are_kept_are_counted_and_said() -> None:
+    history = started(script())
+    values = tuple((f"m{number}", 1.0) for number in range(203))
+    history.say(0, Metrics(0, 1, 0.0, values), Metrics(0, 2, 0.0, values))
+    state = history.state()
+    assert (len(state.metrics.named), len(state.metrics.beyond)) == (200, 3)
+    assert len(state.curves.metrics) == 200
+    assert len(state.ranks[0].metrics) == 200  # type: ignore[attr-defined]
+    notes = [one.text for one in state.log.lines]
+    assert notes == ["the run has 200 metrics; no more are kept, such as m200: they are counted"]
+
+
+# Whoever reads ------------------------------------------------------------------------------------
+
+
+def long_run(watch: bool) -> History:
+    """Rank 0's steps are watched, rank 3 prints; the run restarts."""
+    history = started(script(watch=watch))
+    for attempt, first in enumerate((1, 201)):
+        history.attempt = attempt
+        if attempt:
+            history.session(Restarted((0, 1), "a rank failed"))
+            history.rank(0, history.launched(0), Spawned(0, 7))
+            history.rank(3, history.launched(3), Spawned(3, 8))
+        for step in range(first, first + 300):
+            if watch:
+                history.say(0, seen(0, step, 1.0 / step))
+            text = f"step={step} max_steps=600 loss={3.0 / step}\nnoise 17 of rank 3"
+            history.say(1, said(3, text, "stdout"), SAMPLE)
+    return history.rank(0, Exited(0, 0)).rank(3, Exited(3, 0))
+
+
+def told(state: RunState) -> tuple[object, ...]:
+    """All that can be compared of a state."""
+    series = ("loss", "seconds", *state.curves.metrics)
+    curves = [
+        state.curves.of(name, rank.rank).mean.tolist() for name in series for rank in state.ranks
+    ]
+    lines = [(one.time, one.text) for one in state.log.lines]
+    return repr((summary.of(state), curves, series, lines, state.eta(state.now), state.now))  # type: ignore[return-value]
+
+
+def applied(of: Plan, records: Iterable[Record]) -> RunState:
+    state = RunState(of)
+    for record in records:
+        state.apply(record)
+    return state
+
+
+@pytest.mark.parametrize("watch", [False, True])
+def test_all_readers_come_to_the_same(
+    watch: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A live session, one that returns in the middle, a replay at any time, one who follows."""
+    history = long_run(watch)
+    whole = told(history.state())
+    folder = recorded(tmp_path, history)
+    here = history.plan
+    assert told(applied(here, read(folder, 2, expand=expander(here)))) == whole
+    tail = Tail(folder, 2, expander(here))
+    assert told(applied(here, (one for batch in tail.read() for one in batch))) == whole
+    tail.close()
+
+    state, take = RunState(here), expander(here)
+    for number, record in enumerate(history.records):
+        if number == 500:
+            take = pickle.loads(pickle.dumps(take))  # as in the copies of a replay
+        for one in take(record):
+            state.apply(one)
+    assert told(state) == whole
+
+    monkeypatch.setattr("remote.record.tape.APART", 1 << 12)
+    tape = Tape(folder, here)
+    tape.advance(math.inf, 1 << 30)
+    middle = START + 7.0
+    tape.rewind(middle)
+    tape.advance(middle, 1 << 30)
+    before = applied_until(history, middle)
+    assert told(tape.state) == told(before)
+    tape.advance(math.inf, 1 << 30)
+    assert told(tape.state) == whole
+    tape.close()
+
+
+def applied_until(history: History, until: float) -> RunState:
+    state, take = RunState(history.plan), expander(history.plan)
+    for record in history.records:
+        if record.time <= until:
+            for one in take(record):
+                state.apply(one)
+    return state
+
+
+def test_a_part_that_is_read_again_has_the_printed_steps(tmp_path: Path) -> None:
+    history = logging(started(script()), 3, range(1, 1_501), 0.1)
+    state, folder = history.state(), recorded(tmp_path, history)
+    found = steps(folder, 4, Clocks.of(state), 700, 720, expander(history.plan))
+    assert list(found.of("loss", 3).step) == list(range(700, 721))
+    assert list(found.of("metric:grad_norm", 3).mean) == [step / 4 for step in range(700, 721)]
+
+
+def test_a_run_that_goes_on_is_listed_with_what_it_prints(tmp_path: Path) -> None:
+    history = started(script())
+    for step in range(1, 50):
+        history.say(0, said(0, f"step={step} max_steps=600 loss={2.0 / step}", "stdout"), after=0.5)
+    found = latest(recorded(tmp_path, history), expand=Expander(4, watch=True))
+    assert (found.step, found.steps, found.diverged) == (49, 600, False)
+    assert found.loss == pytest.approx(2.0 / 49)
+
+
+def test_a_rank_of_another_host_changes_nothing() -> None:
+    history = logging(started(script()), 3, range(1, 20), 1.0)
+    honest = history.state().ranks[3]
+    history.say(0, said(3, line(7_000, 1.0), "stdout"), said(99, line(7_000, 1.0), "stdout"))
+    forged = history.state().ranks[3]
+    assert (forged.step, forged.loss) == (honest.step, honest.loss)
