@@ -52,6 +52,7 @@ class Keyed(Themed):
     def get_system_commands(self, screen: Screen[Any]) -> Iterator[SystemCommand]:
         """List all commands: the actions that work here, then Textual's own commands."""
         listed = {"Keys", "Commands"}  # the help replaces the first, and this is the second
+        listed |= {"Maximize", "Minimize"}  # as Zoom does
         for node, binding, enabled, help_text in screen.active_bindings.values():
             name = binding.description
             if enabled and binding.id and name not in listed:

@@ -44,7 +44,8 @@ class Death:
     the session's clock.
 
     `during` is what a rank that had made no step was at; `advice` what to do about it, where that
-    can be said. `refused`: nothing had begun, and what was given cannot be used.
+    can be said. `refused`: nothing had begun, and what was given cannot be used. `of_agent`: a rank
+    said nothing, and the words are those of its agent.
     """
 
     host: str
@@ -57,6 +58,7 @@ class Death:
     refused: bool = False
     during: str = ""
     advice: str = ""
+    of_agent: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ class Cause:
     it was no rank.
 
     `victims` failed as a consequence. `host` is empty where it was the session that refused.
-    `during` and `advice` are as a `Death`'s.
+    `during`, `advice` and `of_agent` are as a `Death`'s.
     """
 
     host: str
@@ -76,6 +78,7 @@ class Cause:
     victims: tuple[int, ...] = ()
     during: str = ""
     advice: str = ""
+    of_agent: bool = False
 
     def text(self) -> str:
         """All of it but the last words, in a line, such as "node2, rank 1: killed by SIGKILL at

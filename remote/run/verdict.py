@@ -108,6 +108,7 @@ class Judge:
             refused=is_unfit and not has_begun,
             during=DURING.get(rank.exited_from, "") if is_ours and not rank.pace else "",
             advice=self.plan.named(causes.advice(rank.exited, words, host.name)),
+            of_agent=not rank.tail,
         )
         self.settle()
 
@@ -200,6 +201,7 @@ class Judge:
             victims,
             death.during,
             death.advice,
+            death.of_agent,
         )
 
     def _is_victim(self, rank: RankState, death: Death) -> bool:

@@ -56,6 +56,8 @@ class ActedSession:
         self.detached = self.cut_off = False
         self.keep = plan.policy.keep
         self.device = "cpu"
+        self.cores: dict[int, float] = {}
+        """By host, how many cores it has; others have four."""
         self.clock = BEGIN
         self._hosts = [slot.host for slot in plan.slots]  # asked for at each record
         self._seq = 0
@@ -173,7 +175,9 @@ class ActedSession:
                     self.say(
                         self.host_of(rank),
                         events.RankSample(
-                            rank, chance.uniform(60, 99), 412_000_000 + rank * 9_000_000
+                            rank,
+                            chance.uniform(60, 99) * self._core(rank),
+                            412_000_000 + rank * 9_000_000,
                         ),
                     )
             if step % max(1, round(1 / seconds)) == 0:
@@ -184,6 +188,11 @@ class ActedSession:
                             (chance.uniform(50, 99),) * 4, 3_400_000_000, 16_000_000_000
                         ),
                     )
+
+    def _core(self, rank: int) -> float:
+        """How much of a core a rank has."""
+        host = self.host_of(rank)
+        return min(1.0, self.cores.get(host, 4.0) / self._hosts.count(host))
 
     def finish(self, steps: int = 400, epoch: int = 4) -> None:
         for rank in range(self.plan.world_size):

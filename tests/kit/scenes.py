@@ -20,7 +20,7 @@ from textual.screen import Screen
 
 from remote import events as launcher
 from remote.cluster.hosts import Cluster
-from remote.plan.plan import Plan
+from remote.plan.plan import Plan, Policy
 from remote.record import marks, read
 from remote.record.lock import Holder
 from remote.record.watch import WatchedRun
@@ -110,10 +110,10 @@ def _forget(screen: Screen[object]) -> None:
 # Runs that are acted out
 
 
-def session(hosts: int = 4, slots: int = 1, job: Job = JOB) -> ActedSession:
+def session(hosts: int = 4, slots: int = 1, restarts: int = 0) -> ActedSession:
     """A run that has been planned."""
-    lab = cluster(hosts, slots)
-    of = Plan("20261122-093000-ddp-vgg11-3f9a", lab.hosts, job)
+    lab, policy = cluster(hosts, slots), Policy(max_restarts=restarts)
+    of = Plan("20261122-093000-ddp-vgg11-3f9a", lab.hosts, JOB, policy)
     made = ActedSession(of)
     made.clock = NOW
     return made
@@ -133,13 +133,14 @@ def settle(one: ActedSession) -> ActedSession:
 
 
 def trained(
-    hosts: int = 4, slots: int = 1, steps: int = 240, *, late: int = -1, total: int = 400
+    hosts: int = 4, slots: int = 1, steps: int = 240, *, late: int = -1, restarts: int = 0
 ) -> ActedSession:
     """A run that trains, with tests and checkpoints, and one rank that is late from step 100 on."""
-    one = session(hosts, slots)
-    one.start(total)
+    one = session(hosts, slots, restarts)
+    one.start(400)
+    one.cores = {late // slots: 0.5}
     for host in range(hosts):
-        one.say(host, hello(host + 1, cores=4.0 if host != late // slots else 0.5))
+        one.say(host, hello(host + 1, cores=one.cores.get(host, 4.0)))
     for first in range(1, steps + 1, 100):
         last = min(steps, first + 99)
         one.steps(first, last, 0.25, late=late if first > 1 or steps < 200 else -1)
@@ -212,7 +213,7 @@ def finished(folder: Path) -> Scene:
 
 @variant
 def restarted(folder: Path) -> Scene:
-    one = trained()
+    one = trained(restarts=2)
     reason = "node2, rank 1: killed by SIGKILL at step 240"
     one.say(SESSION, launcher.Failing(), after=2.0)
     settle(one)

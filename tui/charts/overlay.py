@@ -33,6 +33,11 @@ class Measure:
         """Whether it is told at each step, by one batch."""
         return self.of is trained
 
+    @property
+    def _factor(self) -> float:
+        """Accuracies are in percent, as everywhere else."""
+        return 100.0 if self.figure == "accuracy" else 1.0
+
     def curves(
         self, runs: Sequence[RunFigures], *, clock: bool, smoothed: bool = False
     ) -> list[Curve]:
@@ -41,7 +46,7 @@ class Measure:
         raw, means = [], []
         for place, run in enumerate(runs):
             along, values = self.of(run, self.figure, clock=clock)
-            mean = values
+            values = mean = values * self._factor
             if smoothed and self.is_noisy and len(values):
                 mean = smooth(self.of(run, self.figure, clock=False)[0], values, WEIGHT)
                 raw.append(_curve(place, along, values, faint=True))
@@ -57,10 +62,10 @@ WEIGHT = View().smoothing
 FEW = 2
 """Runs of which the single steps are drawn, too."""
 LOSS = Measure("training loss", trained, "loss")
-TEST_ACCURACY = Measure("test accuracy", tested, "accuracy")
+TEST_ACCURACY = Measure("test accuracy (%)", tested, "accuracy")
 MEASURES = (
     LOSS,
-    Measure("training accuracy", trained, "accuracy"),
+    Measure("training accuracy (%)", trained, "accuracy"),
     TEST_ACCURACY,
     Measure("test loss", tested, "loss"),
 )

@@ -148,7 +148,9 @@ def cause(state: RunState) -> list[str]:
 
 
 def whose(found: Cause) -> str:
-    """Name the rank, host or launcher that caused the failure."""
+    """Name the rank, agent, host or launcher whose last output is known of a failure."""
+    if found.of_agent:
+        return f"the agent on {found.host}"
     return f"rank {found.rank}" if found.rank >= 0 else found.host or "the launcher"
 
 

@@ -15,6 +15,8 @@ HUGE = 1e150
 """Values are clipped to plus and minus this, so that differences and squares stay finite."""
 TINY = 1e-150
 """On a log axis smaller values lie here."""
+FEWEST = 3
+"""Ticks that a log axis may have, however short it is."""
 CLOCK_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400)
 
 
@@ -144,7 +146,7 @@ def _log_ticks(axis: Axis, count: int) -> list[float]:
     ]
     for candidates in (*(fine if high - low <= 4 else ()), powers):
         inside = [value for value in candidates if axis.low <= value <= axis.high]
-        if 2 <= len(inside) <= max(count, 2):
+        if 2 <= len(inside) <= max(count, FEWEST):
             return inside
     return []
 

@@ -4,7 +4,7 @@ fates that they come to."""
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -14,7 +14,7 @@ from remote.run.cause import Cause, Evidence, exception, judge
 from remote.run.state import Verdict
 from tests.kit.histories import GLOO, TRACEBACK, History, plan, raised, said, state_of
 from training.wire.enums import EndReason
-from training.wire.events import SESSION, Ended, Exited, Record
+from training.wire.events import AGENT, SESSION, Ended, Exited, Record, Text
 
 RESET = (
     "RuntimeError: [/gloo/transport/tcp/pair.cc:545] Read error [127.0.0.1]:52931: Connection "
@@ -426,6 +426,15 @@ def test_a_rank_of_ours_may_refuse(
         1,
         f"data set svhn on node2: no such file (exit code {code})",
     )
+
+
+@pytest.mark.parametrize(("own", "words"), [((), "agent on node2"), (("begin",), "begin")])
+def test_the_words_of_its_agent_are_not_those_of_a_rank(own: Sequence[str], words: str) -> None:
+    history = History(plan(2)).say(1, Text(AGENT, "stderr", "agent on node2"))
+    history.rank(1, *(said(1, text) for text in own), Exited(1, -9, "SIGKILL"))
+    cause = history.rank(0, Exited(0, -15, "SIGTERM", stopped=True)).closed().cause
+    assert cause is not None
+    assert (cause.tail, cause.of_agent) == ((words,), not own)
 
 
 def test_a_rank_that_cannot_download_is_no_victim() -> None:

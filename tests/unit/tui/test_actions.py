@@ -164,6 +164,15 @@ def documented() -> Iterator[str]:
                 yield f"| {names[0]} | {', '.join(keys)} | {text} |"
 
 
+async def test_the_list_of_commands_has_one_command_to_zoom() -> None:
+    stage = Stage()
+    async with stage.training() as pilot:
+        listed = {command.title for command in stage.app.get_system_commands(stage.screen)}
+        assert "Zoom" in listed
+        assert not {"Maximize", "Minimize"} & listed
+        await pilot.pause()
+
+
 async def test_the_list_of_commands_takes_all_keys_where_there_is_no_room_for_it() -> None:
     stage = Stage()
     async with stage.training() as pilot:

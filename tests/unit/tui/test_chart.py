@@ -126,6 +126,11 @@ def test_a_log_axis_puts_powers_of_ten_at_equal_distances() -> None:
     assert labels == ["0.001", "0.01", "0.1", "1", "10", "100", "1000"]
 
 
+def test_a_short_log_axis_has_ticks_that_tell_its_scale() -> None:
+    up = axis.logarithmic(0.4, 2.4)
+    assert [text for _, text in axis.ticks(up, 2)] == ["0.5", "1", "2"]
+
+
 def test_what_is_not_positive_has_no_place_on_a_log_axis() -> None:
     assert frame([curve([-1, 0, -3])], STEPS, 40, 10, log=True) is None
     found = frame([curve([-1, 0, 3, 4])], STEPS, 40, 10, log=True)

@@ -73,7 +73,7 @@ async def test_two_runs_with_a_verdict_what_differs_and_figures(runs: Sequence[P
     app = CompareApp(runs[:2])
     async with app.run_test(size=(120, 40)) as pilot:
         await shown(pilot, "slower than A: 50.0% more time per step")
-        await shown(pilot, "test accuracy by wall time")
+        await shown(pilot, "test accuracy (%) by wall time")
         found = screen_text(app)
         assert "A  20261123-0: 2 ranks on 2 hosts, ddp, lenet5 on digits; finished" in found
         lines = {line.split("  ")[0].strip(): line.split() for line in found.splitlines()}
@@ -89,12 +89,13 @@ async def test_a_key_switches_steps_and_time_and_another_one_the_figure(
 ) -> None:
     app = CompareApp(runs[:2])
     async with app.run_test(size=(100, 30)) as pilot:
-        await shown(pilot, "test accuracy by wall time")
+        await shown(pilot, "test accuracy (%) by wall time")
         await pilot.press("x")
-        await shown(pilot, "test accuracy by step")
+        await shown(pilot, "test accuracy (%) by step")
         chart = app.screen.query_one(Chart)
         assert [curve.x[-1] for curve in chart._curves] == [30, 30]
-        for title in ("test loss", "training loss", "training accuracy", "test accuracy"):
+        assert [curve.mean[-1] for curve in chart._curves] == [pytest.approx(85.0)] * 2
+        for title in ("test loss", "training loss", "training accuracy (%)", "test accuracy (%)"):
             await pilot.press("c")
             await shown(pilot, f"{title} by step")
         await pilot.press("x")
@@ -108,7 +109,7 @@ async def test_curves_have_their_letters_and_few_runs_their_single_steps(
 ) -> None:
     app = CompareApp(runs[:count])
     async with app.run_test(size=(100, 40)) as pilot:
-        await shown(pilot, "test accuracy by")
+        await shown(pilot, "test accuracy (%) by")
         await pilot.press("c", "c")
         await shown(pilot, "training loss by wall time  ema .9")
         chart = app.screen.query_one(Chart)

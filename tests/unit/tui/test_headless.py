@@ -15,6 +15,7 @@ import pytest
 from rich.console import Console
 
 from remote.events import Clock, Detached, Lost, Reaching, Refused, Said, Silent, Stopping, expand
+from remote.run.cause import Cause
 from remote.run.state import RunState
 from tests.kit.histories import GLOO, START, History, plan, raised, said, stepped
 from tests.kit.printing import FOLDER, HELLO, good, printed, show
@@ -229,6 +230,11 @@ def test_accuracies_by_own_statistics_have_a_column() -> None:
     out, _ = printed(history, PlainPrinter)
     table = [line.rpartition("|")[2].strip() for line in out.splitlines() if "|" in line]
     assert table == ["own accuracy", "50.00%", "75.00%", "62.50%", ""]
+
+
+def test_the_last_output_is_said_to_be_of_whoever_printed_it() -> None:
+    assert outcome.whose(Cause("node2", 1, "killed")) == "rank 1"
+    assert outcome.whose(Cause("node2", 1, "killed", of_agent=True)) == "the agent on node2"
 
 
 def test_a_failure_says_its_cause_first() -> None:

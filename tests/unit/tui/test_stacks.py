@@ -35,6 +35,8 @@ async def test_a_stall_is_on_the_screen_with_its_culprit_until_the_ranks_step_ag
         )
         tell(stage.session, WAITS, WAITS, LOADS, WAITS)
         await until(pilot, lambda: "ranks 0, 1 and 3 wait for it in all_reduce" in words(stage))
+        above = stage.text().split("log")[0]
+        assert above.count("stalled: ") == 1, "the header says it, with its age, and no alert does"
         assert (
             "rank 2 on node2 is not inside a collective: it is in train.py:41, load_batch"
             in words(stage)

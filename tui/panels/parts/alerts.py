@@ -9,7 +9,7 @@ from rich.text import Text
 from textual.widgets import Static
 
 from remote.format import count, moment
-from remote.run.alerts import Alert, Key, alerts, urgent_first
+from remote.run.alerts import Alarm, Alert, Key, alerts, urgent_first
 from remote.run.state import RunPhase, RunState
 from tui import palette
 from tui.bindings import key_of
@@ -19,6 +19,8 @@ LINES = 2
 """Lines of alerts that are shown at once; a key lists all."""
 LEAST = 40
 """Columns that a line takes at least."""
+TOLD_ABOVE = (Alarm.STALL,)
+"""What the header says, too, for as long as it lasts."""
 
 
 class Alerts(Static):
@@ -39,7 +41,8 @@ class Alerts(Static):
     def show(self, run: RunState) -> list[Alert]:
         """Copy what is drawn from the run. Returns the alerts that are new."""
         found = alerts(run) if run.phase is not RunPhase.ENDED else []
-        self._open = [one for one in found if one.key not in self._acknowledged]
+        unseen = (one for one in found if one.key not in self._acknowledged)
+        self._open = [one for one in unseen if one.over or one.alarm not in TOLD_ABOVE]
         new = [one for one in found if one.key not in self._seen]
         self._seen.update(one.key for one in new)
         width = self.content_size.width or self.app.size.width - 2

@@ -60,18 +60,23 @@ class Header(Static):
         for place, (turn, fact) in enumerate(zip(self._turns, PACE, strict=True)):
             if turn.has_come(every, place) or is_asked:
                 self._facts[place] = fact(run)
-        found = [*map(Wait.text, waiting(run, now)), *_stall(run, now)]
-        waits = [line for text in found for line in _folded(plain(text), max(width, 20))]
+        waits, stall = (
+            [line for text in found for line in _folded(plain(text), max(width, 20))]
+            for found in (map(Wait.text, waiting(run, now)), _stall(run, now))
+        )
         lines = (
             justified(f"{_phase(run)}  {_what(run.plan)}", run.plan.run, width),
             _progress(run, self._length(run), width, now),
             *_fitting(self._facts, width),
             *waits,
+            *stall,
         )
         if lines != self._shown:
             self._shown = lines
             self.styles.height = len(lines)  # and not `auto`: lines of another width are no measure
-            self.update(Text("\n".join(lines), no_wrap=True, overflow="ellipsis"), layout=False)
+            text = Text("\n".join(lines), no_wrap=True, overflow="ellipsis")
+            text.stylize("bold", len(text) - len("\n".join(stall)))
+            self.update(text, layout=False)
 
     def _length(self, run: RunState) -> Length:
         """How long the run is, as its ranks say; before that, as far as it follows from its
