@@ -60,9 +60,9 @@ def declared(
             help="restart without lost hosts while K hosts are left (0: only with all hosts)",
         ),
     ] = 0,
-    no_fetch: Annotated[
-        bool, _option("--no-fetch", help="copy nothing back from the hosts at the end")
-    ] = False,
+    fetch: Annotated[
+        bool, _option(" /--no-fetch", help="copy checkpoints back from the hosts at the end")
+    ] = True,
 ) -> None:
     """The parameters are the options."""
 
@@ -79,7 +79,6 @@ def policy(flags: Mapping[str, Any], keep: bool) -> Policy:
     """
     settings = dict(flags)
     wanted = settings.pop("on_disconnect")
-    settings["fetch"] = not settings.pop("no_fetch")
     if settings["on_stall"] is OnStall.RESTART and not settings["max_restarts"]:
         raise PlanError("--on-stall restart needs a limit: add --max-restarts 1, or another number")
     if settings["min_nodes"] and not settings["max_restarts"]:

@@ -32,9 +32,10 @@ def _flags(
     watch: Annotated[
         bool, _option(help="see loss, iterations and waits by watching torch in your program")
     ] = True,
-    fetch: Annotated[
+    results: Annotated[
         list[str] | None,
         _option(
+            "--fetch",
             metavar="GLOB",
             help="copy these files from the hosts at the end, such as 'out/*.pt' (repeatable)",
         ),
@@ -56,7 +57,7 @@ def script(
         for name, given in (
             ("--cwd", flags["cwd"]),
             ("--no-watch", not flags["watch"]),
-            ("--fetch", flags["fetch"]),
+            ("--fetch", flags["results"]),
         ):
             if given:
                 raise PlanError(
@@ -69,7 +70,7 @@ def script(
             f"{', '.join(given)}: options of rankboard's own training mean nothing to your program "
             f"({words[0]}): leave them out, or give them to it, after its name"
         )
-    return Script(tuple(words), flags["watch"], (), tuple(flags["fetch"] or ()))
+    return Script(tuple(words), flags["watch"], (), tuple(flags["results"] or ()))
 
 
 def with_cwd(cluster: Cluster, path: str) -> Cluster:

@@ -106,7 +106,8 @@ def given(context: typer.Context) -> dict[str, Any]:
 
 def option(context: typer.Context, name: str) -> str:
     """The option of a parameter as it is written on the command line, such as `--run`."""
-    return next(one.opts[0] for one in context.command.params if one.name == name)
+    known = next(one for one in context.command.params if one.name == name)
+    return (*known.opts, *known.secondary_opts)[0]
 
 
 def _split(args: list[str]) -> tuple[list[str], bool, list[str]]:

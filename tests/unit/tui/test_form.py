@@ -250,9 +250,9 @@ def test_the_command_line_is_understood_as_the_same_job(
 
     heard: list[Job] = []
 
-    def hear(hosts: Any, given: Any, policy: Any, _: Any) -> int:
-        heard.append(Job.of(given))
-        assert (hosts["local"], policy["max_restarts"]) == (4, 1)
+    def hear(flags: start.Flags, *_: Any) -> int:
+        heard.append(Job.of(flags.job))
+        assert (flags.hosts["local"], flags.policy["max_restarts"]) == (4, 1)
         return 0
 
     monkeypatch.setattr(start, "start", hear)
