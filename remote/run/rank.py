@@ -74,6 +74,7 @@ class RankState:
     stack_step: int = 0
     heard: float = 0.0
     exited: events.Exited | None = None
+    raised: events.Raised | None = None
     exited_from: RankPhase = RankPhase.WAITING
     death: Death | None = None
     tail: deque[str] = field(default_factory=lambda: deque(maxlen=LAST_WORDS))
@@ -206,6 +207,8 @@ class RankState:
                 self.finished = True
             case events.Spawned():
                 self.pid = event.pid
+            case events.Raised():
+                self.raised = event
             case events.Exited():
                 self._exit(event, when)
 

@@ -93,7 +93,9 @@ class Judge:
             return
         host = self.hosts[rank.host]
         complete = rank.finished or host.dropped or not self.plan.job
-        words = rank.tail or host.tail
+        words: Sequence[str] = rank.tail or host.tail
+        if rank.raised:  # as the program itself says it
+            words = rank.raised.text.split("\n")
         evidence, what = causes.judge(rank.exited, words, complete=complete)
         is_ours = self.plan.job is not None and not rank.exited.stopped
         is_unfit = is_ours and rank.exited.code == USAGE and not has_stepped

@@ -378,6 +378,15 @@ class Stack(Event):
 
 
 @immutable
+class Raised(Event):
+    """What a rank failed of, as the file says that torchrun's programs write: a traceback, or a
+    message. `Exited` follows."""
+
+    rank: int
+    text: str
+
+
+@immutable
 class Exited(Event):
     """The process of a rank has exited with `code`; or by a `signal` such as SIGKILL, and `code` is
     its negative number.
@@ -440,6 +449,7 @@ HOST_EVENTS = (
         RankSample,
         GpuSample,
         Stack,
+        Raised,
         Exited,
         StopHeard,
         Ended,

@@ -6,7 +6,6 @@ import re
 import shlex
 from typing import Any
 
-import click
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
@@ -71,10 +70,7 @@ class Rankboard(Commands):
 
     def _names_command(self, ctx: typer.Context, args: list[str]) -> bool:
         """Whether the name of a command is among these arguments, to which the others belong."""
-        try:
-            return bool(self.make_parser(ctx).parse_args([*args])[1])
-        except click.UsageError:  # which parsing again reports
-            return False
+        return bool(self.make_parser(ctx).parse_args([*args])[1])
 
     def get_usage(self, ctx: typer.Context) -> str:  # type: ignore[override]
         """The first line of the help and of an error."""

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from training.agent.host import processes
 from training.agent.host.redaction import Redaction
 from training.agent.host.samples import OutOfMemory
+from training.agent.ranks import errors
 from training.agent.ranks.pipes import Pipe
-from training.wire.events import Event, Exited, Spawned
+from training.wire.events import Event, Exited, Raised, Spawned
 
 Ends = tuple[int, int]
 """The write ends of a stdout and a stderr."""
@@ -23,12 +24,13 @@ Ends = tuple[int, int]
 @dataclass
 class Rank:
     """A rank that has not exited. `pid` is 0 until its process exists; `stopped`: the agent sent it
-    a signal."""
+    a signal. `error_file` is where its program may say what it failed of."""
 
     number: int
     pipes: tuple[Pipe, Pipe]
     pid: int = 0
     stopped: bool = False
+    error_file: str = ""
 
 
 class Ranks:
@@ -113,6 +115,8 @@ class Ranks:
         del self._live[rank.number]
         self.finish(rank.pipes)
         code = os.waitstatus_to_exitcode(status)
+        if code and rank.error_file and (text := errors.read(rank.error_file)):
+            self._say(Raised(rank.number, text))
         out_of_memory = code == -signal.SIGKILL and not rank.stopped and self.out_of_memory.rose()
         self._say(Exited(rank.number, code, signal_name(code), rank.stopped, out_of_memory))
 

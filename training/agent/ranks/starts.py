@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from training.agent.host import processes
 from training.agent.host.redaction import Redaction
+from training.agent.layout import ERRORS
 from training.agent.options import Options
 from training.agent.ranks.launch import (
     PRELOAD,
@@ -26,7 +27,7 @@ from training.agent.ranks.launch import (
 )
 from training.agent.ranks.pipes import CHUNK, Lines, Pipe
 from training.agent.ranks.ranks import Ranks, open_pipes
-from training.place import LISTEN_FD
+from training.place import ERROR_FILE, LISTEN_FD
 from training.wire import commands
 from training.wire.commands import Placement
 from training.wire.events import AGENT, Event, Launched
@@ -122,6 +123,9 @@ class Starter:
         function: Function | None = None,
     ) -> None:
         rank, ends = self._ranks.open(placement.rank)
+        if path := env.get(ERROR_FILE):
+            os.makedirs(ERRORS, exist_ok=True)
+            rank.error_file = path
         command = Command(
             placement.argv,
             env,
