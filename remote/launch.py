@@ -59,6 +59,7 @@ class Launcher:
         if isinstance(work, Job):
             work = self._located(cluster, work, uploads)
         else:
+            _check_uploaded(work, uploads)
             cluster = _with_cwd(cluster, uploads)
         run = planning.new_run(work, datetime.now())
         hosts = cluster.hosts
@@ -141,6 +142,18 @@ class Launcher:
 def _cwd(plan: Plan) -> str:
     """Where ranks work that see the files of this machine; "" for those that do not."""
     return (plan.hosts[0].cwd or os.getcwd()) if is_here(plan.hosts) else ""
+
+
+def _check_uploaded(script: Script, uploads: Sequence[Upload]) -> None:
+    """Raises: PlanError, where a file of the program is not among those that go to the hosts."""
+    _, name = needs.program(script)
+    if not uploads or ("." not in name and "/" not in name) or name.startswith(("/", "~")):
+        return
+    here = Path(name).absolute()
+    if not here.exists():
+        raise PlanError(f"there is no {name} in {Path.cwd()}, whose files --upload sends")
+    if not any(here.is_relative_to(upload.source) for upload in uploads):
+        raise PlanError(f"{name} is not in what --upload sends: add --upload .")
 
 
 def _with_cwd(cluster: Cluster, uploads: Sequence[Upload]) -> Cluster:

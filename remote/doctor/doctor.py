@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from remote.cluster.hosts import Host
-from remote.doctor import job, machine, network, software
+from remote.doctor import job, machine, network, program, software
 from remote.doctor.check import FAILED, OK, WARNING, Facts, Found, listed
 from remote.events import Checked
 from remote.plan.place import master_address
@@ -59,9 +59,10 @@ OF_FACTS: dict[str, Callable[[Facts, int], Found]] = {
     "data": job.data,
     "job": job.job,
     "precision": job.precision,
+    "program": program.program,
 }
 """The checks of the first round, in the order in which they are shown."""
-OF_SOME_JOBS = ("torchvision", "data", "job", "precision")
+OF_SOME_JOBS = ("torchvision", "data", "job", "precision", "program")
 """Those that not every plan has a use for."""
 CHECKS = (*OF_FACTS, "port", "connect")
 """All checks, in the order in which they are shown."""

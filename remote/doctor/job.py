@@ -22,7 +22,7 @@ INSTEAD = "leave it out; --sync ddp --sync-option compression=bf16 halves the tr
 def checks(plan: Plan) -> tuple[str, ...]:
     """Which of the checks below the plan's work has a use for."""
     if not (job := plan.job):
-        return ()
+        return ("program",)
     has_files = path_of(job) or registry.declared("datasets", job.dataset, "FILES") is not None
     return ("data",) * bool(has_files) + ("job",) + ("precision",) * (job.precision == "bf16")
 

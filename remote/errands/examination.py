@@ -106,8 +106,9 @@ class Examination:
 
     def _reach(self) -> None:
         """Ask every host for its facts."""
-        route_to, wanted = self.plan.hosts[0].address, dumps(needs.of(self.plan.work))
+        route_to = self.plan.hosts[0].address
         for one in self._subjects:
+            wanted = dumps(needs.on(self.plan, one.index))
             errand = Errand(("check", self.plan.folder(one.index), route_to, wanted))
             one.reach(self._transport, errand, self._limits, self._put)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
 from remote.plan.plan import Plan, Script, Slot
 from training.agent.layout import ERRORS
 from training.place import ERROR_FILE
@@ -40,5 +43,51 @@ def certain(plan: Plan, slot: Slot, hello: Hello | None, attempt: int) -> Variab
 
 
 def defaults(hello: Hello | None) -> Variables:
-    """What counts only where the host has nothing else."""
-    return {"TORCH_NCCL_ASYNC_ERROR_HANDLING": 1}
+    """What counts only where the host has nothing else. `hello` is as of `certain`."""
+    found: Variables = {"TORCH_NCCL_ASYNC_ERROR_HANDLING": 1}
+    return found | dict(
+        pair for one in FRAMEWORKS if hello and one.is_on(hello) for pair in one.env
+    )
+
+
+@dataclass(frozen=True)
+class Framework:
+    """What a framework misses on hosts where this is so, and `why` it is given that."""
+
+    is_on: Callable[[Hello], bool]
+    env: tuple[tuple[str, int | str], ...]
+    why: str
+
+
+FRAMEWORKS = (
+    Framework(
+        lambda hello: "accelerate" in hello.packages and not (hello.gpus or hello.accelerator),
+        (("ACCELERATE_USE_CPU", "true"),),
+        "without a GPU, the ranks of Accelerate would train each for itself otherwise",
+    ),
+    Framework(
+        lambda hello: (
+            "rich" in hello.packages
+            and bool({"lightning", "pytorch_lightning"}.intersection(hello.packages))
+        ),
+        (("TTY_COMPATIBLE", 1), ("COLUMNS", 240)),
+        "the progress bar of Lightning would be silent otherwise",
+    ),
+)
+
+
+def remarks(plan: Plan, facts: Sequence[Hello | None]) -> list[str]:
+    """What the ranks are given because of a framework that is installed, one line each."""
+    if not isinstance(plan.work, Script):
+        return []
+    found = []
+    for one in FRAMEWORKS:
+        names = [
+            host.name
+            for host, hello in zip(plan.hosts, facts, strict=True)
+            if hello and one.is_on(hello) and not dict(one.env).keys() & dict(host.env).keys()
+        ]
+        if names:
+            env = " ".join(f"{name}={value}" for name, value in one.env)
+            found.append(f"{env} on {', '.join(names)}: {one.why}")
+    return found

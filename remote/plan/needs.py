@@ -1,28 +1,49 @@
-"""What a job needs of its hosts. The agent and the errand `check` look for it and report what is
+"""What a run needs of its hosts. The agent and the errand `check` look for it and report what is
 there in the facts. Pure."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from remote.plan.plan import Script
+from remote.plan.plan import NO_PYTHON, PYTHONS, Plan, Script
 from training import registry
 from training.job import Job
 
 
-def of(work: Job | Script) -> dict[str, Any]:
-    """What `training.agent.host.needs.look` is asked. A relative path is uploaded first, so there
-    is nothing to look for yet."""
-    if not isinstance(work, Job):
-        return {}
-    wanted: dict[str, Any] = {"resume": work.resume} if _is_findable(work.resume) else {}
-    path = path_of(work)
+def on(plan: Plan, index: int) -> dict[str, Any]:
+    """What host number `index` is to look for, see `training.agent.host.needs.look`."""
+    work = plan.work
+    if isinstance(work, Job):
+        return of(work)
+    cwd = "" if plan.project else plan.hosts[index].cwd
+    kind, name = program(work)
+    return {"program": {"cwd": cwd, kind: name}}
+
+
+def program(script: Script) -> tuple[str, str]:
+    """The kind of a program, `file` of Python, `module` or `command`, and its name; the name is ""
+    where it cannot be known."""
+    first, second, *_ = (*script.words, "")
+    if first == NO_PYTHON:
+        return "command", second
+    if first in PYTHONS:
+        first = second if second.endswith(".py") else ""
+        return "file", first
+    if first == "-m":
+        return "module", second
+    return ("file" if first.endswith(".py") else "command"), first
+
+
+def of(job: Job) -> dict[str, Any]:
+    """What a job needs. A relative path is uploaded first, so there is nothing to look for yet."""
+    wanted: dict[str, Any] = {"resume": job.resume} if _is_findable(job.resume) else {}
+    path = path_of(job)
     if path and path[0] in "/~":
         wanted["path"] = path
-    files = registry.declared("datasets", work.dataset, "FILES")
-    if files and work.data_dir[:1] in ("/", "~"):
-        archive = registry.declared("datasets", work.dataset, "ARCHIVE", "")
-        wanted |= {"data": work.data_dir, "files": files, "archive": archive}
+    files = registry.declared("datasets", job.dataset, "FILES")
+    if files and job.data_dir[:1] in ("/", "~"):
+        archive = registry.declared("datasets", job.dataset, "ARCHIVE", "")
+        wanted |= {"data": job.data_dir, "files": files, "archive": archive}
     return wanted
 
 

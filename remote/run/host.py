@@ -75,7 +75,7 @@ class HostState:
     def used(self) -> float:
         """The share of the cores that it may use which its ranks keep busy; NaN where that is not
         known."""
-        if not self.hello or not self.loads:
+        if not self.hello or not self.hello.cores or not self.loads:
             return NAN
         return sum(self.loads.values()) / 100 / self.hello.cores
 

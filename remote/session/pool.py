@@ -60,7 +60,7 @@ class Pool:
             after=state.hosts[on].seq,
             keep=state.course.keep,
             found=not (state.course.returned or state.hosts[on].left_out),
-            needs=dumps(needs.of(plan.work)),
+            needs=dumps(needs.on(plan, on)),
         )
         connection = Connection(on, plan.hosts[on], self._put, self._limits)
         self._opening[on] = connection

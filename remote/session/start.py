@@ -10,8 +10,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from remote.doctor import doctor
-from remote.events import Checked, Closing, Prepared, Preparing, Refused, Starting, Transferring
-from remote.plan import serialize
+from remote.events import (
+    Checked,
+    Closing,
+    Prepared,
+    Preparing,
+    Refused,
+    Said,
+    Starting,
+    Transferring,
+)
+from remote.plan import elastic, serialize
 from remote.plan.place import master_address, place
 from remote.plan.plan import Plan, PlanError
 from remote.record.layout import PLAN
@@ -63,7 +72,10 @@ def prepare(view: View) -> list[Action]:
             return [Say(Closing())]
     elif course.stage is not Stage.STARTING or course.preparing:
         return []
-    return [Say(Preparing(course.hosts)), *_check_facts(view)]
+    facts = [view.run.hosts[on].hello for on in course.hosts]
+    remarks = elastic.remarks(view.plan_on(course.hosts), facts)
+    said = [Say(Said(SESSION, text)) for text in remarks]
+    return [Say(Preparing(course.hosts)), *_check_facts(view), *said]
 
 
 def ask(view: View) -> list[Action]:

@@ -100,7 +100,6 @@ def test_the_newest_complete_checkpoint_is_told(tmp_path: Path) -> None:
 
 
 def test_nothing_is_looked_for_that_means_another_thing_there() -> None:
-    assert needs.of(Script(("train.sh",))) == {}
     assert needs.of(Job()) == {}
     assert needs.of(Job(dataset="imagefolder:photos", resume="./here")) == {}
     assert needs.of(Job(resume="a-run")) == {"resume": "a-run"}
@@ -253,13 +252,14 @@ def test_bf16_on_a_cpu_without_it_is_a_warning() -> None:
 
 
 def test_a_plan_without_a_job_has_none_of_these_checks() -> None:
+    """But for that of its own program."""
     names = {
         one.check
         for one in doctor.check_facts(
             Plan("a-run", plan(1).hosts, Script(("x",))), [hello(1)], [0.0]
         )
     }
-    assert names.isdisjoint(doctor.OF_SOME_JOBS)
+    assert names.intersection(doctor.OF_SOME_JOBS) == {"program"}
 
 
 @pytest.mark.parametrize(("flags", "warned"), [(BARE, True), (ABLE, False), ((), False)])

@@ -7,6 +7,7 @@ from training.agent.errands.removal import Refused, alone
 from training.agent.errands.removal import finish as finish_removals
 from training.agent.errands.removal import rename as begin_removal
 from training.agent.errands.run_folders import examine, folders, size
+from training.agent.host import program as programs
 from training.agent.host.needs import look
 from training.agent.host.system import LINUX, cpu_flags, lacks_bf16
 
@@ -23,5 +24,6 @@ __all__ = [
     "lacks_bf16",
     "look",
     "orphans",
+    "programs",
     "size",
 ]

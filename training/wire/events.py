@@ -216,6 +216,9 @@ class Hello(Event):
     missing files, `data_problem` is why the data cannot be read or the missing files not stored,
     `data_free` is the space there in bytes. `resume_step` is that of the newest complete checkpoint
     of `resume` on the host, 0 if there is none; then `resume_known` are runs that have one.
+
+    A program of the user's own: `program_lacks` is why it cannot be started, and `packages` are
+    installed, see `training.agent.host.program`; `accelerator`: there is a GPU, or the like.
     """
 
     hostname: str
@@ -248,6 +251,9 @@ class Hello(Event):
     resume_step: int = 0
     resume_known: tuple[str, ...] = ()
     code_changed: bool = False
+    program_lacks: str = ""
+    packages: tuple[str, ...] = ()
+    accelerator: bool = False
 
     def validate(self) -> None:
         """Raises: ValueError."""

@@ -1,4 +1,5 @@
-"""Looks for what a job needs on this host: the files of its data set, a checkpoint. It looks at few
+"""Looks for what a run needs on this host: the files of its data set, a checkpoint, the user's own
+program. It looks at few
 files, because every start and every doctor waits for it.
 """
 
@@ -18,8 +19,12 @@ KNOWN = 5
 
 
 def look(needs: dict[str, Any], folder: str) -> dict[str, Any]:
-    """The fields of `Hello` about the job. `needs` is from `remote.plan.needs`; `folder` is the
+    """The fields of `Hello` about the work. `needs` is from `remote.plan.needs`; `folder` is the
     run's folder on this host."""
+    if program := needs.get("program"):
+        from training.agent.host import program as programs  # which most runs do not need
+
+        return programs.look(program)
     found: dict[str, Any] = {}
     if path := needs.get("path"):
         found |= _path(path)

@@ -9,7 +9,7 @@ import stat
 from typing import Any
 
 MOST = 1 << 18
-"""Bytes of a larger file are not read."""
+"""Bytes of the largest file that is read."""
 
 
 def read(path: str) -> str:
@@ -19,15 +19,12 @@ def read(path: str) -> str:
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (OSError, ValueError):
-        return ""
-    with open(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return ""
-        data = file.read(MOST + 1)
-    try:
-        return _text(json.loads(data))
-    except (ValueError, RecursionError):
+        try:
+            is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
+            return _text(json.loads(os.read(descriptor, MOST))) if is_file else ""
+        finally:
+            os.close(descriptor)
+    except (OSError, ValueError, RecursionError):
         return ""
 
 

@@ -1,0 +1,129 @@
+"""A program of the user's own, before it starts: whether it is there, and what frameworks miss."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from remote.cluster.hosts import Cluster, Host
+from remote.doctor.check import FAILED, OK, Facts
+from remote.doctor.program import program
+from remote.launch import Launcher
+from remote.plan import elastic, needs
+from remote.plan.plan import Plan, PlanError, Script
+from remote.transport.local import LocalTransport
+from tests.kit.checks import hello
+from training.agent.host import program as programs
+from training.agent.ranks.errors import MOST, read
+
+
+def plan(words: str, cwd: Path | str) -> Plan:
+    host = Host("node1", "10.0.0.1", cwd=str(cwd))
+    return Plan("run", (host,), Script(tuple(words.split())))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "train.py").write_text("")
+    (tmp_path / "plain.sh").write_text("")
+    (tmp_path / "run.sh").write_text("#!/bin/sh\n")
+    (tmp_path / "run.sh").chmod(0o755)
+    (tmp_path / "pkg").mkdir()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("words", "lack"),
+    [
+        ("train.py --lr 1", ""),
+        ("python train.py", ""),
+        ("python -c pass", ""),
+        ("./run.sh", ""),
+        ("--no-python ./run.sh", ""),
+        ("-m pkg.train", ""),
+        ("-m json.tool", ""),
+        ("true", ""),
+        ("trian.py", programs.FILE),
+        ("python trian.py", programs.FILE),
+        ("./nothing", programs.FILE),
+        ("./plain.sh", programs.EXECUTE),
+        ("-m no_such_package.x", programs.MODULE),
+        ("no-such-command", programs.COMMAND),
+    ],
+)
+def test_what_a_host_lacks(words: str, lack: str, folder: Path) -> None:
+    """It is looked for on the host, and told with what to do."""
+    of = plan(words, folder)
+    found = programs.look(needs.on(of, 0)["program"])
+    assert found["program_lacks"] == lack
+    told = program(Facts(of, [replace(hello(0), program_lacks=lack)], [0.0]), 0)
+    assert (told.outcome, bool(told.advice)) == ((FAILED, True) if lack else (OK, False))
+
+
+def test_a_folder_that_is_not_there(folder: Path) -> None:
+    of = plan("train.py", folder / "nowhere")
+    assert programs.look(needs.on(of, 0)["program"])["program_lacks"] == programs.FOLDER
+    told = program(Facts(of, [replace(hello(0), program_lacks=programs.FOLDER)], [0.0]), 0)
+    assert told.text == f"there is no folder {folder}/nowhere"
+    assert "--upload ." in told.advice
+
+
+def test_what_is_uploaded_is_looked_for_here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    launcher = Launcher(LocalTransport(), folder / "runs")
+    there = Cluster("lab", (Host("node1", "10.0.0.1"),), sync=(str(folder / "pkg"),))
+    with pytest.raises(PlanError, match=r"train\.py is not in what --upload sends"):
+        launcher.plan(there, Script(("train.py",)))
+    with pytest.raises(PlanError, match=r"there is no trian\.py in"):
+        launcher.plan(there, Script(("trian.py",)))
+    whole = replace(there, sync=(str(folder),))
+    made = launcher.plan(whole, Script(("train.py",)))
+    assert made.uploads[0].target == ""
+    assert needs.on(made, 0)["program"]["cwd"] == ""
+
+
+def test_frameworks_get_what_they_miss() -> None:
+    """Where they are installed; a value of the user's own wins, and nothing is said of it."""
+    of = plan("train.py", "/")
+    facts = replace(hello(0), packages=("accelerate", "lightning", "rich"), gpus=())
+    assert elastic.defaults(facts)["ACCELERATE_USE_CPU"] == "true"
+    assert elastic.defaults(facts)["TTY_COMPATIBLE"] == 1
+    assert len(elastic.remarks(of, [facts])) == 2
+    with_gpu = replace(facts, packages=("accelerate",), accelerator=True)
+    assert "ACCELERATE_USE_CPU" not in elastic.defaults(with_gpu)
+    assert elastic.remarks(of, [with_gpu]) == []
+    own = replace(of.hosts[0], env=(("ACCELERATE_USE_CPU", "no"), ("COLUMNS", "80")))
+    assert elastic.remarks(replace(of, hosts=(own,)), [facts]) == []
+
+
+TRACE = "Traceback (most recent call last):\nValueError: bad batch"
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        ({"message": {"message": "ValueError: x", "extraInfo": {"py_callstack": TRACE}}}, TRACE),
+        ({"message": {"message": "ValueError: x"}}, "ValueError: x"),
+        ({"message": "it went wrong"}, "it went wrong"),
+        ({"message": 7}, ""),
+        ({"message": {"extraInfo": [], "message": None}}, ""),
+        ([1], ""),
+    ],
+)
+def test_the_error_file_is_read(data: object, text: str, tmp_path: Path) -> None:
+    (tmp_path / "e.json").write_text(json.dumps(data))
+    assert read(str(tmp_path / "e.json")) == text
+
+
+def test_an_error_file_that_is_none(tmp_path: Path) -> None:
+    """Nothing in it ends or holds up the agent."""
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "bytes").write_bytes(b"\xff\x00{")
+    (tmp_path / "deep").write_text("[" * 100_000)
+    (tmp_path / "long").write_text(json.dumps({"message": "x" * (MOST + 10)}))
+    for name in ("fifo", "bytes", "deep", "long", "missing", ".", "a\0b"):
+        assert read(f"{tmp_path}/{name}") == ""

@@ -1,0 +1,86 @@
+"""Looks for what a user's own program needs on this host, before it is started: itself, and what
+frameworks would miss. Nothing is imported or run."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False  # as typing itself takes long to import
+if TYPE_CHECKING:
+    from typing import Any
+
+FOLDER, FILE, READ, EXECUTE, MODULE, COMMAND = (
+    "folder",
+    "file",
+    "read",
+    "execute",
+    "module",
+    "command",
+)
+"""What is wrong: there is no such folder, file, module or command; or the file is there, and this
+user may not read or execute it."""
+PACKAGES = ("accelerate", "lightning", "pytorch_lightning", "rich", "deepspeed")
+"""Packages for which ranks are given more variables where they are installed."""
+DEVICES = ("nvidiactl", "nvidia0", "kfd", "dxg", "accel", "davinci0", "hl0", "mthreads-gpu")
+"""Entries of /dev of accelerators: NVIDIA's, AMD's, those of Windows, Google's, Huawei's,
+Intel's, Moore Threads'."""
+
+
+def look(wanted: dict[str, Any]) -> dict[str, Any]:
+    """The fields of `Hello` about the program. `wanted`: the folder `cwd` that it works in, and one
+    of `file`, `module` and `command`, unless that is not there yet."""
+    return {
+        "program_lacks": _lacks(wanted),
+        "packages": tuple(name for name in PACKAGES if _is_installed(name)),
+        "accelerator": any(os.path.exists(f"/dev/{name}") for name in DEVICES),
+    }
+
+
+def _lacks(wanted: dict[str, Any]) -> str:
+    if not (cwd := wanted.get("cwd")):
+        return ""
+    cwd = os.path.abspath(os.path.expanduser(cwd))
+    if not os.path.isdir(cwd):
+        return FOLDER
+    if file := wanted.get("file"):
+        return _unreadable(os.path.join(cwd, file))
+    if module := wanted.get("module"):
+        top = os.path.join(cwd, module.partition(".")[0])
+        there = os.path.isdir(top) or os.path.isfile(f"{top}.py")
+        return "" if there or _is_installed(os.path.basename(top)) else MODULE
+    return _unexecutable(cwd, wanted.get("command") or "")
+
+
+def _unreadable(path: str) -> str:
+    if not os.path.exists(path):
+        return FILE
+    return "" if os.access(path, os.R_OK) else READ
+
+
+def _unexecutable(cwd: str, command: str) -> str:
+    if not command:
+        return ""
+    if "/" in command:
+        path = os.path.join(cwd, os.path.expanduser(command))
+        if not os.path.isfile(path):
+            return FILE
+        return "" if os.access(path, os.X_OK) else EXECUTE
+    folders = [os.path.dirname(sys.executable), *os.get_exec_path()]
+    paths = (os.path.join(folder, command) for folder in folders)
+    return (
+        "" if any(os.path.isfile(path) and os.access(path, os.X_OK) for path in paths) else COMMAND
+    )
+
+
+def _is_installed(package: str) -> bool:
+    """Whether Python finds the package, as `importlib.util.find_spec` would say."""
+    if package in sys.builtin_module_names:
+        return True
+    for finder in sys.meta_path:
+        try:
+            if hasattr(finder, "find_spec") and finder.find_spec(package, None):
+                return True
+        except (ImportError, ValueError):
+            continue
+    return False
