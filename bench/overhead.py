@@ -1,202 +1,282 @@
 """What watching costs: the iteration time of four local ranks with the dashboard open at 160x48,
-against the same ranks alone.
+against the same ranks alone: one process per rank with torchrun's environment and no launcher.
 
-"Alone" is one process per rank with torchrun's environment and no launcher. The two sides take
-turns in pairs, in changing order; the iteration time is the mean over ranks and over all iterations
-but the first. Needs CIFAR-10 and MNIST in --data-dir. Prints the dashboard's share of a core while
-its ranks make steps, and the ratio of each job with its 95 % interval, last.
+Both jobs run at once and take turns. For a slice of 2 s or more all processes of one side are
+stopped, the dashboard with its agent and ranks among them, while the other side trains; then the
+other way round. One after another, jobs of a minute each would be compared over minutes, in which a
+shared machine becomes 1.7 times faster or slower.
+
+Two neighbouring slices are a pair, in changing order, so that a steady drift cancels. Its ratio is
+that of their mean seconds per iteration, over all iterations of all ranks that lie wholly within
+the slice: one that a stop cuts does not count. No stop is longer than 3.5 s: where nothing came of
+a host for 5 s, the dashboard tells that it was silent.
+
+Pairs of one run are not independent: neighbours share a slice, and all of them the memory that both
+jobs happened to get. So both jobs start anew several times. A run counts as one number, the
+geometric mean of its pairs, and the interval is that of the runs. Pairs beside which other programs
+take more than a tenth of a core do not count.
+
+Needs CIFAR-10 and MNIST in --data-dir. Prints the dashboard's share of a core over its own slices,
+and the ratio of each job with its 95 % interval, last.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import fcntl
 import json
 import os
-import pty
-import select
 import signal
 import socket
 import statistics
-import struct
 import subprocess
 import sys
 import tempfile
-import termios
 import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import IO
 
-from remote.statistics.interval import interval
-from training.wire.events import PREFIX
+from parts.cpu import used_by_others
+from parts.terminal import Terminal
+from parts.turns import Turns
+
+from remote.record.read import load_plan, records, verdict
+from remote.run.alerts import Alarm, alerts
+from remote.run.state import RunState
+from remote.statistics.interval import geometric_mean, interval
+from training.agent.host import processes
+from training.wire.events import PREFIX, Step
 
 RANKS = 4
-COLUMNS, LINES = 160, 48
 BIN = Path(sys.executable).parent
 JOBS = {
-    "VGG-11 on CIFAR-10": (
-        "--model",
-        "vgg11",
-        "--dataset",
-        "cifar10",
-        "--batch-size",
-        "256",
-        "--steps",
-        "16",
-    ),
-    "LeNet-5 on MNIST": (
-        "--model",
-        "lenet5",
-        "--dataset",
-        "mnist",
-        "--batch-size",
-        "256",
-        "--steps",
-        "600",
-    ),
+    "VGG-11 on CIFAR-10": "--model vgg11 --dataset cifar10 --batch-size 64",
+    "LeNet-5 on MNIST": "--model lenet5 --dataset mnist --batch-size 256",
 }
+STEPS = 1_000_000
+"""More than there is time for."""
+PER_SLICE = 10
+"""Iterations that a slice is to hold."""
+SHORTEST, LONGEST = 2.0, 3.5
+"""Seconds of a slice."""
+BUSY = 0.1
+"""CPU seconds per second that other programs may use beside a slice that counts."""
+PATIENCE = 180.0
 
 
 @dataclass(frozen=True)
-class Watched:
-    """Seconds per iteration, and the dashboard's CPU time as a fraction of a core while its ranks
-    took steps."""
+class Iteration:
+    """An iteration of one rank: when it ended, and how long it took."""
 
-    iteration: float
+    end: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A side's turn."""
+
+    watched: bool
+    begin: float
+    end: float
+    others: float
+    """CPU seconds of other programs meanwhile, per second."""
+
+    def mean(self, iterations: Sequence[Iteration]) -> float:
+        """Mean seconds of the iterations that lie wholly within. Ends the program without any."""
+        within = [
+            one.seconds
+            for one in iterations
+            if one.end - one.seconds >= self.begin and one.end <= self.end
+        ]
+        if not within:
+            raise SystemExit("no iteration lies within a slice: give a longer --slice")
+        return statistics.fmean(within)
+
+
+@dataclass(frozen=True)
+class Result:
+    """Of one run: the ratio of each pair that counts, mean seconds per iteration alone, and the
+    dashboard's CPU time as a fraction of a core."""
+
+    ratios: tuple[float, ...]
+    alone: float
     share: float
 
 
-def alone(job: list[str]) -> float:
-    """Seconds per iteration without any launcher."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    world = {
-        "WORLD_SIZE": RANKS,
-        "LOCAL_WORLD_SIZE": RANKS,
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": port,
-    }
-    world |= {"OMP_NUM_THREADS": 1, "GLOO_SOCKET_IFNAME": "lo"}
-    ranks, outputs = [], []
-    for rank in range(RANKS):
-        env = os.environ | {
-            key: str(value) for key, value in (world | {"RANK": rank, "LOCAL_RANK": rank}).items()
-        }
-        outputs.append(tempfile.TemporaryFile("w+"))  # noqa: SIM115 - a pipe that nobody empties would hold the rank up
-        command = [sys.executable, "-m", "training", *job]
-        ranks.append(
-            subprocess.Popen(command, env=env, stdout=outputs[-1], stderr=subprocess.DEVNULL)
-        )
-    codes = [process.wait() for process in ranks]
-    if any(codes):
-        raise SystemExit("a rank failed")
-    return statistics.fmean(step for output in outputs for step in steps(output))
+class Alone:
+    """The ranks without any launcher. They write to files: a pipe that nobody empties would hold
+    them up."""
+
+    def __init__(self, job: Sequence[str], folder: Path) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        world = {"WORLD_SIZE": RANKS, "LOCAL_WORLD_SIZE": RANKS, "MASTER_PORT": port}
+        world |= {"MASTER_ADDR": "127.0.0.1", "OMP_NUM_THREADS": 1, "GLOO_SOCKET_IFNAME": "lo"}
+        self.outputs = [folder / f"rank-{rank}.txt" for rank in range(RANKS)]
+        self.ranks = []
+        for rank, path in enumerate(self.outputs):
+            place = world | {"RANK": rank, "LOCAL_RANK": rank}
+            env = os.environ | {key: str(value) for key, value in place.items()}
+            command = [sys.executable, "-m", "training", *job]
+            with path.open("w") as output:
+                self.ranks.append(
+                    subprocess.Popen(command, env=env, stdout=output, stderr=subprocess.DEVNULL)
+                )
+
+    def trains(self) -> bool:
+        """Whether all ranks have made a step. Ends the program where one has failed."""
+        if any(process.poll() is not None for process in self.ranks):
+            raise SystemExit("a rank without launcher failed")
+        return all('"event":"step"' in path.read_text() for path in self.outputs)
+
+    def iterations(self) -> Iterator[Iteration]:
+        """Those of all ranks."""
+        for path in self.outputs:
+            for line in path.read_text().splitlines():
+                if line.startswith(PREFIX) and '"event":"step"' in line:
+                    said = json.loads(line[len(PREFIX) :])
+                    yield Iteration(said["time"], said["seconds"])
+
+    def stop(self) -> None:
+        """End all ranks."""
+        self.trains()
+        for process in self.ranks:
+            process.terminate()
+        for process in self.ranks:
+            process.wait()
 
 
-def steps(output: IO[str]) -> list[float]:
-    """Seconds of a rank's iterations after the first."""
-    with output:
-        output.seek(0)
-        events = [json.loads(line[len(PREFIX) :]) for line in output if line.startswith(PREFIX)]
-    return [event["seconds"] for event in events if event["event"] == "step" and event["step"] > 1]
+class Watched:
+    """The same job with the dashboard open in a terminal of its own."""
+
+    def __init__(self, job: Sequence[str], folder: Path) -> None:
+        self._runs = folder / "runs"
+        command = [str(BIN / "rankboard"), "--local", str(RANKS), "--runs-dir", str(self._runs)]
+        self.terminal = Terminal([*command, *job], folder)
+
+    def trains(self) -> bool:
+        """Whether rank 0 has printed the line of a step."""
+        return any(" step 1/" in path.read_text() for path in self._runs.glob("*/logs/rank-0.log"))
+
+    def iterations(self) -> Iterator[Iteration]:
+        """Those of all ranks, from the record. Ends the program where the run was not as it should
+        be."""
+        (folder,) = (path.parent for path in self._runs.glob("*/events.jsonl"))
+        state = RunState(load_plan(folder))
+        for record in records(folder):
+            state.apply(record)
+            if isinstance(record.event, Step):
+                yield Iteration(record.time, record.event.seconds)
+        wrong = [one.text for one in alerts(state) if one.alarm in (Alarm.SILENCE, Alarm.STALL)]
+        if wrong or verdict(folder) != "stopped":
+            raise SystemExit(f"the run ended as {verdict(folder)!r}; alerts: {wrong}")
+
+    def stop(self) -> None:
+        """Stop the run and leave."""
+        self.terminal.end(signal.SIGTERM)
 
 
-def watched(job: list[str], folder: Path) -> Watched:
-    """The same with the dashboard open in a terminal of its own."""
-    runs = Path(tempfile.mkdtemp(dir=folder))
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.environ |= {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8"}
-        command = [str(BIN / "rankboard"), "--local", str(RANKS), "--runs-dir", str(runs), *job]
-        os.execv(command[0], command)
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
-    began = ended = (0.0, 0.0)
+def run(job: Sequence[str], folder: Path, pairs: int, seconds: float, first: bool) -> Result:
+    """Train both jobs for so many pairs of slices, of so many seconds; 0: as many as iterations
+    need. `first`: whether the dashboard's side begins."""
+    turns = Turns()
     try:
-        while not list(runs.glob("*/summary.json")):
-            read_for(terminal, 0.25)
-            trained = [log for log in runs.glob("*/logs/rank-0.log") if log.stat().st_size]
-            if trained and began == (
-                0.0,
-                0.0,
-            ):  # the first line that a rank prints comes with its first steps
-                began = (time.monotonic(), cpu_seconds(pid))
-            ended = (time.monotonic(), cpu_seconds(pid))
-        os.write(terminal, b"q")
-        while os.waitpid(pid, os.WNOHANG)[0] == 0:
-            read_for(terminal, 0.25)
-    except BaseException:
-        os.kill(pid, signal.SIGTERM)
-        raise
-    os.close(terminal)
-    return Watched(iteration_time(runs), (ended[1] - began[1]) / (ended[0] - began[0]))
-
-
-def read_for(terminal: int, seconds: float) -> None:
-    """Take what the program draws off its terminal."""
-    until = time.monotonic() + seconds
-    while (left := until - time.monotonic()) > 0 and select.select([terminal], [], [], left)[0]:
-        with contextlib.suppress(OSError):  # the terminal's other end is gone
-            os.read(terminal, 65536)
-
-
-def cpu_seconds(pid: int) -> float:
-    """CPU time that a process alone has used, its children aside."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def iteration_time(runs: Path) -> float:
-    """Mean seconds of the iterations after the first, from the records of the one run there."""
-    from remote.record.read import records as read
-    from training.wire.events import Step
-
-    (run,) = (path.parent for path in runs.glob("*/events.jsonl"))
-    return statistics.fmean(
-        r.event.seconds for r in read(run) if isinstance(r.event, Step) and r.event.step > 1
+        alone, watched = Alone(job, folder), Watched(job, folder)
+        turns.roots = [process.pid for process in alone.ranks]
+        wait = watched.terminal.read_for
+        _until(lambda: alone.trains() and watched.trains(), wait)
+        seconds = seconds or _length(turns, alone, wait)
+        slices = []
+        cpu = watched.terminal.cpu
+        for number in range(pairs + 1):
+            is_watched = first if number % 2 == 0 else not first
+            turns.let(is_watched)
+            slices.append(_slice(is_watched, lambda: wait(seconds)))
+        cpu = watched.terminal.cpu - cpu
+        turns.let_all()
+        alone.stop()
+        watched.stop()
+    finally:
+        processes.end_descendants(PATIENCE)
+    own = sum(one.end - one.begin for one in slices if one.watched)
+    made = {False: list(alone.iterations()), True: list(watched.iterations())}
+    means = [(one, one.mean(made[one.watched])) for one in slices]
+    ratios = tuple(
+        before / after if first.watched else after / before
+        for (first, before), (second, after) in pairwise(means)
+        if max(first.others, second.others) < BUSY
     )
+    alone_for = statistics.fmean(mean for one, mean in means if not one.watched)
+    return Result(ratios, alone_for, cpu / own)
+
+
+def _until(true: Callable[[], bool], wait: Callable[[float], None]) -> None:
+    until = time.monotonic() + PATIENCE
+    while not true():
+        if time.monotonic() > until:
+            raise SystemExit("the ranks do not train")
+        wait(0.25)
+
+
+def _slice(is_watched: bool, wait: Callable[[], None]) -> Slice:
+    begin, others = time.time(), used_by_others()
+    wait()
+    end = time.time()
+    return Slice(is_watched, begin, end, (used_by_others() - others) / (end - begin))
+
+
+def _length(turns: Turns, alone: Alone, wait: Callable[[float], None]) -> float:
+    """Seconds of a slice, from a look at the ranks alone."""
+    turns.let(False)
+    step = _slice(False, lambda: wait(LONGEST)).mean(list(alone.iterations()))
+    turns.let(True)
+    wait(SHORTEST)  # else its stop would go on where the first slice is not its own
+    return min(max(SHORTEST, PER_SLICE * step), LONGEST)
 
 
 def main() -> None:
-    """Run the pairs of each job."""
+    """Run each job."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pairs", type=int, default=6)
+    parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument(
+        "--pairs", type=int, default=40, help="of each run, an even number (default: 40)"
+    )
+    parser.add_argument("--slice", type=float, default=0.0, help="seconds (default: by the job)")
     parser.add_argument("--only", choices=JOBS, help="one of the jobs")
     parser.add_argument(
         "--data-dir", type=Path, default=Path(os.environ.get("RANKBOARD_DATA", "../shared/data"))
     )
-    arguments = parser.parse_args()
+    given = parser.parse_args()
+    if given.pairs < 2 or given.pairs % 2:
+        parser.error(f"--pairs: {given.pairs} is no even number of pairs")
+    if given.slice > LONGEST:
+        parser.error(f"--slice: at most {LONGEST:g} s, or the dashboard tells of a silent host")
+    data = ["--data-dir", str(given.data_dir.absolute()), "--no-verify-data"]
     lines = []
-    with tempfile.TemporaryDirectory() as folder:
-        for name, settings in JOBS.items():
-            if arguments.only not in (None, name):
-                continue
-            job = [
-                "--sync",
-                "ddp",
-                *settings,
-                "--data-dir",
-                str(arguments.data_dir.absolute()),
-                "--no-verify-data",
-            ]
-            ratios, shares = [], []
-            alone(job)  # fills the cache of decoded images
-            for pair in range(arguments.pairs):
-                if pair % 2:
-                    b, a = alone(job), watched(job, Path(folder))
-                else:
-                    a, b = watched(job, Path(folder)), alone(job)
-                ratios.append(a.iteration / b)
-                shares.append(a.share)
-                times = f"dashboard {a.iteration:.4f} s ({a.share:.1%}), alone {b:.4f} s"
-                print(f"{name}, pair {pair + 1}: {times}, ratio {ratios[-1]:.3f}", flush=True)
-            share, ratio = statistics.median(shares), interval(ratios)
-            lines.append(
-                f"{name}: dashboard {share:.1%} of a core; iteration, dashboard / alone, mean of "
-                f"{len(ratios)} pairs: {ratio.value:.3f}, {ratio.low:.3f} to {ratio.high:.3f}"
+    for name in [given.only] if given.only else JOBS:
+        job = ["--sync", "ddp", *JOBS[name].split(), "--steps", str(STEPS), *data]
+        results = []
+        for number in range(1, given.runs + 1):
+            with tempfile.TemporaryDirectory() as folder:
+                first = number % 2 == 0
+                one = run(job, Path(folder), given.pairs, given.slice, first)
+            results.append(one)
+            print(
+                f"{name}, run {number}: {one.alone:.4f} s alone, ratio "
+                f"{geometric_mean(one.ratios):.4f} of {len(one.ratios)} pairs; "
+                f"dashboard {one.share:.1%} of a core",
+                flush=True,
             )
+        total = interval([geometric_mean(one.ratios) for one in results])
+        lines.append(
+            f"{name}: dashboard {statistics.fmean(one.share for one in results):.1%} of a core; "
+            f"iteration, dashboard / alone, {total.runs} runs with "
+            f"{sum(len(one.ratios) for one in results)} pairs: "
+            f"{total.value:.4f}, {total.low:.4f} to {total.high:.4f}"
+        )
     print("\n".join(lines))
 
 
