@@ -13,8 +13,8 @@ a host for 5 s, the dashboard tells that it was silent.
 
 Pairs of one run are not independent: neighbours share a slice, and all of them the memory that both
 jobs happened to get. So both jobs start anew several times. A run counts as one number, the
-geometric mean of its pairs, and the interval is that of the runs. Pairs beside which other programs
-take more than a tenth of a core do not count.
+geometric mean of its pairs, and the interval is that of the runs. A pair beside which other
+programs take more than a tenth of a core does not count, and another one is made.
 
 Needs CIFAR-10 and MNIST in --data-dir. Prints the dashboard's share of a core over its own slices,
 and the ratio of each job with its 95 % interval, last.
@@ -62,6 +62,8 @@ SHORTEST, LONGEST = 2.0, 3.5
 """Seconds of a slice."""
 BUSY = 0.1
 """CPU seconds per second that other programs may use beside a slice that counts."""
+MOST = 20
+"""Slices per pair that counts, from which a machine is too busy for a figure."""
 PATIENCE = 180.0
 
 
@@ -189,10 +191,12 @@ def run(job: Sequence[str], folder: Path, pairs: int, seconds: float, first: boo
         wait = watched.terminal.read_for
         _until(lambda: alone.trains() and watched.trains(), wait)
         seconds = seconds or _length(turns, alone, wait)
-        slices = []
+        slices = list[Slice]()
         cpu = watched.terminal.cpu
-        for number in range(pairs + 1):
-            is_watched = first if number % 2 == 0 else not first
+        while sum(map(_counts, pairwise(slices))) < pairs:
+            if len(slices) > MOST * pairs:
+                raise SystemExit("other programs use this machine: no figure")
+            is_watched = first if len(slices) % 2 == 0 else not first
             turns.let(is_watched)
             slices.append(_slice(is_watched, lambda: wait(seconds)))
         cpu = watched.terminal.cpu - cpu
@@ -205,12 +209,16 @@ def run(job: Sequence[str], folder: Path, pairs: int, seconds: float, first: boo
     made = {False: list(alone.iterations()), True: list(watched.iterations())}
     means = [(one, one.mean(made[one.watched])) for one in slices]
     ratios = tuple(
-        before / after if first.watched else after / before
-        for (first, before), (second, after) in pairwise(means)
-        if max(first.others, second.others) < BUSY
+        before / after if one.watched else after / before
+        for (one, before), (other, after) in pairwise(means)
+        if _counts((one, other))
     )
     alone_for = statistics.fmean(mean for one, mean in means if not one.watched)
     return Result(ratios, alone_for, cpu / own)
+
+
+def _counts(pair: tuple[Slice, Slice]) -> bool:
+    return all(one.others < BUSY for one in pair)
 
 
 def _until(true: Callable[[], bool], wait: Callable[[float], None]) -> None:
@@ -240,20 +248,17 @@ def _length(turns: Turns, alone: Alone, wait: Callable[[float], None]) -> float:
 def main() -> None:
     """Run each job."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=10)
-    parser.add_argument(
-        "--pairs", type=int, default=40, help="of each run, an even number (default: 40)"
-    )
+    parser.add_argument("--runs", type=int, default=8)
+    parser.add_argument("--pairs", type=int, default=30, help="of each run")
     parser.add_argument("--slice", type=float, default=0.0, help="seconds (default: by the job)")
     parser.add_argument("--only", choices=JOBS, help="one of the jobs")
     parser.add_argument(
         "--data-dir", type=Path, default=Path(os.environ.get("RANKBOARD_DATA", "../shared/data"))
     )
     given = parser.parse_args()
-    if given.pairs < 2 or given.pairs % 2:
-        parser.error(f"--pairs: {given.pairs} is no even number of pairs")
     if given.slice > LONGEST:
         parser.error(f"--slice: at most {LONGEST:g} s, or the dashboard tells of a silent host")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what has been started ends, too
     data = ["--data-dir", str(given.data_dir.absolute()), "--no-verify-data"]
     lines = []
     for name in [given.only] if given.only else JOBS:
@@ -266,15 +271,13 @@ def main() -> None:
             results.append(one)
             print(
                 f"{name}, run {number}: {one.alone:.4f} s alone, ratio "
-                f"{geometric_mean(one.ratios):.4f} of {len(one.ratios)} pairs; "
-                f"dashboard {one.share:.1%} of a core",
+                f"{geometric_mean(one.ratios):.4f}; dashboard {one.share:.1%} of a core",
                 flush=True,
             )
         total = interval([geometric_mean(one.ratios) for one in results])
         lines.append(
             f"{name}: dashboard {statistics.fmean(one.share for one in results):.1%} of a core; "
-            f"iteration, dashboard / alone, {total.runs} runs with "
-            f"{sum(len(one.ratios) for one in results)} pairs: "
+            f"iteration, dashboard / alone, {given.runs} runs of {given.pairs} pairs: "
             f"{total.value:.4f}, {total.low:.4f} to {total.high:.4f}"
         )
     print("\n".join(lines))
