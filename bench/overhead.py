@@ -124,9 +124,14 @@ class Alone:
             env = os.environ | {key: str(value) for key, value in place.items()}
             command = [sys.executable, "-m", "training", *job]
             with path.open("w") as output:
-                self.ranks.append(
-                    subprocess.Popen(command, env=env, stdout=output, stderr=subprocess.DEVNULL)
+                process = subprocess.Popen(
+                    command,
+                    env=env,
+                    stdout=output,
+                    stderr=subprocess.DEVNULL,
+                    start_new_session=True,  # Linux shares a busy machine among sessions
                 )
+            self.ranks.append(process)
 
     def trains(self) -> bool:
         """Whether all ranks have made a step. Ends the program where one has failed."""
