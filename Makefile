@@ -51,7 +51,7 @@ format: .venv/installed-dev
 
 # Run the benchmarks that take a few minutes. The first lines of the others say how to run them.
 bench: .venv/installed-dev
-	@for bench in startup between overhead link sync; do echo "== $$bench"; $(BIN)/python bench/$$bench.py || exit; done
+	@for bench in startup between link sync; do echo "== $$bench"; $(BIN)/python bench/$$bench.py || exit; done
 
 # Write the installed versions into constraints.txt.
 lock: .venv/installed-dev
