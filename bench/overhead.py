@@ -13,7 +13,8 @@ a host for 5 s, the dashboard tells that it was silent.
 
 Pairs of one run are not independent: neighbours share a slice, and all of them the memory that both
 jobs happened to get. So both jobs start anew several times. A run counts as one number, the
-geometric mean of its pairs, and the interval is that of the runs.
+geometric mean of its pairs, and the interval is that of the runs. A pair beside which other
+programs take more than a fifth of a core does not count, and another one is made.
 
 Needs CIFAR-10 and MNIST in --data-dir. Prints the dashboard's share of a core over its own slices,
 and the ratio of each job with its 95 % interval, last.
@@ -36,6 +37,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from parts.cpu import used_by_others
 from parts.terminal import Terminal
 from parts.turns import Turns
 
@@ -58,6 +60,10 @@ PER_SLICE = 10
 """Iterations that a slice is to hold."""
 SHORTEST, LONGEST = 2.0, 3.5
 """Seconds of a slice."""
+BUSY = 0.2
+"""CPU seconds per second that other programs may use beside a slice that counts."""
+MOST = 20
+"""Slices per pair that counts, from which a machine is too busy for a figure."""
 PATIENCE = 180.0
 
 
@@ -76,6 +82,8 @@ class Slice:
     watched: bool
     begin: float
     end: float
+    others: float
+    """CPU seconds of other programs meanwhile, per second."""
 
     def mean(self, iterations: Sequence[Iteration]) -> float:
         """Mean seconds of the iterations that lie wholly within. Ends the program without any."""
@@ -190,9 +198,12 @@ def run(job: Sequence[str], folder: Path, pairs: int, seconds: float, first: boo
         seconds = seconds or _length(turns, alone, wait)
         slices = list[Slice]()
         cpu = watched.terminal.cpu
-        for number in range(pairs + 1):
-            is_watched = first if number % 2 == 0 else not first
-            slices.append(_slice(turns, is_watched, lambda: wait(seconds)))
+        while sum(map(_counts, pairwise(slices))) < pairs:
+            if len(slices) > MOST * pairs:
+                raise SystemExit("other programs use this machine: no figure")
+            is_watched = first if len(slices) % 2 == 0 else not first
+            turns.let(is_watched)
+            slices.append(_slice(is_watched, lambda: wait(seconds)))
         cpu = watched.terminal.cpu - cpu
         turns.let_all()
         alone.stop()
@@ -204,10 +215,15 @@ def run(job: Sequence[str], folder: Path, pairs: int, seconds: float, first: boo
     means = [(one, one.mean(made[one.watched])) for one in slices]
     ratios = tuple(
         before / after if one.watched else after / before
-        for (one, before), (_, after) in pairwise(means)
+        for (one, before), (other, after) in pairwise(means)
+        if _counts((one, other))
     )
     alone_for = statistics.fmean(mean for one, mean in means if not one.watched)
     return Result(ratios, alone_for, cpu / own)
+
+
+def _counts(pair: tuple[Slice, Slice]) -> bool:
+    return all(one.others < BUSY for one in pair)
 
 
 def _until(true: Callable[[], bool], wait: Callable[[float], None]) -> None:
@@ -218,17 +234,17 @@ def _until(true: Callable[[], bool], wait: Callable[[float], None]) -> None:
         wait(0.25)
 
 
-def _slice(turns: Turns, is_watched: bool, wait: Callable[[], None]) -> Slice:
-    turns.let(is_watched)
-    begin = time.time()
+def _slice(is_watched: bool, wait: Callable[[], None]) -> Slice:
+    begin, others = time.time(), used_by_others()
     wait()
-    return Slice(is_watched, begin, time.time())
+    end = time.time()
+    return Slice(is_watched, begin, end, (used_by_others() - others) / (end - begin))
 
 
 def _length(turns: Turns, alone: Alone, wait: Callable[[float], None]) -> float:
     """Seconds of a slice, from a look at the ranks alone."""
-    look = _slice(turns, False, lambda: wait(LONGEST))
-    step = look.mean(list(alone.iterations()))
+    turns.let(False)
+    step = _slice(False, lambda: wait(LONGEST)).mean(list(alone.iterations()))
     turns.let(True)
     wait(SHORTEST)  # else its stop would go on where the first slice is not its own
     return min(max(SHORTEST, PER_SLICE * step), LONGEST)

@@ -15,6 +15,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from parts.cpu import used
+
 COLUMNS, LINES = 160, 48
 ENVIRONMENT = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8"}
 SEQUENCES = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
@@ -55,8 +57,7 @@ class Terminal:
         """CPU seconds of the program alone, its children aside; after its end, all it has used."""
         if self.code is not None:
             return self._used
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return used(self.pid)
 
     @property
     def text(self) -> str:
