@@ -11,9 +11,6 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from remote.cluster.hosts import HOSTS_FILE, Cluster
-from remote.doctor import job as checks
-from remote.doctor.check import FAILED
-from remote.errands.examination import Examination
 from remote.errands.kept_plan import KeptPlan
 from remote.format import count
 from remote.plan import needs
@@ -25,17 +22,16 @@ from remote.record.layout import EVENTS, NODE
 from remote.record.read import records
 from remote.record.write import Recorder
 from remote.run.reading import Expand, expander
-from remote.session.returning import ReturningSession
-from remote.session.session import Session
 from remote.transport import Transport
 from remote.transport.registry import is_here
 from training import registry
-from training.agent.here import look
 from training.job import Job
 from training.wire.events import Record
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a list of runs, or a form, is shown before any of this is needed
+    from remote.errands.examination import Examination
     from remote.session.notify import Notifier
+    from remote.session.session import Session
 
 
 @dataclass(frozen=True)
@@ -90,6 +86,8 @@ class Launcher:
     def begin(self, plan: Plan, name: str = "") -> Session:
         """The session of a new run. `name`: what a person calls it. Raises: OSError; PlanError,
         where a variable of `env_from` is not in the environment, or this is no name."""
+        from remote.session.session import Session
+
         values, name = forwarded(plan, os.environ), marks.checked_name(name)
         recorder = Recorder(self.runs_dir, plan)
         if name:
@@ -103,6 +101,9 @@ class Launcher:
 
         Raises: PlanError, also where its hosts have to be reached and cannot be; RunFolderError.
         """
+        from remote.session.returning import ReturningSession
+        from remote.session.session import Session
+
         plan = kept.plan
         recorder = Recorder(self.runs_dir, plan, again=True)  # from here on nobody else records
         values = {
@@ -136,6 +137,8 @@ class Launcher:
 
     def check(self, plan: Plan) -> Examination:
         """The checks of the plan's hosts, as its start makes them. Nothing is started or kept."""
+        from remote.errands.examination import Examination
+
         return Examination(plan, self.transport)
 
 
@@ -178,6 +181,10 @@ def _uploads(cluster: Cluster) -> tuple[tuple[Upload, ...], str]:
 def check_data(job: Job) -> str:
     """Check the data on this machine, which reads or uploads them. Returns what was found: "there",
     "fetch 11M". Raises: PlanError."""
+    from remote.doctor import job as checks
+    from remote.doctor.check import FAILED
+    from training.agent.here import look
+
     here = partial(_on_hosts, uploads=())
     job = replace(
         job, data_dir=here(job.data_dir), dataset=registry.with_path("datasets", job.dataset, here)

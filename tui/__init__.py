@@ -1,10 +1,16 @@
 """The user interface: the command line, the printers and the dashboard."""
 
+import gc
 import signal
+
+GARBAGE = 50_000
+"""New objects after which Python looks for garbage. With its own 700, it would search all modules
+over and over while they load. To search all lines of a log takes as long as several frames."""
 
 
 def main() -> None:
     """Run the `rankboard` command. Importing it here lets Ctrl+C end it without a traceback."""
+    gc.set_threshold(GARBAGE, *gc.get_threshold()[1:])
     try:
         from tui.cli import main as command
 

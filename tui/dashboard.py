@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import sys
 from contextlib import suppress
 from functools import partial
@@ -27,9 +26,6 @@ TICK = 0.5
 """Seconds between two drawings."""
 BLURRED = 4
 """Without focus, the terminal is drawn only at one of this many ticks."""
-GARBAGE = 50_000
-"""New objects after which Python looks for garbage: searching all lines of a log takes as long as
-several frames."""
 SWITCH = 0.001
 """Seconds for which another thread, such as the one that reads records, may keep a frame waiting.
 Drawing gives way to it many times a frame, so that Python's 5 ms would add up."""
@@ -50,7 +46,6 @@ class Dashboard(Keyed, Saving, Leaving[W]):
         self._written = Written()
 
     def on_mount(self) -> None:
-        gc.set_threshold(GARBAGE, *gc.get_threshold()[1:])
         sys.setswitchinterval(SWITCH)
         if not self.is_headless:
             self.handle_signals()

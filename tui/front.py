@@ -21,7 +21,6 @@ from remote.record import read, summary
 from remote.record.layout import REPORT
 from remote.record.lock import STOP
 from remote.run.state import RunState, Verdict
-from remote.session.session import Session
 from training.job import Job
 from training.wire.events import Record
 from tui import view
@@ -32,6 +31,7 @@ from tui.text import outcome
 from tui.text.printer import Printer, printer
 
 if TYPE_CHECKING:  # loaded once the terminal is quiet
+    from remote.session.session import Session
     from tui.replay import Replay
 
 

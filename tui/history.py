@@ -8,11 +8,10 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from remote.cluster.hosts import Cluster, Host, select
 from remote.cluster.load import load
-from remote.errands import inventory, pruning
-from remote.errands.runs import Run
 from remote.launch import Launcher
 from remote.plan.plan import Plan, PlanError, Policy
 from remote.record import index, marks, read, resume
@@ -30,6 +29,10 @@ from tui.flags.common import HOSTS
 from tui.flags.recorded import find_kept
 from tui.replay import Replay
 from tui.view import Session
+
+if TYPE_CHECKING:  # all that asks hosts is loaded once they are asked
+    from remote.errands.pruning import Removable
+    from remote.errands.runs import Run
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,8 @@ class History:
     def ask(self, unknown: Collection[str]) -> Answered:
         """Ask the hosts which runs are live, and this machine of these runs, of which no launcher
         here knows the end. Raises: HostsError."""
+        from remote.errands import inventory
+
         hosts = self._hosts()
         found = inventory.take(self.transports, hosts, self.runs_dir, unknown)
         live = tuple(run for run in found.runs if run.live)
@@ -154,18 +159,22 @@ class History:
         cluster = load(self.hosts_file or Path(plan.hosts_file))
         return cluster, select(cluster, only=[host.name for host in plan.hosts]), job
 
-    def removable(self, run: str) -> tuple[Sequence[pruning.Removable], str]:
+    def removable(self, run: str) -> tuple[Sequence[Removable], str]:
         """What is to be removed of a run, here and on the hosts that answer, or else why it is
         kept. Raises: HostsError."""
+        from remote.errands import inventory, pruning
+
         if marks.is_starred(self.runs_dir / run):
             return (), "it has a star"
         found = inventory.take(self.transports, self._hosts(), self.runs_dir, {run})
         going, kept = pruning.removable(found, 0.0, 0, {run})
         return going, "; ".join(one.why for one in kept)
 
-    def remove(self, going: Sequence[pruning.Removable]) -> tuple[int, list[str]]:
+    def remove(self, going: Sequence[Removable]) -> tuple[int, list[str]]:
         """Remove these. Returns how many bytes are free again, and what is still there and why.
         Raises: HostsError."""
+        from remote.errands import pruning
+
         return pruning.remove(self.transports, self._hosts(), self.runs_dir, going)
 
     def star(self, run: str, starred: bool) -> None:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -15,7 +15,6 @@ from remote.plan import serialize
 from remote.plan.dry_run import dry_run as describe
 from remote.plan.plan import Script
 from remote.record import marks, resume
-from remote.session.notify import Notifier
 from remote.transport.registry import is_here
 from training.agent.layout import LAST
 from training.job import Job
@@ -28,6 +27,9 @@ from tui.flags.selection import Selection
 from tui.front import Lines
 from tui.narrate import narrate
 from tui.runs import RunOptions
+
+if TYPE_CHECKING:
+    from remote.session.notify import Notifier
 
 NICE = 10
 """How far the launcher steps back behind ranks that may share its machine. Not with the dashboard:

@@ -19,6 +19,7 @@ from remote.run.state import RunState
 from remote.session.session import BATCH
 from training.job import Job
 from training.wire.events import SESSION, Record
+from tui import GARBAGE
 from tui.app import RankboardApp
 from tui.runs import Launch
 
@@ -109,6 +110,7 @@ def main() -> None:
             runs_dir=given.results.parent / "runs",
         )
     )
+    gc.set_threshold(GARBAGE, *gc.get_threshold()[1:])
     gc.freeze()
     app.run()
     app.finish()

@@ -9,7 +9,6 @@ from remote.format import size
 from remote.plan.needs import path_of
 from remote.plan.plan import Plan
 from training import registry
-from training.agent.here import lacks_bf16
 from training.job import Job
 
 MB = 10**6
@@ -104,6 +103,8 @@ def job(facts: Facts, index: int) -> Found:
 
 def precision(facts: Facts, index: int) -> Found:
     """Whether the CPU has instructions for bf16. It does not matter where every rank has a GPU."""
+    from training.agent.here import lacks_bf16  # with all the errands
+
     flags = facts.hello(index).flags
     if all(len(facts.hello(other).gpus) >= facts.host(other).slots for other in facts.reached):
         return Found(OK, "bf16 on GPUs")

@@ -6,7 +6,6 @@ import json
 import platform
 import sys
 from dataclasses import asdict, fields
-from importlib import metadata
 from typing import Any
 
 from remote.cluster.hosts import Host
@@ -31,6 +30,8 @@ class OtherFormat(PlanError):
 
 def dump(plan: Plan) -> str:
     """The plan, and with which versions it was launched."""
+    from importlib import metadata  # takes a while to load
+
     kind = "script" if isinstance(plan.work, Script) else "job"
     launcher = {
         "rankboard": metadata.version("rankboard"),

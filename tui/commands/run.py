@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import metadata
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any
@@ -19,6 +18,8 @@ from tui.text.usage import PROGRAM, given, option
 def print_version(wanted: bool) -> None:
     """Print the version and end."""
     if wanted:
+        from importlib import metadata
+
         typer.echo(f"rankboard {metadata.version('rankboard')}")
         raise typer.Exit
 

@@ -9,7 +9,6 @@ from remote.format import count, seconds, size
 from remote.plan.dry_run import notes
 from remote.plan.expected import Expected, Traffic, expected, length
 from remote.plan.plan import Plan
-from training.agent.here import cpu_flags, lacks_bf16
 from training.job import Job
 
 GIGABIT = 125e6
@@ -96,6 +95,8 @@ def _slow(plan: Plan) -> list[str]:
     if not plan.job or plan.job.precision != "bf16":
         return []
     if plan.is_local:
+        from training.agent.here import cpu_flags, lacks_bf16  # with all the errands
+
         return (
             [f"this CPU has no bf16 instructions: {SLOW} here; {INSTEAD}"]
             if lacks_bf16(cpu_flags())

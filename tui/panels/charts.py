@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import ClassVar
 
 from textual import events
@@ -22,7 +23,6 @@ from tui.actions import Place
 from tui.bindings import bindings
 from tui.charts import values
 from tui.charts.drawing import Drawing, coarse, drawing
-from tui.charts.export import save
 from tui.charts.fine import Fine
 from tui.charts.kinds import KINDS, Kind
 from tui.charts.view import View
@@ -215,7 +215,13 @@ class Charts(Panel):
             name = f"{self.kind.id}-step{self._run.step}"
             drawn, kind, view = self._drawn, self.kind, self.view
             run = f"{self._run.plan.what}, {self._run.plan.run}"
-            self.post_message(SaveChart(lambda folder: save(folder, name, drawn, kind, view, run)))
+
+            def save(folder: Path) -> list[Path]:
+                from tui.charts import export
+
+                return export.save(folder, name, drawn, kind, view, run)
+
+            self.post_message(SaveChart(save))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Areas over each other have no choice of curves, no logarithm, no smoothing."""

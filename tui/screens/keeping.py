@@ -5,11 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from textual.screen import Screen
 
-from remote.errands.pruning import Removable
 from remote.format import size
 from remote.record.entry import Entry
 from remote.record.query import QueryError
@@ -19,6 +18,9 @@ from tui.history import History
 from tui.messages import ResumeRun
 from tui.screens.dialogs import DeleteDialog, Leave
 from tui.screens.pick import Ask
+
+if TYPE_CHECKING:
+    from remote.errands.pruning import Removable
 
 ERRORS = (*MISTAKES, OSError, QueryError)
 """What can go wrong, which is told in a line."""

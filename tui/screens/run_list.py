@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from string import ascii_uppercase
+from typing import TYPE_CHECKING
 
-from remote.errands.runs import Run
 from remote.format import UNKNOWN, count, duration, moment, or_unknown
 from remote.record import query
 from remote.record.entry import RUNNING, Entry
@@ -18,6 +18,9 @@ from tui.text.runs import HEAD, row, settings_of
 from tui.widgets.phase import PHASES, phase
 from tui.widgets.plain import plain
 from tui.widgets.table import Cell, Column, Row, fitted
+
+if TYPE_CHECKING:
+    from remote.errands.runs import Run
 
 PLACES = 10
 """Cells of a curve of the loss."""
