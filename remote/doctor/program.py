@@ -5,11 +5,12 @@ from __future__ import annotations
 from remote.doctor.check import FAILED, OK, Facts, Found
 from remote.plan.needs import program as named
 from remote.plan.plan import Script
-from training.agent.here import programs
 
 
 def program(facts: Facts, index: int) -> Found:
     """The program is there, and can be started."""
+    from training.agent.here import programs  # with all the errands
+
     plan, hello = facts.plan, facts.hello(index)
     assert isinstance(plan.work, Script), "only programs are checked"
     _, name = named(plan.work)
