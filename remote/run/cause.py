@@ -175,6 +175,11 @@ def advice(exited: Exited, tail: Sequence[str], host: str) -> str:
 def ended(end: Ended, host: str, folder: str) -> tuple[str, str]:
     """What an agent that could not go on has died of, and what to do about it. `folder`: the run's
     on that host."""
+    if end.reason is EndReason.AGENT_DIED and end.detail == "SIGKILL":
+        return describe(end), (
+            f"something on {host} killed it: the kernel, where memory ran out (see dmesg there), a "
+            "person, or a program that kills its parent"
+        )
     if end.reason is not EndReason.DISK_FULL or not folder:
         return describe(end), ""
     return (
@@ -198,7 +203,8 @@ _COMMUNICATION = re.compile(
     re.IGNORECASE,
 )
 _ERROR = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)(?:: .*)?$")
-_SAID = re.compile(r"^[\w./ -]+: error: (.+)$")  # argparse, and our own ranks
+_SAID = re.compile(r"^(?:[\w./ -]+: error: )?((?<=: error: ).+|cannot start .+)$")
+"""What argparse, our own ranks and our agent say."""
 _NO_SPACE = re.compile(r"No space left on device|\bENOSPC\b|Disk quota exceeded", re.IGNORECASE)
 _WARNING = re.compile(r"^\[[IW]\d{4} ")
 _MESSAGE_LINES = 4

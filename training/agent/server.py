@@ -24,6 +24,7 @@ from training.agent.journal import Journal
 from training.agent.options import Options
 from training.agent.ranks import ports
 from training.agent.ranks.launch import CODE, Preload
+from training.agent.ranks.leftovers import leftovers
 from training.agent.ranks.pipes import CHUNK
 from training.agent.ranks.ranks import Ranks
 from training.agent.ranks.starts import Starter
@@ -32,6 +33,8 @@ from training.wire import commands
 from training.wire.events import AGENT, Connected, Ended, Event, Exited, Hello, Reserved, Text
 
 NICE = 10
+LEFT = 0.5
+"""Seconds in which what the programs of ranks have started may end after them."""
 
 
 class Agent:
@@ -71,6 +74,7 @@ class Agent:
         self._reserved: socket.socket | None = None
         self._asked: commands.Reserve | None = None
         self._attempt = 0
+        self._runs_programs = False
         self._over = False
         now = time.monotonic()
         self._state = decide.State(options.keep, alone_since=now, heard_at=now)
@@ -117,6 +121,7 @@ class Agent:
                 self._starter.stop()
             case decide.KillRanks():
                 self._gpus.end()
+                self._look_for_leftovers()
                 self._ranks.sweep()
             case decide.Finish(end):
                 self._finish(end)
@@ -129,10 +134,17 @@ class Agent:
     def _start(self, command: commands.Start) -> None:
         self._flush()  # the events of the attempt before
         self._attempt = command.attempt
+        self._runs_programs = not command.preload
         self._redaction.learn(command.placements)
         self._gpus.place(command.placements)
         self._starter.start(command, self._reserved)
         self._reserved = None
+
+    def _look_for_leftovers(self) -> None:
+        """Say what programs that have all ended well have left running."""
+        ended_well = not (self._ranks.live or self._state.incomplete)
+        if self._runs_programs and ended_well and (left := leftovers(LEFT)):
+            self._said.append(Text(AGENT, "stderr", left))
 
     def _finish(self, end: Ended) -> None:
         left = processes.end_descendants(self._times.last)
