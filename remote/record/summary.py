@@ -10,7 +10,9 @@ from typing import Any
 from remote.format import count, size
 from remote.plan.plan import Plan, Script
 from remote.record.classification import Report, matrix
+from remote.run import seen
 from remote.run.alerts import alerts
+from remote.run.script_rank import ScriptRank
 from remote.run.state import HostState, RankState, RunState
 from remote.run.timing import Means, joined
 from training import figures
@@ -39,6 +41,7 @@ def of(state: RunState) -> dict[str, Any]:
             ),
             **_work(state.plan),
             "test": _test(state),
+            **_metrics(state),
             "evaluations": [_evaluation(one) for one in state.progress.evaluations],
             "ranks": [_rank(rank, state) for rank in state.ranks],
             "hosts": [_host(host) for host in state.hosts],
@@ -55,6 +58,18 @@ def _work(of: Plan) -> dict[str, Any]:
     return {
         "job": asdict(of.job) if of.job else None,
         "script": of.work.words if isinstance(of.work, Script) else None,
+    }
+
+
+def _metrics(state: RunState) -> dict[str, Any]:
+    """What a user's own program told by name, on the first rank that did; nothing of a job."""
+    if state.plan.job:
+        return {}
+    return {
+        "metrics": {name: asdict(metric) for name, metric in state.metrics.named.items()},
+        "metrics_beyond": len(state.metrics.beyond),
+        "read_as": state.progress.formats,
+        "lines_not_read": seen.unread(state),
     }
 
 
@@ -171,7 +186,7 @@ def _rank(rank: RankState, state: RunState) -> dict[str, Any]:
         "torch": rank.begun.torch if rank.begun else None,
         "threads": rank.begun.threads if rank.begun else None,
         "parameters": rank.begun.parameters if rank.begun else None,
-    }
+    } | ({"metrics": rank.metrics} if isinstance(rank, ScriptRank) else {})
 
 
 def _means(early: Means, warm: Means, whole: Means) -> dict[str, Any]:

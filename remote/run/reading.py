@@ -149,7 +149,7 @@ class _Output:
         """The steps and metrics of readings that came together."""
         numbers = self._numbers(readings)
         taken = numbers[-1] - self._step if numbers else 0
-        each = (now - self._at) / taken if taken > 0 else NAN
+        each = (now - self._at) / taken if taken > 0 and now > self._at else NAN
         upcoming = iter(numbers)
         for reading in readings:
             values = dict(reading.values)

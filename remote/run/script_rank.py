@@ -44,6 +44,11 @@ class ScriptRank(RankState):
         return max(self.pace.seconds, mean, LONGEST * self.longest) if self.pace else mean
 
     @property
+    def tells_phases(self) -> bool:
+        """Whether it is known where the time of its steps goes, as torch is watched."""
+        return any(step.compute or step.sync for step in self.pace.recent)
+
+    @property
     def is_diverged(self) -> bool:
         """Whether its loss has become infinite, or was a number before and no longer is."""
         if math.isinf(self.loss):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from remote.run.series import SERIES, Scope, Unit
+from remote.run.series import SERIES, Scope, Unit, metric_id
 from remote.run.state import RunState
 
 
@@ -66,11 +66,19 @@ KINDS = (
 )
 
 
+FIRST = ("loss", "phases", "seconds", "accuracy")
+"""The first charts of a run of a user's own program."""
+
+
 def available(run: RunState) -> list[Kind]:
     """The charts of a run, in order: those that begin, and those that have anything to show."""
-    shown = [kind for kind in KINDS if kind.begins or _has_values(run, kind.series)]
-    used = {name for kind in KINDS for name in (*kind.series, kind.tests)}
-    rest = (spec for spec in SERIES.values() if spec.id not in used)
+    kinds = KINDS if run.plan.job else [_printed(kind, run) for kind in KINDS]
+    shown = [kind for kind in kinds if kind.begins or _has_values(run, kind.series)]
+    used = {name for kind in (*KINDS, *kinds) for name in (*kind.series, kind.tests)}
+    if not run.plan.job:
+        shown.sort(key=lambda kind: FIRST.index(kind.id) if kind.id in FIRST else len(FIRST))
+    found = (*SERIES.values(), *(SERIES[name] for name in run.curves.metrics))
+    rest = (spec for spec in found if spec.id not in used)
     return shown + [
         Kind(
             *(spec.id, spec.title),
@@ -81,6 +89,18 @@ def available(run: RunState) -> list[Kind]:
         for spec in rest
         if _has_values(run, (spec.id,))
     ]
+
+
+def _printed(kind: Kind, run: RunState) -> Kind:
+    """The chart in a run of a user's own program: of what that prints, where nobody else knows
+    it."""
+    name = kind.series[0]
+    if not _has_values(run, (name,)) and metric_id(name) in run.curves.metrics:
+        kind = replace(kind, series=(metric_id(name),))
+    validation = metric_id(f"val_{name}")
+    if kind.tests and validation in run.curves.metrics:
+        kind = replace(kind, tests=validation)
+    return replace(kind, begins=kind.id == "loss")
 
 
 def _has_values(run: RunState, series: tuple[str, ...]) -> bool:

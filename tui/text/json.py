@@ -62,7 +62,8 @@ class JsonPrinter(PlainPrinter):
         """Print the summary; to stderr, print why a run failed and how it ended."""
         self.summarize(state)
         self._explain(state)
-        narrate(outcome.verdict(state), file=self._err)
+        for line in (*outcome.seen_of_program(state), outcome.verdict(state)):
+            narrate(line, file=self._err)
         self._err.flush()
 
     def summarize(self, state: RunState) -> None:

@@ -94,6 +94,8 @@ class LivePrinter:
         if outcome.has_results(state):
             console.print(results(state))
             console.print(Line("\n".join(outcome.captions(state)), style="dim"))
+        for line in outcome.seen_of_program(state):
+            console.print(Line(line, style="dim"))
         console.print(Line(outcome.verdict(state), style="bold red" if why else "bold"))
 
     def _tell(self, lines: Iterable[str]) -> None:
@@ -181,10 +183,11 @@ def _rank(rank: RankState, state: RunState, now: float) -> list[RenderableType]:
 def results(state: RunState) -> Table:
     """Make the table of results."""
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
-    for name in outcome.head(state):
+    names, rows = outcome.columns(state)
+    for name in names:
         table.add_column(
             name, justify="left" if name == "host" else "right", no_wrap=name != "own accuracy"
         )
-    for row in outcome.table(state):
+    for row in rows:
         table.add_row(*row)
     return table

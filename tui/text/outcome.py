@@ -8,7 +8,8 @@ import signal
 from collections.abc import Sequence
 from dataclasses import replace
 
-from remote.format import count, duration, fixed, loss, or_unknown, percent, rate, seconds
+from remote.format import UNKNOWN, count, duration, fixed, loss, or_unknown, percent, rate, seconds
+from remote.run import seen
 from remote.run.last_words import HEADER
 from remote.run.phases import FATES
 from remote.run.state import Cause, RankState, RunState, Verdict
@@ -64,12 +65,40 @@ def table(state: RunState) -> list[tuple[str, ...]]:
         mean = loss(_average(made), len(made))
         rows.append(("all", "", *_times(whole, early), _epoch(ranks), mean))
         own = own and [*own, _average(own)]
-    shares = [percent(early.share(getattr(early, phase))) for phase in _PHASES]
+    known = any(getattr(early, phase) for phase in _PHASES)
+    shares = [
+        percent(early.share(getattr(early, phase))) if known else UNKNOWN for phase in _PHASES
+    ]
     rows.append(("share", "", "", "", *shares, "", "", ""))
     if not own:
         return rows
     accuracies = [*(percent(one, 2) for one in own), ""]
     return [(*row, accuracy) for row, accuracy in zip(rows, accuracies, strict=True)]
+
+
+def columns(state: RunState) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Name the columns of the table of results, and make its rows. Of a user's own program, columns
+    that tell nothing are left out, and so is the row of shares where none is known."""
+    names, rows = head(state), table(state)
+    if state.plan.job:
+        return names, rows
+    if all(cell in ("", UNKNOWN) for cell in rows[-1][1:]):
+        rows = rows[:-1]
+    kept = [
+        place
+        for place in range(len(names))
+        if place < 2 or any(row[place] not in ("", UNKNOWN) for row in rows)
+    ]
+    return tuple(names[place] for place in kept), [
+        tuple(row[place] for place in kept) for row in rows
+    ]
+
+
+def seen_of_program(state: RunState) -> list[str]:
+    """Say what to do where a user's own program was not seen, or in part."""
+    if state.verdict in (None, Verdict.REFUSED):
+        return []
+    return [text for text in [seen.advice(state, state.now)] if text]
 
 
 def captions(state: RunState) -> list[str]:
@@ -78,6 +107,8 @@ def captions(state: RunState) -> list[str]:
         "s/iter: mean of all iterations; last loss: of each rank's last batch",
         "iter 2-40, data, compute, sync, samples/s: means of iterations 2 to 40",
     ]
+    if not state.plan.job and "sync" not in columns(state)[0]:
+        lines = []
     tested = next((rank for rank in state.ranks if math.isfinite(rank.test_accuracy)), None)
     if tested:
         lines.append(
@@ -94,8 +125,11 @@ def _own_accuracies(state: RunState) -> list[float]:
 
 
 def _times(whole: Means, early: Means) -> list[str]:
-    spent = (whole.seconds, early.seconds, *(getattr(early, phase) for phase in _PHASES))
-    return [*map(seconds, spent), rate(early.throughput)]
+    phases = [getattr(early, phase) for phase in _PHASES]
+    if not any(phases):  # of a script that does not tell them
+        phases = [math.nan] * len(phases)
+    spent = (whole.seconds, early.seconds, *phases)
+    return [*map(seconds, spent), rate(early.throughput) if early.throughput else UNKNOWN]
 
 
 def _epoch(ranks: Sequence[RankState]) -> str:

@@ -43,10 +43,11 @@ class PlainPrinter:
         self._write_all(self._ranks.rest(state))
         self._explain(state)
         if outcome.has_results(state):
-            table = ruled(outcome.head(state), outcome.table(state))
+            table = ruled(*outcome.columns(state))
             self._write("".join(line + "\n" for line in (*table, *outcome.captions(state))))
         self._flush()
-        narrate(outcome.verdict(state), file=self._err)
+        for line in (*outcome.seen_of_program(state), outcome.verdict(state)):
+            narrate(line, file=self._err)
         self._err.flush()
 
     def _explain(self, state: RunState) -> None:

@@ -12,6 +12,7 @@ from textual.widgets import Static
 from remote.format import between, count, duration, percent, rate, seconds, size
 from remote.plan.expected import expected, length
 from remote.plan.plan import Plan
+from remote.run import seen
 from remote.run.state import RunPhase, RunState, Verdict
 from remote.run.waiting import Wait, waiting
 from tui import palette
@@ -50,6 +51,7 @@ class Header(Static):
         self._turns = [Turn() for _ in PACE]
         self._facts = [""] * len(PACE)
         self._planned: Length | None = None
+        self._seen_turn, self._seen = Turn(), ""
 
     def show(self, run: RunState) -> None:
         """Copy what is drawn from the run."""
@@ -64,12 +66,15 @@ class Header(Static):
             [line for text in found for line in _folded(plain(text), max(width, 20))]
             for found in (map(Wait.text, waiting(run, now)), _stall(run, now))
         )
+        if is_asked or self._seen_turn.has_come(every, place=len(PACE)):
+            self._seen = seen.advice(run, now)
         lines = (
             justified(f"{_phase(run)}  {_what(run.plan)}", run.plan.run, width),
             _progress(run, self._length(run), width, now),
             *_fitting(self._facts, width),
             *waits,
             *stall,
+            *_folded_all(self._seen, width),
         )
         if lines != self._shown:
             self._shown = lines
@@ -81,7 +86,7 @@ class Header(Static):
     def _length(self, run: RunState) -> Length:
         """How long the run is, as its ranks say; before that, as far as it follows from its
         plan."""
-        if run.progress.begun:
+        if run.progress.begun or not run.plan.job:
             return Length(run.progress.epochs, run.progress.steps)
         if self._planned is None:
             self._planned = _planned(run.plan)
@@ -113,6 +118,10 @@ def _folded(text: str, width: int) -> list[str]:
     return [line.replace(_TIE, " ") for line in lines]
 
 
+def _folded_all(text: str, width: int) -> list[str]:
+    return textwrap.wrap(plain(text), max(width, 20))
+
+
 def _what(plan: Plan) -> str:
     ranks = count(plan.world_size, "rank")
     hosts = f" on {count(len(plan.hosts), 'host')}" if len(plan.hosts) > 1 else ""
@@ -141,6 +150,14 @@ def _known(value: float, written: Callable[[float], str], text: str) -> str:
     return text.format(written(value)) if value > 0 else ""
 
 
+def _printed_rate(run: RunState) -> str:
+    """Samples or tokens per second of all ranks, as a user's own program prints them."""
+    for name, unit in (("samples_per_second", "samples/s"), ("tokens_per_second", "tokens/s")):
+        if metric := run.metrics.named.get(name):
+            return _known(metric.last, rate, f"{{}} {unit}")
+    return ""
+
+
 def _tested(run: RunState) -> str:
     accuracies = [one.accuracy for one in run.progress.evaluations]
     if not accuracies:
@@ -158,6 +175,8 @@ PACE: Sequence[Callable[[RunState], str]] = (
     lambda run: _known(run.throughput, rate, "{} samples/s"),
     lambda run: _known(run.step_seconds, seconds, "{} s/iter"),
     lambda run: _known(run.sync_share, percent, "sync {}"),
+    lambda run: "  ".join(seen.ways(run)),
+    _printed_rate,
     _tested,
     lambda run: _known(run.bytes_per_second, size, "{}/s sent"),
     _saved,
@@ -166,16 +185,26 @@ PACE: Sequence[Callable[[RunState], str]] = (
 known."""
 
 
+def _so_far(epoch: int, step: int, total: int) -> str:
+    """How far a user's own program has come, as far as it tells."""
+    known = [f"epoch {epoch}"] if epoch else []
+    if step:
+        known.append(f"step {step}/{total}" if total else f"step {step}")
+    return "  ".join(known) or "no steps seen"
+
+
 def _progress(run: RunState, whole: Length, width: int, now: float) -> str:
     """Draw a bar as wide as the figures leave room for."""
     step = run.step
     epoch = max((rank.epoch for rank in run.ranks), default=0)
     total = whole.steps
     facts = f"epoch {epoch}/{whole.epochs or '?'}  step {step}/{total or '?'}"
+    if not run.plan.job:
+        facts = _so_far(epoch, step, total)
     elapsed = duration(max(run.elapsed, now - run.started) if run.started else 0.0)
     times = f"{elapsed} elapsed"
     if run.phase is not RunPhase.ENDED:
-        times += f"  ETA {between(*run.eta_between(now))}"
+        times += f"  ETA {between(*run.eta_between(now))}" if run.plan.job or total else ""
     if width < len(facts) + len(times) + 2:
         return justified(f"{step}/{total or '?'}", elapsed, width)
     room = width - len(facts) - len(times) - 4

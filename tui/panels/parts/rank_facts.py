@@ -7,14 +7,17 @@ from collections.abc import Iterator
 
 from remote.format import UNKNOWN, count, duration, number, percent, rate, seconds, size
 from remote.run.load import loads
+from remote.run.script_rank import ScriptRank
 from remote.run.state import HostState, RankState, RunState
 from remote.run.straggler import sentence
 from training.wire.events import GpuSample
-from tui.panels.parts.row import PHASES, accuracy, quiet, split
+from tui.panels.parts.row import PHASES, accuracy, mean_loss, quiet, split
 from tui.widgets.phase import phase
 
 BAR = 20
 """Cells of the bar that splits a step."""
+VALUES = 40
+"""Newest values that a page names."""
 TROUBLE = "!"
 Fact = tuple[str, str]
 """What it is about, and what there is to say."""
@@ -25,9 +28,11 @@ def facts(rank: RankState, run: RunState, now: float, *, roomy: bool) -> Iterato
     if why := _trouble(rank, run, now):
         yield TROUBLE, why
     if rank.step:
-        yield "progress", _progress(rank)
+        yield "progress", _progress(rank, run)
     if rank.pace:
         yield "a step", _step(rank, BAR if roomy else 0)
+    if isinstance(rank, ScriptRank):
+        yield from _of_script(rank)
     yield "process", _process(rank, now, run)
     if rank.gpu:
         yield "GPU", _gpu(rank.gpu)
@@ -49,10 +54,27 @@ def _trouble(rank: RankState, run: RunState, now: float) -> str:
     return sentence([straggler], run.hosts) if straggler else ""
 
 
-def _progress(rank: RankState) -> str:
-    of = f" of {rank.begun.steps}" if rank.begun and rank.begun.steps else ""
-    said = [f"step {rank.step}{of}, epoch {rank.epoch}"]
-    said.append(f"loss {number(rank.pace.mean('loss') if rank.pace else rank.loss)}")
+def _of_script(rank: ScriptRank) -> Iterator[Fact]:
+    """What a user's own program tells, and how that is read."""
+    if rank.metrics:
+        newest = list(rank.metrics.items())
+        more = f" and {len(newest) - VALUES} more" if len(newest) > VALUES else ""
+        told = ", ".join(f"{name} {number(value)}" for name, value in newest[:VALUES])
+        yield "values", told + more
+    if rank.parsed and (rank.parsed.format or rank.parsed.unread):
+        said = [f"as {rank.parsed.format}"] if rank.parsed.format else []
+        if rank.parsed.unread:
+            said.append(f"{count(rank.parsed.unread, 'line')} with numbers not read")
+        yield "read", ", ".join(said)
+
+
+def _progress(rank: RankState, run: RunState) -> str:
+    steps = rank.begun.steps if rank.begun else run.progress.printed_steps
+    said = [f"step {rank.step}{f' of {steps}' if steps else ''}"]
+    if rank.epoch:
+        said.append(f"epoch {rank.epoch}")
+    if not math.isnan(mean := mean_loss(rank)):
+        said.append(f"loss {number(mean)}")
     if not math.isnan(share := accuracy(rank)):
         said.append(f"accuracy {percent(share)}")
     if (samples := rank.pace.per_second("samples")) > 0:
@@ -67,6 +89,8 @@ def _progress(rank: RankState) -> str:
 def _step(rank: RankState, width: int) -> str:
     pace = rank.pace
     shares = [pace.per_second(name) for name in PHASES]
+    if not any(shares) or any(map(math.isnan, shares)):
+        return f"{seconds(pace.mean('seconds'))} s"
     parts = ", ".join(
         f"{name} {percent(share)}" for name, share in zip(PHASES, shares, strict=True)
     )

@@ -115,14 +115,21 @@ def state(rank: RankState, run: RunState, now: float) -> Cell:
 def _loss(view: View) -> Cell:
     """The mean of the last steps, but for a loss that is no number."""
     for rank in view.ranks:
-        if rank.step and not math.isfinite(rank.loss):
+        if rank.step and not math.isfinite(rank.loss) and rank.is_diverged:
             return Cell(str(rank.loss), "table--bad")
-    return Cell(number(view.mean(lambda one: one.pace.mean("loss") if one.pace else one.loss)))
+    return Cell(number(view.mean(mean_loss)))
+
+
+def mean_loss(rank: RankState) -> float:
+    """The mean of its last steps; of a user's own program that does not tell their loss, the newest
+    that it printed."""
+    mean = rank.pace.mean("loss")
+    return rank.loss if math.isnan(mean) else mean
 
 
 def split(shares: Sequence[float], width: int) -> str:
     """A bar of the shares of a step, each phase with a sign of its own."""
-    if any(map(math.isnan, shares)):
+    if any(map(math.isnan, shares)) or not any(shares):
         return ""
     ends = [round(width * min(1.0, sum(shares[: place + 1]))) for place in range(len(PHASES))]
     ends[-1] = width
@@ -140,6 +147,11 @@ def _split(view: View) -> Cell:
 
 def _each_second(name: str) -> Callable[[RankState], float]:
     return lambda rank: rank.pace.per_second(name)
+
+
+def _ready(view: View) -> Cell:
+    most = max(map(view.ready, view.ranks))
+    return Cell(number(most if most or view.run.plan.job else math.nan))
 
 
 def _trend(view: View) -> Cell:
@@ -184,7 +196,13 @@ def _gpu_memory(rank: RankState) -> float:
 
 
 def _per_second(figure: str) -> Callable[[View], float]:
-    return lambda view: view.sum(_each_second(figure))
+    each = _each_second(figure)
+
+    def value(view: View) -> float:
+        found = view.sum(each)
+        return found if found or view.run.plan.job else math.nan  # a script may not tell it
+
+    return value
 
 
 def _size(value: float) -> str:
@@ -216,7 +234,7 @@ FIGURES = (
     ),
     Figure(
         Column("ready", 7),
-        lambda view: Cell(number(max(map(view.ready, view.ranks)))),
+        _ready,
     ),
     Figure(Column("trend", 10, right=False, most=STEPS + 1, tail=True), _trend),
     Figure(Column("split", BAR + 1, right=False), _split),

@@ -1,0 +1,57 @@
+"""What is seen of a user's own program, and how; in words. Pure."""
+
+from __future__ import annotations
+
+from remote.format import count, ranks_text
+from remote.run.phases import RankPhase, RunPhase
+from remote.run.run import Run
+from remote.run.script_rank import ScriptRank
+
+SOON = 30.0
+"""Seconds that a program has to show something before anybody is told that it does not."""
+
+
+def ranks_of(run: Run) -> list[ScriptRank]:
+    """The ranks of a user's own program; none of a job."""
+    return [rank for rank in run.ranks if isinstance(rank, ScriptRank)]
+
+
+def ways(run: Run) -> list[str]:
+    """How it is seen: "watched", "read as: Megatron-LM, rank 3 prints"."""
+    ranks = ranks_of(run)
+    printing: dict[str, list[int]] = {}
+    for rank in ranks:
+        if rank.parsed and rank.parsed.format:
+            printing.setdefault(rank.parsed.format, []).append(rank.rank)
+    watched = ["torch is watched"] if any(rank.tells_phases for rank in ranks) else []
+    return [*watched, *(f"read as: {name}, {_prints(who)}" for name, who in printing.items())]
+
+
+def _prints(ranks: list[int]) -> str:
+    return f"{ranks_text(ranks)} {'prints' if len(ranks) == 1 else 'print'}"
+
+
+def unread(run: Run) -> int:
+    """Lines that bear numbers and were not read."""
+    return sum(rank.parsed.unread for rank in ranks_of(run) if rank.parsed)
+
+
+def sees_nothing(run: Run) -> bool:
+    """Whether a user's own program has shown neither steps nor values."""
+    ranks = ranks_of(run)
+    return bool(ranks) and not run.metrics.named and not any(rank.step for rank in ranks)
+
+
+def advice(run: Run, now: float) -> str:
+    """What to do where nothing is seen, or lines with numbers were not read; "" where all is
+    well."""
+    how = f"rankboard logs {run.plan.run} --parse"
+    if sees_nothing(run):
+        since = [rank.since for rank in run.ranks if rank.phase is RankPhase.TRAINING]
+        is_late = bool(since) and now - min(since) >= SOON
+        has_run = run.phase is RunPhase.ENDED and any(rank.exited for rank in run.ranks)
+        if not is_late and not has_run:
+            return ""
+        return f"no steps and no values are seen of the program: {how} tells why"
+    number = unread(run)
+    return f"{count(number, 'line')} with numbers not read: {how} shows them" if number else ""
