@@ -124,12 +124,9 @@ class Alone:
             env = os.environ | {key: str(value) for key, value in place.items()}
             command = [sys.executable, "-m", "training", *job]
             with path.open("w") as output:
+                # In one session, as those of rankboard: Linux shares a busy machine among sessions.
                 process = subprocess.Popen(
-                    command,
-                    env=env,
-                    stdout=output,
-                    stderr=subprocess.DEVNULL,
-                    start_new_session=True,  # Linux shares a busy machine among sessions
+                    command, env=env, stdout=output, stderr=subprocess.DEVNULL
                 )
             self.ranks.append(process)
 
