@@ -16,6 +16,10 @@ COPIES = "RANKBOARD_COPIES"
 
 ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
 """The file where a user's own program may say what it failed of, as `record` of torch does."""
+WATCH = "RANKBOARD_WATCH"
+"""1 where a user's own program is watched; see `training.watch`."""
+EVENTS_FD = "RANKBOARD_EVENTS_FD"
+"""Number of the pipe to which its watch writes; then `NUMBER:PID`, once process PID has it."""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import math
 import os
 import selectors
@@ -19,6 +21,8 @@ from training.wire.events import Event, Exited, Raised, Spawned
 
 Ends = tuple[int, int]
 """The write ends of a stdout and a stderr."""
+EVENTS = 1 << 18
+"""Bytes that the pipe of a watch holds where the kernel lets it, as its rank never waits."""
 
 
 @dataclass
@@ -27,7 +31,7 @@ class Rank:
     a signal. `error_file` is where its program may say what it failed of."""
 
     number: int
-    pipes: tuple[Pipe, Pipe]
+    pipes: tuple[Pipe, ...]
     pid: int = 0
     stopped: bool = False
     error_file: str = ""
@@ -72,6 +76,15 @@ class Ranks:
         pipes, ends = open_pipes(number, self._redaction)
         self._live[number] = Rank(number, pipes)
         return self._live[number], ends
+
+    def open_events(self, rank: Rank) -> int:
+        """One more pipe, for what the watch reports of a rank that is not started. Returns the end
+        for its process. What comes there is as if the rank had written it on stdout."""
+        pipe, end = os.pipe()
+        with contextlib.suppress(OSError, AttributeError):
+            fcntl.fcntl(end, fcntl.F_SETPIPE_SZ, EVENTS)
+        rank.pipes += (Pipe(pipe, rank.number, "stdout", self._redaction),)
+        return end
 
     def hear(self, pipes: Sequence[Pipe]) -> None:
         """Read these pipes from now on, until they end or `finish`."""

@@ -27,7 +27,7 @@ from training.agent.ranks.launch import (
 )
 from training.agent.ranks.pipes import CHUNK, Lines, Pipe
 from training.agent.ranks.ranks import Ranks, open_pipes
-from training.place import ERROR_FILE, LISTEN_FD
+from training.place import ERROR_FILE, EVENTS_FD, LISTEN_FD, WATCH
 from training.wire import commands
 from training.wire.commands import Placement
 from training.wire.events import AGENT, Event, Launched
@@ -126,16 +126,20 @@ class Starter:
         if path := env.get(ERROR_FILE):
             os.makedirs(ERRORS, exist_ok=True)
             rank.error_file = path
+        events: tuple[int, ...] = ()
+        if env.get(WATCH) == "1":
+            events = (self._ranks.open_events(rank),)
+            env[EVENTS_FD] = str(events[0])
         command = Command(
             placement.argv,
             env,
             self._options.cwd,
             *ends,
-            inherited=inherited,
+            inherited=(*inherited, *events),
             umask=self._options.umask,
             function=function,
         )
-        if pid := self._spawn(command, *ends):
+        if pid := self._spawn(command, *ends, *events):
             self._ranks.spawned(rank, pid)
         else:
             self._ranks.exited(rank, _CANNOT_START)

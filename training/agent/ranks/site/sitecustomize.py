@@ -1,5 +1,5 @@
 """What every Python program of a rank that is a user's own runs as it starts: its stacks can be
-asked for from then on.
+asked for from then on, and its training is watched once it imports torch.
 
 Only this folder is put on PYTHONPATH, and it leaves the path again, so that all else is as it would
 be without: the user's own `sitecustomize`, if there is one, runs next. As
@@ -9,9 +9,15 @@ may run this.
 
 import faulthandler
 import os
+import stat
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 SIGNAL = 49
+HERE = os.path.dirname(os.path.abspath(__file__))
+WATCH = os.path.normpath(os.path.join(HERE, "..", "..", "..", "watch", "__init__.py"))
 
 
 def register() -> None:
@@ -24,9 +30,64 @@ def register() -> None:
     faulthandler.register(SIGNAL, file)
 
 
+class Finder:
+    """Finds no module, but hears of each import: so no line of ours is in what an import raises.
+    Once torch is looked for, the watch is told of each."""
+
+    def __init__(self, pipe: int) -> None:
+        self.pipe = pipe
+        self.pid = os.getpid()
+        self.look = int  # does nothing
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        if self.pipe and name == "torch" and os.getpid() == self.pid:
+            pipe, self.pipe = self.pipe, 0
+            try:
+                self.look = watch().begin(pipe)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
+                tell(pipe, "cannot watch this program: " + repr(error))
+        self.look()
+
+
+def watch() -> "Any":
+    """The package `training.watch`, under a name that leads to no other of ours."""
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    name, folder = "_rankboard_watch", [os.path.dirname(WATCH)]
+    spec = spec_from_file_location(name, WATCH, submodule_search_locations=folder)
+    assert spec
+    assert spec.loader
+    module = sys.modules[name] = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def tell(pipe: int, text: str) -> None:
+    if is_pipe(pipe):
+        os.write(pipe, ("rankboard: " + text + "\n").encode("utf-8", "replace"))
+
+
+def is_pipe(number: int) -> bool:
+    try:
+        return stat.S_ISFIFO(os.fstat(number).st_mode)
+    except OSError:
+        return False
+
+
+def listen() -> None:
+    """Watch this process, unless another one of this rank is watched already: the pipe is for
+    whichever comes first, also after an `exec`, and not for its children."""
+    number, _, pid = os.environ.get("RANKBOARD_EVENTS_FD", "").partition(":")
+    if os.environ.get("RANKBOARD_WATCH") != "1" or sys.version_info < (3, 9):
+        return
+    own = str(os.getpid())
+    if number.isdigit() and pid in ("", own) and is_pipe(int(number)):
+        os.environ["RANKBOARD_EVENTS_FD"] = number + ":" + own
+        sys.meta_path.insert(0, Finder(int(number)))
+
+
 def give_way() -> None:
-    here = os.path.dirname(os.path.abspath(__file__))
-    sys.path[:] = [path for path in sys.path if os.path.abspath(path) != here]
+    sys.path[:] = [path for path in sys.path if os.path.abspath(path) != HERE]
     ours = sys.modules.pop("sitecustomize")
     try:
         __import__("sitecustomize")
@@ -38,4 +99,5 @@ def give_way() -> None:
 
 if sys.platform == "linux":
     register()
+listen()
 give_way()

@@ -1,0 +1,67 @@
+"""Points in time: readings of the wall clock; where a GPU computes, events on its present stream,
+which are read once it has passed them."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+Point = Any
+"""A float, in seconds, or a `torch.cuda.Event`."""
+
+
+class Clock:
+    """Tells the time of a training thread. `on_gpu`: its work is done by a GPU, later on, in the
+    order of the stream on which its steps end."""
+
+    def __init__(self) -> None:
+        self.on_gpu = False
+        self._wants_gpu = False
+        self._stream: Any = None
+
+    def use_gpu(self) -> None:
+        """From the next step on, tell the time of the GPU."""
+        self._wants_gpu = True
+
+    def now(self) -> Point:
+        """This moment."""
+        if not self.on_gpu:
+            return time.perf_counter()
+        cuda = sys.modules["torch"].cuda
+        if cuda.is_current_stream_capturing():  # for a CUDA graph, to be run later
+            return time.perf_counter()
+        event = cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def next_step(self, end: Point) -> Point:
+        """The start of the next step, when one has ended."""
+        if self.on_gpu or self._wants_gpu:
+            self._stream = sys.modules["torch"].cuda.current_stream()
+        if self.on_gpu == self._wants_gpu:
+            return end
+        self.on_gpu = self._wants_gpu
+        return self.now()
+
+    def is_computing(self, stream: Any) -> bool:
+        """Whether this is the stream of the steps."""
+        return self.on_gpu and bool(stream == self._stream)
+
+    def is_beside(self) -> bool:
+        """Whether the present stream is another one."""
+        return self.on_gpu and not self.is_computing(sys.modules["torch"].cuda.current_stream())
+
+
+def passed(point: Point) -> bool:
+    """Whether it can be read."""
+    return isinstance(point, float) or bool(point.query())
+
+
+def between(begin: Point, end: Point) -> float:
+    """Seconds between two points that have passed."""
+    if isinstance(begin, float) and isinstance(end, float):
+        return end - begin
+    if isinstance(begin, float) or isinstance(end, float):
+        return 0.0  # the step in which it turned out that there is a GPU
+    return float(begin.elapsed_time(end)) / 1000

@@ -1,0 +1,74 @@
+"""When the last local gradient of a backward pass is there, where the pass then goes on to wait for
+those of other ranks."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+LEARN = 8
+"""How often it is learnt anew which gradient of a model comes last."""
+
+
+class Gradients:
+    """Calls `told` when gradients of the models in `watch` are there: in the first pass for each,
+    then only for the one that came last, as a call for each costs time."""
+
+    def __init__(self, told: Callable[[], None]) -> None:
+        self._told = told
+        self._models: list[_Model] = []
+
+    def watch(self, model: Any) -> None:
+        """Watch the gradients of this module, too."""
+        self._models.append(_Model(model, self._told))
+
+    def passed(self, *, told: bool) -> None:
+        """A backward pass is over, in which gradients were `told` or not."""
+        self._models = [model for model in self._models if model.is_alive()]
+        for model in self._models:
+            if told:
+                model.keep_last()
+            else:
+                model.learn()
+
+
+class _Model:
+    def __init__(self, model: Any, told: Callable[[], None]) -> None:
+        self._model = weakref.ref(model)
+        self._told = told
+        self._handles: dict[int, Any] = {}
+        self._last = -1
+        self._learnt = 0
+        self.learn()
+
+    def is_alive(self) -> bool:
+        """Whether the program still has the model."""
+        return self._model() is not None
+
+    def learn(self) -> None:
+        """Hear of each gradient."""
+        model = self._model()
+        if model is None or self._learnt == LEARN:
+            return
+        self._learnt += 1
+        self._last = -1
+        for number, parameter in enumerate(model.parameters()):
+            if parameter.requires_grad and number not in self._handles:
+                register = getattr(  # torch 2.0 has only the hook that comes a moment earlier
+                    parameter, "register_post_accumulate_grad_hook", parameter.register_hook
+                )
+                self._handles[number] = register(partial(self._note, number))
+
+    def _note(self, number: int, _: Any) -> None:
+        self._last = number
+        self._told()
+
+    def keep_last(self) -> None:
+        """Hear of none but the one that was heard of last."""
+        if self._last < 0 or len(self._handles) == 1:
+            return
+        for number in [*self._handles]:
+            if number != self._last:
+                self._handles.pop(number).remove()

@@ -1,0 +1,270 @@
+"""What is hooked in torch: each of its modules, once it has been imported."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable
+from threading import get_ident
+from types import ModuleType
+from typing import Any
+
+from .gradients import Gradients
+from .inject import inject
+from .report import Report
+from .spans import Spans
+from .steps import Steps
+from .waits import COLLECTIVES, Waiting
+
+Locals = dict[str, Any]
+STANDS_STILL = 16
+"""Steps of another optimiser, after which it leads."""
+
+
+class Hooks:
+    """Tells `steps` what happens in torch. The first failure of any of them ends the watch."""
+
+    def __init__(self, steps: Steps, report: Report) -> None:
+        self._steps, self._report = steps, report
+        self._gradients = Gradients(self._safe(self._gradient))
+        self._spans = Spans(steps.clock, self._is_training)
+        self._thread = get_ident()
+        self._passes = 0
+        self._backwards = self._backwards_at_step = 0
+        self._unscaled: Any = None
+        self._leader: weakref.ref[Any] | None = None
+        self._of_others = 0
+        self._evaluated: weakref.ref[Any] | None = None
+        self._evaluating: list[bool] = []
+        self._communicates = False
+        self._wanted: dict[str, Callable[[ModuleType], None]] = {
+            "torch.autograd": self._hook_backward,
+            "torch.optim.optimizer": self._hook_steps,
+            "torch.utils.data.dataloader": self._hook_loading,
+            "torch.nn.modules.module": self._hook_modes,
+            "torch.distributed.distributed_c10d": self._hook_collectives,
+            "torch.nn.parallel.distributed": self._hook_ddp,
+            "torch.amp.grad_scaler": self._hook_scaling,
+            "torch.cuda.amp.grad_scaler": self._hook_scaling,
+            "torch.distributed.fsdp.sharded_grad_scaler": self._hook_scaling,
+            "torch.cuda.streams": self._hook_streams,
+        }
+
+    def look(self) -> None:
+        """Hook what has been imported since."""
+        for name in [*self._wanted] if self._report.on else ():
+            module = sys.modules.get(name)
+            if module and not getattr(module.__spec__, "_initializing", False):
+                hook = self._wanted.pop(name, None)
+                try:
+                    if hook:
+                        hook(module)
+                except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
+                    self._report.failed(error, f"cannot watch {name}")
+
+    def _safe(self, hook: Callable[..., None]) -> Callable[..., None]:
+        """The hook, which raises nothing and ends the watch where it fails."""
+
+        def safe(*arguments: Any) -> None:
+            if self._report.on:
+                try:
+                    hook(*arguments)
+                except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
+                    self._report.failed(error)
+
+        return safe
+
+    def _is_training(self) -> bool:
+        """Whether this is the thread that trains, or one that does its backward pass."""
+        return self._passes > 0 or get_ident() == self._thread
+
+    # Backward passes and losses
+
+    def _hook_backward(self, module: ModuleType) -> None:
+        begin, end = self._safe(self._backward), self._safe(self._backward_ended)
+        inject(vars(module)["backward"], begin, end)
+
+    def _backward(self, found: Locals) -> None:
+        self._passes += 1
+        if self._passes > 1:  # within another one, as by a checkpoint
+            return
+        self._backwards += 1
+        self._steps.begin()
+        if self._steps.is_paused:
+            self._resume()
+        self._steps.backward()
+        loss, self._unscaled = self._unscaled, None
+        if found.get("grad_tensors") is None:
+            self._take_loss(found["tensors"] if loss is None else loss)
+
+    def _backward_ended(self, _: Locals) -> None:
+        self._passes -= 1
+        if not self._passes:
+            self._gradients.passed(told=self._steps.backward_ended())
+
+    def _take_loss(self, loss: Any) -> None:
+        """Note the loss without a wait: that on a GPU is read once the step has passed."""
+        torch = sys.modules["torch"]
+        if isinstance(loss, (list, tuple)) and len(loss) == 1:
+            loss = loss[0]
+        if type(loss) is not torch.Tensor or loss.numel() != 1 or loss.is_complex():
+            return
+        if loss.device.type == "cpu":
+            self._steps.lost(loss.item())
+        elif loss.is_cuda:
+            self._steps.clock.use_gpu()
+            if not torch.cuda.is_current_stream_capturing():
+                number = torch.empty((), dtype=loss.dtype, pin_memory=True)
+                number.copy_(loss.detach().reshape(()), non_blocking=True)
+                self._steps.lost(number)
+
+    def _gradient(self) -> None:
+        if not is_compiling(sys.modules["torch"]):
+            self._steps.gradient()
+
+    # Steps
+
+    def _hook_steps(self, module: ModuleType) -> None:
+        stepped, torch = self._safe(self._stepped), sys.modules["torch"]
+
+        def hook(optimizer: Any, _: Any, __: Any) -> None:
+            if not is_compiling(torch):  # a step that is compiled as a whole is not told
+                stepped(optimizer)
+
+        vars(module)["register_optimizer_step_post_hook"](hook)
+
+    def _stepped(self, optimizer: Any) -> None:
+        """A step of the run is a step of the optimiser that was the first to make one: in a GAN,
+        each optimiser makes one per iteration. Without a backward pass since the last one, it is a
+        further part of that step."""
+        self.look()
+        leader = self._leader and self._leader()
+        if leader is not optimizer:
+            self._of_others += 1
+            if leader is not None and self._of_others < STANDS_STILL:
+                return
+            self._leader = weakref.ref(optimizer)
+        self._of_others = 0
+        if self._backwards == self._backwards_at_step != 0:
+            return
+        self._backwards_at_step = self._backwards
+        self._thread = get_ident()
+        self._steps.end()
+
+    # Batches and evaluations
+
+    def _hook_loading(self, module: ModuleType) -> None:
+        iterator = vars(module)["_BaseDataLoaderIter"]
+        inject(iterator.__next__, self._safe(self._load), self._safe(self._loaded))
+
+    def _load(self, _: Locals) -> None:
+        self._steps.begin()
+        if not sys.modules["torch"].is_grad_enabled():
+            self._pause(None)
+        elif self._steps.is_paused:
+            self._steps.may_resume()
+        self._spans.begin()
+
+    def _loaded(self, found: Locals) -> None:
+        begin = self._spans.end()
+        if begin is not None:
+            self._steps.loaded(begin, samples_of(found.get("data")))
+
+    def _hook_modes(self, module: ModuleType) -> None:
+        """From `eval()` of a module until its `train()`, or until the load of the next batch that
+        is trained on, is an evaluation."""
+        cls = vars(module)["Module"]
+        inject(cls.eval, self._safe(lambda found: self._pause(found["self"])))
+        inject(cls.train, self._safe(self._train), condition=self._evaluating)
+
+    def _pause(self, module: Any) -> None:
+        if not self._steps.is_paused and self._steps.lap.gradient is None:
+            self._steps.pause()
+            self._evaluated = None if module is None else weakref.ref(module)
+            self._evaluating.append(True)
+
+    def _train(self, found: Locals) -> None:
+        evaluated = self._evaluated and self._evaluated()
+        if found["mode"] and found["self"] is evaluated:
+            self._steps.may_resume()
+            self._resume()
+
+    def _resume(self) -> None:
+        self._steps.resume()
+        self._evaluating.clear()
+
+    # Waits for other ranks
+
+    def _hook_collectives(self, module: ModuleType) -> None:
+        begin, end = self._safe(self._wait), self._safe(self._waited)
+        for name in COLLECTIVES:
+            if name in vars(module):
+                inject(vars(module)[name], begin, end)
+        work = vars(module).get("Work")
+        if work:
+            work.wait = Waiting(work.wait, begin, end)
+
+    def _wait(self, _: Locals | None = None) -> None:
+        if self._steps.clock.is_beside():
+            self._communicates = True
+            self._spans.skip()
+        else:
+            self._spans.begin()
+
+    def _waited(self, _: Locals | None = None) -> None:
+        begin = self._spans.end()
+        if begin is not None:
+            self._steps.waited(begin)
+
+    def _hook_streams(self, module: ModuleType) -> None:
+        stream = vars(module)["Stream"]
+        wait, waited = self._safe(self._wait_for_stream), self._safe(self._waited)
+        for method in (stream.wait_event, stream.wait_stream):
+            inject(method, wait, waited)
+
+    def _wait_for_stream(self, found: Locals) -> None:
+        """What was communicated on a stream beside that of the computation, as by FSDP, holds the
+        latter up where it waits for the former."""
+        if self._communicates and self._steps.clock.is_computing(found["self"]):
+            self._spans.begin()
+        else:
+            self._spans.skip()
+
+    def _hook_ddp(self, module: ModuleType) -> None:
+        ddp = vars(module)["DistributedDataParallel"]
+        inject(ddp.__init__, after=self._safe(self._watch_gradients))
+        begin, end = self._safe(self._wait), self._safe(self._waited)
+        inject(ddp._distributed_broadcast_coalesced, begin, end)
+
+    def _watch_gradients(self, found: Locals) -> None:
+        self._gradients.watch(found["self"])
+
+    def _hook_scaling(self, module: ModuleType) -> None:
+        for cls in [*vars(module).values()]:
+            is_scaler = isinstance(cls, type) and cls.__module__ == module.__name__
+            if is_scaler and "scale" in vars(cls):
+                inject(cls.scale, self._safe(self._scale))
+
+    def _scale(self, found: Locals) -> None:
+        self._unscaled = found["outputs"]
+
+
+def is_compiling(torch: Any) -> bool:
+    """Whether the code that runs is compiled, by `torch.compile`, instead of executed."""
+    found = getattr(getattr(torch, "compiler", None), "is_compiling", None)  # not in torch 2.0
+    return found is not None and found()
+
+
+def samples_of(batch: Any) -> int:
+    """The samples of a batch: the length of the first tensor in it; 0 if there is none."""
+    torch = sys.modules["torch"]
+    for _ in range(4):
+        if isinstance(batch, torch.Tensor):
+            return int(batch.shape[0]) if batch.dim() else 0
+        if isinstance(batch, (list, tuple)) and batch:
+            batch = batch[0]
+        elif hasattr(batch, "values"):
+            batch = next(iter(batch.values()), None)
+        else:
+            break
+    return 0

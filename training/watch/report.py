@@ -1,0 +1,89 @@
+"""Writes wire events to the pipe that the agent reads."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import select
+import stat
+import traceback
+
+from .steps import Step
+
+_dumps = json.JSONEncoder(separators=(",", ":")).encode
+MOST = 1 << 20
+"""Characters that wait for the agent; what comes while there are more is left out."""
+LAST = 1.0
+"""Seconds that the agent has to take the rest, when the process ends."""
+
+
+class Report:
+    """The pipe. It never blocks: what does not fit waits for the next event. Ends for good at the
+    first failure, and in forks of the process."""
+
+    def __init__(self, pipe: int, rank: int) -> None:
+        """Raises: OSError, where this is no pipe of the agent's."""
+        found = os.fstat(pipe)
+        if not stat.S_ISFIFO(found.st_mode):
+            raise OSError("its pipe is closed")
+        os.set_blocking(pipe, False)
+        self._pipe, self._rank = pipe, rank
+        self._identity = (found.st_dev, found.st_ino)
+        self._waiting = b""
+        self.on = True
+        os.register_at_fork(after_in_child=self._end)
+        atexit.register(self._close)
+
+    def step(self, step: Step) -> None:
+        """Report a step."""
+        said = {
+            "time": step.time,
+            "event": "step",
+            "rank": self._rank,
+            "epoch": 0,
+            **vars(step),
+            "correct": 0,
+            "bytes_sent": 0,
+            "staleness": 0,
+        }
+        self._say(f"@rankboard {_dumps(said)}\n")
+
+    def failed(self, error: BaseException, what: str = "the watch has failed") -> None:
+        """Say so, once, and report nothing more."""
+        if self.on:
+            last = traceback.extract_tb(error.__traceback__)[-1:]
+            where = "".join(f" ({os.path.basename(one.filename)}:{one.lineno})" for one in last)
+            why = " ".join(f"{type(error).__name__}: {error}".split())
+            self._say(f"rankboard: {what}, the program goes on without: {why}{where}\n")
+            self._end()
+
+    def _say(self, text: str) -> None:
+        if self.on and len(self._waiting) < MOST:
+            self._waiting += text.encode("utf-8", "replace")
+            self._write()
+
+    def _write(self) -> None:
+        """Write what is waiting, unless the program has closed the pipe: another file may have got
+        its number."""
+        try:
+            while self._waiting and self.on:
+                found = os.fstat(self._pipe)
+                if (found.st_dev, found.st_ino) != self._identity:
+                    self._end()
+                    return
+                written = os.write(self._pipe, self._waiting)
+                self._waiting = self._waiting[written:]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._end()
+
+    def _close(self) -> None:
+        """Write the rest as the process ends, if the agent takes it soon."""
+        self._write()
+        if self._waiting and select.select([], [self._pipe], [], LAST)[1]:
+            self._write()
+
+    def _end(self) -> None:
+        self.on, self._waiting = False, b""

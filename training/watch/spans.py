@@ -1,0 +1,31 @@
+"""Times in which a function of torch runs, of each thread. Where they nest, as a wait within the
+load of a batch, only the outermost counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import get_ident
+
+from .clock import Clock, Point
+
+
+class Spans:
+    """The functions that run now. `counts` says whether those of the present thread matter."""
+
+    def __init__(self, clock: Clock, counts: Callable[[], bool]) -> None:
+        self._clock, self._counts = clock, counts
+        self._of_threads: dict[int, list[Point | None]] = {}
+
+    def begin(self) -> None:
+        """A function begins."""
+        spans = self._of_threads.setdefault(get_ident(), [])
+        spans.append(self._clock.now() if not spans and self._counts() else None)
+
+    def skip(self) -> None:
+        """A function begins whose time does not matter."""
+        self._of_threads.setdefault(get_ident(), []).append(None)
+
+    def end(self) -> Point | None:
+        """The function ends that began last. Returns when it began, if it counts."""
+        spans = self._of_threads.get(get_ident())
+        return spans.pop() if spans else None

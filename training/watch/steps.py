@@ -1,0 +1,213 @@
+"""Puts together what happens in the training thread of a rank: steps, and where their time goes."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from .clock import Clock, Point, between, passed
+
+LATE = 64
+"""Steps of which a GPU may be behind; older ones are not told."""
+Spans = list[tuple[Point, Point]]
+
+
+@dataclass
+class Step:
+    """What a rank's event `Step` tells; the names are its fields."""
+
+    step: int
+    time: float
+    loss: float
+    seconds: float
+    data: float
+    compute: float
+    sync: float
+    ready: float
+    cpu_seconds: float
+    samples: int
+
+
+@dataclass
+class Lap:
+    """One step so far. `gradient` is when the last local gradient was there, and `waits_before` how
+    many waits had ended by then. `losses` are numbers, or tensors that a GPU fills."""
+
+    start: Point
+    cpu: float
+    loads: Spans = field(default_factory=list)
+    waits: Spans = field(default_factory=list)
+    pauses: Spans = field(default_factory=list)
+    losses: list[Any] = field(default_factory=list)
+    samples: int = 0
+    gradient: Point | None = None
+    waits_before: int = 0
+    end: Point = 0.0
+    when: float = 0.0
+
+    def has_passed(self) -> bool:
+        """Whether all its points can be read. They were set in order, but for the gradient's."""
+        return passed(self.end) and (self.gradient is None or passed(self.gradient))
+
+    def step(self, number: int) -> Step:
+        """What it amounts to."""
+        waits = [between(*wait) for wait in self.waits]
+        paused, data, sync = _sum(self.pauses), _sum(self.loads), sum(waits)
+        seconds = between(self.start, self.end) - paused
+        ready = seconds - sync
+        if self.gradient is not None:
+            until = between(self.start, self.gradient)
+            ready = until - paused - sum(waits[: self.waits_before])
+        losses = [float(loss) for loss in self.losses]
+        return Step(
+            step=number,
+            time=_rounded(self.when),
+            loss=sum(losses) / len(losses) if losses else math.nan,
+            seconds=_rounded(seconds),
+            data=_rounded(data),
+            compute=_rounded(seconds - data - sync),
+            sync=_rounded(sync),
+            ready=_rounded(ready),
+            cpu_seconds=_rounded(self.cpu),
+            samples=self.samples,
+        )
+
+
+def _rounded(seconds: float) -> float:
+    return max(0.0, round(seconds, 6))
+
+
+def _sum(spans: Spans) -> float:
+    return sum(between(*span) for span in spans)
+
+
+@dataclass
+class Mark:
+    """A moment of a step, with the number of its loads, waits and samples until then."""
+
+    when: Point
+    loads: int
+    waits: int
+    samples: int
+
+
+@dataclass
+class Pause:
+    """A time that may turn out to be an evaluation: from one mark until another, if there is
+    one."""
+
+    begin: Mark
+    end: Mark | None = None
+
+
+class Steps:
+    """The steps of a rank. Each is told to `report`; on a GPU a step later."""
+
+    def __init__(self, report: Callable[[Step], None], clock: Clock | None = None) -> None:
+        self.clock = clock or Clock()
+        self._report = report
+        self._made = 0
+        self._late: deque[tuple[int, Lap]] = deque()
+        self._pause: Pause | None = None
+        self._shares_gradients = self._has_begun = False
+        self._next()
+
+    def begin(self) -> None:
+        """Training begins, if it has not: what was before is part of no step."""
+        if not self._has_begun:
+            self._has_begun = True
+            self._next()
+
+    def _next(self, start: Point | None = None) -> None:
+        self._started_cpu = time.process_time()
+        self.lap = Lap(self.clock.now() if start is None else start, 0.0)
+
+    # Spans: they begin and end in turn; of nested ones only the outermost counts
+
+    def loaded(self, begin: Point, samples: int) -> None:
+        """A batch was loaded, from `begin` until now."""
+        self.lap.loads.append((begin, self.clock.now()))
+        self.lap.samples += samples
+
+    def waited(self, begin: Point) -> None:
+        """It was blocked on other ranks, from `begin` until now."""
+        self.lap.waits.append((begin, self.clock.now()))
+
+    def backward(self) -> None:
+        """A backward pass begins."""
+        self._shares_gradients = False
+
+    def gradient(self) -> None:
+        """A gradient is there. If it is the last one of the pass, all that follows in it is a wait
+        for those of other ranks."""
+        self._shares_gradients = True
+        self.lap.gradient, self.lap.waits_before = self.clock.now(), len(self.lap.waits)
+
+    def backward_ended(self) -> bool:
+        """A backward pass has ended. Returns whether gradients were told of."""
+        lap, now = self.lap, self.clock.now()
+        if self._shares_gradients:
+            lap.waits[lap.waits_before :] = [(lap.gradient, now)]
+        else:
+            lap.gradient, lap.waits_before = now, len(lap.waits)
+        return self._shares_gradients
+
+    def lost(self, loss: Any) -> None:
+        """The loss of a backward pass: a number, or a tensor that becomes one."""
+        self.lap.losses.append(loss)
+
+    # Evaluations
+
+    def pause(self) -> None:
+        """An evaluation may begin here."""
+        if self._pause is None:
+            self._pause = Pause(self._mark())
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether an evaluation may be under way."""
+        return self._pause is not None
+
+    def may_resume(self) -> None:
+        """If an evaluation is under way, it may have ended here."""
+        if self._pause:
+            self._pause.end = self._mark()
+
+    def resume(self) -> None:
+        """Training goes on. There was an evaluation, if it may have ended before."""
+        pause, self._pause = self._pause, None
+        if pause and pause.end:
+            begin, end, lap = pause.begin, pause.end, self.lap
+            lap.pauses.append((begin.when, end.when))
+            del lap.loads[begin.loads : end.loads]
+            del lap.waits[begin.waits : end.waits]
+            lap.samples -= end.samples - begin.samples
+
+    def _mark(self) -> Mark:
+        lap = self.lap
+        return Mark(self.clock.now(), len(lap.loads), len(lap.waits), lap.samples)
+
+    # Steps
+
+    def end(self) -> None:
+        """The step has ended."""
+        lap = self.lap
+        lap.end, lap.when = self.clock.now(), time.time()
+        lap.cpu = time.process_time() - self._started_cpu
+        self._made += 1
+        self._late.append((self._made, lap))
+        self._pause = None
+        self._next(self.clock.next_step(lap.end))
+        self.flush()
+
+    def flush(self) -> None:
+        """Report what has passed."""
+        while self._late and self._late[0][1].has_passed():
+            number, lap = self._late.popleft()
+            self._report(lap.step(number))
+        if len(self._late) > LATE:
+            self._late.popleft()
