@@ -7,13 +7,16 @@ import json
 import os
 import select
 import stat
+import time
 import traceback
 
 from .steps import Step
 
 _dumps = json.JSONEncoder(separators=(",", ":")).encode
-MOST = 1 << 20
-"""Characters that wait for the agent; what comes while there are more is left out."""
+MOST = 1 << 16
+"""Bytes that wait to be written; what comes while there are more is left out."""
+GATHER = 0.02
+"""Seconds between two writes: each wakes the agent, so quick steps go together."""
 LAST = 1.0
 """Seconds that the agent has to take the rest, when the process ends."""
 
@@ -31,6 +34,7 @@ class Report:
         self._pipe, self._rank = pipe, rank
         self._identity = (found.st_dev, found.st_ino)
         self._waiting = b""
+        self._written = 0.0
         self.on = True
         os.register_at_fork(after_in_child=self._end)
         atexit.register(self._close)
@@ -48,6 +52,12 @@ class Report:
             "staleness": 0,
         }
         self._say(f"@rankboard {_dumps(said)}\n")
+        self.flush()
+
+    def flush(self) -> None:
+        """Write what is waiting, unless something was written just now."""
+        if self._waiting and time.monotonic() - self._written >= GATHER:
+            self._write()
 
     def failed(self, error: BaseException, what: str = "the watch has failed") -> None:
         """Say so, once, and report nothing more."""
@@ -56,16 +66,17 @@ class Report:
             where = "".join(f" ({os.path.basename(one.filename)}:{one.lineno})" for one in last)
             why = " ".join(f"{type(error).__name__}: {error}".split())
             self._say(f"rankboard: {what}, the program goes on without: {why}{where}\n")
+            self._write()
             self._end()
 
     def _say(self, text: str) -> None:
         if self.on and len(self._waiting) < MOST:
             self._waiting += text.encode("utf-8", "replace")
-            self._write()
 
     def _write(self) -> None:
         """Write what is waiting, unless the program has closed the pipe: another file may have got
         its number."""
+        self._written = time.monotonic()
         try:
             while self._waiting and self.on:
                 found = os.fstat(self._pipe)

@@ -38,7 +38,6 @@ class Lap:
     many waits had ended by then. `losses` are numbers, or tensors that a GPU fills."""
 
     start: Point
-    cpu: float
     loads: Spans = field(default_factory=list)
     waits: Spans = field(default_factory=list)
     pauses: Spans = field(default_factory=list)
@@ -48,6 +47,7 @@ class Lap:
     waits_before: int = 0
     end: Point = 0.0
     when: float = 0.0
+    cpu: float = 0.0
 
     def has_passed(self) -> bool:
         """Whether all its points can be read. They were set in order, but for the gradient's."""
@@ -114,17 +114,15 @@ class Steps:
         self._late: deque[tuple[int, Lap]] = deque()
         self._pause: Pause | None = None
         self._shares_gradients = self._has_begun = False
-        self._next()
+        self._cpu = 0.0
+        self.lap = Lap(0.0)
 
     def begin(self) -> None:
         """Training begins, if it has not: what was before is part of no step."""
         if not self._has_begun:
             self._has_begun = True
-            self._next()
-
-    def _next(self, start: Point | None = None) -> None:
-        self._started_cpu = time.process_time()
-        self.lap = Lap(self.clock.now() if start is None else start, 0.0)
+            self._cpu = time.process_time()
+            self.lap = Lap(self.clock.now())
 
     # Spans: they begin and end in turn; of nested ones only the outermost counts
 
@@ -195,13 +193,15 @@ class Steps:
 
     def end(self) -> None:
         """The step has ended."""
+        self.begin()
         lap = self.lap
         lap.end, lap.when = self.clock.now(), time.time()
-        lap.cpu = time.process_time() - self._started_cpu
+        cpu = time.process_time()
+        lap.cpu, self._cpu = cpu - self._cpu, cpu
         self._made += 1
         self._late.append((self._made, lap))
         self._pause = None
-        self._next(self.clock.next_step(lap.end))
+        self.lap = Lap(self.clock.next_step(lap.end))
         self.flush()
 
     def flush(self) -> None:

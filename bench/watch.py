@@ -1,0 +1,161 @@
+"""What it costs that a script is watched: the median step of the examples for DDP and FSDP on two
+ranks of this machine, watched against not watched.
+
+Both worlds run at once and take turns of a second or more, as in bench/overhead.py: one after
+another, they would be compared over minutes, in which a shared machine becomes faster or slower.
+Two neighbouring slices are a pair. Its ratio is that of the median seconds between two steps of
+rank 0, and its difference likewise.
+
+Each example is taken as it is, and with a batch so large that a step takes 20 ms or more. Prints
+the ratio and the difference of each, with their 95 % intervals, last.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+from parts.turns import Turns
+
+from remote.statistics.interval import interval
+from training.agent.host import processes
+from training.agent.ranks.launch import SITE
+from training.place import EVENTS_FD, WATCH
+
+RANKS = 2
+EXAMPLES = Path(__file__).absolute().parents[1] / "examples"
+BATCHES = {"ddp.py": (64, 2048), "fsdp.py": (64, 1024)}
+GATHER = 0.1
+"""Seconds between two looks at what the watch says, as an agent's."""
+PATIENCE = 120.0
+RANK = """
+import sys, time
+from torch.optim.optimizer import register_optimizer_step_post_hook
+source, name, ends = sys.argv[1:]
+file = open(ends, "w", 256)
+register_optimizer_step_post_hook(lambda *_: file.write(f"{time.time():.6f}\\n"))
+exec(compile(source, name, "exec"), {"__name__": "__main__"})
+"""
+
+
+class World:
+    """The ranks of an example. Rank 0 writes when its steps end to `ends`."""
+
+    def __init__(self, example: str, batch: int, watched: bool, folder: Path) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        found = (EXAMPLES / example).read_text()
+        source = re.sub(r"(?m)^STEPS, BATCH = .*", f"STEPS, BATCH = {10**9}, {batch}", found)
+        world = {"WORLD_SIZE": RANKS, "LOCAL_WORLD_SIZE": RANKS, "MASTER_PORT": port}
+        world |= {"MASTER_ADDR": "127.0.0.1", "OMP_NUM_THREADS": 1, "GLOO_SOCKET_IFNAME": "lo"}
+        self.ends = folder / f"ends-{watched}-0"
+        self.ranks = []
+        for rank in range(RANKS):
+            env = world | {"RANK": rank, "LOCAL_RANK": rank, "PYTHONPATH": SITE}
+            pipe, end = os.pipe()
+            if watched:
+                env |= {WATCH: 1, EVENTS_FD: end}
+            command = [sys.executable, "-c", RANK, source, example]
+            process = subprocess.Popen(
+                [*command, str(folder / f"ends-{watched}-{rank}")],
+                env=os.environ | {key: str(value) for key, value in env.items()},
+                stderr=subprocess.DEVNULL,
+                pass_fds=[end],
+                start_new_session=True,
+            )
+            os.close(end)
+            threading.Thread(target=_empty, args=(pipe,), daemon=True).start()
+            self.ranks.append(process)
+
+    def trains(self) -> bool:
+        """Whether it has made some steps. Ends the program where a rank has failed."""
+        if any(process.poll() is not None for process in self.ranks):
+            raise SystemExit("a rank failed")
+        return self.ends.exists() and self.ends.stat().st_size > 1000
+
+    def steps(self, begin: float, end: float) -> list[float]:
+        """The seconds of each step that lies wholly between these times."""
+        ends = [float(line) for line in self.ends.read_text().splitlines()[:-1]]
+        found = [after - before for before, after in pairwise(ends) if begin < before < after < end]
+        return found or [float("nan")]
+
+
+def _empty(pipe: int) -> None:
+    while os.read(pipe, 1 << 16):
+        time.sleep(GATHER)
+    os.close(pipe)
+
+
+def compare(example: str, batch: int, pairs: int, seconds: float) -> list[tuple[float, float]]:
+    """The median seconds of a step, watched and not, of each pair."""
+    turns = Turns()
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            watched, alone = (World(example, batch, on, Path(folder)) for on in (True, False))
+            turns.roots = [process.pid for process in alone.ranks]
+            until = time.monotonic() + PATIENCE
+            while not (watched.trains() and alone.trains()):
+                if time.monotonic() > until:
+                    raise SystemExit("the ranks do not train")
+                time.sleep(0.2)
+            slices = []
+            for number in range(pairs + 1):
+                turns.let(number % 2 == 0)
+                begin = time.time()
+                time.sleep(seconds)
+                slices.append((number % 2 == 0, begin, time.time()))
+            turns.let_all()
+            time.sleep(0.5)  # for the last lines
+        finally:
+            processes.end_descendants(PATIENCE)
+        medians = [
+            (on, statistics.median((watched if on else alone).steps(begin, end)))
+            for on, begin, end in slices
+        ]
+    return [(a, b) if on else (b, a) for (on, a), (_, b) in pairwise(medians)]
+
+
+def described(title: str, pairs: Sequence[tuple[float, float]]) -> str:
+    """What came of an example, in a line."""
+    ratio = interval([with_it / without for with_it, without in pairs])
+    more = interval([1e3 * (with_it - without) for with_it, without in pairs])
+    alone = statistics.median(without for _, without in pairs)
+    return (
+        f"{title}, {alone * 1e3:.1f} ms alone, {len(pairs)} pairs: {more.value:+.3f} ms "
+        f"({more.low:+.3f} to {more.high:+.3f}); watched / not watched: {ratio.value:.4f}, "
+        f"{ratio.low:.4f} to {ratio.high:.4f}"
+    )
+
+
+def main() -> None:
+    """Compare each example."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pairs", type=int, default=16, help="of each example and batch")
+    parser.add_argument("--slice", type=float, default=2.0, help="seconds")
+    parser.add_argument("--only", choices=BATCHES, help="one of the examples")
+    given = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what has been started ends, too
+    lines = []
+    for example in [given.only] if given.only else BATCHES:
+        for batch in BATCHES[example]:
+            pairs = compare(example, batch, given.pairs, given.slice)
+            lines.append(described(f"{example}, batches of {batch}", pairs))
+            print(lines[-1], flush=True)
+    print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+"""Trains with FSDP (fully_shard), on data made up here. Run it with
+
+torchrun --nproc-per-node 2 examples/fsdp.py
+"""
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.fsdp import fully_shard
+
+STEPS, BATCH = 200, 64
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+dist.init_process_group("nccl" if device == "cuda" else "gloo")
+rank = dist.get_rank()
+if device == "cuda":
+    torch.cuda.set_device(rank % torch.cuda.device_count())
+mesh = dist.init_device_mesh(device, (dist.get_world_size(),))
+torch.manual_seed(0)
+layers = [nn.Sequential(nn.Linear(256, 256), nn.ReLU()) for _ in range(4)]
+model = nn.Sequential(*layers, nn.Linear(256, 10)).to(device)
+for layer in layers:
+    fully_shard(layer, mesh=mesh)
+fully_shard(model, mesh=mesh)
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+
+torch.manual_seed(rank)
+for _ in range(STEPS):
+    inputs = torch.randn(BATCH, 256, device=device)
+    loss = nn.functional.cross_entropy(model(inputs), inputs[:, :10].argmax(1))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+
+if rank == 0:
+    print(f"final loss {loss.item():.6f}")
+dist.destroy_process_group()

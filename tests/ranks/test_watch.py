@@ -1,0 +1,437 @@
+"""Watching training loops as users write them: what is seen of each, and that not a bit changes."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import distributed, nn
+from torch.distributed.fsdp import fully_shard
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.checkpoint import checkpoint
+from torch.utils.data import DataLoader, Dataset, TensorDataset
+
+from tests.kit import rank_calls
+from tests.kit.forked_ranks import Forker
+from training import watch
+from training.place import Place
+from training.watch.steps import Steps
+from training.wire.events import PREFIX
+
+STEPS, BATCH = 5, 4
+SLOW, WAIT = 1, 0.03
+"""The rank that is slow, by so many seconds in each step."""
+WORLDS = {
+    1: (
+        *("alone", "two_optimisers", "accumulating", "scaled", "checkpointed", "evaluating"),
+        *("evaluating_like_gpt", "compiled", "by_workers", "several_losses", "without_backward"),
+        "failing",
+    ),
+    2: ("ddp", "ddp_accumulating", "collectives", "asynchronous", "sharded"),
+}
+
+
+# Training loops; each returns its parameters ------------------------------------------------------
+
+Parameters = list[torch.Tensor]
+
+
+def network() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3))
+
+
+def data(seed: int = 0, samples: int = STEPS * BATCH) -> TensorDataset:
+    torch.manual_seed(seed)
+    inputs = torch.randn(samples, 6)
+    return TensorDataset(inputs, inputs[:, :3].argmax(1))
+
+
+def batches(seed: int = 0, **options: Any) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    return iter(DataLoader(data(seed), batch_size=BATCH, **options))
+
+
+def loss_of(model: nn.Module, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    return nn.functional.cross_entropy(model(inputs), targets)
+
+
+def adam(model: nn.Module) -> torch.optim.Optimizer:
+    return torch.optim.Adam(model.parameters(), lr=0.05)
+
+
+def of(*models: nn.Module) -> Parameters:
+    return [one.detach().clone() for model in models for one in model.parameters()]
+
+
+def alone(_: Place) -> Parameters:
+    model = network()
+    optimizer = adam(model)
+    for batch in batches():
+        optimizer.zero_grad()
+        loss_of(model, *batch).backward()
+        optimizer.step()
+    return of(model)
+
+
+def two_optimisers(_: Place) -> Parameters:
+    one, other = network(), network()
+    first, second = adam(one), adam(other)
+    for batch in batches():
+        loss_of(one, *batch).backward()
+        first.step()
+        loss_of(other, *batch).backward()
+        second.step()
+    return of(one, other)
+
+
+def accumulating(_: Place) -> Parameters:
+    model = network()
+    optimizer = adam(model)
+    for number, batch in enumerate(batches(drop_last=True)):
+        loss_of(model, *batch).backward()
+        if number % 2:
+            optimizer.step()
+            optimizer.zero_grad()
+    return of(model)
+
+
+def scaled(_: Place) -> Parameters:
+    model = network()
+    optimizer, scaler = adam(model), torch.amp.GradScaler("cpu")
+    for batch in batches():
+        optimizer.zero_grad()
+        scaler.scale(loss_of(model, *batch)).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    return of(model)
+
+
+def checkpointed(_: Place) -> Parameters:
+    model = network()
+    optimizer = adam(model)
+    for inputs, targets in batches():
+        optimizer.zero_grad()
+        inputs.requires_grad_()
+        hidden = checkpoint(model, inputs, use_reentrant=True)
+        nn.functional.cross_entropy(hidden, targets).backward()
+        optimizer.step()
+    return of(model)
+
+
+def evaluating(_: Place) -> Parameters:
+    model = network()
+    optimizer = adam(model)
+    for _ in range(2):
+        model.train()
+        for batch in batches():
+            optimizer.zero_grad()
+            loss_of(model, *batch).backward()
+            optimizer.step()
+        with torch.no_grad():
+            for batch in batches():
+                time.sleep(WAIT)
+                loss_of(model, *batch)
+    return of(model)
+
+
+def evaluating_like_gpt(_: Place) -> Parameters:
+    """Without a loader: it draws its batches itself."""
+    model = network()
+    optimizer = adam(model)
+    for number, batch in enumerate(data(1)):
+        if number % 4 == 3:
+            model.eval()
+            time.sleep(WAIT)
+            model.train()
+        optimizer.zero_grad()
+        loss_of(model, *batch).backward()
+        optimizer.step()
+    return of(model)
+
+
+def compiled(_: Place) -> Parameters:
+    """A compiled model, then a compiled step as well, of which nothing can be seen."""
+    model = network()
+    optimizer = adam(model)
+    quick = torch.compile(model, backend="eager", fullgraph=True)
+    for batch in batches():
+        optimizer.zero_grad()
+        loss_of(quick, *batch).backward()
+        optimizer.step()
+    step = torch.compile(lambda: optimizer.step(), backend="eager")
+    for batch in batches():
+        optimizer.zero_grad()
+        loss_of(quick, *batch).backward()
+        step()
+    return of(model)
+
+
+class Training(Dataset[torch.Tensor]):
+    """Its workers train themselves."""
+
+    def __len__(self) -> int:
+        return STEPS * BATCH
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        weight = torch.ones(1, requires_grad=True)
+        weight.sum().backward()
+        torch.optim.SGD([weight], lr=0.5).step()
+        return torch.full((6,), weight.item() + index)
+
+
+def by_workers(_: Place) -> Parameters:
+    model = network()
+    optimizer = adam(model)
+    for batch in DataLoader(Training(), batch_size=BATCH, num_workers=1):
+        optimizer.zero_grad()
+        model(batch).mean().backward()
+        optimizer.step()
+    return of(model)
+
+
+def several_losses(_: Place) -> Parameters:
+    """One step each: a vector, two at once, and one whose gradient is given."""
+    model = network()
+    optimizer = adam(model)
+    inputs = data(1).tensors[0]
+    model(inputs[:2]).backward(torch.ones(2, 3))
+    optimizer.step()
+    torch.autograd.backward([model(inputs).sum(), model(inputs).mean()])
+    optimizer.step()
+    torch.autograd.backward([model(inputs).sum() * 0 + 7])
+    optimizer.step()
+    return of(model)
+
+
+def without_backward(_: Place) -> Parameters:
+    model = network()
+    optimizer = adam(model)
+    for batch in batches():
+        gradients = torch.autograd.grad(loss_of(model, *batch), [*model.parameters()])
+        for parameter, gradient in zip(model.parameters(), gradients, strict=True):
+            parameter.grad = gradient
+        optimizer.step()
+    return of(model)
+
+
+def failing(place: Place) -> Parameters:
+    """As `alone`; the watch fails in its third step."""
+    return alone(place)
+
+
+def slowly(place: Place) -> None:
+    if place.rank == SLOW:
+        time.sleep(WAIT)
+
+
+def ddp(place: Place) -> Parameters:
+    model = DistributedDataParallel(network())
+    optimizer = adam(model)
+    for batch in batches(place.rank):
+        slowly(place)
+        optimizer.zero_grad()
+        loss_of(model, *batch).backward()
+        optimizer.step()
+    return of(model)
+
+
+def ddp_accumulating(place: Place) -> Parameters:
+    model = DistributedDataParallel(network())
+    optimizer = adam(model)
+    for first, second in zip(batches(place.rank), batches(place.rank + 2), strict=True):
+        slowly(place)
+        optimizer.zero_grad()
+        with model.no_sync():
+            loss_of(model, *first).backward()
+        loss_of(model, *second).backward()
+        optimizer.step()
+    return of(model)
+
+
+def collectives(place: Place) -> Parameters:
+    return reduced(place, asynchronously=False)
+
+
+def asynchronous(place: Place) -> Parameters:
+    return reduced(place, asynchronously=True)
+
+
+def reduced(place: Place, *, asynchronously: bool) -> Parameters:
+    model = network()
+    optimizer = adam(model)
+    for batch in batches(place.rank):
+        slowly(place)
+        optimizer.zero_grad()
+        loss_of(model, *batch).backward()
+        works = [
+            distributed.all_reduce(parameter.grad, async_op=asynchronously)
+            for parameter in model.parameters()
+        ]
+        for work in works if asynchronously else ():
+            work.wait()
+        optimizer.step()
+    return of(model)
+
+
+def sharded(place: Place) -> Parameters:
+    mesh = distributed.init_device_mesh("cpu", (place.world_size,))
+    model = network()
+    for layer in (model[0], model[2]):
+        fully_shard(layer, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    optimizer = adam(model)
+    for batch in batches(place.rank):
+        slowly(place)
+        optimizer.zero_grad()
+        loss_of(model, *batch).backward()
+        optimizer.step()
+    return [one.full_tensor() for one in of(model)]
+
+
+# Each of them without the watch, then with it -----------------------------------------------------
+
+Result = dict[str, Any]
+
+
+def both(loop: Callable[[Place], Parameters]) -> Callable[[Place], Result]:
+    def run(place: Place) -> Result:
+        os.environ["RANK"] = str(place.rank)
+        without = loop(place)
+        pipe, end = os.pipe()
+        watch.begin(end)()
+        if loop is failing:
+            fail_in_third_step()
+        found = loop(place)
+        os.close(end)
+        with open(pipe) as file:
+            return {"without": without, "with": found, "text": file.read()}
+
+    return run
+
+
+def fail_in_third_step() -> None:
+    end, made = Steps.end, [0]
+
+    def fails(steps: Steps) -> None:
+        made[0] += 1
+        if made[0] == 3:
+            raise KeyError("oh")
+        end(steps)
+
+    Steps.end = fails  # type: ignore[method-assign]
+
+
+def __getattr__(name: str) -> Any:
+    """`both_NAME`, for `rank_calls`."""
+    loop = name.removeprefix("both_")
+    if loop == name or loop not in {one for names in WORLDS.values() for one in names}:
+        raise AttributeError(name)
+    return both(globals()[loop])
+
+
+@pytest.fixture(scope="module")
+def results(forked: Forker, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Result]]:
+    names = {world: [f"both_{name}" for name in loops] for world, loops in WORLDS.items()}
+    found = rank_calls.call(forked, tmp_path_factory.mktemp("watch"), __name__, names)
+    return {name.removeprefix("both_"): ranks for (_, name), ranks in found.items()}
+
+
+def steps(result: Result) -> list[dict[str, Any]]:
+    lines = result["text"].splitlines()
+    assert all(line.startswith(PREFIX) for line in lines), lines
+    return [json.loads(line.removeprefix(PREFIX)) for line in lines]
+
+
+@pytest.mark.parametrize("name", [name for names in WORLDS.values() for name in names])
+def test_not_a_bit_of_the_parameters_changes(name: str, results: dict[str, list[Result]]) -> None:
+    for rank in results[name]:
+        assert len(rank["with"]) == len(rank["without"]) > 0
+        for found, expected in zip(rank["with"], rank["without"], strict=True):
+            assert torch.equal(found, expected)
+
+
+def test_each_step_is_seen_with_its_loss_and_samples(results: dict[str, list[Result]]) -> None:
+    found = steps(results["alone"][0])
+    assert [step["step"] for step in found] == [1, 2, 3, 4, 5]
+    assert all(step["samples"] == BATCH and step["event"] == "step" for step in found)
+    model = network()
+    assert found[0]["loss"] == loss_of(model, *next(batches())).item()
+    for step in found:
+        parts = step["data"] + step["compute"] + step["sync"]
+        assert parts == pytest.approx(step["seconds"], abs=1e-5)
+        assert 0 < step["data"] < step["ready"] <= step["seconds"]
+        assert step["sync"] == 0
+
+
+def test_a_round_of_all_optimisers_is_a_step(results: dict[str, list[Result]]) -> None:
+    assert len(steps(results["two_optimisers"][0])) == STEPS
+
+
+def test_passes_whose_gradients_add_up_are_one_step(results: dict[str, list[Result]]) -> None:
+    found = steps(results["accumulating"][0])
+    assert [step["samples"] for step in found] == [2 * BATCH, 2 * BATCH]
+    model = network()
+    losses = [loss_of(model, *batch).item() for batch, _ in zip(batches(), "12", strict=False)]
+    assert found[0]["loss"] == pytest.approx(statistics.mean(losses))
+
+
+def test_the_loss_is_what_is_scaled(results: dict[str, list[Result]]) -> None:
+    found = steps(results["scaled"][0])
+    assert found[0]["loss"] == loss_of(network(), *next(batches())).item()
+
+
+def test_a_pass_within_a_pass_is_part_of_it(results: dict[str, list[Result]]) -> None:
+    found = steps(results["checkpointed"][0])
+    assert [step["loss"] for step in found] == [step["loss"] for step in steps(results["alone"][0])]
+
+
+def test_evaluations_are_part_of_no_step(results: dict[str, list[Result]]) -> None:
+    for name, number in (("evaluating", 2 * STEPS), ("evaluating_like_gpt", STEPS * BATCH)):
+        found = steps(results[name][0])
+        assert len(found) == number
+        assert sum(step["seconds"] for step in found) < WAIT * STEPS
+        assert sum(step["samples"] for step in found) in (0, number * BATCH)
+
+
+def test_a_compiled_model_is_seen(results: dict[str, list[Result]]) -> None:
+    assert len(steps(results["compiled"][0])) == STEPS
+
+
+def test_workers_report_nothing(results: dict[str, list[Result]]) -> None:
+    assert len(steps(results["by_workers"][0])) == STEPS
+
+
+def test_what_is_no_single_number_is_no_loss(results: dict[str, list[Result]]) -> None:
+    losses = [step["loss"] for step in steps(results["several_losses"][0])]
+    assert [loss == loss for loss in losses] == [False, False, True]
+    assert losses[2] == 7
+
+
+def test_steps_without_a_backward_pass_count(results: dict[str, list[Result]]) -> None:
+    assert len(steps(results["without_backward"][0])) == STEPS
+
+
+def test_a_failure_of_the_watch_is_said_once_and_ends_it(results: dict[str, list[Result]]) -> None:
+    *found, said = results["failing"][0]["text"].splitlines()
+    assert len(found) == 2
+    assert said.startswith("rankboard: the watch has failed, the program goes on without: KeyError")
+
+
+@pytest.mark.parametrize("name", WORLDS[2])
+def test_the_others_wait_for_the_slow_rank(name: str, results: dict[str, list[Result]]) -> None:
+    ranks = [steps(rank) for rank in results[name]]
+    assert [len(found) for found in ranks] == [STEPS, STEPS]
+
+    def sums(figure: str) -> list[float]:
+        return [sum(step[figure] for step in found[1:]) for found in ranks]
+
+    least = WAIT * (STEPS - 1)
+    (ready, slow_ready), (sync, slow_sync) = sums("ready"), sums("sync")
+    assert slow_ready > max(least, 2 * ready)
+    assert sync > max(0.8 * least, 2 * slow_sync)
