@@ -142,7 +142,9 @@ class Timing:
     @property
     def rule(self) -> float:
         """Mean seconds of iterations 2 to 40, or of what there is of them."""
-        return self.early.seconds
+        count, seconds, *_ = self._at_40 or self._sums()
+        first, before, *_ = self._first
+        return (seconds - before) / (count - first) if count > first else NAN
 
     @property
     def total(self) -> float:

@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from remote.plan.plan import Plan
-from remote.run.state import RankState, RunPhase, RunState
+from remote.run.state import RankState, RunState
 from tui import palette
 from tui.actions import Place
 from tui.bindings import bindings
@@ -23,7 +23,7 @@ from tui.panels.parts.order import ORDERS, UNMARKED, severity
 from tui.panels.parts.panel import ScreenRow, TablePanel
 from tui.panels.parts.rank_table import RankTable
 from tui.panels.parts.row import FIGURES, Figure, Scale, View
-from tui.panels.parts.turn import Turn, ticks
+from tui.panels.parts.turn import Turn
 from tui.session_clock import SessionClock
 from tui.widgets.heat import Heat
 from tui.widgets.table import UNSEEN, Cell, Column, Row, Table, fitted
@@ -75,13 +75,11 @@ class Ranks(TablePanel):
         yield Heat()
 
     def show(self, run: RunState) -> None:
-        every = ticks(len(run.ranks))
-        is_asked = self.is_asked or run.phase is RunPhase.ENDED
-        self.is_asked = False
-        if self._strip_turn.has_come(every, place=2) or is_asked:
+        is_asked, self.is_asked = self.is_asked, False
+        if self._strip_turn.has_come_for(run, place=2) or is_asked:
             self._scale = _scale(run.ranks)
             self._show_heat(run)
-        if self._table_turn.has_come(every, place=3) or is_asked:
+        if self._table_turn.has_come_for(run, place=3) or is_asked:
             self._show_table(run)
 
     def _show_table(self, run: RunState) -> None:

@@ -16,7 +16,7 @@ from remote.run import seen
 from remote.run.state import RunPhase, RunState, Verdict
 from remote.run.waiting import Wait, waiting
 from tui import palette
-from tui.panels.parts.turn import Turn, ticks
+from tui.panels.parts.turn import Turn
 from tui.session_clock import SessionClock
 from tui.text.table import justified
 from tui.widgets.phase import phase
@@ -57,10 +57,9 @@ class Header(Static):
         """Copy what is drawn from the run."""
         width = self.content_size.width
         now = self._clock.now(run)
-        every = ticks(len(run.ranks))
-        is_asked = run.phase is RunPhase.ENDED or not any(self._facts)
+        is_asked = not any(self._facts)
         for place, (turn, fact) in enumerate(zip(self._turns, PACE, strict=True)):
-            if turn.has_come(every, place) or is_asked:
+            if turn.has_come_for(run, place) or is_asked:
                 self._facts[place] = fact(run)
         waits, stall = (
             [line for text in found for line in _folded(plain(text), max(width, 20))]

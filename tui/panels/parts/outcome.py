@@ -18,6 +18,7 @@ from remote.run.alerts import slow_spells
 from remote.run.last_words import last_words
 from remote.run.state import Cause, RunState, Verdict
 from tui import palette
+from tui.panels.parts.turn import Turn
 from tui.text import outcome
 from tui.widgets.phase import phase
 from tui.widgets.plain import plain
@@ -43,11 +44,14 @@ class Outcome(VerticalScroll):
     """
 
     def compose(self) -> ComposeResult:
-        self._shown = ""
+        self._shown, self._turn = "", Turn()
         yield Static(markup=False)
 
     def show(self, run: RunState) -> None:
-        """Copy what is drawn from the run."""
+        """Copy what is drawn from the run. What the ranks of one that has ended came to is looked
+        at in turns."""
+        if not self._turn.has_come_for(run, place=1) and run.verdict is not None:
+            return
         text = _text(run, max(LEAST, self.screen.size.height * 2 // 5 - FRAME))
         if text == self._shown:
             return
@@ -87,12 +91,12 @@ def _cause(cause: Cause, room: int) -> list[str]:
 def _summary(run: RunState) -> list[str]:
     """List the ranks that were slow, the test accuracy, and the times of an iteration and of an
     epoch, which are nearly the same for all ranks."""
-    known = [rank for rank in run.ranks if not math.isnan(rank.timing.rule)]
+    known = [rank for rank in run.ranks if rank.timing.count > 1]  # the first one warms up
     lines = _tested(run)
     if known:
         steps = _between([rank.timing.rule for rank in known], 3)
         epochs = [fmean(rank.epoch_seconds) for rank in known if rank.epoch_seconds]
-        whole = fixed(fmean(rank.timing.whole.seconds for rank in known), 3)
+        whole = fixed(fmean(rank.timing.mean for rank in known), 3)
         more = f"; of an epoch {fixed(fmean(epochs), 2)} s" if epochs else ""
         lines.append(f"mean of iterations 2 to 40: {steps}, of all {whole} s{more}")
     sign = palette.sign("slow")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from remote.run.state import RunState
+
 RANKS = 256
 """Ranks for which a tick may look at each; of more, only one of several ticks does."""
 
@@ -12,11 +14,19 @@ class Turn:
 
     def __init__(self) -> None:
         self._tick = 0
+        self._stage: tuple[object, ...] = ()
 
     def has_come(self, every: int, place: int = 0) -> bool:
         """Count a tick. Returns whether it is number `place` of `every` ticks."""
         self._tick += 1
         return self._tick % every == place % every
+
+    def has_come_for(self, run: RunState, place: int = 0) -> bool:
+        """The same for what looks at each rank of a run. It comes at once where the run is another
+        one, or in another phase."""
+        stage = run, run.phase
+        is_other, self._stage = stage != self._stage, stage
+        return self.has_come(ticks(len(run.ranks)), place) or is_other
 
 
 def ticks(ranks: int) -> int:
