@@ -205,7 +205,8 @@ class Buckets:
             (self._high, self._highest, gathered.high, gathered.highest, np.maximum),
         ):
             before = _flat(ends)[at]
-            found = _flat(ends)[at] = further(before, new)
+            found = further(before, new)
+            _flat(ends)[at] = found
             if self._named:
                 _flat(names)[at] = np.where(found != before, by, _flat(names)[at])
 

@@ -53,25 +53,25 @@ class Curves:
         match event:
             case events.Step():
                 self._step = step
-                self._kept[STEP.name].append((row, row, step, time, *_figures(event)))
+                self._kept[STEP.name].append(row, row, step, time, *_figures(event))
             case events.RankSample():
-                self._kept[RANK_SAMPLE.name].append((row, row, step, time, event.cpu, event.memory))
+                self._kept[RANK_SAMPLE.name].append(row, row, step, time, event.cpu, event.memory)
             case events.GpuSample():
                 gpu = (event.use, event.memory_used)
-                self._kept[GPU_SAMPLE.name].append((row, row, step, time, *gpu))
+                self._kept[GPU_SAMPLE.name].append(row, row, step, time, *gpu)
             case events.Evaluated() if row == 0:
                 figures = (event.loss, event.accuracy)
-                self._kept[TEST.name].append((0, 0, event.step, time, *figures))
+                self._kept[TEST.name].append(0, 0, event.step, time, *figures)
             case events.Metrics():
                 for name, value in event.values:
-                    self._metric(name).append((row, row, event.step or step, time, value))
+                    self._metric(name).append(row, row, event.step or step, time, value)
 
     def sample(self, host: int, sample: events.HostSample, used: float, time: float) -> None:
         """Take in a sample of a host, whose ranks have `used` this share of its cores."""
         figures = (used, sample.memory_used, sample.sent, sample.received)
-        self._kept[HOST_SAMPLE.name].append((host, host, self._step, time, *figures))
+        self._kept[HOST_SAMPLE.name].append(host, host, self._step, time, *figures)
         for core, cpu in enumerate(sample.cpu):
-            self._kept[CORES.name].append((host, core, self._step, time, cpu))
+            self._kept[CORES.name].append(host, core, self._step, time, cpu)
 
     def _metric(self, name: str) -> SourceHistory:
         series = metric_id(name)

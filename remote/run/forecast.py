@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from operator import attrgetter
 
 from remote.plan.plan import Plan
 from remote.run.phases import FATES, RankPhase
@@ -58,7 +59,7 @@ class Forecast:
         training = [rank for rank in ranks if rank.pace and rank.phase not in FATES]
         if not training or not progress.steps:
             return
-        last = min(training, key=lambda rank: rank.step)
+        last = min(training, key=attrgetter("step"))
         self._look_at_spread(leader, progress.steps)
         test, save = _evaluation(training, progress), _checkpoint(ranks)
         found = (
@@ -70,7 +71,7 @@ class Forecast:
             return
         when = max(leader.since, leader.stepped_at)
         if math.isnan(self._began):
-            self._began = when - sum(step.seconds for step in last.pace.recent)
+            self._began = when - sum(last.pace.last("seconds"))
         passed = when - self._began
         is_steady = math.isfinite(self._shown) and passed > SETTLED * (passed + found)
         since = max(leader.since, last.stepped_at)
@@ -122,7 +123,7 @@ def _evaluation(ranks: Sequence[RankState], progress: Progress) -> float:
 
 def _checkpoint(ranks: Sequence[RankState]) -> float:
     """Seconds of a checkpoint, once there was one."""
-    slowest = max(ranks, key=lambda rank: rank.saving_seconds)
+    slowest = max(ranks, key=attrgetter("saving_seconds"))
     return slowest.saving_seconds / slowest.saved if slowest.saved else 0.0
 
 

@@ -61,10 +61,11 @@ def _apply_rank(run: Run, event: Event, host: HostState, rank: RankState, when: 
     run.curves.take(event, rank.rank, rank.step, when - run.started)
     match event:
         case events.Step():
-            is_worse = not run.progress.diverged and not math.isfinite(event.loss)
+            is_worse = not math.isfinite(event.loss) and not run.progress.diverged
             if is_worse and rank.is_diverged:
                 _diverge(run, Diverged(rank.rank, event.step, event.loss, when), host, when)
-            _look_at_stall(run, when)
+            if run.stalls:
+                _look_at_stall(run, when)
             run.stepped(rank, when)
         case events.RankSample():
             host.loads[rank.rank] = event.cpu

@@ -168,7 +168,7 @@ class Run:
         """Where the first rank that trains has gone on, renew the forecast. Returns whether it was
         that one."""
         for first in self.ranks:
-            if first.phase not in FATES and first.pace:
+            if first.pace and first.phase not in FATES:
                 break
         else:
             return False

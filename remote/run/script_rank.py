@@ -53,7 +53,7 @@ class ScriptRank(RankState):
         """Whether its loss has become infinite, or was a number before and no longer is."""
         if math.isinf(self.loss):
             return True
-        unknown = [math.isnan(step.loss) for step in self.pace.recent]
+        unknown = [*map(math.isnan, self.pace.last("loss"))]
         return len(unknown) > SURE and all(unknown[-SURE:]) and not all(unknown)
 
     def apply(self, event: Event, when: float) -> None:
@@ -86,7 +86,7 @@ class ScriptRank(RankState):
     @property
     def _tells_loss(self) -> bool:
         """Whether its steps have losses."""
-        return any(not math.isnan(step.loss) for step in self.pace.recent)
+        return not all(map(math.isnan, self.pace.last("loss")))
 
     def stepped(self, step: events.Step) -> None:
         """Take in one iteration, or the last of several."""

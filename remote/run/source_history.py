@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from struct import calcsize, pack
 from typing import TYPE_CHECKING
 
 from remote.run.series import CORES, Source
@@ -10,8 +11,8 @@ if TYPE_CHECKING:  # numpy takes a while to import
     from remote.run.buckets import Buckets, Floats
 
 BLOCK = 4096
-"""Points that are kept as they came before they become arrays."""
-WAITING = 4 * BLOCK
+"""Points that are gathered before they become an array."""
+WAITING = 2 * BLOCK
 """Points that may wait until each row gets its own. Those of one row are seldom looked at, and many
 points at once are quicker."""
 CAPACITY = 1024
@@ -22,33 +23,32 @@ LEAST = 64
 """Buckets of a curve of a rank, however many ranks there are."""
 METRIC_CAPACITY, METRIC_ROOM, METRIC_LEAST = 512, 1 << 12, 16
 """The same of a metric: a run may have hundreds of them."""
-Point = tuple[float, ...]
-"""Row, who it is of, step, time, figures."""
 
 
 class SourceHistory:
     """The figures of one source, of each row and of all together: over the whole run, and each step
-    of the last ones."""
+    of the last ones. Points come as numbers beside each other, which are an array at once."""
 
     def __init__(self, source: Source, rows: int) -> None:
         self.source = source
         self.version = 0
         self.seen: set[int] = set()
         self._rows = rows
-        self._fresh: list[Point] = []
-        self._most = BLOCK
+        self._format = f"{4 + len(source.figures)}d"
+        self._fresh = bytearray()
+        self._most = self._block = BLOCK * calcsize(self._format)
         self._waiting: list[Floats] = []
         self._each: list[Buckets] = []
         self._together: list[Buckets] = []
         """Over the whole run, then of the last steps."""
 
-    def append(self, point: Point) -> None:
-        """Take in a point."""
+    def append(self, *point: float) -> None:
+        """Take in a point: row, who it is of, step, time, figures."""
         self.version += 1
-        self._fresh.append(point)
+        self._fresh += pack(self._format, *point)
         if len(self._fresh) >= self._most:
             self.pack()
-            if self._most < BLOCK:
+            if self._most == 1:
                 self._spread()
 
     def rewind(self, step: int) -> None:
@@ -71,7 +71,7 @@ class SourceHistory:
         return kept[-1] if kept[-1].begin <= since else kept[0]
 
     def pack(self) -> None:
-        """Make arrays of the points that are kept as they came."""
+        """Make an array of the points that have come."""
         if not self._fresh:
             return
         import numpy as np  # takes a while, and not every command has steps
@@ -80,8 +80,8 @@ class SourceHistory:
 
         if not self._together:
             self._make()
-        points = np.array(self._fresh, dtype=np.float64)
-        self._fresh = []
+        points = np.frombuffer(self._fresh).reshape(-1, 4 + len(self.source.figures))
+        self._fresh = bytearray()
         points = points[np.isfinite(points[:, :4]).all(axis=1)]
         if not len(points):
             return
@@ -103,7 +103,7 @@ class SourceHistory:
         from remote.run.buckets import Gathered
 
         points = np.concatenate(self._waiting)
-        self._waiting, self._most = [], BLOCK
+        self._waiting, self._most = [], self._block
         points = self._placed(points)
         row, who = points[:, :2].astype(np.int64).T
         gathered = Gathered.of(row, who if self._has_parts else None, *self._along(points))

@@ -119,14 +119,13 @@ class Watch:
     ) -> list[str]:
         """Look at the ranks after a step of the run. Returns what there is to say."""
         training = [rank for rank in ranks if rank.phase is RankPhase.TRAINING and rank.pace]
-        if len(training) < 2 or not all(
-            len(rank.pace.recent) >= self._rule.least for rank in training
-        ):
+        if len(training) < 2 or min(len(one.pace) for one in training) < self._rule.least:
             return []
         late = {one.rank: one for one in _late(training, self._rule)}
         before = {one.rank for one in self.slow}
         for rank in training:
-            self._count(rank, late.get(rank.rank), step, training, hosts)
+            if rank.rank in late or rank.rank in self.found:  # few of perhaps 1,000
+                self._count(rank, late.get(rank.rank), step, training, hosts)
         return self._compare(before, hosts, when)
 
     def _compare(self, before: set[int], hosts: Sequence[HostState], when: float) -> list[str]:
@@ -192,9 +191,13 @@ def _late(ranks: Sequence[RankState], rule: Rule) -> list[_Late]:
     """The ranks that are late now."""
     ready = {rank.rank: rank.pace.median("ready") for rank in ranks}
     in_order = sorted(ready.values())
+    least = _median_without(in_order, in_order[-1])  # the median of the others is never less
     found = []
     for rank in ranks:
-        own, others = ready[rank.rank], _median_without(in_order, ready[rank.rank])
+        own = ready[rank.rank]
+        if not own > rule.ratio * least:
+            continue
+        others = _median_without(in_order, own)
         if not own > rule.ratio * others > 0:
             continue
         step = rank.pace.mean("seconds")

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from operator import itemgetter
+from struct import Struct
+from struct import error as StructError
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -101,23 +103,23 @@ def _plain_reader(cls: type[Any], read_each: Reader) -> Reader:
     to `read_each` what lacks a field, or has a value that needs another look."""
     hints = get_type_hints(cls)
     names = [field.name for field in fields(cls)]
-    types = tuple(hints[name] for name in names)
+    types = [hints[name] for name in names]
     places = [place for place, one in enumerate(types) if one is int]
     if len(names) < 2 or not places or not {*types} <= {int, float, str, bool}:
         return read_each
     values_of = itemgetter(*names)
     ints_of = itemgetter(*places, places[0])  # twice, as of one place it would give no tuple
+    pack = Struct(f"{len(places) + 1}q").pack  # the quickest way to see that all have 64 bits
 
     def read_plain(data: Any) -> Any:
         try:
             values = values_of(data)
-        except KeyError:
+            if [*map(type, values)] != types:
+                return read_each(data)
+            pack(*ints_of(values))
+        except (KeyError, StructError):
             return read_each(data)
-        if tuple(map(type, values)) == types:
-            ints = ints_of(values)
-            if min(ints) >= LEAST_INT and max(ints) <= LARGEST_INT:
-                return cls(*values)
-        return read_each(data)
+        return cls(*values)
 
     return read_plain
 

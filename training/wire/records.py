@@ -97,7 +97,9 @@ class Lines:
     def decode(self, line: str | bytes) -> Record | None:
         """The record of a line; None if it is not a record."""
         data = self._load(line)
-        return None if data is None or other_format(data) is not None else self.from_object(data)
+        if data is None or (data.get("seq") == FIRST and other_format(data) is not None):
+            return None
+        return self.from_object(data)
 
     def from_object(self, data: dict[str, Any]) -> Record | None:
         """The record of a JSON object; None if it is not a record."""

@@ -8,6 +8,8 @@ from dataclasses import replace
 
 import pytest
 
+from remote.run.pace import Pace
+from remote.run.phases import RunPhase
 from tests.kit.acted import ActedSession, cluster, make_plan, until
 from tests.kit.dashboard import Stage
 from training.job import Job
@@ -81,7 +83,7 @@ def test_ranks_stand_by_number_or_by_a_figure_the_worst_first() -> None:
 
 def test_a_rank_without_the_figure_comes_last() -> None:
     run = acted(1, 3).state
-    run.ranks[0].pace.recent.clear()
+    run.ranks[0].pace = Pace()
     assert [rank.rank for rank in in_order(run.ranks, run, BY["s/iter"], 9)][-1] == 0
 
 
@@ -228,8 +230,7 @@ async def test_the_accuracy_is_that_of_the_last_steps_whatever_came_before() -> 
     """It was that of the epoch, after a restart of the samples since, and jumped there."""
     run = acted(1, 2, steps=60).state
     rank = run.ranks[0]
-    recent = rank.pace.recent
-    expected = sum(step.correct for step in recent) / sum(step.samples for step in recent)
+    expected = sum(rank.pace.last("correct")) / sum(rank.pace.last("samples"))
     rank.accuracy = 0.01
     assert accuracy(rank) == expected
 
@@ -368,6 +369,19 @@ def test_what_looks_at_many_ranks_has_a_turn_at_some_ticks_only() -> None:
     came = [(header.has_come(4), table.has_come(4, place=1)) for _ in range(8)]
     assert [sum(column) for column in zip(*came, strict=True)] == [2, 2]
     assert (True, True) not in came
+
+
+def test_at_the_end_of_a_run_all_is_drawn_at_once_then_in_turns_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(turn, "RANKS", 1)
+    run, table = acted(1, 4).state, Turn()
+    assert [table.has_come_for(run) for _ in range(5)] == [True, False, False, True, False]
+    run.phase = RunPhase.ENDED
+    assert [table.has_come_for(run) for _ in range(5)] == [True, False, True, False, False]
+    other = acted(1, 4).state
+    other.phase = RunPhase.ENDED
+    assert [table.has_come_for(other) for _ in range(2)] == [True, True], "as of a replay"
 
 
 async def test_of_many_ranks_the_table_is_drawn_at_its_turn_and_at_once_when_asked(

@@ -158,7 +158,7 @@ def _trend(view: View) -> Cell:
     scale = view.scale
     if not scale.typical > 0:
         return Cell("")
-    values = [getattr(step, scale.figure) for step in view.rank.pace.recent][-STEPS:]
+    values = view.rank.pace.last(scale.figure)[-STEPS:]
     text = "".join(palette.level(value / scale.typical / 2) for value in values)
     marked = severity(view.rank, view.run) < UNMARKED
     return Cell(text, "table--work" if marked else "table--dim")
@@ -166,8 +166,8 @@ def _trend(view: View) -> Cell:
 
 def accuracy(rank: RankState) -> float:
     """The share of the samples of the last steps that were classified correctly."""
-    samples = sum(step.samples for step in rank.pace.recent)
-    return sum(step.correct for step in rank.pace.recent) / samples if samples else math.nan
+    samples = sum(rank.pace.last("samples"))
+    return sum(rank.pace.last("correct")) / samples if samples else math.nan
 
 
 def quiet(rank: RankState, run: RunState, now: float) -> float:
