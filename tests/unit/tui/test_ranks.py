@@ -49,7 +49,7 @@ def apply(session: ActedSession) -> None:
 def many(hosts: int, slots: int) -> Stage:
     """A dashboard over a run of so many ranks that each has a sample of a batch only of 1,024."""
     stage = Stage(hosts, slots)
-    stage.app.runs.launch = replace(stage.app.runs.launch, job=Job(batch_size=1024))
+    stage.app.runs.launch = replace(stage.app.runs.launch, work=Job(batch_size=1024))
     return stage
 
 
