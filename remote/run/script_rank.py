@@ -46,7 +46,7 @@ class ScriptRank(RankState):
     @property
     def tells_phases(self) -> bool:
         """Whether it is known where the time of its steps goes, as torch is watched."""
-        return any(step.compute or step.sync for step in self.pace.recent)
+        return any(map(any, (self.pace.last("compute"), self.pace.last("sync"))))
 
     @property
     def is_diverged(self) -> bool:

@@ -65,7 +65,7 @@ class Header(Static):
             [line for text in found for line in _folded(plain(text), max(width, 20))]
             for found in (map(Wait.text, waiting(run, now)), _stall(run, now))
         )
-        if is_asked or self._seen_turn.has_come(every, place=len(PACE)):
+        if self._seen_turn.has_come_for(run, place=len(PACE)) or is_asked:
             self._seen = seen.advice(run, now)
         lines = (
             justified(f"{_phase(run)}  {_what(run.plan)}", run.plan.run, width),
