@@ -10,7 +10,7 @@ from typing import Protocol
 from remote.formats.memory import Memory
 from remote.formats.names import NEVER, canonical
 from remote.formats.numbers import GROUPED, NUMBER, number
-from remote.formats.reading import EVALUATION, OTHER, STEP, Kind, Reading
+from remote.formats.reading import STEP, UNDERSTOOD, Kind, Reading
 
 UNITS = {"ms": 1e-3, "us": 1e-6, "percent": 1e-2, "min": 60.0}
 """Factors of the units that the name of a group may end in: `step_seconds__ms`."""
@@ -90,21 +90,24 @@ class Line:
     def __init__(
         self, pattern: str, kind: Kind | None = STEP, *, pairs: Pairs | None = None, flags: int = 0
     ) -> None:
-        regex = re.compile(shape(pattern), flags)
         self.anchored = pattern.startswith("^")
+        regex = re.compile(shape(pattern.removeprefix("^")), flags)
         self._find = regex.match if self.anchored else regex.search
         self._kind = kind
         self._pairs = pairs
-        names = sorted(regex.groupindex, key=regex.groupindex.__getitem__)
-        self._groups = tuple(regex.groupindex[name] - 1 for name in names if name != "pairs")
-        parts = [name.partition("__") for name in names if name != "pairs"]
         self._fields = [
-            (regex.groupindex[name] - 1, part[0], UNITS.get(part[2], 1.0))
-            for name, part in zip((name for name in names if name != "pairs"), parts, strict=True)
+            (index - 1, name.partition("__")[0], UNITS.get(name.partition("__")[2], 1.0))
+            for name, index in regex.groupindex.items()
+            if name != "pairs"
         ]
 
     def read(self, line: str, start: int, memory: Memory) -> Reading | None:
         """What the line tells; its prefixes end at `start`."""
+        values = self.values(line, start)
+        return None if values is None else memory.place(self._kind, values)
+
+    def values(self, line: str, start: int) -> dict[str, float] | None:
+        """The values and places in the line; None if it is of another kind."""
         found = self._find(line, start if self.anchored else 0)
         if found is None:
             return None
@@ -118,11 +121,27 @@ class Line:
                     values[name] = number(text) * factor
         if self._pairs:
             self._pairs.read(found["pairs"], values)
-        return memory.place(self._kind, values)
+        return values
+
+
+class Ignored:
+    """A kind of line that belongs to a format and tells nothing by itself."""
+
+    def __init__(self, pattern: str) -> None:
+        self._find = re.compile(shape(pattern)).search
+
+    def read(self, line: str, start: int, memory: Memory) -> Reading | None:
+        """See `Line.read`."""
+        return UNDERSTOOD if self._find(line) else None
 
 
 class Reader(Protocol):
-    """Reads the lines of a format of one rank. Keeps state."""
+    """Reads the lines of a format of one rank. Keeps state. While it is `open`, the next lines are
+    shown to it first, whether a mark is in them or not."""
+
+    @property
+    def open(self) -> bool:
+        """Whether more of what it has read may follow."""
 
     def read(self, line: str, start: int, memory: Memory) -> Reading | None:
         """What the line tells; its prefixes end at `start`. None: it is not of this format, or
@@ -140,7 +159,9 @@ class Sample:
 class Table:
     """The reader of a format without state: the first kind of line that matches."""
 
-    def __init__(self, lines: Sequence[Line]) -> None:
+    open = False
+
+    def __init__(self, lines: Sequence[Line | Ignored]) -> None:
         self._lines = lines
 
     def read(self, line: str, start: int, memory: Memory) -> Reading | None:
@@ -164,7 +185,7 @@ class Format:
     name: str
     marks: tuple[str, ...]
     samples: tuple[Sample, ...]
-    lines: tuple[Line, ...] = ()
+    lines: tuple[Line | Ignored, ...] = ()
     reader: Callable[[], Reader] | None = None
     family: str = ""
     generic: bool = False
@@ -177,6 +198,3 @@ class Format:
     def make(self) -> Reader:
         """A reader for one rank."""
         return self.reader() if self.reader else Table(self.lines)
-
-
-__all__ = ["EVALUATION", "OTHER", "STEP", "Format", "Line", "Names", "Pairs", "Reader", "Sample"]

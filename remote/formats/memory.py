@@ -28,6 +28,8 @@ class Memory:
         but the place is said. Without a kind, the values tell it."""
         take = values.pop
         steps, epoch = _whole(take("steps", 0.0)), take("epoch", 0.0)
+        if "epochs" in values:
+            self.epochs = _whole(take("epochs"))
         if "epoch_index" in values:
             epoch = take("epoch_index") + 1
         if "step" in values:
@@ -39,25 +41,30 @@ class Memory:
         if "total" in values:
             total = _whole(take("total"))
             n = _whole(take("n_index")) + 1 if "n_index" in values else _whole(take("n", 0.0))
-            step = step or (self._global(n, total, epoch) if kind is not EVALUATION else 0)
-        if "epochs" in values:
-            self.epochs = _whole(take("epochs"))
+            if kind is not EVALUATION:
+                step = self._global(n, total, epoch, step)
         if steps:
             self.steps = steps
+        elif "n" in values:
+            n = _whole(take("n"))
+            step = step or (n if epoch <= 1 else 0)
+        if "steps_per_second" in values and (rate := take("steps_per_second")) > 0:
+            values.setdefault("step_seconds", 1 / rate)
         if not values:
             return None
         if not 0 <= epoch < math.inf:
             epoch = 0.0
         return Reading(kind or kind_of(values), step, epoch, values, steps or self.steps)
 
-    def _global(self, n: int, total: int, epoch: float) -> int:
-        """The step of the whole run, of the `n`th of `total` in an epoch, which counts from 1."""
+    def _global(self, n: int, total: int, epoch: float, step: int) -> int:
+        """The step of the whole run, of the `n`th of `total` in an epoch, which counts from 1; or
+        `step`, if the line tells it."""
         whole = max(0, math.ceil(epoch) - 1) if 0 <= epoch < math.inf else 0
         if total:
             self.per_epoch = total
         if total and self.epochs:
             self.steps = total * self.epochs
-        return whole * total + n
+        return step or whole * total + n
 
 
 def kind_of(values: dict[str, float]) -> Kind:

@@ -39,7 +39,9 @@ class LogReader:
         self._memory = Memory()
         self._read_as: Format | None = None
         self._locked: Format | None = None
+        self._open: Format | None = None
         self._first: list[Format] = [one for one in self._formats if one.kin == OWN]
+        self._hints: dict[str, Format] = {}
         self._hits: dict[str, int] = {}
         self._rest = ""
         self._told: dict[int, int] = {}
@@ -59,7 +61,7 @@ class LogReader:
         found: list[tuple[str, Format, Reading]] = []
         lines = block.split("\n")
         active = self._active(block)
-        if active:
+        if active or self._open:
             lines = self._scan(lines, active, found)
         self._pass(lines)
         return self._steps_once(found)
@@ -89,10 +91,12 @@ class LogReader:
         """Read lines; return those that are not read."""
         passed: list[str] = []
         for line in lines:
+            if (one := self._open) and (reading := self._reading(line, one)) is not None:
+                self._add(found, line, one, reading)
+                continue
             for mark, one in active:
                 if mark in line and (reading := self._reading(line, one)) is not None:
-                    if reading.values and (reading := self._fit(one, reading)):
-                        self._add(found, line, one, reading)
+                    self._add(found, line, one, reading)
                     break
             else:
                 passed.append(line)
@@ -115,6 +119,7 @@ class LogReader:
             reader = self._readers[one] = one.make()
         start, rank = records.peel(line)
         reading = reader.read(line, start, self._memory)
+        self._open = one if reader.open else None
         if reading is not None:
             if rank >= 0:
                 reading = _changed(reading, rank=rank)
@@ -148,6 +153,9 @@ class LogReader:
 
     def _name(self, one: Format) -> None:
         """Read as this format, or as the more specific one of its family."""
+        hint = self._hints.get(one.kin)
+        if hint is not None and self._order[hint] < self._order[one]:
+            one = hint
         named = self._read_as
         if named is None or one.kin != named.kin or self._order[one] < self._order[named]:
             self._read_as = one
@@ -155,8 +163,15 @@ class LogReader:
     def _add(
         self, found: list[tuple[str, Format, Reading]], line: str, one: Format, reading: Reading
     ) -> None:
-        """Add a reading; one of the same step joins it: the states of a bar, the lines of a
-        table."""
+        """Add a reading if it counts; one of the same step joins it: the states of a bar, the lines
+        of a table."""
+        if not reading.values:
+            self._hints[one.kin] = one
+            return
+        fit = self._fit(one, reading)
+        if fit is None:
+            return
+        reading = fit
         if found:
             _, before, last = found[-1]
             if (

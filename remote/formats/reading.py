@@ -37,6 +37,10 @@ class Reading:
     rank: int = -1
 
 
+UNDERSTOOD = Reading(OTHER, 0, 0.0, {})
+"""Of a line that belongs to a format and tells nothing by itself."""
+
+
 def step(
     number: int,
     other: dict[str, float] | None = None,

@@ -21,9 +21,9 @@ _PREFIX = re.compile(
     r"\s{0,40}(?:"
     r"\[\s{0,4}(?:rank|default|rank-)(?P<rank>\d{1,6})(?:/\d{1,6})?\s{0,4}\]\s{0,2}:?"
     r"|[\w.-]{1,64}:(?P<tee>\d{1,6}):(?=\s)"  # torchrun's template host:rank:
-    r"|[\w.-]{1,64}\|(?P<bar>\d{1,6})\|[\w.-]{1,64}:"  # torchrun --tee
-    r"|(?P<srun>\d{1,6}):(?=\s{0,2}[^\s\d])"  # srun -l
-    r"|\[\d{1,6},[\w:.-]{1,64}\]<std(?:out|err)>:"  # Open MPI
+    r"|[A-Za-z][\w.-]{0,63}\|(?P<bar>\d{1,6})\|[\w.-]{1,64}:"  # torchrun --tee
+    r"|(?P<srun>\d{1,6}):(?= {1,2}[^\s\d])"  # srun -l
+    r"|\[\d{1,6},[\w:.,-]{1,64}\]<std(?:out|err)>:"  # Open MPI
     r"|\((?:[\w.-]{1,64}\s)?pid=\d{1,9}(?:,\s?ip=[\w.:]{1,64})?\)"  # Ray
     r"|[A-Za-z][\w.-]{0,63}-\d{1,6}:(?=\s)"  # pdsh
     r"|[\w./-]{1,64}(?=\s\[default\d)"  # NeMo-Run, before the rank

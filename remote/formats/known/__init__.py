@@ -2,11 +2,23 @@
 family the one with more than the others first, the generic ones last."""
 
 from remote.formats.format import Format
-from remote.formats.known import bars, by_hand, hugging_face, pretraining, pytorch
+from remote.formats.known import (
+    bars,
+    by_hand,
+    hugging_face,
+    large,
+    others,
+    pretraining,
+    pytorch,
+    vision,
+)
 
 ALL: tuple[Format, ...] = (
-    *pytorch.FORMATS,
+    *large.FORMATS,
     *pretraining.FORMATS,
+    *pytorch.FORMATS,
+    *vision.FORMATS,
+    *others.FORMATS,
     *hugging_face.FORMATS,
     *bars.FORMATS,
     *by_hand.FORMATS,

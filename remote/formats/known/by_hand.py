@@ -28,6 +28,8 @@ _COUNTER = re.compile(
 class Objects:
     """The reader of JSON objects and dicts of Python, one a line."""
 
+    open = False
+
     def __init__(self) -> None:
         self._names = Names()
 
@@ -67,6 +69,8 @@ def counted(values: dict[str, float], memory: Memory) -> Reading | None:
 
 class KeyValue:
     """The reader of lines that begin with a counter, or with name=value."""
+
+    open = False
 
     def __init__(self) -> None:
         self._names = Names()
