@@ -88,10 +88,11 @@ class Line:
     """
 
     def __init__(
-        self, pattern: str, kind: Kind | None = STEP, *, pairs: Pairs | None = None, flags: int = 0
+        self, pattern: str, kind: Kind | None = STEP, *, pairs: Pairs | None = None
     ) -> None:
         self.anchored = pattern.startswith("^")
-        regex = re.compile(shape(pattern.removeprefix("^")), flags)
+        regex = re.compile(shape(pattern.removeprefix("^")), re.MULTILINE)
+        self.all = regex.finditer
         self._find = regex.match if self.anchored else regex.search
         self._kind = kind
         self._pairs = pairs
@@ -103,14 +104,19 @@ class Line:
 
     def read(self, line: str, start: int, memory: Memory) -> Reading | None:
         """What the line tells; its prefixes end at `start`."""
-        values = self.values(line, start)
-        return None if values is None else memory.place(self._kind, values)
+        found = self._find(line, start if self.anchored else 0)
+        return None if found is None else self.of(found, memory)
 
     def values(self, line: str, start: int) -> dict[str, float] | None:
         """The values and places in the line; None if it is of another kind."""
         found = self._find(line, start if self.anchored else 0)
-        if found is None:
-            return None
+        return None if found is None else self._values(found)
+
+    def of(self, found: re.Match[str], memory: Memory) -> Reading | None:
+        """What a match tells."""
+        return memory.place(self._kind, self._values(found))
+
+    def _values(self, found: re.Match[str]) -> dict[str, float]:
         values: dict[str, float] = {}
         groups = found.groups()
         for index, name, factor in self._fields:
@@ -128,11 +134,18 @@ class Ignored:
     """A kind of line that belongs to a format and tells nothing by itself."""
 
     def __init__(self, pattern: str) -> None:
-        self._find = re.compile(shape(pattern)).search
+        regex = re.compile(shape(pattern.removeprefix("^")), re.MULTILINE)
+        self.anchored = pattern.startswith("^")
+        self.all = regex.finditer
+        self._find = regex.match if self.anchored else regex.search
 
     def read(self, line: str, start: int, memory: Memory) -> Reading | None:
         """See `Line.read`."""
-        return UNDERSTOOD if self._find(line) else None
+        return UNDERSTOOD if self._find(line, start if self.anchored else 0) else None
+
+    def of(self, found: re.Match[str], memory: Memory) -> Reading | None:
+        """See `Line.of`."""
+        return UNDERSTOOD
 
 
 class Reader(Protocol):

@@ -27,27 +27,24 @@ class Memory:
         """The reading of these values, some of which say where the training is; None where nothing
         but the place is said. Without a kind, the values tell it."""
         take = values.pop
-        steps, epoch = _whole(take("steps", 0.0)), take("epoch", 0.0)
-        if "epochs" in values:
-            self.epochs = _whole(take("epochs"))
-        if "epoch_index" in values:
-            epoch = take("epoch_index") + 1
+        step = steps = 0
+        epoch = 0.0
         if "step" in values:
             step = _whole(take("step"))
         elif "index" in values:
             step = _whole(take("index")) + 1
-        else:
-            step = 0
-        if "total" in values:
-            total = _whole(take("total"))
-            n = _whole(take("n_index")) + 1 if "n_index" in values else _whole(take("n", 0.0))
-            if kind is not EVALUATION:
-                step = self._global(n, total, epoch, step)
-        if steps:
-            self.steps = steps
+        if "epoch" in values:
+            epoch = take("epoch")
+        elif "epoch_index" in values:
+            epoch = take("epoch_index") + 1
+        if "steps" in values:
+            self.steps = steps = _whole(take("steps"))
+        if "epochs" in values:
+            self.epochs = _whole(take("epochs"))
+        if "n_index" in values:
+            step = self._within(_whole(take("n_index")) + 1, values, epoch, step, kind)
         elif "n" in values:
-            n = _whole(take("n"))
-            step = step or (n if epoch <= 1 else 0)
+            step = self._within(_whole(take("n")), values, epoch, step, kind)
         if "steps_per_second" in values and (rate := take("steps_per_second")) > 0:
             values.setdefault("step_seconds", 1 / rate)
         if not values:
@@ -56,14 +53,20 @@ class Memory:
             epoch = 0.0
         return Reading(kind or kind_of(values), step, epoch, values, steps or self.steps)
 
-    def _global(self, n: int, total: int, epoch: float, step: int) -> int:
-        """The step of the whole run, of the `n`th of `total` in an epoch, which counts from 1; or
-        `step`, if the line tells it."""
-        whole = max(0, math.ceil(epoch) - 1) if 0 <= epoch < math.inf else 0
-        if total:
-            self.per_epoch = total
-        if total and self.epochs:
+    def _within(
+        self, n: int, values: dict[str, float], epoch: float, step: int, kind: Kind | None
+    ) -> int:
+        """The step of the whole run, of the `n`th of an epoch, which counts from 1; or `step`, if
+        the line tells it."""
+        total = _whole(values.pop("total", 0.0))
+        if kind is EVALUATION:
+            return step
+        if not total:
+            return step or (n if epoch <= 1 else 0)
+        self.per_epoch = total
+        if self.epochs:
             self.steps = total * self.epochs
+        whole = max(0, math.ceil(epoch) - 1) if 0 <= epoch < math.inf else 0
         return step or whole * total + n
 
 

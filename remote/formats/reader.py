@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from operator import itemgetter
 
 from remote.formats import records, unread
+from remote.formats.candidates import candidates, starts_of
 from remote.formats.format import Format, Reader
 from remote.formats.known import ALL
+from remote.formats.known.bars import TQDM as BARS
 from remote.formats.memory import Memory
-from remote.formats.reading import EVALUATION, OTHER, STEP, Reading
+from remote.formats.reading import EVALUATION, OTHER, STEP, UNDERSTOOD, Reading
 from remote.formats.rules import OWN, Rule, of_user
 
 LOCK = 3
@@ -18,6 +21,9 @@ TAKE_OVER = 8
 """Readings of another format, with none of the rank's own between them, after which it is that."""
 PIECE = 1 << 16
 """A text of so many characters without a newline is a piece of a longer line."""
+
+
+Told = tuple[str, Format, Reading]
 
 
 class LogReader:
@@ -40,11 +46,15 @@ class LogReader:
         self._read_as: Format | None = None
         self._locked: Format | None = None
         self._open: Format | None = None
-        self._first: list[Format] = [one for one in self._formats if one.kin == OWN]
+        self._first: list[Format] = []
+        self._others: list[Format] = list(self._formats)
+        self._marks: list[str] = []
         self._hints: dict[str, Format] = {}
         self._hits: dict[str, int] = {}
         self._rest = ""
         self._told: dict[int, int] = {}
+        self._straight: Format | None = None
+        self._ranks = False
 
     @property
     def format(self) -> str:
@@ -55,22 +65,57 @@ class LogReader:
         """What the text of one `Text` event tells: whole lines, or a piece of a long one."""
         return [reading for _, _, reading in self.told(text)]
 
-    def told(self, text: str) -> list[tuple[str, Format, Reading]]:
+    def told(self, text: str) -> list[Told]:
         """The readings of `read`, each with the last line that tells it, and its format."""
         block = records.clean(self._whole(text))
-        found: list[tuple[str, Format, Reading]] = []
-        lines = block.split("\n")
-        active = self._active(block)
-        if active or self._open:
-            lines = self._scan(lines, active, found)
-        self._pass(lines)
+        found: list[Told] = []
+        if self._straight and not self._has_ranks(block):
+            block = self._matches(block, found)
+        elif self._locked:
+            block = self._scan(block, starts_of(block, self._marks), self._first, found)
+        if block:
+            block = self._scan(block, candidates(block), self._others, found)
+        self._pass(block)
         return self._steps_once(found)
 
-    def _active(self, block: str) -> list[tuple[str, Format]]:
-        """The formats that may have lines in the block, by a mark of theirs: the user's first, then
-        that of the rank."""
-        formats = (*self._first, *(one for one in self._formats if one not in self._first))
-        return [(mark, one) for one in formats for mark in one.marks if mark in block]
+    def _has_ranks(self, block: str) -> bool:
+        """Whether lines of the block begin with a rank, as far as its first and its last line
+        show."""
+        if not self._ranks:
+            ends = block[: block.find("\n")], block[block.rfind("\n", 0, -1) + 1 :]
+            self._ranks = any(records.peel(line)[1] >= 0 for line in ends)
+        return self._ranks
+
+    def _matches(self, block: str, found: list[Told]) -> str:
+        """Read the lines of the rank's format out of the block at once; return the others."""
+        one, memory = self._straight, self._memory
+        matches = [(match.start(), line, match) for line in one.lines for match in line.all(block)]
+        if len(one.lines) > 1:
+            matches.sort(key=itemgetter(0))
+        left: list[str] = []
+        end = 0
+        last = UNDERSTOOD
+        for place, line, match in matches:
+            if place < end:
+                continue
+            start = block.rfind("\n", end, place) + 1 or end
+            if start > end:
+                left.append(block[end:start])
+            stop = block.find("\n", match.end())
+            end = stop + 1 if stop >= 0 else len(block)
+            reading = line.of(match, memory)
+            if reading is None:
+                left.append(block[start:end])
+            elif (reading.step and reading.step == last.step) or not reading.values:
+                self._add(found, block[start:end], one, reading)
+            else:
+                found.append((block[start:end], one, reading))
+                last = reading
+        if found:
+            memory.step = found[-1][2].step or memory.step
+            self._fit(one, found[-1][2])
+        left.append(block[end:])
+        return "".join(left)
 
     def _whole(self, text: str) -> str:
         """The text, from the beginning of a record to the end of one."""
@@ -83,31 +128,55 @@ class LogReader:
         return text
 
     def _scan(
-        self,
-        lines: Iterable[str],
-        active: Sequence[tuple[str, Format]],
-        found: list[tuple[str, Format, Reading]],
-    ) -> list[str]:
-        """Read lines; return those that are not read."""
-        passed: list[str] = []
-        for line in lines:
-            if (one := self._open) and (reading := self._reading(line, one)) is not None:
-                self._add(found, line, one, reading)
+        self, block: str, starts: Sequence[int], formats: Sequence[Format], found: list[Told]
+    ) -> str:
+        """Read lines of these formats, which begin at some of `starts`; return the other lines."""
+        lines = "\n".join([block[start : _end(block, start)] for start in starts])
+        active = [(mark, one) for one in formats for mark in one.marks if mark in lines]
+        left: list[str] = []
+        end = 0
+        for start in starts:
+            end = self._follow(block, end, start, found, left)
+            if start < end:
                 continue
-            for mark, one in active:
-                if mark in line and (reading := self._reading(line, one)) is not None:
-                    self._add(found, line, one, reading)
-                    break
-            else:
-                passed.append(line)
-        return passed
+            stop = _end(block, start)
+            if self._try(block[start:stop], active, found):
+                left.append(block[end:start])
+                end = stop + 1
+        end = self._follow(block, end, len(block), found, left)
+        left.append(block[end:])
+        return "".join(left)
 
-    def _pass(self, lines: Sequence[str]) -> None:
+    def _follow(self, block: str, end: int, until: int, found: list[Told], left: list[str]) -> int:
+        """Show the lines from `end` to the format that is open, if there is one, and return where
+        the next one begins."""
+        while end < until and (one := self._open):
+            stop = _end(block, end)
+            line = block[end:stop]
+            if (reading := self._reading(line, one)) is not None:
+                self._add(found, line, one, reading)
+            else:
+                left.append(f"{line}\n")
+            end = stop + 1
+        return end
+
+    def _try(self, line: str, active: Sequence[tuple[str, Format]], found: list[Told]) -> bool:
+        """Read a line, if it is of an active format."""
+        if (one := self._open) and (reading := self._reading(line, one)) is not None:
+            self._add(found, line, one, reading)
+            return True
+        for mark, one in active:
+            if mark in line and (reading := self._reading(line, one)) is not None:
+                self._add(found, line, one, reading)
+                return True
+        return False
+
+    def _pass(self, block: str) -> None:
         """Count lines that are not read."""
         if self._on_unread is None:
-            self.unread += unread.count("\n".join(lines))
+            self.unread += unread.count(block)
             return
-        for line in filter(unread.bears_number, lines):
+        for line in filter(unread.bears_number, block.split("\n")):
             self.unread += 1
             self._on_unread(line)
 
@@ -149,7 +218,14 @@ class LogReader:
     def _lock(self, one: Format) -> None:
         self._locked, self._read_as = one, None
         self._hits.clear()
-        self._first = [each for each in self._formats if each.kin in (OWN, one.kin)]
+        own = self._formats[0].kin == OWN
+        straight = one.lines and not own and not any(line.anchored for line in one.lines)
+        self._straight = one if straight else None
+        first = (OWN, one.kin, BARS)
+        self._first = [each for each in self._formats if each.kin in first]
+        self._first.sort(key=lambda each: first.index(each.kin))
+        self._others = [each for each in self._formats if each.kin not in first]
+        self._marks = [mark for each in self._first for mark in each.marks]
 
     def _name(self, one: Format) -> None:
         """Read as this format, or as the more specific one of its family."""
@@ -160,9 +236,7 @@ class LogReader:
         if named is None or one.kin != named.kin or self._order[one] < self._order[named]:
             self._read_as = one
 
-    def _add(
-        self, found: list[tuple[str, Format, Reading]], line: str, one: Format, reading: Reading
-    ) -> None:
+    def _add(self, found: list[Told], line: str, one: Format, reading: Reading) -> None:
         """Add a reading if it counts; one of the same step joins it: the states of a bar, the lines
         of a table."""
         if not reading.values:
@@ -186,9 +260,7 @@ class LogReader:
                 return
         found.append((line, one, reading))
 
-    def _steps_once(
-        self, found: list[tuple[str, Format, Reading]]
-    ) -> list[tuple[str, Format, Reading]]:
+    def _steps_once(self, found: list[Told]) -> list[Told]:
         """Tell no step twice: what comes later of a step is more values of it."""
         told = self._told
         for place, (line, one, reading) in enumerate(found):
@@ -198,6 +270,12 @@ class LogReader:
                 else:
                     told[reading.rank] = reading.step
         return found
+
+
+def _end(block: str, start: int) -> int:
+    """Where the line ends that begins at `start`."""
+    end = block.find("\n", start)
+    return end if end >= 0 else len(block)
 
 
 def _changed(reading: Reading, **changes: object) -> Reading:

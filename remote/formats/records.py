@@ -41,10 +41,11 @@ _PREFIX = re.compile(
     r")\s{0,4})+"
 )
 _RANKS = ("rank", "tee", "bar", "srun")
-_MAY_BEGIN = frozenset("0123456789[( \t|>-IWEFDS:")
 _LETTERS = re.compile(
-    r"[\w./-]{1,64}(?:[:|]\d|-\d{1,6}:|\s\[default|\s{0,4}\|\s)|root\s-|INFO|WARN|train|valid|mm"
+    r"(?:[A-Za-z]{1,40}[^A-Za-z\s:]|[A-Za-z]{1,40}:\d|[A-Za-z]{1,40} {1,4}\|"
+    r"|(?:root|DEBUG|INFO|WARNING|WARN|ERROR|SUCCESS|CRITICAL|train|valid|mm(?:engine|det|seg|cls))\b)"
 )
+"""How a prefix begins that begins with a letter."""
 
 
 def clean(text: str) -> str:
@@ -62,8 +63,7 @@ def clean(text: str) -> str:
 def peel(line: str) -> tuple[int, int]:
     """Where the line begins after its prefixes (times, levels, hosts, ranks), and the rank that
     they tell, -1 without."""
-    first = line[:1]
-    if first not in _MAY_BEGIN and not _LETTERS.match(line):
+    if line[:1].isalpha() and not _LETTERS.match(line):
         return 0, -1
     found = _PREFIX.match(line)
     if found is None:

@@ -206,7 +206,7 @@ LIGHTNING = Format(
         ),
         Sample(
             "Epoch 0/-2 ━━━ 5072/-- 2:40:43 • -:--:-- 0.57it/s v_num: xn3p train_loss: 10.416",
-            [step(0, epoch=1, step_seconds=1 / 0.57, loss=10.416)],
+            [step(5072, epoch=1, step_seconds=1 / 0.57, loss=10.416)],
         ),
     ),
     reader=Lightning,
@@ -487,10 +487,14 @@ FASTAI = Format(
 )
 
 
+TQDM = "tqdm"
+"""The family of bars of tqdm: other formats take their step from them."""
+
+
 def _tqdm(
     name: str, marks: tuple[str, ...], *samples: Sample, make: Callable[[], Bar] = Bar
 ) -> Format:
-    return Format(name, marks, samples, reader=make, family="tqdm", generic=True)
+    return Format(name, marks, samples, reader=make, family=TQDM, generic=True)
 
 
 FORMATS = (

@@ -1,28 +1,74 @@
-"""What people print themselves: JSON, dicts of Python, name=value."""
+"""What people print themselves: JSON, dicts of Python, name=value; and rankboard's own lines."""
 
 import json
 import re
 from typing import Any
 
-from remote.formats.format import Format, Names, Sample
+from remote.formats.format import Format, Line, Names, Sample
 from remote.formats.memory import Memory
-from remote.formats.names import PLACES, is_outcome
+from remote.formats.names import NEVER, PLACES, is_outcome
 from remote.formats.numbers import NUMBER, number
-from remote.formats.reading import Reading, evaluation, step
+from remote.formats.reading import EVALUATION, OTHER, Reading, evaluation, other, step
 
-_DICT_PAIR = re.compile(rf"'([\w/. ()@-]{{1,80}})': (?:tensor\()?({NUMBER})(?![\w.])").findall
+_WRAPPED = re.compile(
+    r"(?:tensor|np\.\w{1,10}|float)\((\s{0,2}[-+\w.]{1,40})(?:, (?:device|grad_fn|dtype)=[^)\n]{0,60})?\)"
+)
+_DICT_PAIR = re.compile(rf"'([\w/. ()@-]{{1,80}})': '?({NUMBER})'?(?![\w.])").findall
 _PAIR = re.compile(
-    rf"([A-Za-z_][\w/.@-]{{0,63}})(?: {{0,2}}= {{0,2}}|: {{0,4}})({NUMBER})(%?)(?![\w.:/@-])"
-).findall
+    r"((?:(?:[Tt]rain(?:ing)?|[Vv]al(?:id(?:ation)?)?|[Tt]est|[Ee]val(?:uation)?|[Ll]earning|[Gg]rad|[Aa]vg|[Aa]verage|[Mm]ean|[Tt]otal|[Rr]unning) )?"
+    rf"[A-Za-z_][\w/.@-]{{0,63}})(?: {{0,2}}= {{0,2}}| ?: {{0,4}})({NUMBER})(%?)(?![\w.:/@-]|,\d)"
+)
 _SPACED = re.compile(
-    rf"(?<![\w.])([A-Za-z_][\w/@]{{0,40}}) {{1,4}}({NUMBER})(%?)(?![\w.:/@-])"
+    rf"(?<![\w.])([A-Za-z_][\w/@]{{0,40}}):? {{1,4}}({NUMBER})(%?)(?![\w.:/@-])"
 ).findall
 _COUNTER = re.compile(
-    r"[\W_]{0,8}(?:rank[= ]\d{1,6}[\s,|]{1,4})?(?:train(?:ing)?[\s:|>-]{1,4})?"
+    r"[\W_]{0,8}(?:rank[= :]{1,2}\d{1,6}[\s,|\]]{1,4})?(?:train(?:ing)?[\s:|>-]{1,4})?"
     r"(?P<what>global[_ ]step|train[_ ]step|epoch|iteration|iter|step|it|batch|update)\]?"
     r"[\s:=#\[(]{1,6}(?P<n>\d{1,12})(?:\s{0,4}(?:/|of)\s{0,4}(?P<total>\d{1,12}))?(?![\w.%])",
     re.IGNORECASE,
 )
+_SECOND = re.compile(
+    r"[^\n]{0,12}?\b(?P<what>step|iter|iteration|batch)\b[\s:=#\[(]{1,6}(?P<n>\d{1,12})(?:\s{0,4}(?:/|of)\s{0,4}(?P<total>\d{1,12}))?(?![\w.%])",
+    re.IGNORECASE,
+)
+
+
+class Counter:
+    """Where a hand-made line stands in the run. Finds out whether steps count anew in each epoch:
+    they do once they fall while the epoch rises."""
+
+    def __init__(self) -> None:
+        self._epoch = self._step = self._base = 0.0
+        self._anew = False
+        self._percent: set[str] = set()
+
+    def reading(self, values: dict[str, float], memory: Memory) -> Reading | None:
+        """The reading of values that tell a step or an epoch and what training strives for; None
+        of others."""
+        if not ("step" in values or "epoch" in values):
+            return None
+        if not any(name not in PLACES and is_outcome(name) for name in values):
+            return None
+        if "step" in values and "epoch" in values:
+            self._count(values)
+        for name in ("accuracy", "val_accuracy", "accuracy_top5", "val_accuracy_top5"):
+            if values.get(name, 0.0) > 1:
+                self._percent.add(name)
+            if name in values and name in self._percent:
+                values[name] /= 100
+        return memory.place(None, values)
+
+    def _count(self, values: dict[str, float]) -> None:
+        epoch, number = values["epoch"], values["step"]
+        if epoch > self._epoch and number <= self._step:
+            self._anew = True
+        if self._anew and epoch > self._epoch:
+            self._base += values.get("steps", self._step)
+        self._epoch, self._step = epoch, number
+        if self._anew:
+            values["step"] = self._base + number
+            if "steps" in values:
+                values["steps"] *= values.get("epochs", 0.0)
 
 
 class Objects:
@@ -32,99 +78,225 @@ class Objects:
 
     def __init__(self) -> None:
         self._names = Names()
+        self._counter = Counter()
 
     def read(self, line: str, start: int, memory: Memory) -> Reading | None:
         """See `Reader`."""
-        begin = line.find("{", start)
-        if begin < 0 or line[begin : begin + 2] not in ("{'", '{"', "{ "):
+        begin = line.find("{", start, start + 200)
+        if begin < 0:
             return None
-        pairs = (
-            self._json(line[begin:]) if '"' in line[begin : begin + 3] else _DICT_PAIR(line, begin)
-        )
         values: dict[str, float] = {}
-        for name, value in pairs:
+        if before := re.match(r"\s{0,8}(\d{1,12}) \{", line[start : begin + 1]):
+            values["step"] = float(before[1])
+        for name, value in self._pairs(line[begin:]):
             known, factor = self._names(name)
-            if known and known not in values:
+            if known is not NEVER and known not in values:
                 values[known] = float(value) * factor
-        return counted(values, memory)
+        return self._counter.reading(values, memory)
 
-    def _json(self, text: str) -> list[tuple[str, Any]]:
+    def _pairs(self, text: str) -> list[tuple[str, Any]]:
+        if text[:2] == "{'":
+            return _DICT_PAIR(_WRAPPED.sub(r"\1", text))
         try:
             found, _ = json.JSONDecoder().raw_decode(text)
         except (ValueError, RecursionError):
             return []
-        if not isinstance(found, dict):
-            return []
         return [(name, value) for name, value in found.items() if type(value) in (int, float)]
 
 
-def counted(values: dict[str, float], memory: Memory) -> Reading | None:
-    """The reading of values that say a step or an epoch, and what training strives for."""
-    if not ("step" in values or "epoch" in values):
-        return None
-    if not any(name not in PLACES and is_outcome(name) for name in values):
-        return None
-    return memory.place(None, values)
-
-
 class KeyValue:
-    """The reader of lines that begin with a counter, or with name=value."""
+    """The reader of lines that begin with a counter such as `epoch 3`, or with name=value."""
 
     open = False
 
     def __init__(self) -> None:
-        self._names = Names()
+        self._names = Names({"Epoch": "epoch", "Step": "step"})
+        self._counter = Counter()
 
     def read(self, line: str, start: int, memory: Memory) -> Reading | None:
         """See `Reader`."""
         place = _COUNTER.match(line, start)
-        if place is None:
+        if place is None and ("(" in line or not _PAIR.match(line, start)):
             return None
+        if "(" in line:
+            line = _WRAPPED.sub(r"\1", line)
         values: dict[str, float] = {}
-        for name, value, percent in _PAIR(line, start) or _SPACED(line, start):
-            known, factor = self._names(name)
-            if known and known not in values:
-                values[known] = number(value) * (0.01 if percent else factor)
-        what = place["what"].lower()
+        for name, value, percent in _PAIR.findall(line, start):
+            self._put(values, name, value, percent)
+        if not any(map(is_outcome, values)):
+            for name, value, percent in _SPACED(line, start):
+                known, _ = self._names(name)
+                if is_outcome(known) or (known != name and known not in PLACES):
+                    self._put(values, name, value, percent)
+        if place is not None:
+            self._place(place, values)
+            if second := _SECOND.match(line, place.end()):
+                self._place(second, values)
+        return self._counter.reading(values, memory)
+
+    def _put(self, values: dict[str, float], name: str, value: str, percent: str) -> None:
+        known, factor = self._names(name)
+        if known is not NEVER and known not in values:
+            values[known] = number(value) * (0.01 if percent else factor)
+
+    def _place(self, found: re.Match[str], values: dict[str, float]) -> None:
+        """Put what a counter says into the values."""
+        what = found["what"].lower()
         if what == "epoch":
-            values.setdefault("epoch", float(place["n"]))
-        elif what != "batch":
-            values.setdefault("step", float(place["n"]))
-        return counted(values, memory)
+            values.setdefault("epoch", float(found["n"]))
+            if found["total"]:
+                values.setdefault("epochs", float(found["total"]))
+        elif what != "batch" or "epoch" in values:
+            values.setdefault("step", float(found["n"]))
+            if found["total"]:
+                values.setdefault("steps", float(found["total"]))
 
 
-FORMATS = (
-    Format(
-        "JSON lines",
-        ('"step"', '"epoch"', "'step'", "'epoch'"),
-        (
-            Sample(
-                '{"step": 10, "loss": 0.516, "lr": 0.001}',
-                [step(10, loss=0.516, lr=0.001)],
-            ),
-            Sample(
-                "{'loss': 0.516, 'val_loss': 0.5113, 'val_accuracy': 0.845, 'step': 10, 'epoch': 0}\r\n",
-                [step(10, loss=0.516, val_loss=0.5113, val_accuracy=0.845)],
-            ),
-        ),
-        reader=Objects,
-        generic=True,
+JSON_LINES = Format(
+    "JSON lines",
+    (
+        '"step"',
+        '"epoch"',
+        "'step'",
+        "'epoch'",
+        '"iter',
+        '"global_step"',
+        '"current_steps"',
+        "'iter",
+        "'global_step'",
     ),
-    Format(
-        "name=value",
-        ("step", "Step", "STEP", "poch", "EPOCH", "iter", "Iter"),
-        (
-            Sample(
-                "rank=0 epoch=1 step=50 loss=1.2345 ppl=3.456 lr=1e-4",
-                [step(50, epoch=1, loss=1.2345, perplexity=3.456, lr=1e-4)],
-            ),
-            Sample("iter 18 rmse 12.2614 r2 0.9960", [step(18, rmse=12.2614, r2=0.996)]),
-            Sample(
-                "epoch=3 val_loss=0.25 val_acc=0.9",
-                [evaluation(0, epoch=3, val_loss=0.25, val_accuracy=0.9)],
-            ),
+    (
+        Sample('{"step": 10, "loss": 0.516, "lr": 0.001}', [step(10, loss=0.516, lr=0.001)]),
+        Sample(
+            "{'loss': 0.516, 'val_loss': 0.5113, 'val_accuracy': 0.845, 'step': 10, 'epoch': 0}\r\n",
+            [step(10, loss=0.516, val_loss=0.5113, val_accuracy=0.845)],
         ),
-        reader=KeyValue,
-        generic=True,
+        Sample(
+            '2026-01-01 10:00:00 INFO {"epoch": 2, "val_loss": 0.25, "port": 8080}',
+            [evaluation(0, epoch=2, val_loss=0.25)],
+        ),
+        Sample(
+            '{"current_steps": 5, "total_steps": 60, "loss": 1.25, "lr": 1e-05, "epoch": 0.25, "percentage": 8.33, "elapsed_time": "0:00:12", "remaining_time": "0:02:10"}',
+            [step(5, steps=60, epoch=0.25, loss=1.25, lr=1e-5)],
+        ),
+        Sample(
+            "{'step': 3, 'loss': np.float64(0.25)}",
+            [step(3, loss=0.25)],
+        ),
+    ),
+    reader=Objects,
+    generic=True,
+)
+TENSORS = Format(
+    "printed tensors",
+    ("': tensor(",),
+    (
+        Sample(
+            "8 {'loss_classifier': tensor(0.1707, grad_fn=<NllLossBackward0>), 'loss_box_reg': tensor(0.2500, device='cuda:0')}",
+            [step(8, loss_classifier=0.1707, loss_box_reg=0.25)],
+        ),
+    ),
+    reader=Objects,
+    generic=True,
+)
+NAME_VALUE = Format(
+    "name=value",
+    ("step", "Step", "STEP", "poch", "EPOCH", "iter", "Iter", "ITER", "atch ", "pdate "),
+    (
+        Sample(
+            "rank=0 epoch=1 step=50 loss=1.2345 ppl=3.456 lr=1e-4",
+            [step(50, epoch=1, loss=1.2345, perplexity=3.456, lr=1e-4)],
+        ),
+        Sample("iter 18 rmse 12.2614 r2 0.9960", [step(18, rmse=12.2614, r2=0.996)]),
+        Sample(
+            "epoch=3 val_loss=0.25 val_acc=0.9",
+            [evaluation(0, epoch=3, val_loss=0.25, val_accuracy=0.9)],
+        ),
+        Sample(
+            "Epoch [1/2], Step [100/100], Loss: 0.5, Acc: 91.50%\nEpoch [2/2], Step [50/100], Loss: 0.25, Acc: 95.00%",
+            [
+                step(100, epoch=1, steps=100, loss=0.5, accuracy=0.915),
+                step(150, epoch=2, steps=200, loss=0.25, accuracy=0.95),
+            ],
+        ),
+        Sample(
+            "Epoch: 3 | Train Loss: 0.125 | Val Loss: 0.22 | Val Acc: 90.5",
+            [step(0, epoch=3, loss=0.125, val_loss=0.22, val_accuracy=0.905)],
+        ),
+        Sample("step 7: loss = tensor(0.3000, device='cuda:0')", [step(7, loss=0.3)]),
+        Sample(
+            "2026-01-01 10:00:00,123 INFO train: iteration 40 loss nan",
+            [step(40, loss=float("nan"))],
+        ),
+    ),
+    reader=KeyValue,
+    generic=True,
+)
+
+
+class Tutorial:
+    """The reader of the lines of PyTorch's tutorials, which count batches or samples in an epoch
+    and tell no step."""
+
+    open = False
+    _batches = Line(r"^\[<epoch:int>, {1,8}<num>\] loss: <loss>\s{0,4}$")
+    _samples = Line(r"^loss: <loss> {1,4}\[ {0,8}<n:int>/ {0,8}<total:int>\]")
+    _tested = Line(r"^ ?Accuracy: <val_accuracy__percent>%, Avg loss: <val_loss>", EVALUATION)
+    _epoch = re.compile(r"Epoch (\d{1,9})\s{0,4}$")
+
+    def read(self, line: str, start: int, memory: Memory) -> Reading | None:
+        """See `Reader`."""
+        if found := self._epoch.match(line, start):
+            memory.epoch = int(found[1])
+            return None
+        if values := self._samples.values(line, start):
+            passed = max(0, memory.epoch - 1) + values.pop("n") / max(1, values.pop("total"))
+            return memory.place(None, values | {"epoch": passed})
+        if values := self._tested.values(line, start):
+            return memory.place(EVALUATION, values | {"epoch": float(memory.epoch)})
+        return self._batches.read(line, start, memory)
+
+
+TUTORIAL = Format(
+    "PyTorch tutorial",
+    ("loss: ", "Epoch "),
+    (
+        Sample("[1,  2000] loss: 2.173", [step(0, epoch=1, loss=2.173)]),
+        Sample(
+            "loss: 2.303494  [   64/60000]\nloss: 2.250000  [ 6464/60000]",
+            [step(0, epoch=64 / 60000, loss=2.303494), step(0, epoch=6464 / 60000, loss=2.25)],
+        ),
+        Sample(
+            "Epoch 2\n-------------------------------\nloss: 1.500000  [30000/60000]\nTest Error: \n Accuracy: 58.8%, Avg loss: 1.080000 \n",
+            [
+                step(0, epoch=1.5, loss=1.5),
+                evaluation(0, epoch=2, val_accuracy=0.588, val_loss=1.08),
+            ],
+        ),
+    ),
+    reader=Tutorial,
+    generic=True,
+)
+RANKBOARD = Format(
+    "rankboard",
+    ("s/iter", " test loss "),
+    (
+        Sample(
+            "epoch 1 step 1/500 loss 2.2913 acc 0.20 0.040 s/iter\nepoch 1 done: mean loss 2.2908 acc 0.20 0.018 s/iter, 0.09 s\nepoch 1 test loss 2.3022 acc 0.1500",
+            [
+                step(1, epoch=1, steps=500, loss=2.2913, accuracy=0.2, step_seconds=0.04),
+                other(0, epoch=1, steps=500, train_loss=2.2908, train_accuracy=0.2),
+                evaluation(0, epoch=1, steps=500, val_loss=2.3022, val_accuracy=0.15),
+            ],
+        ),
+    ),
+    (
+        Line(
+            r"^epoch <epoch:int> step <step:int>/<steps:int> loss <loss> acc <accuracy> <step_seconds> s/iter"
+        ),
+        Line(r"^epoch <epoch:int> done: mean loss <train_loss> acc <train_accuracy> ", OTHER),
+        Line(r"^epoch <epoch:int> test loss <val_loss> acc <val_accuracy>", EVALUATION),
     ),
 )
+
+FORMATS = (RANKBOARD, TENSORS, JSON_LINES, TUTORIAL, NAME_VALUE)

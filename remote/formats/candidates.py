@@ -1,0 +1,36 @@
+"""Which lines of a text may tell something. Looking at each line costs more than the few passes
+over the whole text that find them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+_DECIMAL = re.compile(r"\.(?<=\d\.)(?=\d)[^\n]*")
+_WORDS = (
+    *("nan", "inf", "e-0", "loss", "Loss", "reward", "acc", "Acc", "step=", "[batch=", "batch="),
+    *("poch ", "Num Epochs = ", "Total optimization", "--------------------", "-____-", "all   "),
+    *("Testing", "Test", "tel:", "%|", ":::MLLOG"),
+)
+"""What a line has in it that tells something without a number with decimals, or begins a table."""
+
+
+def candidates(text: str) -> list[int]:
+    """Where the lines begin that may tell something."""
+    find = text.rfind
+    starts = {find("\n", 0, found.start()) + 1 for found in _DECIMAL.finditer(text)}
+    starts.update(starts_of(text, _WORDS))
+    return sorted(starts)
+
+
+def starts_of(text: str, marks: Iterable[str]) -> list[int]:
+    """Where the lines begin that have one of the marks in them."""
+    starts: set[int] = set()
+    find, back = text.find, text.rfind
+    for mark in dict.fromkeys(marks):
+        at = find(mark)
+        while at >= 0:
+            starts.add(back("\n", 0, at) + 1)
+            stop = find("\n", at + 1)
+            at = find(mark, stop + 1) if stop >= 0 else -1
+    return sorted(starts)
