@@ -1,5 +1,5 @@
-"""Reading logs: lines per second on one core, of lines of one known format and of lines that hold no
-metric.
+"""Reading logs: lines per second on one core, of lines of one known format and of lines that hold
+no metric.
 
 Lines come in texts of 64 KiB, as a burst brings them; the format is chosen by the reader. Formats
 take turns; the medians of the rounds count. Prints each, then its ratio to the bound, the ratios of
@@ -35,9 +35,9 @@ def hugging_face(n: int) -> str:
 
 def torchtitan(n: int) -> str:
     return (
-        f"[titan] 2026-02-24 19:46:17,508 - root - INFO - step: {n:2}  loss: {4 - n / 20_000:8.5f}  "
-        f"grad_norm: {n % 7}.6250  memory: 66.91GiB(37.51%)  tps: 10,{n % 1000:03}  tflops: 314.71  "
-        "mfu: 13.99%"
+        f"[titan] 2026-02-24 19:46:17,508 - root - INFO - step: {n:2}  "
+        f"loss: {4 - n / 20_000:8.5f}  grad_norm: {n % 7}.6250  memory: 66.91GiB(37.51%)  "
+        f"tps: 10,{n % 1000:03}  tflops: 314.71  mfu: 13.99%"
     )
 
 
@@ -55,10 +55,10 @@ def name_value(n: int) -> str:
 
 def megatron(n: int) -> str:
     return (
-        f" iteration {n:8}/  500000 | consumed samples: {n * 256:12} | elapsed time per iteration "
-        f"(ms): {800 + n % 90}.1 | learning rate: 3.000000E-04 | global batch size:   256 | lm loss: "
-        f"{4 - n / 20_000:.6E} | loss scale: 1.0 | grad norm: 0.{n % 900 + 100} | number of skipped "
-        "iterations:   0 | number of nan iterations:   0 |"
+        f" iteration {n:8}/  500000 | consumed samples: {n * 256:12} | elapsed time per "
+        f"iteration (ms): {800 + n % 90}.1 | learning rate: 3.000000E-04 | global batch size:   "
+        f"256 | lm loss: {4 - n / 20_000:.6E} | loss scale: 1.0 | grad norm: 0.{n % 900 + 100} | "
+        "number of skipped iterations:   0 | number of nan iterations:   0 |"
     )
 
 

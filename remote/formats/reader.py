@@ -70,7 +70,7 @@ class LogReader:
         block = records.clean(self._whole(text))
         found: list[Told] = []
         if self._straight and not self._has_ranks(block):
-            block = self._matches(block, found)
+            block = self._matches(block, self._straight, found)
         elif self._locked:
             block = self._scan(block, starts_of(block, self._marks), self._first, found)
         if block:
@@ -86,9 +86,9 @@ class LogReader:
             self._ranks = any(records.peel(line)[1] >= 0 for line in ends)
         return self._ranks
 
-    def _matches(self, block: str, found: list[Told]) -> str:
+    def _matches(self, block: str, one: Format, found: list[Told]) -> str:
         """Read the lines of the rank's format out of the block at once; return the others."""
-        one, memory = self._straight, self._memory
+        memory = self._memory
         matches = [(match.start(), line, match) for line in one.lines for match in line.all(block)]
         if len(one.lines) > 1:
             matches.sort(key=itemgetter(0))

@@ -83,7 +83,7 @@ class Objects:
     def read(self, line: str, start: int, memory: Memory) -> Reading | None:
         """See `Reader`."""
         begin = line.find("{", start, start + 200)
-        if begin < 0:
+        if begin < 0 or line[start:begin].rstrip().endswith(("=", "(")):  # code
             return None
         values: dict[str, float] = {}
         if before := re.match(r"\s{0,8}(\d{1,12}) \{", line[start : begin + 1]):
