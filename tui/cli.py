@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from functools import cache
 from importlib import import_module
@@ -11,6 +12,8 @@ from typer.core import TyperCommand, TyperGroup
 
 from tui import palette
 from tui.commands import run
+from tui.exit import UsageError, refusing
+from tui.flags import torchrun
 from tui.flags.job import with_job_flags
 from tui.flags.policy import with_policy_flags
 from tui.flags.script import with_script_flags
@@ -42,7 +45,37 @@ COMMANDS = (
 
 class CommandLine(Rankboard):
     """The command line, which loads a command when it is asked for: loading all of them takes
-    longer than most commands do."""
+    longer than most commands do. After `--` stands a program of the user's own."""
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+        """Take the program out of the arguments, and parse the others."""
+        own = [name for one in self.params for name in (*one.opts, *one.secondary_opts)]
+        before, dashes, words = _split(args)
+        ours, theirs = torchrun.taken_out(before, own)
+        if not dashes:
+            self._refuse_flags_of_torchrun(ctx, before, theirs)
+        elif not self._names_command(ctx, ours):
+            with refusing():
+                ctx.meta[torchrun.PROGRAM] = torchrun.read([*theirs, *words])
+            args = ours
+        return super().parse_args(ctx, args)
+
+    def _refuse_flags_of_torchrun(
+        self, ctx: typer.Context, args: list[str], theirs: list[str]
+    ) -> None:
+        """Say where flags of torchrun stand, unless they are those of another command."""
+        at = args.index(theirs[0]) if theirs else 0
+        if theirs and not set(args[:at]).intersection(self.list_commands(ctx)):
+            line = shlex.join([*args[:at], "--", *args[at:]])
+            with refusing():
+                raise UsageError(
+                    f"{theirs[0]} is a flag of torchrun; it stands after --, before your program: "
+                    f"rankboard {line}"
+                )
+
+    def _names_command(self, ctx: typer.Context, args: list[str]) -> bool:
+        """Whether the name of a command is among these arguments, to which the others belong."""
+        return bool(self.make_parser(ctx).parse_args([*args])[1])
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
         """The names of all commands."""
@@ -51,6 +84,12 @@ class CommandLine(Rankboard):
     def get_command(self, ctx: typer.Context, cmd_name: str) -> TyperCommand | TyperGroup | None:  # type: ignore[override]
         """The command of this name, if there is one."""
         return load(cmd_name) if cmd_name in COMMANDS else None
+
+
+def _split(args: list[str]) -> tuple[list[str], bool, list[str]]:
+    """The arguments before the first `--`, whether there is one, and those after it."""
+    at = args.index("--") if "--" in args else len(args)
+    return args[:at], at < len(args), args[at + 1 :]
 
 
 def main() -> None:

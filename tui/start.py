@@ -20,7 +20,7 @@ from training.agent.layout import LAST
 from training.job import Job
 from tui import front
 from tui.flags import script as scripts
-from tui.flags import selection
+from tui.flags import selection, torchrun
 from tui.flags.common import RUNS
 from tui.flags.policy import policy
 from tui.flags.selection import Selection
@@ -63,21 +63,24 @@ class Flags:
     policy: Mapping[str, Any]
 
 
-def start(flags: Flags, words: Sequence[str], options: Options) -> int:
-    """Start a run and show it until it ends or is left; or print its plan. `words` are a program
-    of the user's own, if any.
+def start(flags: Flags, line: torchrun.Line, options: Options) -> int:
+    """Start a run and show it until it ends or is left; or print its plan. `line` has a program of
+    the user's own, if any.
 
     Returns the exit code.
     """
     as_lines, dry_run = options.as_lines, options.dry_run
-    script = scripts.script(words, flags.script, flags.job)
+    hosts = torchrun.hosts(line, flags.hosts)
+    flags = replace(flags, hosts=hosts, policy=torchrun.policy(line, flags.policy))
+    script = scripts.script(line.words, flags.script, flags.job)
     has_work = script or any(value is not None for value in flags.job.values())
     at_once = not options.in_form and bool(has_work)
     asks = not (as_lines or dry_run or at_once) and front.on_terminal()
     is_bare = asks and not (any(flags.hosts.values()) or options.upload)
     chosen = selection.usual() if is_bare else selection.selection(flags.hosts, options.upload)
-    chosen = replace(chosen, hosts=scripts.with_cwd(chosen.hosts, flags.script["cwd"]))
     local = is_here(chosen.cluster.hosts)
+    used = scripts.with_cwd(chosen.hosts, flags.script["cwd"])
+    chosen = replace(chosen, hosts=torchrun.on_hosts(line, used, local=local))
     marks.checked_name(options.name)
     work = script or resume.job_of(flags.job, options.runs_dir, local)
     if isinstance(work, Job) and flags.job.get("resume") == LAST:

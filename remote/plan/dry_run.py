@@ -37,7 +37,8 @@ def dry_run(plan: Plan) -> str:
         ]
         for placement in placements:
             env = " ".join(
-                f"{key}={_quoted(value)}" for key, value in (*placement.env, *placement.defaults)
+                f"{key}={_quoted(value)}"
+                for key, value in (dict(placement.env) | dict(placement.defaults)).items()
             )
             lines.append(f"  rank {placement.rank}: {env}")
     return "\n".join(lines)

@@ -3,6 +3,7 @@ and nothing is left."""
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from remote.record.write import Recorder
 from remote.run.state import RunState, Verdict
 from remote.session.session import Session
 from remote.transport.local import LocalTransport
+from tests.kit.wait import wait
 from training.wire.events import Spawned, Text
 
 FORKS = "import os, time\nif os.fork() == 0: time.sleep(600)\n"
@@ -90,14 +92,13 @@ def run(tmp_path: Path) -> Iterator[Run]:
         return ran
 
     yield run
-    left = [one for one in psutil.process_iter(["environ"]) if _is_of(one, tmp_path)]
-    assert left == []
+    wait(lambda: not any(_is_of(one, tmp_path) for one in psutil.process_iter()), "the end of all")
 
 
 def _is_of(process: psutil.Process, folder: Path) -> bool:
-    environ = process.info["environ"] or {}
-    alive = process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    return alive and environ.get("RANKBOARD_FOLDER", "").startswith(str(folder))
+    with contextlib.suppress(psutil.Error):
+        return process.environ().get("RANKBOARD_FOLDER", "").startswith(str(folder))
+    return False
 
 
 def test_exits_without_a_step(run: Run) -> None:

@@ -8,6 +8,7 @@ from training.agent.errands.removal import finish as finish_removals
 from training.agent.errands.removal import rename as begin_removal
 from training.agent.errands.run_folders import examine, folders, size
 from training.agent.host import program as programs
+from training.agent.host.facts import gpus, usable_cores
 from training.agent.host.needs import look
 from training.agent.host.system import LINUX, cpu_flags, lacks_bf16
 
@@ -21,9 +22,11 @@ __all__ = [
     "examine",
     "finish_removals",
     "folders",
+    "gpus",
     "lacks_bf16",
     "look",
     "orphans",
     "programs",
     "size",
+    "usable_cores",
 ]

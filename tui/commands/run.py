@@ -10,9 +10,10 @@ from typing import Annotated, Any
 import typer
 
 from tui.exit import UsageError, refusing
+from tui.flags import torchrun
 from tui.flags.common import LAB_ENDS, RUNS, Ascii, RunsDir
 from tui.flags.notify import Notify, notifier
-from tui.text.usage import PROGRAM, given, option
+from tui.text.usage import given, option
 
 
 def print_version(wanted: bool) -> None:
@@ -126,7 +127,7 @@ def run(
             form,
         )
         flags = Flags(host_flags, job_flags, script_flags, policy_flags)
-        code = start(flags, context.meta.get(PROGRAM, ()), options)
+        code = start(flags, context.meta.get(torchrun.PROGRAM, torchrun.Line()), options)
     raise typer.Exit(code)
 
 

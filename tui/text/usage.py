@@ -17,8 +17,6 @@ STARTS = ("run", "start", "launch", "train", "exec")
 LISTS = ("ls", "list", "status", "jobs", "top", "show")
 REMOVES = ("prune", "stop", "down")
 """Commands that end or delete something: they are never suggested for a typing error."""
-PROGRAM = "rankboard.program"
-"""What `meta` of a context calls the words of a user's own program."""
 
 
 class Command(TyperCommand):
@@ -52,25 +50,7 @@ class Commands(TyperGroup):
 
 
 class Rankboard(Commands):
-    """The command itself: without the name of another command it starts a run. After `--` stands a
-    program of the user's own."""
-
-    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
-        """Take the program out of the arguments, and parse the others."""
-        ours, dashes, words = _split(args)
-        if dashes and not self._names_command(ctx, ours):
-            with refusing():
-                if not words:
-                    raise UsageError(
-                        "after -- stands your own program, as in rankboard --run -- train.py"
-                    )
-            ctx.meta[PROGRAM] = tuple(words)
-            args = ours
-        return super().parse_args(ctx, args)
-
-    def _names_command(self, ctx: typer.Context, args: list[str]) -> bool:
-        """Whether the name of a command is among these arguments, to which the others belong."""
-        return bool(self.make_parser(ctx).parse_args([*args])[1])
+    """The command itself: without the name of another command it starts a run."""
 
     def get_usage(self, ctx: typer.Context) -> str:  # type: ignore[override]
         """The first line of the help and of an error."""
@@ -104,12 +84,6 @@ def option(context: typer.Context, name: str) -> str:
     """The option of a parameter as it is written on the command line, such as `--run`."""
     known = next(one for one in context.command.params if one.name == name)
     return (*known.opts, *known.secondary_opts)[0]
-
-
-def _split(args: list[str]) -> tuple[list[str], bool, list[str]]:
-    """The arguments before the first `--`, whether there is one, and those after it."""
-    at = args.index("--") if "--" in args else len(args)
-    return args[:at], at < len(args), args[at + 1 :]
 
 
 def answer(words: list[str], flags: dict[str, Any], commands: list[str]) -> str:

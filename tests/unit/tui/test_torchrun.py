@@ -1,0 +1,156 @@
+"""Command lines that were written for torchrun: each flag does what it says, or the error says what
+to write instead."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch.distributed.run as real
+from typer.testing import CliRunner
+
+from remote.cluster.hosts import Cluster, Host
+from tui import cli
+from tui.exit import UsageError
+from tui.flags import torchrun
+from tui.flags.torchrun import Line, hosts, on_hosts, policy, read
+
+HOST_FLAGS = {"hosts": None, "local": None, "slots": None, "nodes": None}
+LAB = Cluster("lab", (Host("node1", "10.0.0.1"), Host("node2", "10.0.0.2")))
+LAUNCH = "python -m torch.distributed.launch"
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder without a hosts file."""
+    monkeypatch.chdir(tmp_path)
+
+
+def line(text: str) -> Line:
+    return read(shlex.split(text))
+
+
+def test_every_flag_of_torchrun_is_known() -> None:
+    """Of the torch that is installed."""
+    flags = {name for one in real.get_args_parser()._actions for name in one.option_strings}
+    asked = {"-h", "--help", "--print-completion", "--print_completion"}
+    assert {flag for flag in flags - asked if not torchrun.name_of(flag)} == set()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("train.py --lr 0.1 -m x", "train.py --lr 0.1 -m x"),
+        ("-m pkg.train --nnodes 2", "-m pkg.train --nnodes 2"),
+        ("torchrun --nproc-per-node 4 train.py --nproc-per-node 5", "train.py --nproc-per-node 5"),
+        ("torchrun --nproc_per_node=4 -m pkg.train x", "-m pkg.train x"),
+        ("/opt/bin/torchrun --nproc 4 ./a.sh", "./a.sh"),
+        ("--standalone --no_python ./a.sh", "./a.sh"),
+        ("--no-python ./a.py", "--no-python ./a.py"),
+        ("python -m torch.distributed.run --nproc-per-node 2 train.py", "train.py"),
+        ("-m torch.distributed.run train.py", "train.py"),
+        ("python -m pkg.train", "python -m pkg.train"),
+        (f"{LAUNCH} --nproc_per_node 2 train.py -x", "train.py --local-rank=${local_rank} -x"),
+        (f"{LAUNCH} --use_env train.py -x", "train.py -x"),
+    ],
+)
+def test_the_program_of_a_line(text: str, words: str) -> None:
+    assert " ".join(line(text).words) == words
+
+
+@pytest.mark.parametrize(
+    ("text", "given", "meant"),
+    [
+        ("train.py", {}, {}),
+        ("torchrun --nproc-per-node 4 train.py", {}, {"local": 4}),
+        ("torchrun --standalone train.py", {}, {"local": 1}),
+        ("--nnodes=1 --nproc-per-node 2 train.py", {}, {"local": 2}),
+        ("--nproc-per-node 2 train.py", {"local": 4}, {"local": 4, "slots": 2}),
+        ("--nnodes 2 train.py", {"local": 4}, {"local": 4, "slots": 2}),
+        ("--nnodes 2 --nproc-per-node 4 train.py", {}, {"nodes": 2}),
+        ("--nnodes 1:3 train.py", {"hosts": "h.toml"}, {"hosts": "h.toml", "nodes": 3}),
+        ("--standalone --nproc-per-node 3 x.py", {"hosts": "h"}, {"hosts": "h", "local": 3}),
+    ],
+)
+def test_what_a_line_says_of_hosts(text: str, given: Any, meant: Any) -> None:
+    assert hosts(line(text), HOST_FLAGS | given) == HOST_FLAGS | meant
+
+
+def test_what_a_line_says_of_the_hosts_of_a_file() -> None:
+    said = "--nproc-per-node 4 --role trainer --rdzv-id 7 --master-port 29501 --master-addr node1"
+    made = on_hosts(line(f"{said} --rdzv-backend c10d --tee 3 train.py"), LAB, local=False)
+    env = (("ROLE_NAME", "trainer"), ("TORCHELASTIC_RUN_ID", "7"))
+    assert [(one.slots, one.env) for one in made.hosts] == [(4, env), (4, env)]
+    assert [one.master_port for one in made.hosts] == [29501, 0]
+    endpoint = on_hosts(line("--rdzv-endpoint 10.0.0.1:29502 x.py"), LAB, local=False)
+    assert endpoint.hosts[0].master_port == 29502
+    assert on_hosts(line("train.py"), LAB, local=False) == LAB
+
+
+def test_what_a_line_says_of_restarts() -> None:
+    flags = {"max_restarts": 0, "min_nodes": 0}
+    said = policy(line("--max_restarts 3 --nnodes 1:2 x.py"), flags)
+    assert said == {"max_restarts": 3, "min_nodes": 1}
+    assert policy(line("--nnodes 2 x.py"), flags) == flags
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("torchrun --bogus 4 x.py", "--bogus is no flag of torchrun"),
+        ("torchrun --nproc-per-node 4", "after -- stands your own program"),
+        ("torchrun --nproc-per-node", "needs a value"),
+        (
+            "accelerate launch --mixed x train.py --lr 1",
+            r"write the program alone, -- train\.py --lr",
+        ),
+        ("mpirun -n 4 a.out", "mpirun starts ranks itself"),
+    ],
+)
+def test_lines_that_cannot_be_read(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        line(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("--node-rank 1 x.py", "starts all nodes from here, in the order of hosts.toml"),
+        ("--nnodes 2 --node-rank 0 x.py", "leave it out"),
+        ("--master-addr other x.py", r"the first host, node1 \(10\.0\.0\.1\)"),
+        ("--rdzv-backend etcd x.py", "meet at the first host"),
+        ("--nproc-per-node gpu x.py", "write slots = 8"),
+        ("--nproc-per-node x x.py", "write a number"),
+        ("--log-dir x x.py", "--runs-dir"),
+        ("-r 3 x.py", "--redirects 3: leave it out: every rank's output is shown"),
+        ("--rdzv-conf timeout=3 x.py", "--start-timeout"),
+        ("--run-path x.py", "--run-path: rankboard has nothing of this kind"),
+    ],
+)
+def test_flags_without_a_meaning_here(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        on_hosts(line(text), LAB, local=False)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--run --nproc-per-node 4 train.py", "rankboard --run -- --nproc-per-node 4 train.py"),
+        ("--run --local 2 -m pkg.train", "rankboard --run --local 2 -- -m pkg.train"),
+        ("--run --local 4 -- --nnodes 3 x.py", "--nnodes 3: does not divide"),
+        ("--run --node 2", "No such option: --node"),
+    ],
+)
+def test_flags_before_the_dashes(words: str, message: str) -> None:
+    done = CliRunner().invoke(cli.application(), words.split())
+    assert done.exit_code == 2
+    assert message in done.output
+
+
+def test_flags_before_the_dashes_count() -> None:
+    done = CliRunner().invoke(
+        cli.application(), ["--dry-run", "--nproc_per_node", "3", "--", "train.py"]
+    )
+    assert done.output.startswith("3 ranks on 1 host")

@@ -1,0 +1,261 @@
+"""Command lines that were written for torchrun: what their flags mean here, or what to write
+instead."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from remote.cluster.hosts import Cluster
+from remote.plan.plan import LOCAL_RANK, NO_PYTHON, PYTHONS
+from tui.exit import UsageError
+from tui.flags.common import HOSTS
+
+SWITCHES = (
+    "--standalone",
+    "--module",
+    "--no-python",
+    "--run-path",
+    "--virtual-local-rank",
+    "--use-env",
+)
+VALUES = (
+    *("--nnodes", "--nproc-per-node", "--node-rank", "--master-addr", "--master-port"),
+    *("--rdzv-backend", "--rdzv-endpoint", "--rdzv-id", "--rdzv-conf", "--max-restarts", "--role"),
+    *("--tee", "--redirects", "--log-dir", "--local-ranks-filter", "--local-addr"),
+    *("--monitor-interval", "--start-method", "--event-log-handler", "--log-line-prefix-template"),
+    *("--duplicate-stdout-filters", "--duplicate-stderr-filters", "--logs-specs", "--numa-binding"),
+    *("--signals-to-handle", "--shutdown-timeout"),
+)
+SHORT = {"-m": "--module", "-r": "--redirects", "-t": "--tee"}
+RUN, LAUNCH = "torch.distributed.run", "torch.distributed.launch"
+OTHERS = ("accelerate", "deepspeed", "horovodrun", "mpiexec", "mpirun", "srun")
+"""Other programs that start ranks."""
+LOGS = "every rank's output is shown, and recorded in logs/ of the run"
+LEAVE_OUT = {
+    "--redirects": LOGS,
+    "--log-dir": f"{LOGS}; --runs-dir names the folder of all runs",
+    "--local-ranks-filter": f"{LOGS}; rankboard logs RUN --rank 0 prints that of one",
+    "--local-addr": "interface in hosts.toml says which network a host uses",
+    "--rdzv-conf": "--start-timeout limits the time until the first step",
+    "--signals-to-handle": "Ctrl+C and rankboard stop end all ranks with SIGTERM",
+    "--shutdown-timeout": "ranks are killed that do not end within seconds after SIGTERM",
+}
+"""Why a flag has no use here."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A command line: the `words` of the program, and the flags of torchrun before them."""
+
+    words: tuple[str, ...] = ()
+    flags: Mapping[str, str] = field(default_factory=dict)
+
+
+PROGRAM = "rankboard.program"
+"""What `meta` of a context calls the `Line` of a program of the user's own."""
+
+
+def name_of(word: str) -> str:
+    """The flag of torchrun that this word names, "" where it names none."""
+    flag = word.partition("=")[0]
+    flag = SHORT.get(flag, flag.replace("_", "-"))
+    return flag if flag in (*SWITCHES, *VALUES) else ""
+
+
+def _begun(word: str) -> str:
+    """The same, also for the beginning of a flag, which torchrun understands."""
+    if name := name_of(word):
+        return name
+    flag = word.partition("=")[0].replace("_", "-")
+    near = [one for one in (*SWITCHES, *VALUES) if len(flag) > 4 and one.startswith(flag)]
+    return near[0] if len(near) == 1 else ""
+
+
+def taken_out(words: Sequence[str], own: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The words without the flags of torchrun that are not `own` flags of rankboard; and these."""
+    ours: list[str] = []
+    theirs: list[str] = []
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        is_theirs = word.startswith("-") and word.partition("=")[0] not in own and name_of(word)
+        (theirs if is_theirs else ours).append(word)
+        if is_theirs and name_of(word) in VALUES and "=" not in word and rest:
+            theirs.append(rest.pop(0))
+    return ours, theirs
+
+
+def read(words: Sequence[str]) -> Line:
+    """The program of the words after `--`, which may begin with torchrun or its flags. Raises:
+    UsageError."""
+    rest = list(words)
+    passes = False
+    if rest and os.path.basename(rest[0]) == "torchrun":
+        del rest[0]
+    else:
+        start = 1 if rest and rest[0] in PYTHONS else 0
+        if rest[start : start + 1] == ["-m"] and rest[start + 1 : start + 2] in ([RUN], [LAUNCH]):
+            passes = rest[start + 1] == LAUNCH
+            del rest[: start + 2]
+    if rest and rest[0] in OTHERS:
+        raise UsageError(_started_by(rest))
+    flags: dict[str, str] = {}
+    while rest and rest[0].startswith("-"):
+        word = rest.pop(0)
+        if not (name := _begun(word)):
+            raise UsageError(
+                f"{word.partition('=')[0]} is no flag of torchrun: after -- stands your program, "
+                "and its arguments follow its name"
+            )
+        _, equals, value = word.partition("=")
+        if name in VALUES and not equals:
+            if not rest:
+                raise UsageError(f"{word} needs a value")
+            value = rest.pop(0)
+        flags[name] = value
+    if not rest:
+        raise UsageError("after -- stands your own program, as in rankboard --run -- train.py")
+    return Line(_program(rest, flags, passes), flags)
+
+
+def _program(rest: list[str], flags: Mapping[str, str], passes: bool) -> tuple[str, ...]:
+    """The words of the program. `passes`: it gets its number on the host as an argument."""
+    rank = [f"--local-rank={LOCAL_RANK}"] * (passes and "--use-env" not in flags)
+    first = ["-m"] * ("--module" in flags)
+    first += [NO_PYTHON] * ("--no-python" in flags and rest[0].endswith((".py", *PYTHONS)))
+    return (*first, rest[0], *rank, *rest[1:])
+
+
+def _started_by(words: list[str]) -> str:
+    program = next(
+        (words[at:] for at, word in enumerate(words) if word.endswith(".py")), ["train.py"]
+    )
+    return (
+        f"{words[0]} starts ranks itself, as rankboard does: write the program alone, "
+        f"-- {' '.join(program)}"
+    )
+
+
+def hosts(line: Line, flags: Mapping[str, Any]) -> dict[str, Any]:
+    """The flags that select hosts, with what torchrun's say of them. Raises: UsageError."""
+    found, said = dict(flags), line.flags
+    if not said:
+        return found
+    nodes, ranks = said.get("--nnodes", ""), said.get("--nproc-per-node", "")
+    many = nodes.rpartition(":")[2]
+    if many and not many.isdecimal():
+        raise UsageError(f"--nnodes {nodes}: write a number, or MIN:MAX")
+    is_alone = many in ("", "1") and not (found["hosts"] or HOSTS.exists())
+    if "--standalone" in said or (is_alone and not found["local"]):
+        found["local"] = found["local"] or _here(ranks or "1")
+    elif found["local"]:
+        size, over = divmod(found["local"], int(many or 1))
+        if over:
+            raise UsageError(f"--nnodes {nodes}: does not divide the ranks of --local")
+        found["slots"] = found["slots"] or (_here(ranks) if ranks else size * bool(many)) or None
+    else:
+        found["nodes"] = found["nodes"] or (int(many) if many else None)
+    return found
+
+
+def policy(line: Line, flags: Mapping[str, Any]) -> dict[str, Any]:
+    """The flags of the policy, with what torchrun's say of it. Raises: UsageError."""
+    found = dict(flags)
+    if restarts := line.flags.get("--max-restarts"):
+        found["max_restarts"] = _number("--max-restarts", restarts)
+    least, _, most = line.flags.get("--nnodes", "").partition(":")
+    if most and least != most and not found["min_nodes"]:
+        found["min_nodes"] = _number("--nnodes", least)
+    return found
+
+
+def on_hosts(line: Line, cluster: Cluster, *, local: bool) -> Cluster:
+    """The hosts, with what the other flags say of them. Raises: UsageError."""
+    said = line.flags
+    _check(said, cluster, local)
+    env = [
+        (name, said[flag])
+        for flag, name in (("--role", "ROLE_NAME"), ("--rdzv-id", "TORCHELASTIC_RUN_ID"))
+        if flag in said
+    ]
+    ranks = "" if local else said.get("--nproc-per-node", "")
+    if ranks in ("auto", "gpu", "cpu", "xpu"):
+        raise UsageError(
+            f"--nproc-per-node {ranks}: ranks are placed before a host is asked: write slots = 8, "
+            f"or another number of ranks, for each host in {cluster.file or HOSTS}"
+        )
+    made = [
+        replace(
+            host,
+            env=(*host.env, *env),
+            slots=_number("--nproc-per-node", ranks) if ranks else host.slots,
+        )
+        for host in cluster.hosts
+    ]
+    port = said.get("--master-port") or said.get("--rdzv-endpoint", "").partition(":")[2]
+    if made and port:
+        made[0] = replace(made[0], master_port=_number("--master-port", port))
+    return replace(cluster, hosts=tuple(made))
+
+
+def _check(said: Mapping[str, str], cluster: Cluster, local: bool) -> None:
+    """Raises: UsageError, for flags that mean nothing here."""
+    for flag, value in said.items():
+        word = f"{flag} {value}".strip()
+        if flag in LEAVE_OUT:
+            raise UsageError(f"{word}: leave it out: {LEAVE_OUT[flag]}")
+        if flag == "--node-rank" and (
+            value != "0" or said.get("--nnodes", "1") not in ("1", "1:1")
+        ):
+            raise UsageError(
+                f"{word}: leave it out: rankboard starts all nodes from here, in the order of "
+                f"{cluster.file or HOSTS}"
+            )
+        if flag == "--rdzv-backend" and value not in ("c10d", "static"):
+            raise UsageError(f"{word}: leave it out: the ranks meet at the first host, by TCP")
+        if flag in ("--master-addr", "--rdzv-endpoint"):
+            _check_master(flag, value.partition(":")[0], cluster, local)
+        if flag not in KNOWN:
+            raise UsageError(f"{word}: rankboard has nothing of this kind: leave it out")
+
+
+KNOWN = (
+    *("--standalone", "--module", "--no-python", "--use-env", "--nnodes", "--nproc-per-node"),
+    *("--node-rank", "--master-addr", "--master-port", "--rdzv-backend", "--rdzv-endpoint"),
+    *("--rdzv-id", "--max-restarts", "--role", "--tee"),
+)
+"""The flags that mean something here."""
+
+
+def _check_master(flag: str, value: str, cluster: Cluster, local: bool) -> None:
+    first = cluster.hosts[0]
+    names = {first.name, first.address, *(["localhost", ""] if local else [])}
+    if value not in names:
+        raise UsageError(
+            f"{flag} {value}: the ranks meet on the first host, {first.name} ({first.address}): "
+            f"leave it out, or put another host first in {cluster.file or HOSTS}"
+        )
+
+
+def _here(ranks: str) -> int:
+    """The number of ranks on this machine."""
+    from training.agent.here import gpus, usable_cores  # of which other commands need nothing
+
+    if ranks in ("gpu", "auto") and (visible := os.environ.get("CUDA_VISIBLE_DEVICES", "")):
+        return len(visible.split(","))
+    if ranks in ("gpu", "auto") and gpus():
+        return len(gpus())
+    if ranks in ("cpu", "auto"):
+        return max(1, int(usable_cores()))
+    if ranks == "gpu":
+        raise UsageError("--nproc-per-node gpu: no GPU of NVIDIA is here: write a number")
+    return _number("--nproc-per-node", ranks)
+
+
+def _number(flag: str, text: str) -> int:
+    if not text.isdecimal():
+        raise UsageError(f"{flag} {text}: write a number")
+    return int(text)
