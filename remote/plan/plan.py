@@ -16,6 +16,8 @@ from training.job import Job, JobError
 
 RESTARTS = 10_000
 """How often a run restarts at most."""
+LOG_FILES = "log-files"
+"""The name of a run that log files are shown as, see `remote.record.log_files`."""
 NO_PYTHON = "--no-python"
 """Stands before a file of Python that is executed as it is."""
 PYTHONS = ("python", "python3")

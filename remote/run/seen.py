@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
+
 from remote.format import count, ranks_text
+from remote.plan.plan import LOG_FILES, Script
 from remote.run.phases import RankPhase, RunPhase
 from remote.run.run import Run
 from remote.run.script_rank import ScriptRank
@@ -42,10 +45,18 @@ def sees_nothing(run: Run) -> bool:
     return bool(ranks) and not run.metrics.named and not any(rank.step for rank in ranks)
 
 
+def _command(run: Run) -> str:
+    """What shows how the lines are read, and which are not."""
+    if run.plan.run != LOG_FILES or not isinstance(run.plan.work, Script):
+        return f"rankboard logs {run.plan.run} --parse"
+    rank = max(ranks_of(run), key=lambda rank: rank.parsed.unread if rank.parsed else 0)
+    return f"rankboard parse {shlex.quote(run.plan.work.words[rank.rank])}"
+
+
 def advice(run: Run, now: float) -> str:
     """What to do where nothing is seen, or lines with numbers were not read; "" where all is
     well."""
-    how = f"rankboard logs {run.plan.run} --parse"
+    how = _command(run)
     if sees_nothing(run):
         since = [rank.since for rank in run.ranks if rank.phase is RankPhase.TRAINING]
         is_late = bool(since) and now - min(since) >= SOON

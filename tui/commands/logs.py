@@ -10,6 +10,7 @@ from remote.errands import journals
 from remote.errands.kept_plan import KeptPlan
 from remote.events import Said, expand
 from remote.launch import Launcher
+from remote.plan.plan import Plan
 from remote.record import lock
 from remote.run.state import RunState
 from training.wire.events import SESSION, Ended, Record, Text
@@ -17,6 +18,7 @@ from tui.exit import UNREACHABLE, UsageError
 from tui.flags.common import RUNS, HostsFile, Run, RunsDir
 from tui.flags.recorded import open_run, read_records
 from tui.narrate import narrate
+from tui.text import parsing
 from tui.text.narration import prefixed
 
 
@@ -26,6 +28,12 @@ def logs(
         int | None, typer.Option(metavar="R", min=0, help="show only this rank (default: all)")
     ] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="keep printing new lines")] = False,
+    parse: Annotated[
+        bool,
+        typer.Option(
+            "--parse", help="print the steps and values that are read out of a program's output"
+        ),
+    ] = False,
     hosts: HostsFile = None,
     runs_dir: RunsDir = RUNS,
 ) -> None:
@@ -36,11 +44,18 @@ def logs(
     Examples:
       rankboard logs last
       rankboard logs last --rank 2 --follow
+      rankboard logs last --parse
     """
     with open_run(run, hosts, runs_dir) as (launcher, kept):
         plan = kept.plan
+        if parse:
+            _check_parse(plan, follow)
         if rank is not None and rank >= plan.world_size:
             raise UsageError(f"--rank {rank}: {plan.run} has ranks 0 to {plan.world_size - 1}")
+        if parse:
+            folder = launcher.runs_dir / plan.run
+            parsing.show(read_records(launcher, plan, follow=False), plan, folder, rank)
+            return
         state = RunState(plan)
         printed: dict[int, int] = {}
         ended = set[int]()
@@ -54,6 +69,17 @@ def logs(
         problems = [] if complete else _print_rest(launcher, kept, state, printed, rank, follow)
     narrate(*problems)
     raise typer.Exit(UNREACHABLE if problems else 0)
+
+
+def _check_parse(plan: Plan, follow: bool) -> None:
+    """Raises: UsageError."""
+    if plan.job:
+        raise UsageError(
+            f"--parse: {plan.run} is no program of your own; rankboard events {plan.run} prints "
+            "its steps"
+        )
+    if follow:
+        raise UsageError("--parse reads what is recorded: leave --follow away")
 
 
 def _print_rest(

@@ -1,16 +1,35 @@
-"""`rankboard open`: look at a recorded run again, and replay it."""
+"""`rankboard open`: look at a recorded run again, and replay it; or at log files of any run."""
 
 from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from tui import front
-from tui.exit import refusing
-from tui.flags.common import RUNS, Ascii, HostsFile, Run, RunsDir
+from tui.exit import UsageError, refusing
+from tui.flags.common import RUNS, Ascii, HostsFile, RunsDir
 
 
 def open(
-    run: Run, hosts: HostsFile = None, ascii_only: Ascii = False, runs_dir: RunsDir = RUNS
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN|FILE...",
+            help="the run: its name, its beginning, or last for the newest run; or log files, one "
+            "per rank",
+        ),
+    ],
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="show also what is written to the log files")
+    ] = False,
+    hosts: HostsFile = None,
+    ascii_only: Ascii = False,
+    runs_dir: RunsDir = RUNS,
 ) -> None:
     """Open a run: an ended one with a time slider that replays it, a live one as attach does.
 
@@ -18,16 +37,68 @@ def open(
     arrow keys, page up, page down, home and end move through the run. A live run that another
     rankboard records is watched: it is not changed.
 
+    Log files of any program, also of one that rankboard has not started, are read as a run with a
+    rank for each file.
+
     Examples:
       rankboard open last
       rankboard open 20261120-0930
+      rankboard open slurm-123_*.out --follow
     """
     with front.quiet():
         with refusing():
             front.check_terminal()
-            from tui.history import History  # after the terminal is quiet: it takes a moment
-
-            history = History(runs_dir, hosts)
-            session = history.open(run)
-        code = front.show_opened(history.launcher(session.plan), session)
+            files = _files(names, follow)
+            if files:
+                code = _show_files(files, follow)
+        if not files:
+            code = _show_run(names[0], hosts, runs_dir)
     raise typer.Exit(code)
+
+
+def _show_run(run: str, hosts: Path | None, runs_dir: Path) -> int:
+    with refusing():
+        from tui.history import History  # after the terminal is quiet: it takes a moment
+
+        history = History(runs_dir, hosts)
+        session = history.open(run)
+    return front.show_opened(history.launcher(session.plan), session)
+
+
+def _files(names: Sequence[str], follow: bool) -> list[Path]:
+    """The log files that are named; none where it is a run. Raises: UsageError."""
+    files = [Path(name) for name in names if Path(name).is_file()]
+    missing = [name for name in names if not Path(name).is_file()]
+    if missing and (files or follow or len(names) > 1):
+        raise UsageError(
+            f"{missing[0]} is no file: give one run, or log files"
+            + (" to follow" if follow else "")
+        )
+    return files
+
+
+def _show_files(paths: Sequence[Path], follow: bool) -> int:
+    """Show log files until the user quits. Raises: UsageError; PlanError; RunFolderError."""
+    from remote.record.log_files import LogFiles, OpenedFiles
+    from tui.watch_app import WatchApp
+
+    with tempfile.TemporaryDirectory(prefix="rankboard-") as folder:
+        try:
+            files = LogFiles(paths, Path(folder))
+            files.read()
+        except OSError as error:
+            raise UsageError(f"cannot read the log files: {error}") from error
+        left = threading.Event()
+        reader = threading.Thread(target=files.follow, args=(left,), name="files", daemon=True)
+        if follow:
+            reader.start()
+        else:
+            files.close()
+        app = WatchApp(OpenedFiles(files, follows=follow))
+        try:
+            app.show()
+        finally:
+            left.set()
+            if follow:
+                reader.join()
+        return app.exit_code

@@ -204,6 +204,8 @@ def _progress(run: RunState, whole: Length, width: int, now: float) -> str:
     times = f"{elapsed} elapsed"
     if run.phase is not RunPhase.ENDED:
         times += f"  ETA {between(*run.eta_between(now))}" if run.plan.job or total else ""
+    if not run.plan.job and not run.elapsed:  # of log files, whose lines have no times
+        times = ""
     if width < len(facts) + len(times) + 2:
         return justified(f"{step}/{total or '?'}", elapsed, width)
     room = width - len(facts) - len(times) - 4

@@ -1,0 +1,122 @@
+"""Log files of any run, as the record of a run."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from remote.record.lock import launcher
+from remote.record.log_files import LogFiles, OpenedFiles
+from remote.run.seen import advice
+from remote.run.state import RunState
+from tests.kit.wait import wait
+
+
+def line(step: int, loss: float) -> str:
+    return f"step={step} loss={loss}\n"
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Callable[..., list[Path]]:
+    """Writes log files."""
+
+    def write(**texts: str) -> list[Path]:
+        paths = [tmp_path / f"{name}.log" for name in texts]
+        for path, text in zip(paths, texts.values(), strict=True):
+            path.write_text(text)
+        return paths
+
+    return write
+
+
+def opened(files: LogFiles) -> RunState:
+    found = OpenedFiles(files, follows=False)
+    found._tape.close()
+    return found.state
+
+
+def test_each_file_is_a_rank_in_the_order_of_numbers(
+    logs: Callable[..., list[Path]], tmp_path: Path
+) -> None:
+    paths = logs(r10=line(1, 10.0), r2=line(1, 2.0) + line(2, 1.0), r1="no step\n")
+    files = LogFiles(paths, tmp_path / "runs")
+    files.read()
+    files.close()
+    state = opened(files)
+    assert [path.name for path in files.paths] == ["r1.log", "r2.log", "r10.log"]
+    assert [(rank.step, rank.loss) for rank in state.ranks][1:] == [(2, 1.0), (1, 10.0)]
+    assert list(state.curves.of("loss", 1).mean) == [2.0, 1.0]
+    assert state.elapsed == 0
+
+
+def test_the_seconds_of_a_step_are_unknown_where_no_line_tells_them(
+    logs: Callable[..., list[Path]], tmp_path: Path
+) -> None:
+    files = LogFiles(logs(a="".join(line(step, 1.0) for step in range(1, 9_000))), tmp_path / "r")
+    files.read()
+    files.close()
+    state = opened(files)
+    assert state.step == 8_999
+    assert not state.ranks[0].pace
+
+
+def test_lines_are_read_whole_as_they_come(logs: Callable[..., list[Path]], tmp_path: Path) -> None:
+    (path,) = logs(a=line(1, 4.0) + "step=2 lo")
+    files = LogFiles([path], tmp_path / "runs")
+    files.read()
+    assert opened(files).step == 1
+    with path.open("a") as file:
+        file.write("ss=2.0\nstep=3 loss=1.5")
+    files.read()
+    assert opened(files).step == 2
+    files.close()
+    state = opened(files)
+    assert (state.step, state.ranks[0].loss) == (3, 1.5)
+
+
+def test_a_file_that_was_replaced_is_read_from_its_beginning(
+    logs: Callable[..., list[Path]], tmp_path: Path
+) -> None:
+    (path,) = logs(a=line(1, 4.0) + line(2, 2.0))
+    files = LogFiles([path], tmp_path / "runs")
+    files.read()
+    path.write_text(line(7, 1.0))
+    files.read()
+    files.close()
+    assert opened(files).step == 7
+
+
+def test_files_are_followed(logs: Callable[..., list[Path]], tmp_path: Path) -> None:
+    (path,) = logs(a=line(1, 4.0))
+    files, left = LogFiles([path], tmp_path / "runs"), threading.Event()
+    files.read()
+    reader = threading.Thread(target=files.follow, args=(left,))
+    reader.start()
+    try:
+        with path.open("a") as file:
+            file.write(line(2, 2.0))
+        wait(lambda: opened(files).step == 2, "the second step")
+    finally:
+        left.set()
+        reader.join()
+    assert launcher(files.folder) is None
+
+
+def test_what_is_not_read_is_said_with_the_file(
+    logs: Callable[..., list[Path]], tmp_path: Path
+) -> None:
+    files = LogFiles(logs(a=line(1, 1.0), b="loss of 17 things at 0.5\n" * 3), tmp_path / "runs")
+    files.read()
+    files.close()
+    state = opened(files)
+    said = advice(state, state.now)
+    assert said.endswith(f"rankboard parse {tmp_path / 'b.log'} shows them")
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match=os.strerror(2)):
+        LogFiles([tmp_path / "nothing.log"], tmp_path / "runs")
