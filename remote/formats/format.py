@@ -64,8 +64,13 @@ class Pairs:
     """Names with values, `pattern` matching one of them with the groups name and value."""
 
     def __init__(self, pattern: str, names: Mapping[str, str] | None = None) -> None:
+        self._made_of = pattern, names
         self._each = re.compile(shape(pattern)).findall
         self._names = Names(names)
+
+    def __reduce__(self) -> tuple[type[Pairs], tuple[object, ...]]:
+        """It is copied by what it was made of."""
+        return Pairs, self._made_of
 
     def read(self, text: str, values: dict[str, float]) -> None:
         """Put the pairs of the text into the values. The first of a name counts."""
@@ -87,11 +92,10 @@ class Line:
     line's prefixes (timestamps, ranks, hosts), any other one is searched in the line.
     """
 
-    def __init__(
-        self, pattern: str, kind: Kind | None = STEP, *, pairs: Pairs | None = None
-    ) -> None:
+    def __init__(self, pattern: str, kind: Kind | None = STEP, pairs: Pairs | None = None) -> None:
         self.anchored = pattern.startswith("^")
         regex = re.compile(shape(pattern.removeprefix("^")), re.MULTILINE)
+        self._made_of = pattern, kind, pairs
         self.all = regex.finditer
         self._find = regex.match if self.anchored else regex.search
         self._kind = kind
@@ -101,6 +105,10 @@ class Line:
             for name, index in regex.groupindex.items()
             if name != "pairs"
         ]
+
+    def __reduce__(self) -> tuple[type[Line], tuple[object, ...]]:
+        """It is copied by what it was made of."""
+        return Line, self._made_of
 
     def read(self, line: str, start: int, memory: Memory) -> Reading | None:
         """What the line tells; its prefixes end at `start`."""
@@ -134,10 +142,15 @@ class Ignored:
     """A kind of line that belongs to a format and tells nothing by itself."""
 
     def __init__(self, pattern: str) -> None:
+        self._made_of = (pattern,)
         regex = re.compile(shape(pattern.removeprefix("^")), re.MULTILINE)
         self.anchored = pattern.startswith("^")
         self.all = regex.finditer
         self._find = regex.match if self.anchored else regex.search
+
+    def __reduce__(self) -> tuple[type[Ignored], tuple[str]]:
+        """It is copied by what it was made of."""
+        return Ignored, self._made_of
 
     def read(self, line: str, start: int, memory: Memory) -> Reading | None:
         """See `Line.read`."""
@@ -146,6 +159,14 @@ class Ignored:
     def of(self, found: re.Match[str], memory: Memory) -> Reading | None:
         """See `Line.of`."""
         return UNDERSTOOD
+
+
+KNOWN: dict[str, Format] = {}
+"""The formats that are known, by name; `remote.formats.known` fills it."""
+
+
+def _known(name: str) -> Format:
+    return KNOWN[name]
 
 
 class Reader(Protocol):
@@ -203,10 +224,17 @@ class Format:
     family: str = ""
     generic: bool = False
     companion: bool = False
+    known: bool = True
     kin: str = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "kin", self.family or self.name)
+
+    def __reduce__(self) -> tuple[Callable[..., Format], tuple[object, ...]]:
+        """A copy of a known format is the format itself."""
+        if self.known:
+            return _known, (self.name,)
+        return Format, (self.name, self.marks, (), self.lines, None, self.family)
 
     def make(self) -> Reader:
         """A reader for one rank."""

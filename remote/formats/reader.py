@@ -71,7 +71,7 @@ class LogReader:
         found: list[Told] = []
         if self._straight and not self._has_ranks(block):
             block = self._matches(block, self._straight, found)
-        elif self._locked:
+        elif self._first:
             block = self._scan(block, starts_of(block, self._marks), self._first, found)
         if block:
             block = self._scan(block, candidates(block), self._others, found)
@@ -221,7 +221,7 @@ class LogReader:
         own = self._formats[0].kin == OWN
         straight = one.lines and not own and not any(line.anchored for line in one.lines)
         self._straight = one if straight else None
-        first = (OWN, one.kin, BARS)
+        first = () if one.generic else (OWN, one.kin, BARS)
         self._first = [each for each in self._formats if each.kin in first]
         self._first.sort(key=lambda each: first.index(each.kin))
         self._others = [each for each in self._formats if each.kin not in first]

@@ -56,5 +56,6 @@ def _written(found: re.Match[str]) -> str:
 def of_user(rules: Sequence[Rule]) -> tuple[Format, ...]:
     """The formats that these rules amount to."""
     return tuple(
-        Format(rule.name, ("",), (), (Line(rule.pattern, rule.kind),), family=OWN) for rule in rules
+        Format(rule.name, ("",), (), (Line(rule.pattern, rule.kind),), family=OWN, known=False)
+        for rule in rules
     )

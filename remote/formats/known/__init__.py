@@ -1,7 +1,7 @@
 """The formats that are known, in the order in which they are tried: the more specific first, of a
 family the one with more than the others first, the generic ones last."""
 
-from remote.formats.format import Format
+from remote.formats.format import KNOWN, Format
 from remote.formats.known import (
     bars,
     by_hand,
@@ -23,4 +23,4 @@ ALL: tuple[Format, ...] = (
     *bars.FORMATS,
     *by_hand.FORMATS,
 )
-BY_NAME = {one.name: one for one in ALL}
+KNOWN.update((one.name, one) for one in ALL)

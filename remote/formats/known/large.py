@@ -339,7 +339,7 @@ class Composer:
             r"\[(?:epoch=<epoch:int>\]\[batch=<n:int>/<total:int>|batch=<step:int>(?:/<steps:int>)?|Eval batch=\d{1,12}/\d{1,12})\](?::| Eval on [^\n]{0,80}:)\s{0,4}$",
             r"^\s{0,8}(?:Train|Eval) ([A-Za-z][^:\n]{0,100}): <num>\s{0,4}$",
             names,
-            lambda line: "[Eval " in line,
+            "[Eval ",
         )
         self._file = Line(
             r"\[metric\]\[batch=<step:int>\]: (?P<pairs>[^\n]{1,200})",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 from remote.formats.format import Line, Names, shape
 from remote.formats.memory import Memory
@@ -15,7 +14,8 @@ from remote.formats.reading import EVALUATION, OTHER, STEP, UNDERSTOOD, Kind, Re
 class Headed:
     """A header that tells the step, then a line for each value.
 
-    A value is told at once, as one of the header's step; values of one text are joined.
+    A value is told at once, as one of the header's step; values of one text are joined. A header
+    with `evaluates` in it is one of an evaluation.
     """
 
     def __init__(
@@ -23,14 +23,14 @@ class Headed:
         header: str,
         value: str,
         names: Names | None = None,
-        evaluates: Callable[[str], bool] | None = None,
+        evaluates: str = "\n",
     ) -> None:
         self.open = False
         self._header = Line(header, STEP)
         self._value = re.compile(shape(value.removeprefix("^")))
         self._anchored = value.startswith("^")
         self._names = names or Names()
-        self._evaluates = evaluates or (lambda line: False)
+        self._evaluates = evaluates
         self._place: dict[str, float] = {}
         self._kind: Kind = STEP
 
@@ -38,7 +38,7 @@ class Headed:
         """See `Reader`."""
         if (place := self._header.values(line, start)) is not None:
             self.open, self._place = True, place
-            self._kind = EVALUATION if self._evaluates(line) else STEP
+            self._kind = EVALUATION if self._evaluates in line else STEP
             return UNDERSTOOD
         if not self.open:
             return None

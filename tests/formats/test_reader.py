@@ -1,0 +1,132 @@
+"""How a reader of a log chooses, and goes on."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from remote.formats import Kind, LogReader, Rule
+from remote.formats.known import ALL
+
+NANOGPT = "iter {}: loss 1.5, time 5.00ms"
+BY_HAND = "step={} loss=0.5"
+
+
+def test_a_copy_goes_on_where_the_reader_is() -> None:
+    for one in ALL:
+        for sample in one.samples:
+            head, _, tail = sample.text.partition("\n")
+            reader = LogReader()
+            reader.read(head)
+            copy = pickle.loads(pickle.dumps(reader))
+            assert repr(copy.read(tail)) == repr(reader.read(tail)), sample.text
+            assert copy.format == reader.format
+    assert len(pickle.dumps(LogReader())) < 20_000
+
+
+def test_a_copy_keeps_own_rules() -> None:
+    reader = pickle.loads(pickle.dumps(LogReader([Rule("round {step} cost {loss}")])))
+    assert [one.step for one in reader.read("round 3 cost 0.5")] == [3]
+
+
+def test_once_a_format_is_chosen_another_one_is_not_read() -> None:
+    reader = LogReader()
+    for n in range(3):
+        assert len(reader.read(NANOGPT.format(n))) == 1
+    assert reader.read(BY_HAND.format(7)) == []
+    assert reader.format == "nanoGPT"
+
+
+def test_a_format_that_goes_on_alone_takes_over() -> None:
+    reader = LogReader()
+    for n in range(5):
+        reader.read(NANOGPT.format(n))
+    read = [reader.read(BY_HAND.format(n)) for n in range(1, 12)]
+    assert reader.format == "name=value"
+    assert [one.step for each in read for one in each] == [8, 9, 10, 11]
+
+
+def test_a_named_format_takes_over_from_a_generic_one() -> None:
+    reader = LogReader()
+    for n in range(1, 9):
+        reader.read(BY_HAND.format(n))
+    for n in range(20, 24):
+        reader.read(f"{BY_HAND.format(n)}\n{NANOGPT.format(n)}")
+    assert reader.format == "nanoGPT"
+
+
+def test_a_companion_tells_more_of_a_step_and_none_of_its_own() -> None:
+    reader = LogReader()
+    for n in range(4):
+        reader.read(f"{{'loss': 0.5, 'learning_rate': 0.1, 'epoch': {n}.5}}")
+    (found,) = reader.read(
+        "epoch=0/micro_step=34/global_step=34, RunningAvgSamplesPerSec=7.8, "
+        "CurrSamplesPerSec=8.0, MemAllocated=5.5GB, MaxMemAllocated=6.5GB"
+    )
+    assert (found.kind, found.step, found.values["samples_per_second"]) == (Kind.OTHER, 34, 8.0)
+    assert reader.format == "Hugging Face Trainer"
+
+
+def test_a_step_is_told_once() -> None:
+    reader = LogReader()
+    text = "step={} loss=0.5"
+    kinds = [one.kind for n in (1, 2, 2, 3) for one in reader.read(text.format(n))]
+    assert kinds == [Kind.STEP, Kind.STEP, Kind.OTHER, Kind.STEP]
+
+
+def test_the_ranks_of_a_joint_log_are_kept_apart() -> None:
+    reader = LogReader()
+    line = "[rank{}]:[titan] 2026-05-18 16:04:46,338 - root - INFO - step:  {}  loss:  3.{}"
+    read = reader.read("\n".join(line.format(rank, n, rank) for n in (1, 2) for rank in range(4)))
+    assert [(one.rank, one.step, one.kind) for one in read] == [
+        (rank, n, Kind.STEP) for n in (1, 2) for rank in range(4)
+    ]
+
+
+def test_own_rules_come_first() -> None:
+    reader = LogReader([Rule(r"iter {step}: loss {loss}, time {step_seconds__ms}ms", "mine")])
+    (found,) = reader.read(NANOGPT.format(7))
+    assert (found.step, found.values, reader.format) == (
+        7,
+        {"loss": 1.5, "step_seconds": 0.005},
+        "mine",
+    )
+
+
+def test_an_own_rule_may_use_groups_and_aliases() -> None:
+    (found,) = LogReader([Rule(r"gen (?P<epoch>\d+) best {num} mean {fitness}")]).read(
+        "gen 3 best 9.5 mean 4.25"
+    )
+    assert (found.epoch, found.values) == (3.0, {"fitness": 4.25})
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("round {step", "names no value"),
+        ("round {step}", "names no value"),
+        ("round ({loss}", "no regular expression"),
+    ],
+)
+def test_a_wrong_rule_is_said(line: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Rule(line)
+
+
+def test_a_record_that_two_texts_share_is_read_whole() -> None:
+    bar = "\rstep {:05} (39.0%) | loss: 3.132883 | lrm: 1.00 | dt: 322ms | tok/sec: 1,625,889"
+    text = "".join(bar.format(n) for n in range(1_200))
+    cut = (1 << 16) + 40
+    reader = LogReader()
+    read = [*reader.read(text[:cut]), *reader.read(text[cut:])]
+    assert [one.step for one in read] == list(range(1, 1_201))
+
+
+def test_lines_with_numbers_that_are_not_read_are_counted() -> None:
+    said: list[str] = []
+    reader = LogReader(on_unread=said.append)
+    reader.read(
+        "cost is now 0.25 for all\niter 1: loss 1.5, time 5.00ms\nversion 1.2.3\n10.0.0.1 is up"
+    )
+    assert (reader.unread, said) == (1, ["cost is now 0.25 for all"])
