@@ -73,7 +73,7 @@ async def test_all_that_matters_is_on_the_screen(size: tuple[int, int]) -> None:
 async def test_how_long_the_run_will_be_is_known_before_its_ranks_say_so() -> None:
     stage = Stage()
     job = Job(dataset="cifar10", batch_size=256, epochs=3)
-    stage.app.runs.launch = replace(stage.app.runs.launch, job=job)
+    stage.app.runs.launch = replace(stage.app.runs.launch, work=job)
     async with stage.app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "epoch 0/3  step 0/588" in stage.text())
         stage.session.close()
