@@ -44,8 +44,8 @@ RANK = """
 import sys, time
 from torch.optim.optimizer import register_optimizer_step_post_hook
 source, name, ends = sys.argv[1:]
-file = open(ends, "w", 256)
-register_optimizer_step_post_hook(lambda *_: file.write(f"{time.time():.6f}\\n"))
+file = open(ends, "wb", 256)
+register_optimizer_step_post_hook(lambda *_: file.write(b"%.6f\\n" % time.time()))
 exec(compile(source, name, "exec"), {"__name__": "__main__"})
 """
 

@@ -37,7 +37,7 @@ class Report:
         self._written = 0.0
         self.on = True
         os.register_at_fork(after_in_child=self._end)
-        atexit.register(self._close)
+        atexit.register(self.close)
 
     def step(self, step: Step) -> None:
         """Report a step."""
@@ -90,8 +90,8 @@ class Report:
         except OSError:
             self._end()
 
-    def _close(self) -> None:
-        """Write the rest as the process ends, if the agent takes it soon."""
+    def close(self) -> None:
+        """Write the rest, if the agent takes it soon: the process ends."""
         self._write()
         if self._waiting and select.select([], [self._pipe], [], LAST)[1]:
             self._write()
