@@ -66,8 +66,7 @@ class Files:
         that saves nothing costs nothing. What went wrong is for a warning: it says where the
         results stay.
         """
-        job = self._plan.job
-        if not self._plan.policy.fetch or (job and not job.checkpoint_every):
+        if not self._plan.policy.fetch or not results.wanted(self._plan):
             return {}
         every = enumerate(self._plan.hosts)
         problems = {
@@ -83,7 +82,8 @@ class Files:
         }
 
     def _stays(self, index: int) -> str:
-        return f"what was saved there stays in {self._plan.folder(index)}/{CHECKPOINTS}"
+        below = f"/{CHECKPOINTS}" if self._plan.job else ""
+        return f"what was saved there stays in {results.where(self._plan, index)}{below}"
 
     def _perform(self, verb: str, hosts: Collection[int], work: partial[None]) -> dict[int, str]:
         transfers = [

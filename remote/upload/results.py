@@ -9,7 +9,7 @@ from pathlib import Path
 
 from remote.format import count, size
 from remote.limits import Limits
-from remote.plan.plan import Plan
+from remote.plan.plan import Plan, Script
 from remote.record.files import make_folder
 from remote.run.rank import RankState
 from remote.transport import Transport
@@ -26,6 +26,18 @@ LOOK = 64 * 2**20
 """Bytes of a file between two looks at how full the disk is."""
 
 
+def wanted(plan: Plan) -> tuple[str, ...]:
+    """What is fetched from a host: folders, or the patterns of a user's own program."""
+    if isinstance(plan.work, Script):
+        return plan.work.fetch
+    return RESULTS if plan.work.checkpoint_every else ()
+
+
+def where(plan: Plan, index: int) -> str:
+    """The folder on a host in which that lies."""
+    return plan.folder(index) if plan.job else plan.cwd(index)
+
+
 def fetch(
     plan: Plan,
     transport: Transport,
@@ -35,7 +47,7 @@ def fetch(
 ) -> None:
     """Bring the results of one host into a folder of its own in `folder`. Raises: OSError,
     ValueError."""
-    transfer.open(transport, "send", plan.folder(transfer.index), *RESULTS)
+    transfer.open(transport, "send", where(plan, transfer.index), *wanted(plan))
     answer = transfer.answer()
     entries = entries_of(answer["entries"])
     failed = [str(path) for path, _ in answer["unread"]]
@@ -50,6 +62,9 @@ def fetch(
         transfer.tell(
             transfer.index, f"{transfer.host.name}: {files} ({size(transfer.size)}) fetched"
         )
+    elif isinstance(plan.work, Script):
+        none = f"{transfer.host.name}: no file there matches --fetch {' '.join(plan.work.fetch)}"
+        transfer.tell(transfer.index, none)
     if failed:
         raise ValueError(f"{listed(failed)} could not be read there, or changed meanwhile")
 

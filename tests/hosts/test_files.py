@@ -39,7 +39,7 @@ from training.job import Job
 from training.transfer.entries import Entry, Misplaced, check, stays
 from training.transfer.tree import Damaged, Tree
 
-SCRIPT = Script(("python", "train.py"))
+SCRIPT = Script(("python", "train.py"), fetch=("checkpoints", "reports"))
 
 
 def tree(root: Path, files: Mapping[str, str | bytes]) -> Path:

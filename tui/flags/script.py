@@ -70,6 +70,12 @@ def script(
             f"{', '.join(given)}: options of rankboard's own training mean nothing to your program "
             f"({words[0]}): leave them out, or give them to it, after its name"
         )
+    for pattern in flags["results"] or ():
+        if pattern.startswith(("/", "~")) or ".." in pattern.split("/"):
+            raise PlanError(
+                f"--fetch {pattern}: write a pattern below the folder that your program works in, "
+                "such as 'out/*.pt'"
+            )
     return Script(tuple(words), flags["watch"], (), tuple(flags["results"] or ()))
 
 

@@ -190,14 +190,14 @@ def _locked(lock: int) -> Iterator[None]:
 
 
 def send(words: Sequence[str]) -> Said:
-    """`send FOLDER NAME…`: announce the files in these folders of FOLDER (none where they are not
-    there), and send those that are asked for on stdin. `unread` are the paths of those that cannot
-    be read, each with why."""
+    """`send FOLDER PATTERN…`: announce the files of FOLDER that match these glob patterns, and all
+    files in the folders that do, and send those that are asked for on stdin. `unread` are the paths
+    of those that cannot be read, each with why."""
     root = os.path.expanduser(words[0])
     entries: list[Entry] = []
     unread = []
     for path in sorted(
-        scan(root, words[1:]), key=lambda path: (os.path.basename(path) == MANIFEST, path)
+        _matching(root, words[1:]), key=lambda path: (os.path.basename(path) == MANIFEST, path)
     ):
         try:
             entries += _announced(root, path)
@@ -212,6 +212,24 @@ def send(words: Sequence[str]) -> Said:
                     _alive()
                     yield chunk
     signal.alarm(0)
+
+
+def _matching(root: str, patterns: Sequence[str]) -> set[str]:
+    """The paths below `root` of the files and links that these patterns mean."""
+    found: set[str] = set()
+    for pattern in patterns:
+        names = [pattern]
+        if any(character in pattern for character in "*?["):
+            from glob import glob  # slow to import, and most runs have no patterns
+
+            names = glob(pattern, root_dir=root, recursive=True)
+        for name in names:
+            path = os.path.join(root, name)
+            if os.path.isdir(path) and not os.path.islink(path):
+                found.update(scan(root, [name]))
+            elif os.path.lexists(path):
+                found.add(os.path.normpath(name))
+    return found
 
 
 def _announced(root: str, path: str) -> list[Entry]:
