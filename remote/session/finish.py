@@ -212,4 +212,7 @@ def _is_to_fetch(view: View) -> bool:
     """A person who stopped the run before its end need not wait for results."""
     finished = all(rank.finished for rank in view.run.ranks)
     stopped = view.course.person_stopped and not finished
-    return view.policy.fetch and not stopped and view.run.has_begun
+    has_begun = (
+        view.run.has_begun if view.run.plan.job else any(rank.pid for rank in view.run.ranks)
+    )
+    return view.policy.fetch and not stopped and has_begun

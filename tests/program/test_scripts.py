@@ -1,0 +1,90 @@
+"""Programs of the user's own through the whole command: uploaded, run, restarted, left, returned to
+and stopped, and their results fetched."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.kit.launches import RANKBOARD, launch, left_behind, run
+from tests.kit.sshd import Sshd
+from tests.kit.wait import wait
+
+WRITES = """
+import os, pathlib, sys
+out = pathlib.Path("out"); out.mkdir(exist_ok=True)
+(out / f"rank-{os.environ['RANK']}.txt").write_text(sys.argv[1])
+print("in", os.getcwd())
+"""
+FAILS_ONCE = """
+import os, sys
+count = os.environ["TORCHELASTIC_RESTART_COUNT"]
+print("attempt", count, "of", os.environ["TORCHELASTIC_MAX_RESTARTS"], flush=True)
+sys.exit(count == "0" and os.environ["RANK"] == "1")
+"""
+WAITS = "import time\nprint('waiting', flush=True)\ntime.sleep(600)\n"
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(tmp_path: Path) -> Iterator[None]:
+    """Whatever a test did, none of its processes is there afterwards."""
+    yield
+    try:
+        wait(lambda: not left_behind(tmp_path), "the end of all that it has started", 20)
+    finally:
+        for process in left_behind(tmp_path):
+            process.kill()
+
+
+def over_ssh(sshd: Sshd, count: int) -> tuple[str, ...]:
+    return ("--hosts", str(sshd.hosts_toml(sshd.make_hosts(count, 1))))
+
+
+def test_a_program_is_uploaded_and_its_results_come_back(sshd: Sshd, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(WRITES)
+    words = ("--upload", ".", "--fetch", "out/*.txt", "--", "train.py", "hello")
+    done = run(tmp_path, "--run", *over_ssh(sshd, 2), *words)
+    assert done.returncode == 0, done.stderr
+    (folder,) = (tmp_path / "runs").glob("*/hosts")
+    files = {path.name: path.read_text() for path in folder.rglob("*.txt")}
+    assert files == {"rank-0.txt": "hello", "rank-1.txt": "hello"}
+    assert "/files/" in done.stdout
+
+
+def test_a_program_that_no_host_has_is_not_started(sshd: Sshd, tmp_path: Path) -> None:
+    """Both are named in one line, with what to do."""
+    hosts = over_ssh(sshd, 2)
+    done = run(tmp_path, "--run", *hosts, "--cwd", str(tmp_path), "--", "nothing.py")
+    assert done.returncode == 2
+    said = done.stderr + done.stdout
+    assert f"there is no nothing.py in {tmp_path}; put this folder there with --upload ." in said
+    assert "node1 and node2" in said or "node0 and node1" in said
+
+
+def test_a_program_restarts(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(FAILS_ONCE)
+    done = run(tmp_path, "--run", "--local", "2", "--max-restarts", "1", "--", "train.py")
+    assert done.returncode == 0, done.stderr
+    assert "attempt 0 of 1" in done.stdout
+    assert "attempt 1 of 1" in done.stdout
+    (summary,) = (tmp_path / "runs").glob("*/summary.json")
+    assert json.loads(summary.read_text())["script"] == ["train.py"]
+
+
+def test_a_program_is_left_returned_to_and_stopped(sshd: Sshd, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(WAITS)
+    hosts = over_ssh(sshd, 2)
+    left = run(tmp_path, "--run", "--detach", *hosts, "--cwd", str(tmp_path), "--", "train.py")
+    assert left.returncode == 0, left.stderr
+    assert left_behind(tmp_path)
+    back = launch(tmp_path, "last", command=("attach",))
+    back.events("text")
+    stopped = subprocess.run(
+        [RANKBOARD, "stop", "last"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert stopped.returncode == 0, stopped.stderr
+    assert back.end() == 130
