@@ -35,6 +35,8 @@ COMMANDS = (
     "stop",
     "logs",
     "events",
+    "parse",
+    "formats",
     "compare",
     "export",
     "report",

@@ -17,6 +17,8 @@ import tomllib
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from remote.cluster.hosts import HOSTS, SSH, Cluster, Host, HostsError, bounds
+from remote.formats import Kind, Rule
+from remote.formats.rules import OWN as OWN_FORMAT
 from training.registry import did_you_mean
 
 if TYPE_CHECKING:
@@ -76,7 +78,25 @@ WRITE_CLUSTER = {
     "sync": "folders of this machine in quotes, taken from that of the hosts file, such as sync = "
     '["src", "configs"]',
 }
-TABLES = ("cluster", "defaults", "host")
+
+
+class FormatTable(BaseModel):
+    """A [[format]] table: a line of the output of users' programs."""
+
+    model_config = STRICT
+
+    line: Text | None = None
+    name: Text = OWN_FORMAT
+    kind: Literal["step", "evaluation", "other"] | None = None
+
+
+WRITE_FORMAT = {
+    "line": "a regular expression in single quotes with the values named, such as line = "
+    "'round {step}: cost {loss}'",
+    "name": 'a text in quotes, such as name = "my trainer"',
+    "kind": '"step", "evaluation" or "other", in quotes; without it, the names of the values tell',
+}
+TABLES = ("cluster", "defaults", "host", "format")
 OWN = {
     "OMP_NUM_THREADS": "threads",
     "GLOO_SOCKET_IFNAME": "interface",
@@ -140,7 +160,8 @@ def _mistake(key: str, value: object, model: type[BaseModel], *, unknown: bool) 
         return (
             f"unknown key '{key}'{did_you_mean(key, known) or '; the keys are ' + ', '.join(known)}"
         )
-    write = WRITE_CLUSTER[key] if model is ClusterTable else _write(key)
+    own = {ClusterTable: WRITE_CLUSTER, FormatTable: WRITE_FORMAT}.get(model, {})
+    write = own.get(key) or _write(key)
     return f"{key} = {json.dumps(value, default=str, ensure_ascii=False)} is wrong: write {write}"
 
 
@@ -159,10 +180,14 @@ def read(path: Path, ssh_config: Path) -> Cluster:
         reading.say(
             "",
             f"unknown table '{key}'"
-            + (did_you_mean(key, TABLES) or "; the tables are [cluster], [defaults] and [[host]]"),
+            + (
+                did_you_mean(key, TABLES)
+                or "; the tables are [cluster], [defaults], [[host]] and [[format]]"
+            ),
         )
     cluster = reading.check("[cluster]", data.get("cluster", {}), ClusterTable)
     tables = list(_hosts(reading, data))
+    own = _rules(reading, data)
     if reading.mistakes:
         raise HostsError("\n".join(reading.mistakes))
     hosts, remarks = _complete(tables, ssh_config)
@@ -171,7 +196,43 @@ def read(path: Path, ssh_config: Path) -> Cluster:
         for entry in cluster.get("sync", [])
     )
     keep = {"keep": True, "stop": False}.get(cluster.get("on_disconnect", ""))
-    return Cluster(cluster.get("name", path.stem), hosts, remarks, sync, keep, str(path))
+    name = cluster.get("name", path.stem)
+    return Cluster(name, hosts, remarks, sync, keep, own, str(path))
+
+
+def read_rules(path: Path) -> tuple[Rule, ...]:
+    """The rules of a file that has [[format]] tables alone. Raises: HostsError with all
+    mistakes."""
+    reading = _Reading(path)
+    data = _parse(reading)
+    for key in [key for key in data if key != "format"]:
+        reading.say("", f"unknown table '{key}'; the only one here is [[format]]")
+    own = _rules(reading, data)
+    if reading.mistakes:
+        raise HostsError("\n".join(reading.mistakes))
+    return own
+
+
+def _rules(reading: _Reading, data: dict[str, Any]) -> tuple[Rule, ...]:
+    """The rules of the [[format]] tables."""
+    tables = data.get("format", [])
+    if not isinstance(tables, list):
+        reading.say("[format]", "write [[format]] with two brackets, once per kind of line")
+        return ()
+    made: list[Rule] = []
+    for number, table in enumerate(tables, start=1):
+        where = f"format {number}"
+        said = reading.check(where, table, FormatTable)
+        if "line" not in said:
+            if said == table:
+                reading.say(where, f"it has no line: write {WRITE_FORMAT['line']}")
+            continue
+        kind = Kind(said["kind"]) if said.get("kind") else None
+        try:
+            made.append(Rule(said["line"], said.get("name", OWN_FORMAT), kind))
+        except ValueError as error:
+            reading.say(where, f"line = {json.dumps(said['line'], ensure_ascii=False)}: {error}")
+    return tuple(made)
 
 
 SINGLE = re.compile(r"^\s*\[\s*host\s*\]", re.MULTILINE)

@@ -11,10 +11,13 @@ import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from remote.cluster.transports import is_transport, names
 from training.registry import did_you_mean
+
+if TYPE_CHECKING:
+    from remote.formats import Rule
 
 SSH = "ssh"
 """The transport of a host that names none. ~/.ssh/config fills in what its table leaves out."""
@@ -141,13 +144,14 @@ class Cluster:
     """The hosts in rank order. `remarks`: what a user should know of how they were read, one line
     each. `sync`: absolute paths of files and folders of this machine that go to every host before a
     run. `keep`: whether a run goes on without its launcher, None where the file does not say.
-    `file` is the hosts file, "" where there is none."""
+    `rules` read the output of users' programs. `file` is the hosts file, "" where there is none."""
 
     name: str
     hosts: tuple[Host, ...]
     remarks: tuple[str, ...] = ()
     sync: tuple[str, ...] = ()
     keep: bool | None = None
+    rules: tuple[Rule, ...] = ()
     file: str = field(default="", compare=False)
 
 

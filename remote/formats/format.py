@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol
 
 from remote.formats.memory import Memory
@@ -60,17 +61,43 @@ class Names:
         return found, UNITS.get(unit, 1.0)
 
 
+class Matcher:
+    """A pattern, see `shape`, which is compiled when it is first used: most formats never are."""
+
+    def __init__(self, pattern: str) -> None:
+        self.anchored = pattern.startswith("^")
+        self._pattern = pattern.removeprefix("^")
+
+    @cached_property
+    def regex(self) -> re.Pattern[str]:
+        """Matches text of any number of lines."""
+        return re.compile(shape(self._pattern), re.MULTILINE)
+
+    @cached_property
+    def all(self) -> Callable[[str], Iterator[re.Match[str]]]:
+        """All matches in a text."""
+        return self.regex.finditer
+
+    @cached_property
+    def find(self) -> Callable[[str, int], re.Match[str] | None]:
+        """The match in a line; of an anchored pattern, where the prefixes of the line end."""
+        return self.regex.match if self.anchored else self.regex.search
+
+
 class Pairs:
     """Names with values, `pattern` matching one of them with the groups name and value."""
 
     def __init__(self, pattern: str, names: Mapping[str, str] | None = None) -> None:
         self._made_of = pattern, names
-        self._each = re.compile(shape(pattern)).findall
         self._names = Names(names)
 
     def __reduce__(self) -> tuple[type[Pairs], tuple[object, ...]]:
         """It is copied by what it was made of."""
         return Pairs, self._made_of
+
+    @cached_property
+    def _each(self) -> Callable[[str], list[tuple[str, str]]]:
+        return re.compile(shape(self._made_of[0])).findall
 
     def read(self, text: str, values: dict[str, float]) -> None:
         """Put the pairs of the text into the values. The first of a name counts."""
@@ -84,7 +111,7 @@ class Pairs:
                     values[known] = number(value) * factor
 
 
-class Line:
+class Line(Matcher):
     """One kind of line: the reading of a match of `pattern`, see `shape`.
 
     A named group is a value or a place of `remote.formats.names`; the group `pairs` is text with
@@ -93,16 +120,17 @@ class Line:
     """
 
     def __init__(self, pattern: str, kind: Kind | None = STEP, pairs: Pairs | None = None) -> None:
-        self.anchored = pattern.startswith("^")
-        regex = re.compile(shape(pattern.removeprefix("^")), re.MULTILINE)
+        super().__init__(pattern)
         self._made_of = pattern, kind, pairs
-        self.all = regex.finditer
-        self._find = regex.match if self.anchored else regex.search
         self._kind = kind
         self._pairs = pairs
-        self._fields = [
+
+    @cached_property
+    def _fields(self) -> list[tuple[int, str, float]]:
+        """The groups that are values and places: number, name, factor of its unit."""
+        return [
             (index - 1, name.partition("__")[0], UNITS.get(name.partition("__")[2], 1.0))
-            for name, index in regex.groupindex.items()
+            for name, index in self.regex.groupindex.items()
             if name != "pairs"
         ]
 
@@ -112,12 +140,12 @@ class Line:
 
     def read(self, line: str, start: int, memory: Memory) -> Reading | None:
         """What the line tells; its prefixes end at `start`."""
-        found = self._find(line, start if self.anchored else 0)
+        found = self.find(line, start if self.anchored else 0)
         return None if found is None else self.of(found, memory)
 
     def values(self, line: str, start: int) -> dict[str, float] | None:
         """The values and places in the line; None if it is of another kind."""
-        found = self._find(line, start if self.anchored else 0)
+        found = self.find(line, start if self.anchored else 0)
         return None if found is None else self._values(found)
 
     def of(self, found: re.Match[str], memory: Memory) -> Reading | None:
@@ -138,15 +166,12 @@ class Line:
         return values
 
 
-class Ignored:
+class Ignored(Matcher):
     """A kind of line that belongs to a format and tells nothing by itself."""
 
     def __init__(self, pattern: str) -> None:
+        super().__init__(pattern)
         self._made_of = (pattern,)
-        regex = re.compile(shape(pattern.removeprefix("^")), re.MULTILINE)
-        self.anchored = pattern.startswith("^")
-        self.all = regex.finditer
-        self._find = regex.match if self.anchored else regex.search
 
     def __reduce__(self) -> tuple[type[Ignored], tuple[str]]:
         """It is copied by what it was made of."""
@@ -154,7 +179,7 @@ class Ignored:
 
     def read(self, line: str, start: int, memory: Memory) -> Reading | None:
         """See `Line.read`."""
-        return UNDERSTOOD if self._find(line, start if self.anchored else 0) else None
+        return UNDERSTOOD if self.find(line, start if self.anchored else 0) else None
 
     def of(self, found: re.Match[str], memory: Memory) -> Reading | None:
         """See `Line.of`."""

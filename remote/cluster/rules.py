@@ -1,0 +1,31 @@
+"""The user's own rules for reading logs: those of rankboard.toml, and of the hosts file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from remote.cluster.hosts import HOSTS_FILE
+from remote.cluster.load import load
+from remote.formats.rules import Rule
+
+RULES_FILE = "rankboard.toml"
+"""Where rules stand that are not of one cluster, in the folder of the command."""
+
+
+def own_rules(hosts: Path | None) -> tuple[Rule, ...]:
+    """The rules that are tried before all formats. A hosts file that is not named counts if it is
+    there. Raises: HostsError with all mistakes."""
+    rules = folder_rules(Path())
+    if hosts is not None or Path(HOSTS_FILE).exists():
+        rules += load(hosts or Path(HOSTS_FILE)).rules
+    return rules
+
+
+def folder_rules(folder: Path) -> tuple[Rule, ...]:
+    """The rules of the rankboard.toml of a folder, if it has one. Raises: HostsError."""
+    path = folder / RULES_FILE
+    if not path.exists():
+        return ()
+    from remote.cluster.file import read_rules
+
+    return read_rules(path)
