@@ -81,11 +81,8 @@ def _take_in(tree: Tree, record: str, entries: list[Entry], incoming: Incoming) 
     tree.sweep()
     known, announced = _read(record), {entry.path: entry for entry in entries}
     kept = _remove(tree, {path: one for path, one in known.items() if path not in announced})
-    need = [
-        number
-        for number, entry in enumerate(entries)
-        if not _there(tree, entry, known.get(entry.path))
-    ]
+    stamps = {entry.path: _there(tree, entry, known.get(entry.path)) for entry in entries}
+    need = [number for number, entry in enumerate(entries) if not stamps[entry.path]]
     _check_room(tree, sum(entries[number].size for number in need))
     if need or known.keys() != announced.keys():
         # what comes now is ours, even if its upload breaks half way
@@ -99,7 +96,9 @@ def _take_in(tree: Tree, record: str, entries: list[Entry], incoming: Incoming) 
             damaged.append(str(error))
     for path in damaged:
         announced.pop(path)
-    now = {path: Known(entry, _stamp(tree, path)) for path, entry in announced.items()}
+    now = {
+        path: Known(entry, stamps[path] or _stamp(tree, path)) for path, entry in announced.items()
+    }
     if now != known:
         _write(record, now)
     yield {"damaged": damaged}
@@ -120,19 +119,20 @@ def _remove(tree: Tree, gone: dict[str, Known]) -> list[str]:
     return kept
 
 
-def _there(tree: Tree, entry: Entry, known: Known | None) -> bool:
-    """Whether a file is there as announced; then it is also made executable, or not, as
-    announced."""
+def _there(tree: Tree, entry: Entry, known: Known | None) -> Stamp | None:
+    """The stamp of a file that is there as announced; it is also made executable, or not, as
+    announced. None where it is not there."""
     state = tree.state(entry.path)
     if state is None:
-        return False
+        return None
     if known and known.stamp == stamp(state):
         there = (known.entry.digest, known.entry.link) == (entry.digest, entry.link)
     else:
         there = tree.holds(entry, _working)
     if there and not entry.link and bool(state.st_mode & stat.S_IXUSR) != entry.executable:
         tree.mark(entry)
-    return there
+        return _stamp(tree, entry.path)
+    return stamp(state) if there else None
 
 
 def _stamp(tree: Tree, path: str) -> Stamp | None:
