@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 from remote.formats.memory import Memory
 from remote.formats.names import NEVER, canonical
@@ -59,6 +59,23 @@ class Names:
             return canonical(name)
         found, _, unit = self._own[name].partition("__")
         return found, UNITS.get(unit, 1.0)
+
+
+class Lazy:
+    """A regular expression that is compiled when it is first used."""
+
+    def __init__(self, pattern: str, flags: int = 0) -> None:
+        self._made_of = pattern, flags
+
+    def __reduce__(self) -> tuple[type[Lazy], tuple[str, int]]:
+        """It is copied by what it was made of."""
+        return Lazy, self._made_of
+
+    def __getattr__(self, name: str) -> Any:
+        """A method of the compiled expression."""
+        found = getattr(re.compile(*self._made_of), name)
+        self.__dict__[name] = found
+        return found
 
 
 class Matcher:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from remote.formats.format import UNITS, Format, Line, Names, Pairs, Sample
+from remote.formats.format import UNITS, Format, Lazy, Line, Names, Pairs, Sample
 from remote.formats.memory import Memory
 from remote.formats.names import NEVER, is_outcome
 from remote.formats.numbers import NUMBER, number
@@ -18,13 +18,13 @@ from remote.formats.reading import (
 )
 
 _UNITS = r"it/s|s/it|step/s|s/step|steps/s|batch/s|s/batch|batches/s|s/ba|ba/s"
-BAR = re.compile(
+BAR = Lazy(
     r"\d{1,3}%\|[^|\r\n]{0,400}\|\s{0,4}(?P<n>\d{1,12})/(?P<total>\d{1,12}) "
     r"\[(?:[\d:]{1,12}|\d{1,4} days?, [\d:]{1,12})<(?:\d{1,4} days?, )?[\d:?-]{1,12}, {1,4}"
     rf"(?P<rate>[\d.]{{1,16}}|\?)(?P<unit>{_UNITS})(?:, (?P<postfix>[^\]\n]{{0,4000}}\]?)|\])"
 )
-_EPOCH = re.compile(r"[Ee]poch\W{0,4}(\d{1,9})(?:\s{0,2}/\s{0,2}(\d{1,9}))?")
-_EVALUATES = re.compile(r"valid|\bval\b|eval|test|predict|sanity|infer", re.IGNORECASE)
+_EPOCH = Lazy(r"[Ee]poch\W{0,4}(\d{1,9})(?:\s{0,2}/\s{0,2}(\d{1,9}))?")
+_EVALUATES = Lazy(r"valid|\bval\b|eval|test|predict|sanity|infer", re.IGNORECASE)
 _POSTFIX = Pairs(r"([A-Za-z_][^=,\s:|]{0,80})(?:=| ?: ?| )<num>(?=[,\]\s|;])")
 _DESCRIPTION = Pairs(r"([A-Za-z_][\w/@]{0,80})(?:=|: {0,4}| )<num>(?=[,\]\s|;:]|$)")
 
@@ -100,9 +100,7 @@ class Lightning(Bar):
         r"Epoch <epoch_index:int>/-?\d{1,9}\s{1,4}[━╸╺ ─-]{1,400}\s<n:int>/(?:<total:int>|--)\s{1,4}[\d:]{1,12} • [\d:-]{1,12}\s{1,4}(?:<steps_per_second>it/s)?(?P<pairs>[^\n]{0,4000})",
         pairs=Pairs(r"([A-Za-z][\w/.@\[\]-]{0,80}): <num>(?=\s|$)"),
     )
-    _more = re.compile(
-        rf"\s{{4,400}}(?:[A-Za-z][\w/.@\[\]-]{{0,80}}: {NUMBER}\s{{0,400}}){{1,20}}$"
-    )
+    _more = Lazy(rf"\s{{4,400}}(?:[A-Za-z][\w/.@\[\]-]{{0,80}}: {NUMBER}\s{{0,400}}){{1,20}}$")
     _pairs = Pairs(r"([A-Za-z][\w/.@\[\]-]{0,80}): <num>(?=\s|$)")
 
     def __init__(self) -> None:
@@ -218,14 +216,14 @@ class Ultralytics:
     sum of the losses in a row."""
 
     open = False
-    _header = re.compile(
+    _header = Lazy(
         r"\s{1,20}Epoch {1,12}GPU_mem(?P<columns>(?: {1,20}[A-Za-z]\w{0,40}){1,20})\s{0,4}$"
     )
-    _row = re.compile(
+    _row = Lazy(
         r"\s{1,20}(\d{1,9})/(\d{1,9}) {1,12}[\d.]{1,12}[GMK]?(?P<values>(?: {1,20}[\w.+-]{1,24}){2,20}): {1,4}\d{1,3}%[ |][^\n\d]{0,400}(?P<n>\d{1,12})/(?P<total>\d{1,12})"
         r"(?:[^\n]{0,80}?(?P<rate>[\d.]{1,12})(?P<unit>it/s|s/it))?"
     )
-    _all = re.compile(
+    _all = Lazy(
         r"\s{4,40}all {1,20}\d{1,12} {1,20}\d{1,12}(?P<values>(?: {1,20}[\d.e-]{1,16}){4,8})\s{0,8}$"
     )
 
@@ -344,9 +342,9 @@ class Keras:
     epoch so far."""
 
     open = False
-    _epoch = re.compile(r"Epoch (\d{1,9})/(\d{1,9})\s{0,4}$")
-    _glued = re.compile(r"Epoch (\d{1,9})/(\d{1,9}?)(?=(\d{1,12})/\3 )")
-    _row = re.compile(
+    _epoch = Lazy(r"Epoch (\d{1,9})/(\d{1,9})\s{0,4}$")
+    _glued = Lazy(r"Epoch (\d{1,9})/(\d{1,9}?)(?=(\d{1,12})/\3 )")
+    _row = Lazy(
         r"\s{0,8}(?P<n>\d{1,12})/(?P<total>\d{1,12}) (?:[━╸ ]{1,60}|\[[=>. ]{1,60}\] -|-) (?:ETA: )?[\w:.]{1,16} (?:-? ?)(?P<each>[\d.]{1,12})(?P<unit>ms|us|s)/(?:step|epoch)(?: - (?P<pairs>[^\n]{1,4000}))?"
     )
     _pairs = Pairs(r"([A-Za-z]\w{0,80}): <num>(?=\s|$)")
@@ -422,10 +420,10 @@ KERAS = Format(
 class Fastai:
     """The reader of fastai's table: a header with the columns, a row for each epoch."""
 
-    _header = re.compile(
+    _header = Lazy(
         r"\s{0,8}epoch {2,20}(?P<columns>train_loss(?: {1,20}\S{1,60}){0,20} {1,20}time)\s{0,8}$"
     )
-    _row = re.compile(
+    _row = Lazy(
         r"\s{0,8}(?P<epoch>\d{1,9}) {2,20}(?P<values>\S{1,24}(?: {1,20}\S{1,24}){0,20})\s{0,8}$"
     )
     _bar = Line(

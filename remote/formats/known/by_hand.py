@@ -4,30 +4,28 @@ import json
 import re
 from typing import Any
 
-from remote.formats.format import Format, Line, Names, Sample
+from remote.formats.format import Format, Lazy, Line, Names, Sample
 from remote.formats.memory import Memory
 from remote.formats.names import NEVER, PLACES, is_outcome
 from remote.formats.numbers import NUMBER, number
 from remote.formats.reading import EVALUATION, OTHER, Reading, evaluation, other, step
 
-_WRAPPED = re.compile(
+_WRAPPED = Lazy(
     r"(?:tensor|np\.\w{1,10}|float)\((\s{0,2}[-+\w.]{1,40})(?:, (?:device|grad_fn|dtype)=[^)\n]{0,60})?\)"
 )
-_DICT_PAIR = re.compile(rf"'([\w/. ()@-]{{1,80}})': '?({NUMBER})'?(?![\w.])").findall
-_PAIR = re.compile(
+_DICT_PAIR = Lazy(rf"'([\w/. ()@-]{{1,80}})': '?({NUMBER})'?(?![\w.])")
+_PAIR = Lazy(
     r"((?:(?:[Tt]rain(?:ing)?|[Vv]al(?:id(?:ation)?)?|[Tt]est|[Ee]val(?:uation)?|[Ll]earning|[Gg]rad|[Aa]vg|[Aa]verage|[Mm]ean|[Tt]otal|[Rr]unning) )?"
     rf"[A-Za-z_][\w/.@-]{{0,63}})(?: {{0,2}}= {{0,2}}| ?: {{0,4}})({NUMBER})(%?)(?![\w.:/@-]|,\d)"
 )
-_SPACED = re.compile(
-    rf"(?<![\w.])([A-Za-z_][\w/@]{{0,40}}):? {{1,4}}({NUMBER})(%?)(?![\w.:/@-])"
-).findall
-_COUNTER = re.compile(
+_SPACED = Lazy(rf"(?<![\w.])([A-Za-z_][\w/@]{{0,40}}):? {{1,4}}({NUMBER})(%?)(?![\w.:/@-])")
+_COUNTER = Lazy(
     r"[\W_]{0,8}(?:rank[= :]{1,2}\d{1,6}[\s,|\]]{1,4})?(?:train(?:ing)?[\s:|>-]{1,4})?"
     r"(?P<what>global[_ ]step|train[_ ]step|epoch|iteration|iter|step|it|batch|update)\]?"
     r"[\s:=#\[(]{1,6}(?P<n>\d{1,12})(?:\s{0,4}(?:/|of)\s{0,4}(?P<total>\d{1,12}))?(?![\w.%])",
     re.IGNORECASE,
 )
-_SECOND = re.compile(
+_SECOND = Lazy(
     r"[^\n]{0,12}?\b(?P<what>step|iter|iteration|batch)\b[\s:=#\[(]{1,6}(?P<n>\d{1,12})(?:\s{0,4}(?:/|of)\s{0,4}(?P<total>\d{1,12}))?(?![\w.%])",
     re.IGNORECASE,
 )
@@ -96,7 +94,8 @@ class Objects:
 
     def _pairs(self, text: str) -> list[tuple[str, Any]]:
         if text[:2] == "{'":
-            return _DICT_PAIR(_WRAPPED.sub(r"\1", text))
+            pairs: list[tuple[str, Any]] = _DICT_PAIR.findall(_WRAPPED.sub(r"\1", text))
+            return pairs
         try:
             found, _ = json.JSONDecoder().raw_decode(text)
         except (ValueError, RecursionError):
@@ -124,7 +123,7 @@ class KeyValue:
         for name, value, percent in _PAIR.findall(line, start):
             self._put(values, name, value, percent)
         if not any(map(is_outcome, values)):
-            for name, value, percent in _SPACED(line, start):
+            for name, value, percent in _SPACED.findall(line, start):
                 known, _ = self._names(name)
                 if is_outcome(known) or (known != name and known not in PLACES):
                     self._put(values, name, value, percent)
@@ -242,7 +241,7 @@ class Tutorial:
     _batches = Line(r"^\[<epoch:int>, {1,8}<num>\] loss: <loss>\s{0,4}$")
     _samples = Line(r"^loss: <loss> {1,4}\[ {0,8}<n:int>/ {0,8}<total:int>\]")
     _tested = Line(r"^ ?Accuracy: <val_accuracy__percent>%, Avg loss: <val_loss>", EVALUATION)
-    _epoch = re.compile(r"Epoch (\d{1,9})\s{0,4}$")
+    _epoch = Lazy(r"Epoch (\d{1,9})\s{0,4}$")
 
     def read(self, line: str, start: int, memory: Memory) -> Reading | None:
         """See `Reader`."""

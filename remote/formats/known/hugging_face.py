@@ -2,9 +2,8 @@
 numbers are bare up to version 4, in quotes since version 5. It has no step: that stands in the
 progress bar."""
 
-import re
 
-from remote.formats.format import Format, Ignored, Line, Names, Sample
+from remote.formats.format import Format, Ignored, Lazy, Line, Names, Sample
 from remote.formats.memory import Memory
 from remote.formats.numbers import NUMBER
 from remote.formats.reading import (
@@ -19,13 +18,11 @@ from remote.formats.reading import (
     step,
 )
 
-PAIR = re.compile(
-    rf"'([^'\n]{{1,80}})': (?:np\.\w{{1,10}}\()?(?:'({NUMBER})%?'|({NUMBER})(?![\w.]))"
-).findall
-_BAR = re.compile(r"(\d{1,12})/(\d{1,12}) \[\d{1,4}:[^\]\n]{0,60}\]")
-_OF = re.compile(r"'global_step/max_steps': '(\d{1,12})/(\d{1,12})'")
-_ALL_STEPS = re.compile(r"^\W{0,8}Total optimization steps = ([\d,]{1,20})")
-_EPOCHS = re.compile(r"^\W{0,8}Num Epochs = ([\d,]{1,12})")
+PAIR = Lazy(rf"'([^'\n]{{1,80}})': (?:np\.\w{{1,10}}\()?(?:'({NUMBER})%?'|({NUMBER})(?![\w.]))")
+_BAR = Lazy(r"(\d{1,12})/(\d{1,12}) \[\d{1,4}:[^\]\n]{0,60}\]")
+_OF = Lazy(r"'global_step/max_steps': '(\d{1,12})/(\d{1,12})'")
+_ALL_STEPS = Lazy(r"^\W{0,8}Total optimization steps = ([\d,]{1,20})")
+_EPOCHS = Lazy(r"^\W{0,8}Num Epochs = ([\d,]{1,12})")
 _RUN = frozenset(("train_runtime", "train_loss", "train_samples_per_second"))
 _NAMES = {
     "train_loss": "train_loss",
@@ -57,7 +54,7 @@ class Dict:
             return self._header(line, start, memory)
         values: dict[str, float] = {}
         names = self._names
-        for name, quoted, bare in PAIR(line, begin):
+        for name, quoted, bare in PAIR.findall(line, begin):
             known, factor = names(name)
             if known and known not in values:
                 values[known] = float(quoted or bare) * factor
@@ -282,7 +279,7 @@ class Accelerate:
 
     open = False
     _percent = Line(r"^epoch <epoch_index:int>: <val_accuracy__percent>\s{0,4}$", EVALUATION)
-    _epoch = re.compile(r"epoch (\d{1,9}): \{'")
+    _epoch = Lazy(r"epoch (\d{1,9}): \{'")
 
     def __init__(self) -> None:
         self._names = Names(
@@ -300,7 +297,7 @@ class Accelerate:
         if found is None:
             return self._percent.read(line, start, memory)
         values = {"epoch_index": float(found[1])}
-        for name, quoted, bare in PAIR(line, found.end() - 2):
+        for name, quoted, bare in PAIR.findall(line, found.end() - 2):
             known, factor = self._names(name)
             if known:
                 values.setdefault(known, float(quoted or bare) * factor)
@@ -325,7 +322,7 @@ class OpenRlhf:
     """The reader of the steps of PPO in OpenRLHF."""
 
     open = False
-    _step = re.compile(r"Global step (\d{1,12}): \{'")
+    _step = Lazy(r"Global step (\d{1,12}): \{'")
 
     def __init__(self) -> None:
         self._names = Names({"actor_lr": "lr"})
@@ -336,7 +333,7 @@ class OpenRlhf:
         if found is None:
             return None
         values = {"step": float(found[1])}
-        for name, quoted, bare in PAIR(line, found.end() - 2):
+        for name, quoted, bare in PAIR.findall(line, found.end() - 2):
             known, factor = self._names(name)
             if known:
                 values.setdefault(known, float(quoted or bare) * factor)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
-from remote.formats.format import Line, Names, shape
+from remote.formats.format import Lazy, Line, Names, shape
 from remote.formats.memory import Memory
 from remote.formats.names import NEVER
 from remote.formats.numbers import number
@@ -27,7 +25,7 @@ class Headed:
     ) -> None:
         self.open = False
         self._header = Line(header, STEP)
-        self._value = re.compile(shape(value.removeprefix("^")))
+        self._value = Lazy(shape(value.removeprefix("^")))
         self._anchored = value.startswith("^")
         self._names = names or Names()
         self._evaluates = evaluates
@@ -56,7 +54,7 @@ class Headed:
 class Framed:
     """A table in a frame of dashes, as Stable-Baselines3 prints it: one table is one step."""
 
-    _row = re.compile(r"\|\s{0,4}(\s?)([\w/.@-]{1,60})\s{0,60}\|\s{0,20}([^|\n]{0,40})\|")
+    _row = Lazy(r"\|\s{0,4}(\s?)([\w/.@-]{1,60})\s{0,60}\|\s{0,20}([^|\n]{0,40})\|")
 
     def __init__(self, names: Names) -> None:
         self.open = False
