@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 
 from training.wire.records import immutable
 
 
-class Kind(Enum):
+class Kind(StrEnum):
     """What the values of a reading belong to."""
 
     STEP = "step"

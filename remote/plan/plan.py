@@ -11,6 +11,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from remote.cluster.hosts import HOSTS, HOSTS_FILE, RANKS, Host, naming
+from remote.formats.rules import Rule
 from training.agent.layout import NODE, UPLOADS, run_folder
 from training.job import Job, JobError
 
@@ -36,13 +37,14 @@ class Script:
 
     `words` are as a person types them, see `argv`. `watch`: rankboard watches torch in its
     processes. `follow` and `fetch` are glob patterns, below the folder that the ranks work in, of
-    files to read as they grow, and to copy from the hosts at the end.
+    files to read as they grow, and to copy from the hosts at the end. `rules` read its output.
     """
 
     words: tuple[str, ...]
     watch: bool = True
     follow: tuple[str, ...] = ()
     fetch: tuple[str, ...] = ()
+    rules: tuple[Rule, ...] = ()
 
     def argv(self, python: str, local_rank: int) -> tuple[str, ...]:
         """What to execute for a rank, as torchrun would: `-m MODULE` and a file of Python with

@@ -63,7 +63,7 @@ def parse(text: str | bytes) -> Plan:
             raise OtherFormat(name if is_plain(name) else "the run", number)
         hosts = tuple(map(reader_of(Host), data["hosts"]))
         kind, work = next(iter(data["work"].items()))
-        done: Job | Script = _script(work) if kind == "script" else Job.of(_known(Job, work))
+        done: Job | Script = script_of(work) if kind == "script" else Job.of(_known(Job, work))
         uploads = tuple(map(reader_of(Upload), data.get("uploads", [])))
         plan = Plan(
             str(data["run"]),
@@ -83,8 +83,9 @@ _words = reader_of(tuple[str, ...])
 _read_script = reader_of(Script)
 
 
-def _script(data: Any) -> Script:
-    """The program; of an older plan, which has its words alone, as well."""
+def script_of(data: Any) -> Script:
+    """The program; of an older plan, which has its words alone, as well. Raises: ValueError,
+    TypeError, LookupError, AttributeError."""
     script = Script(_words(data)) if isinstance(data, list) else _read_script(data)
     if not script.words:
         raise ValueError("its program has no words")

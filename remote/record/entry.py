@@ -16,6 +16,7 @@ from remote.cluster.hosts import RANKS
 from remote.events import expand
 from remote.jsonl import load
 from remote.limits import LIMITS
+from remote.plan.serialize import script_of
 from remote.record import files, marks
 from remote.record.latest import latest
 from remote.record.layout import PLAN
@@ -117,8 +118,11 @@ def _expand(work: dict[str, Any]) -> Expand:
     script = work.get("script")
     if script is None:
         return expand
-    watch = script.get("watch", True) if isinstance(script, dict) else True
-    return Expander(RANKS, watch=bool(watch))
+    try:
+        read = script_of(script)
+    except (ValueError, TypeError, LookupError, AttributeError):
+        return Expander(RANKS, watch=True)
+    return Expander(RANKS, watch=read.watch, rules=read.rules)
 
 
 def _of_plan(plan: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from remote.events import Parsed, expand
-from remote.formats import Kind, LogReader, Reading
+from remote.formats import Kind, LogReader, Reading, Rule
 from remote.plan.plan import Plan, Script
 from remote.run.timing import NAN
 from training.wire.events import Event, Exited, Metrics, Record, Step, Text
@@ -32,15 +32,16 @@ def expander(plan: Plan) -> Expand:
     and metrics that are read out of it."""
     if not isinstance(plan.work, Script):
         return expand
-    return Expander(plan.world_size, watch=plan.work.watch)
+    return Expander(plan.world_size, watch=plan.work.watch, rules=plan.work.rules)
 
 
 class Expander:
     """See `expander`, of a run with so many ranks. `watch`: they may tell their steps themselves.
-    It keeps what has been read so far, and may be pickled."""
+    `rules` come first where their output is read. It keeps what has been read so far, and may be
+    pickled."""
 
-    def __init__(self, ranks: int, *, watch: bool) -> None:
-        self._ranks, self._watch = ranks, watch
+    def __init__(self, ranks: int, *, watch: bool, rules: tuple[Rule, ...] = ()) -> None:
+        self._ranks, self._watch, self._rules = ranks, watch, rules
         self._of: dict[tuple[int, int], _Output] = {}
         self._waiting: set[tuple[int, int]] = set()
 
@@ -64,7 +65,7 @@ class Expander:
         key = record.host, rank
         output = self._of.get(key)
         if output is None or record.attempt > output.attempt:
-            output = _Output(rank, record.attempt, may_be_watched=self._watch)
+            output = _Output(rank, record.attempt, self._rules, may_be_watched=self._watch)
             self._of[key] = output
         if record.attempt < output.attempt:
             return ()
@@ -92,8 +93,11 @@ class _Output:
     """What one rank prints in one attempt. `waits` is what its first lines told that was not passed
     on yet."""
 
-    def __init__(self, rank: int, attempt: int, *, may_be_watched: bool) -> None:
+    def __init__(
+        self, rank: int, attempt: int, rules: tuple[Rule, ...], *, may_be_watched: bool
+    ) -> None:
         self.rank, self.attempt = rank, attempt
+        self._rules = rules
         self.waits: list[Record] = []
         self._may_be_watched = may_be_watched
         self._logs: dict[str, LogReader] = {}
@@ -116,7 +120,7 @@ class _Output:
         stream = text.stream if text.stream.startswith("file:") else ""
         log = self._logs.get(stream)
         if log is None:
-            log = self._logs[stream] = LogReader()
+            log = self._logs[stream] = LogReader(self._rules)
         readings = log.read(text.text)
         derived = [_with(record, event) for event in self._told(readings, record.time)]
         derived += self._count(record)

@@ -2,7 +2,6 @@
 numbers are bare up to version 4, in quotes since version 5. It has no step: that stands in the
 progress bar."""
 
-
 from remote.formats.format import Format, Ignored, Lazy, Line, Names, Sample
 from remote.formats.memory import Memory
 from remote.formats.numbers import NUMBER

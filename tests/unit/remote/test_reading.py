@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from remote.events import Parsed, Reaching, Restarted, expand
+from remote.formats import Kind, Rule
+from remote.plan import serialize
 from remote.plan.plan import Plan, Script
 from remote.record import summary
 from remote.record.follow import Tail
@@ -100,6 +102,18 @@ def test_lines_become_steps_metrics_and_how_they_are_read() -> None:
     assert of(Metrics, found)[1] == Metrics(3, 200, 0.0, (("grad_norm", 50.0), ("val_loss", 1.0)))
     assert [one.rank for one in of(Parsed, found)] == [3]
     assert of(Parsed, found)[0].format
+
+
+def test_rules_of_the_plan_come_first() -> None:
+    rule = Rule("round {step}: cost {loss}", "mine", Kind.STEP)
+    ruled = replace(script(), work=Script(("train.py",), watch=False, rules=(rule,)))
+    kept = serialize.parse(serialize.dump(ruled))
+    assert kept.work == ruled.work
+    history = started(kept)
+    history.say(0, said(0, "round 7: cost 0.25", "stdout"), after=1.0)
+    found = derived(history)
+    assert [(one.rank, one.step, one.loss) for one in of(Step, found)] == [(0, 7, 0.25)]
+    assert [one.format for one in of(Parsed, found)] == ["mine"]
 
 
 def test_steps_that_come_together_share_the_time() -> None:
