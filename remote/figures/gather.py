@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from typing import NamedTuple
 
 from remote.figures.steps import StepColumns
 from remote.figures.usage import GpuRow, HostRow, RankRow, gpu_row, host_row, rank_row
@@ -11,12 +12,23 @@ from training.wire.events import (
     Evaluated,
     GpuSample,
     HostSample,
+    Metrics,
     RankSample,
     Record,
     Saved,
     Started,
     Step,
 )
+
+
+class MetricValue(NamedTuple):
+    """A value that a user's own program told, by its `name`, after `step` (0: unknown)."""
+
+    rank: int
+    step: int
+    time: float
+    name: str
+    value: float
 
 
 class Gathered:
@@ -30,6 +42,7 @@ class Gathered:
         self.gpus: dict[int, list[GpuRow]] = defaultdict(list)
         self.started: dict[int, Started] = {}
         self.saved: dict[int, list[Saved]] = defaultdict(list)
+        self.metrics: list[MetricValue] = []
         self.tested: dict[tuple[int, int], float] = {}
 
     def take(self, record: Record, state: RunState) -> None:
@@ -58,5 +71,9 @@ class Gathered:
                 self.steps.resume(record.attempt, record.event.resumed)
             case Saved():
                 self.saved[rank.rank].append(record.event)
+            case Metrics(step=step):
+                told = record.event.values
+                of = (rank.rank, step, when)
+                self.metrics += (MetricValue(*of, name, value) for name, value in told)
             case Evaluated() if rank.rank == 0:
                 self.tested[record.event.epoch, record.event.step] = when

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from remote.figures.gather import Gathered
+from remote.figures.gather import Gathered, MetricValue
 from remote.figures.steps import StepTable
 from remote.figures.usage import GpuUsage, HostUsage, RankUsage, gpu_usage, host_usage, rank_usage
 from remote.figures.waiting import Waiting, waiting
@@ -103,6 +103,7 @@ class RunFigures:
     stalls: tuple[Stall, ...]
     remarks: tuple[str, ...]
     summary: dict[str, Any]
+    metrics: tuple[MetricValue, ...] = ()
 
     @property
     def world_size(self) -> int:
@@ -193,6 +194,7 @@ def _figures(folder: Path, plan: Plan, state: RunState, gathered: Gathered) -> R
         stalls=tuple(state.stalls),
         remarks=tuple(summary.remarks(state)),
         summary=summary.of(state),
+        metrics=tuple(one._replace(time=one.time - zero) for one in gathered.metrics),
     )
 
 

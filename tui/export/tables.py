@@ -21,11 +21,13 @@ def tables(run: RunFigures) -> dict[str, Table]:
     """The tables of a run by name; those without rows are left out.
 
     `steps` has a row per rank and step, `mean` a row per step with the mean over ranks.
-    `host_usage`, `rank_usage` and `gpu_usage` have a row per host or rank and second.
+    `metrics` has a row per value that a user's own program told. `host_usage`, `rank_usage` and
+    `gpu_usage` have a row per host or rank and second.
     """
     found = {
         "steps": {name: getattr(run.steps, name).tolist() for name in COLUMNS},
         "mean": _mean(run),
+        "metrics": _rows(run.metrics, ("rank", "step", "time", "name", "value")),
         "evaluations": _rows(
             run.evaluations, ("time", "epoch", "step", "loss", "accuracy", "samples", "seconds")
         ),

@@ -66,11 +66,23 @@ def write(run: RunFigures, target: Path) -> None:
     for rank in run.ranks:
         with _events(target / f"rank-{rank.rank}") as into:
             _add(into, run, *_steps(run.steps.by_rank(rank.rank)))
+            for name, told in _metrics(run, rank.rank).items():
+                steps, times, values = (np.array(column) for column in zip(*told, strict=True))
+                _add(into, run, steps.astype(np.int64), times, {f"metric/{name}": values})
             _add_usage(into, run, rank.usage.time, _columns(rank.usage, RANKS))
             _add_usage(into, run, rank.gpu.time, _columns(rank.gpu, GPUS))
     for host in run.hosts:
         with _events(target / f"host-{host.name.replace('/', '_')}") as into:
             _add_usage(into, run, host.usage.time, _columns(host.usage, HOSTS))
+
+
+def _metrics(run: RunFigures, rank: int) -> dict[str, list[tuple[int, float, float]]]:
+    """Step, time and value of what a rank of a user's own program told, by name."""
+    found: dict[str, list[tuple[int, float, float]]] = {}
+    for one in run.metrics:
+        if one.rank == rank:
+            found.setdefault(one.name, []).append((one.step, one.time, one.value))
+    return found
 
 
 Columns = Mapping[str, Floats]

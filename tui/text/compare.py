@@ -57,13 +57,13 @@ def objects(compared: Sequence[Compared]) -> dict[str, Any]:
     whole: dict[str, Any] = finite(
         {
             "differing": {name: list(values) for name, values in different.items()},
-            "runs": [_object(one) for one in compared],
+            "runs": [_object(one, common_metrics(compared)) for one in compared],
         }
     )
     return whole
 
 
-def _object(one: Compared) -> dict[str, Any]:
+def _object(one: Compared, common: Sequence[str]) -> dict[str, Any]:
     run, against = one.run, one.against
     return {
         "run": run.name,
@@ -89,7 +89,20 @@ def _object(one: Compared) -> dict[str, Any]:
         "seconds_to_common_accuracy": one.to_goal,
         "common_steps": one.common,
         "loss_difference": one.apart,
+        "metrics": {name: _metrics(run)[name] for name in common},
     }
+
+
+def _metrics(run: RunFigures) -> dict[str, dict[str, Any]]:
+    """The metrics that a user's own program told, by name."""
+    found: dict[str, dict[str, Any]] = run.summary.get("metrics", {})
+    return found
+
+
+def common_metrics(compared: Sequence[Compared]) -> list[str]:
+    """The metrics that all runs have, in the order of the first one."""
+    others = [_metrics(one.run) for one in compared]
+    return [name for name in others[0] if all(name in other for other in others)]
 
 
 def _bounds(low: float, high: float) -> list[float] | None:
@@ -99,6 +112,8 @@ def _bounds(low: float, high: float) -> list[float] | None:
 def _figures(one: Compared) -> dict[str, Any]:
     run, steps = one.run, one.steps
     taken, sync = steps.mean("seconds"), steps.mean("sync")
+    if not run.job:  # a script may not tell it
+        sync = sync or math.nan
     last = run.evaluations[-1] if run.evaluations else None
     return {
         "steps": len(run.steps.by_rank(run.steps.ranks[0])) if len(run.steps) else 0,
@@ -106,7 +121,7 @@ def _figures(one: Compared) -> dict[str, Any]:
         "test_loss": last.loss if last else None,
         "test_accuracy": last.accuracy if last else None,
         "step_seconds": taken,
-        "samples_per_second": steps.samples_per_second(),
+        "samples_per_second": steps.samples_per_second() or math.nan,
         "sync_share": sync / taken if taken > 0 else math.nan,
         "bytes_per_step": steps.mean("bytes_sent"),
         "training_seconds": run.summary["training_seconds"],
@@ -199,12 +214,16 @@ def _told(compared: Sequence[Compared]) -> list[str]:
 
 
 def _tables(compared: Sequence[Compared]) -> Iterator[tuple[str, Row, list[Row]]]:
-    """Title, head and rows of the two tables; the first one only where settings differ."""
+    """Title, head and rows of the tables; the first one only where settings differ, the last one
+    only where all runs have metrics of the same name."""
     head, *rows = settings_table(compared)
     if rows:
         yield "settings that differ", head, rows
     head, *rows = figures_table(compared)
     yield "final figures", head, rows
+    head, *rows = metrics_table(compared)
+    if rows:
+        yield "metrics of all runs: the last value, least to most", head, rows
 
 
 def settings_table(compared: Sequence[Compared]) -> list[Row]:
@@ -223,6 +242,24 @@ def figures_table(compared: Sequence[Compared]) -> list[Row]:
     times = [duration(one.to_goal) for one in compared]
     reached = [(*row, time) for row, time in zip(rows, times, strict=True)]
     return [(*HEAD, f"to {percent(goal)}"), *reached]
+
+
+def metrics_table(compared: Sequence[Compared]) -> list[Row]:
+    """The metrics that all runs have, one per row below the head."""
+    head = ("metric", *LETTERS[: len(compared)])
+    rows = [
+        (name, *(_metric(_metrics(one.run)[name]) for one in compared))
+        for name in common_metrics(compared)
+    ]
+    return [head, *rows]
+
+
+def _metric(found: dict[str, Any]) -> str:
+    last, least, most = (
+        number(math.nan if found[name] is None else found[name])
+        for name in ("last", "least", "most")
+    )
+    return f"{last}, {least} to {most}"
 
 
 def _row(letter: str, one: Compared) -> Row:
@@ -245,7 +282,7 @@ def _row(letter: str, one: Compared) -> Row:
 
 
 def _loss(value: float | None) -> str:
-    return UNKNOWN if value is None else figures.loss(value)
+    return UNKNOWN if value is None or math.isnan(value) else figures.loss(value)
 
 
 def verdicts(compared: Sequence[Compared]) -> list[str]:
