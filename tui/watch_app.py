@@ -58,7 +58,9 @@ class WatchScreen(RunScreen):
         self._run, self._said = run, ""
 
     def compose(self) -> ComposeResult:
-        yield Note(markup=False)
+        note = Note(markup=False)
+        note.display = False
+        yield note
         yield from super().compose()
 
     def tick(self) -> None:

@@ -14,6 +14,10 @@ SOON = 30.0
 """Seconds that a program has to show something before anybody is told that it does not."""
 
 
+FEW = 10
+"""Lines that are not read of which a page says so, and not the run."""
+
+
 def ranks_of(run: Run) -> list[ScriptRank]:
     """The ranks of a user's own program; none of a job."""
     return [rank for rank in run.ranks if isinstance(rank, ScriptRank)]
@@ -65,4 +69,6 @@ def advice(run: Run, now: float) -> str:
             return ""
         return f"no steps and no values are seen of the program: {how} tells why"
     number = unread(run)
-    return f"{count(number, 'line')} with numbers not read: {how} shows them" if number else ""
+    if number < FEW:
+        return ""
+    return f"{count(number, 'line')} with numbers not read: {how} shows them"

@@ -26,9 +26,9 @@ from remote.run.stall import stalled
 from remote.run.state import RunState
 from tests.kit.histories import START, History, plan, said
 from tests.kit.recorded import recorded
+from tests.kit.scripts import line, logging, script, seen, started
 from training.wire.enums import Reach
 from training.wire.events import (
-    PREFIX,
     Event,
     Exited,
     HostSample,
@@ -36,43 +36,9 @@ from training.wire.events import (
     Record,
     Spawned,
     Step,
-    Text,
-    to_object,
 )
-from training.wire.jsonl import dumps
 
 SAMPLE = HostSample((10.0,), 1, 2)
-
-
-def script(hosts: int = 2, slots: int = 2, *, watch: bool = False) -> Plan:
-    return replace(plan(hosts, slots), work=Script(("train.py",), watch=watch))
-
-
-def started(of: Plan) -> History:
-    history = History(of)
-    for slot in of.slots:
-        history.rank(slot.rank, history.launched(slot.rank), Spawned(slot.rank, 100 + slot.rank))
-    return history
-
-
-def line(step: int, loss: float, **more: float) -> str:
-    rest = "".join(f" {name}={value}" for name, value in more.items())
-    return f"step={step} loss={loss}{rest}"
-
-
-def logging(history: History, rank: int, numbers: Iterable[int], after: float) -> History:
-    """A rank prints a line for each of these steps."""
-    host = history.plan.slots[rank].host
-    for step in numbers:
-        text = line(step, 100.0 / step, grad_norm=step / 4, val_loss=1.0)
-        history.say(host, said(rank, text, "stdout"), after=after)
-    return history
-
-
-def seen(rank: int, step: int, loss: float = math.nan, **more: float) -> Text:
-    """A step that the watch tells."""
-    event = Step(rank, 0, step, loss, 0.5, **more)  # type: ignore[arg-type]
-    return Text(rank, "stdout", PREFIX + dumps({"time": 1.0} | to_object(event)))
 
 
 def derived(history: History) -> list[Event]:

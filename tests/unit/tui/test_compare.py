@@ -14,8 +14,9 @@ import pytest
 
 from remote.events import Closed
 from tests.kit.commands import Done, run
-from tests.kit.histories import History, plan
+from tests.kit.histories import History, plan, said
 from tests.kit.recorded import recorded
+from tests.kit.scripts import ended, script, started
 from training.job import Job
 from training.wire.events import Evaluated, Exited, Step
 from tui import palette
@@ -139,6 +140,21 @@ def test_what_one_has_to_know_comes_first(run: Run, runs: list[str], tmp_path: P
     assert lines[2] == "A: loss is NaN at step 4 (rank 0)"
     found = json.loads(run(compare, runs=["c", runs[0]], json=True).stdout)
     assert found["runs"][0]["loss"] is None
+
+
+def test_metrics_that_all_runs_have_are_compared(run: Run, tmp_path: Path) -> None:
+    for name, more in (("a", "kl=0.5"), ("b", "kl=0.25 reward=3.0")):
+        history = started(replace(script(), run=name))
+        for step in (1, 2):
+            history.rank(0, said(0, f"step={step} loss=0.5 {more}", "stdout"))
+        recorded(tmp_path / "runs", ended(history).session(Closed()))
+    found = run(compare, runs=["a", "b"]).stdout
+    lines = found.split("metrics of all runs")[1].splitlines()
+    assert lines[1].split() == ["metric", "A", "B"]
+    assert " ".join(lines[2].split()) == "kl 0.500, 0.500 to 0.500 0.250, 0.250 to 0.250"
+    assert "reward" not in found
+    told = json.loads(run(compare, runs=["a", "b"], json=True).stdout)
+    assert [list(one["metrics"]) for one in told["runs"]] == [["kl"], ["kl"]]
 
 
 def test_programs_of_users_are_compared_without_steps(run: Run, tmp_path: Path) -> None:

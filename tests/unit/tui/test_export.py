@@ -21,6 +21,7 @@ from remote.figures.run import RunFigures, read
 from tests.kit.commands import Done, run
 from tests.kit.histories import History, plan
 from tests.kit.recorded import recorded
+from tests.kit.scripts import ended, logging, script, started
 from training.wire.events import (
     Epoch,
     Evaluated,
@@ -205,3 +206,20 @@ def test_a_missing_package_is_named(
     assert done.returncode == 2
     assert f"--to {to} needs the package {package}, which is not installed" in done.stderr
     assert not Path("exports").exists()
+
+
+def test_metrics_of_a_program_are_exported(run: Run, tmp_path: Path) -> None:
+    made = logging(started(replace(script(), run="mine")), 3, (4, 8), 1.0)
+    recorded(tmp_path / "runs", ended(made).session(Closed()))
+    for kind in ("csv", "tensorboard"):
+        run(export, runs=["mine"], to=Format(kind), out=tmp_path / kind)
+    with (tmp_path / "csv" / "mine" / "metrics.csv").open() as file:
+        rows = [
+            (row["rank"], row["step"], row["name"], row["value"]) for row in csv.DictReader(file)
+        ]
+    assert rows == [
+        *[("3", "4", "grad_norm", "1"), ("3", "4", "val_loss", "1")],
+        *[("3", "8", "grad_norm", "2"), ("3", "8", "val_loss", "1")],
+    ]
+    (events,) = (tmp_path / "tensorboard" / "mine" / "rank-3").iterdir()
+    assert b"metric/grad_norm" in events.read_bytes()

@@ -211,4 +211,6 @@ def _progress(run: RunState, whole: Length, width: int, now: float) -> str:
     room = width - len(facts) - len(times) - 4
     done = round(room * min(step / total, 1.0)) if total else 0
     bar = palette.sign("full") * done + palette.sign("rest") * (room - done) if room >= 6 else ""
+    if not run.plan.job and not total:
+        bar = ""
     return f"{facts}  {bar}  {times}" if bar else justified(facts, times, width)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from remote.format import UNKNOWN, duration, number, percent, rate, short_size
 from remote.plan.plan import Plan
+from remote.run.script_rank import ScriptRank
 from remote.run.state import FATES, RankPhase, RankState, RunPhase, RunState
 from remote.run.waiting import STARTING, age
 from tui import palette
@@ -165,7 +166,10 @@ def _trend(view: View) -> Cell:
 
 
 def accuracy(rank: RankState) -> float:
-    """The share of the samples of the last steps that were classified correctly."""
+    """The share of the samples of the last steps that were classified correctly; of a user's own
+    program, what it printed."""
+    if isinstance(rank, ScriptRank):
+        return rank.accuracy
     samples = sum(rank.pace.last("samples"))
     return sum(rank.pace.last("correct")) / samples if samples else math.nan
 

@@ -1,0 +1,78 @@
+"""What is said of how a user's own program is seen."""
+
+from __future__ import annotations
+
+from remote.record import summary
+from remote.run.seen import FEW, SOON, advice, sees_nothing, unread, ways
+from tests.kit.histories import History, plan, said
+from tests.kit.scripts import ended, logging, script, seen, started
+from training.wire.events import HostSample
+
+SAMPLE = HostSample((10.0,), 1, 2)
+
+
+def test_nothing_is_said_of_a_job() -> None:
+    state = History(plan()).training(3).state()
+    assert (ways(state), advice(state, state.now), sees_nothing(state)) == ([], "", False)
+    assert "metrics" not in summary.of(state)
+
+
+def test_who_prints_and_who_is_watched() -> None:
+    history = started(script(watch=True))
+    for step in range(1, 5):
+        for rank in range(4):
+            history.rank(rank, seen(rank, step, 1.0, compute=0.1))
+    logging(history, 3, range(1, 4), 1.0)
+    logging(history, 2, range(1, 4), 1.0)
+    state = history.state()
+    assert ways(state) == [
+        "torch is watched",
+        f"read as: {state.progress.formats[0]}, ranks 2 and 3 print",
+    ]
+    assert advice(state, state.now) == ""
+
+
+def test_where_nothing_is_seen_it_is_said_after_a_while() -> None:
+    history = started(script())
+    state = history.state()
+    assert sees_nothing(state)
+    assert advice(state, state.now) == ""
+    said_later = advice(state, state.now + SOON)
+    assert said_later.startswith("no steps and no values are seen of the program")
+    assert said_later.endswith(f"rankboard logs {state.plan.run} --parse tells why")
+    state = ended(history).closed()
+    assert advice(state, state.now) == said_later
+
+
+def test_lines_that_are_not_read_are_counted() -> None:
+    history = logging(started(script()), 0, range(1, 4), 1.0)
+    for number in range(FEW):
+        history.say(0, said(0, f"loss of {number} things at 0.5", "stdout"))
+    state = ended(history).closed()
+    assert unread(state) == FEW
+    assert advice(state, state.now).startswith(f"{FEW} lines with numbers not read: ")
+    found = summary.of(state)
+    assert found["lines_not_read"] == FEW
+    assert found["read_as"] == state.progress.formats
+
+
+def test_the_summary_has_the_metrics() -> None:
+    history = logging(started(script()), 3, (4, 8, 12), 1.0)
+    found = summary.of(ended(history).closed())
+    assert found["metrics"]["grad_norm"] == {
+        "rank": 3,
+        "count": 3,
+        "last": 3.0,
+        "step": 12,
+        "least": 1.0,
+        "least_step": 4,
+        "most": 3.0,
+        "most_step": 12,
+    }
+    assert found["metrics_beyond"] == 0
+    assert [rank["metrics"] for rank in found["ranks"]] == [
+        {},
+        {},
+        {},
+        {"grad_norm": 3.0, "val_loss": 1.0},
+    ]
