@@ -7,7 +7,7 @@ from dataclasses import replace
 from operator import itemgetter
 
 from remote.formats import records, unread
-from remote.formats.candidates import candidates, starts_of
+from remote.formats.candidates import candidates, finder, starts_of
 from remote.formats.format import Format, Reader
 from remote.formats.known import ALL
 from remote.formats.known.bars import TQDM as BARS
@@ -132,7 +132,8 @@ class LogReader:
     ) -> str:
         """Read lines of these formats, which begin at some of `starts`; return the other lines."""
         lines = "\n".join([block[start : _end(block, start)] for start in starts])
-        active = [(mark, one) for one in formats for mark in one.marks if mark in lines]
+        may_have = finder(lines)
+        active = [(mark, one) for one in formats for mark in one.marks if may_have(mark)]
         left: list[str] = []
         end = 0
         for start in starts:
