@@ -14,6 +14,7 @@ pytest_plugins = [
     "tests.kit.agents",
     "tests.kit.commands",
     "tests.kit.forked_ranks",
+    "tests.kit.slurm",
     "tests.kit.sshd",
     "tests.kit.sync_runs",
 ]

@@ -58,7 +58,8 @@ class Host:
     ProxyJump. `interface` carries the ranks' traffic. `master_port` counts on the first host only
     (0: any free port). `timeout` is how many seconds the host has to answer. Ranks have the
     variables `env` in their environment, and those that `env_from` names, with the launcher's
-    values; these values are never shown or recorded.
+    values; these values are never shown or recorded. `slurm_job` is the job to which a host with the
+    transport "slurm" belongs, whose name is that of the node.
 
     Each field is a key of hosts.toml.
     """
@@ -105,6 +106,12 @@ class Host:
         "names of variables of your own environment in quotes, such as env_from = "
         '["WANDB_API_KEY"]',
         (),
+    )
+    slurm_job: int = _key(
+        "the number of your Slurm job, a whole number from 0 (that of the shell) on, such as "
+        "slurm_job = 4711",
+        0,
+        high=2**32 - 1,
     )
     transport: str = _key("the name of a transport in quotes, one of", SSH, known=names)
 

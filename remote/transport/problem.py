@@ -53,3 +53,15 @@ class Deadline:
     def restart(self) -> None:
         """Give the full time again, since something has moved."""
         self.end = time.monotonic() + self.seconds
+
+
+def explain(error: Exception, deadline: Deadline) -> Failure:
+    """Why a host was not reached before the deadline."""
+    if isinstance(error, Problem):
+        return error.failure
+    if deadline.over or isinstance(error, TimeoutError):
+        what = f"no answer within {deadline.seconds:g} s while {deadline.doing}"
+        advice = "is it up? If it is only slow, raise timeout in hosts.toml"
+        return Failure(Cause.TIMEOUT, what, advice)
+    what = f"the connection broke while {deadline.doing}: {str(error) or 'end of file'}"
+    return Failure(Cause.BROKEN, what)

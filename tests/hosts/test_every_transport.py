@@ -16,6 +16,7 @@ from remote.cluster import transports
 from remote.cluster.hosts import Host
 from remote.transport import Agent, Channel, Errand, Transport, Unreachable
 from remote.transport.local import LocalTransport
+from remote.transport.slurm import SlurmTransport
 from remote.transport.ssh.transport import SshTransport
 from tests.kit.sshd import free_port
 from tests.kit.standin import AN_AGENT, Heard, Reader, package
@@ -54,7 +55,22 @@ def ssh(request: pytest.FixtureRequest, tmp_path: Path) -> Stage:
     return Stage(make, host, absent, lambda pid: sshd.node("node1").cut())
 
 
-STAGES = {"local": local, "ssh": ssh}
+def slurm(request: pytest.FixtureRequest, tmp_path: Path) -> Stage:
+    cluster = request.getfixturevalue("slurm")
+
+    def make(code: Path | None) -> Transport:
+        return SlurmTransport(code) if code else SlurmTransport()
+
+    def cut(_: int) -> None:
+        for process in psutil.Process().children():
+            if process.name() == "srun":
+                process.kill()
+
+    host, _, other = cluster.hosts(cluster.allocate(2), tmp_path)
+    return Stage(make, host, other, cut)
+
+
+STAGES = {"local": local, "slurm": slurm, "ssh": ssh}
 
 
 @pytest.fixture(params=transports.names())

@@ -21,19 +21,28 @@ COMMENT = re.compile(r"^ *#.*\n|  # .*$|^\n", re.MULTILINE)
 
 
 def bootstrap(
-    python: str, workdir: str, archive: Archive, argv: Sequence[str], settled: int = SETTLED
+    python: str,
+    workdir: str,
+    archive: Archive,
+    argv: Sequence[str],
+    settled: int = SETTLED,
+    *,
+    stays: bool = False,
 ) -> str:
     """The command for a host's login shell (sh, bash, zsh, csh or fish) that makes sure of the code
     and becomes the agent.
 
     `settled`: seconds without a change of the code until its state is kept, with which later starts
-    compare it. All arguments lie inside the encoded program, so that no shell sees their spaces and
-    quotes. `~` works in both paths.
+    compare it. `stays`: the command ends only once all has ended that the program leaves behind;
+    where it leaves something, `LEFT` is the end of what it says. All arguments lie inside the
+    encoded program, so that no shell sees their spaces and quotes. `~` works in both paths.
     """
     arguments = (workdir, archive.digest, len(archive.data), list(argv))
     program = f"{_source('first')}REST = {_source('rest')!a}\n"
     if settled != SETTLED:
         program += f"SETTLED = {settled}\n"
+    if stays:
+        program += "rest('stay')()\n"
     program += f"start(*{arguments!a})\n"
     code = base64.b64encode(program.encode()).decode()
     return f"{_shell_path(python)} -c 'import binascii;exec(binascii.a2b_base64(\"{code}\"))'"

@@ -24,6 +24,7 @@ SPOKEN = "rankboard-deploy 1 "
 OLDEST = (3, 10)
 DIGEST_SIZE = 16
 SETTLED = 2
+LEFT = b"\4"
 SEAL = "compiled.digest"
 STATE = "checked.state"
 

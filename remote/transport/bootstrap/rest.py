@@ -13,6 +13,7 @@ from typing import NoReturn as NoReturn
 
 from remote.transport.bootstrap.first import (
     DIGEST_SIZE,
+    LEFT,
     OLDEST,
     SEAL,
     SETTLED,
@@ -300,3 +301,30 @@ def put_in_place(new, old, code, digest):
     except OSError:
         if not is_intact(code, digest):
             raise
+
+
+# Staying as long as the agent runs
+
+
+def stay():
+    # type: () -> None
+    # a fork goes on; this process stays as the parent of all that is started, until all has ended
+    import ctypes
+
+    ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # what loses its parent becomes a child of this one
+    program = os.fork()
+    if not program:
+        return
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 2):
+        os.dup2(nowhere, stream)
+    status = os.waitpid(program, 0)[1]
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+        os.write(1, LEFT)
+        os.dup2(nowhere, 1)
+        while True:
+            os.wait()
+    except OSError:  # there is no child any more
+        os._exit(os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status))

@@ -20,6 +20,22 @@ STATUS = 2.0
 """Seconds to wait for the exit status of a command that has ended its output."""
 
 
+def execute(connection: Connection, command: str, deadline: Deadline) -> SshChannel:
+    """Have the login shell of the host run a command. Raises: SSHException, EOFError, OSError."""
+    transport = connection.transport
+    assert transport is not None
+    channel = transport.open_session(timeout=deadline.left())
+    # paramiko waits for the answer without a timeout
+    stopper = threading.Timer(deadline.left(), transport.close)
+    stopper.daemon = True
+    stopper.start()
+    try:
+        channel.exec_command(command)
+    finally:
+        stopper.cancel()
+    return SshChannel(connection, channel)
+
+
 class SshChannel:
     """The channel to one program. `read` belongs to one thread; any thread may write and close."""
 

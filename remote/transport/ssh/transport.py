@@ -9,6 +9,7 @@ import random
 import re
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,14 +19,14 @@ from remote.cluster.hosts import SSH_CONFIG, Host
 from remote.cluster.ssh_config import SshConfig
 from remote.transport import Program, Progress, Unreachable
 from remote.transport.bootstrap.archive import PACKAGE, archive
-from remote.transport.failure import Cause, Failure
+from remote.transport.failure import Cause
 from remote.transport.host_keys import ShownKey
-from remote.transport.problem import Deadline, Dropped, Problem
-from remote.transport.ssh.channel import SshChannel
+from remote.transport.problem import Deadline, Dropped, Problem, explain
+from remote.transport.ssh.channel import SshChannel, execute
 from remote.transport.ssh.connect import Connection, Connector
 from remote.transport.ssh.keys import Keys
-from remote.transport.ssh.start import Start
 from remote.transport.ssh.trust import Shown, Unverified
+from remote.transport.start import Start
 from training.wire.enums import Reach
 
 Reached = TypeVar("Reached")
@@ -55,11 +56,12 @@ class SshTransport:
             connection = self._connect(
                 host, Connector(self._keys, progress.said, deadline, host.name)
             )
-            return Start(connection, host, deadline, progress).run(program, archive(self._package))
+            run = partial(execute, connection, deadline=deadline)
+            return Start(host, deadline, progress).run(program, archive(self._package), run)
         except (Problem, SSHException, EOFError, OSError) as error:
             if connection:
                 connection.close()
-            raise Unreachable(host.name, _explain(error, deadline)) from error
+            raise Unreachable(host.name, explain(error, deadline)) from error
 
     def meet(self, host: Host) -> Shown:
         """The key that a host shows, or the key of its first jump host that is not accepted.
@@ -71,7 +73,7 @@ class SshTransport:
         except Unverified as problem:
             return problem.shown
         except (Problem, SSHException, EOFError, OSError) as error:
-            raise Unreachable(host.name, _explain(error, deadline)) from error
+            raise Unreachable(host.name, explain(error, deadline)) from error
 
     def accept(self, shown: ShownKey) -> Path:
         """Record a key that a person has accepted. Returns the file that holds it. Raises:
@@ -127,14 +129,3 @@ def _hop(text: str, host: Host, config: SshConfig) -> Host:
         identity_file=host.identity_file,
     )
     return config.fill(hop, said)
-
-
-def _explain(error: Exception, deadline: Deadline) -> Failure:
-    if isinstance(error, Problem):
-        return error.failure
-    if deadline.over or isinstance(error, TimeoutError):
-        what = f"no answer within {deadline.seconds:g} s while {deadline.doing}"
-        advice = "is it up? If it is only slow, raise timeout in hosts.toml"
-        return Failure(Cause.TIMEOUT, what, advice)
-    what = f"the connection broke while {deadline.doing}: {str(error) or 'end of file'}"
-    return Failure(Cause.BROKEN, what)

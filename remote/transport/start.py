@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-import threading
-
-import paramiko
+from collections.abc import Callable
+from typing import Protocol, TypeVar
 
 from remote.cluster.hosts import Host
 from remote.transport import Program, Progress
@@ -13,8 +12,6 @@ from remote.transport.bootstrap.archive import Archive
 from remote.transport.bootstrap.command import bootstrap
 from remote.transport.failure import Cause
 from remote.transport.problem import Deadline, Problem
-from remote.transport.ssh.channel import SshChannel
-from remote.transport.ssh.connect import Connection
 from remote.transport.talk import (
     Changed,
     Failed,
@@ -33,25 +30,48 @@ from training.wire.enums import Reach
 STARTING = "starting its agent"
 
 
-class Start:
-    """One start of a program on a host, over a connection that is logged in."""
+class Line(Protocol):
+    """A channel while its program starts."""
 
-    def __init__(
-        self, connection: Connection, host: Host, deadline: Deadline, progress: Progress
-    ) -> None:
-        self._connection, self._host = connection, host
-        self._deadline, self._progress = deadline, progress
+    def receive(self, deadline: Deadline) -> bytes:
+        """The next bytes before the deadline; b"" at their end. Raises: TimeoutError."""
+
+    def send(self, data: bytes, deadline: Deadline) -> None:
+        """Send much. The deadline starts again with each part. Raises: TimeoutError, OSError."""
+
+    def begin(self, rest: bytes) -> None:
+        """The program speaks, with these bytes first."""
+
+    def ended(self) -> tuple[int, str]:
+        """The exit status (-1: none came) and the end of stderr, once the output has ended.
+        Raises: Problem, where what carries the command says what is wrong."""
+
+
+LineT = TypeVar("LineT", bound=Line)
+
+
+class Start:
+    """One start of a program on a host that runs commands."""
+
+    def __init__(self, host: Host, deadline: Deadline, progress: Progress) -> None:
+        self._host, self._deadline, self._progress = host, deadline, progress
         self._needed = self._placed = False
         self._noise = ""
 
-    def run(self, program: Program, code: Archive) -> SshChannel:
-        """The channel to the program, once it speaks. Raises: Problem, TimeoutError, SSHException,
-        EOFError, OSError."""
+    def run(
+        self,
+        program: Program,
+        code: Archive,
+        execute: Callable[[str], LineT],
+        *,
+        stays: bool = False,
+    ) -> LineT:
+        """The channel to the program, once it speaks. `execute` has the host's shell run a command;
+        `stays`: see `bootstrap`. Raises: Problem, TimeoutError, OSError, what `execute` raises."""
         self._deadline.doing = STARTING
         self._progress.phase(Reach.STARTING)
         python = self._host.python or "python3"
-        command = bootstrap(python, self._host.workdir, code, program.argv())
-        channel = SshChannel(self._connection, self._execute(command))
+        channel = execute(bootstrap(python, self._host.workdir, code, program.argv(), stays=stays))
         talk = Talk()
         while data := channel.receive(self._deadline):
             for step in talk.feed(data):
@@ -63,22 +83,7 @@ class Start:
                 self._take(step)
         raise _ended(self._host.python, channel, self._placed, self._noise, talk.echoed)
 
-    def _execute(self, command: str) -> paramiko.Channel:
-        """Have the host's login shell run the command."""
-        transport = self._connection.transport
-        assert transport is not None
-        channel = transport.open_session(timeout=self._deadline.left())
-        # paramiko waits for the answer without a timeout
-        stopper = threading.Timer(self._deadline.left(), transport.close)
-        stopper.daemon = True
-        stopper.start()
-        try:
-            channel.exec_command(command)
-        finally:
-            stopper.cancel()
-        return channel
-
-    def _send(self, channel: SshChannel, code: Archive) -> None:
+    def _send(self, channel: Line, code: Archive) -> None:
         """Send the code. As long as it moves, the host has time."""
         self._needed = True
         self._progress.phase(Reach.DEPLOYING)
@@ -102,7 +107,7 @@ class Start:
                 raise Problem(failure.cause, failure.what, failure.advice)
 
 
-def _ended(python: str, channel: SshChannel, placed: bool, noise: str, echoed: bool) -> Problem:
+def _ended(python: str, channel: Line, placed: bool, noise: str, echoed: bool) -> Problem:
     """Why a command ended before its program spoke. `echoed`: the host printed the program instead
     of running it."""
     status, said = channel.ended()

@@ -1,0 +1,195 @@
+"""Reaches the nodes of a Slurm job by `srun`: one step per connection, beside those that run there.
+
+Slurm kills what a step has started when the first process of the step ends. So that process stays
+as long as the agent, and its `srun` with it: neither is killed when a channel is closed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import shlex
+import subprocess
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from remote.cluster.hosts import Host
+from remote.transport import Kind, Program, Progress, Unreachable
+from remote.transport.bootstrap.archive import PACKAGE, archive
+from remote.transport.bootstrap.first import LEFT
+from remote.transport.failure import Cause
+from remote.transport.problem import Deadline, Problem, explain
+from remote.transport.process import BLOCK, LOOK, ProcessChannel, popen
+from remote.transport.start import Start
+from remote.transport.talk import last_line, quoted
+from training.wire.enums import Reach
+
+CLOSING = 2.0
+"""Seconds that a step has to end after its stdin is closed."""
+STATUS = 2.0
+"""Seconds to wait for the exit status of a step that has ended its output."""
+OF_TASKS = re.compile(
+    r"(?!SLURM_ARRAY_)(SLURM|SRUN)_\w*(TASK|NPROCS|PROCID|LOCALID|BIND|DISTRIBUTION)\w*"
+)
+"""Variables that are about the tasks of a job or of a step. srun would read them as options of the
+new step, which has one task."""
+OF_STEP = ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_NTASKS", "SLURM_NPROCS")
+"""Variables with the place of a task in its step, from which some programs would take their
+rank."""
+EXITED = re.compile(r"srun: error: \S+: task 0: Exited with exit code \d+")
+REFUSED = re.compile(r"^srun: (?:error|fatal): (.*)", re.MULTILINE)
+
+_staying: list[subprocess.Popen[bytes]] = []
+"""Each srun whose channel is closed while the agent of its step still runs."""
+
+
+class SlurmTransport:
+    """Reaches agents on the nodes of a Slurm job."""
+
+    def __init__(self, package: Path = PACKAGE) -> None:
+        """`package`: the folder of the package `training` that the nodes get."""
+        self._package = package
+
+    def open(self, host: Host, program: Program, progress: Progress) -> SlurmChannel:
+        """Start a step on the node, send the code if it lacks it, and return the channel once the
+        agent's marker has come. Raises: Unreachable."""
+        progress.phase(Reach.CONNECTING)
+        deadline = Deadline(host.timeout)
+        stays = program.argv()[0] in ("follow", "serve")
+        channel = None
+
+        def execute(command: str) -> SlurmChannel:
+            nonlocal channel
+            channel = SlurmChannel(_srun(host, command), stays=stays)
+            return channel
+
+        try:
+            start = Start(host, deadline, progress)
+            return start.run(program, archive(self._package), execute, stays=stays)
+        except (Problem, EOFError, OSError) as error:
+            said = channel.give_up() if channel else ""
+            failure = explain(error, deadline)
+            if failure.cause is Cause.TIMEOUT and said:
+                failure = replace(failure, advice=last_line(said))
+            raise Unreachable(host.name, failure) from error
+
+
+def _srun(host: Host, command: str) -> subprocess.Popen[bytes]:
+    """Have the node run a command in a step of its own. Raises: Problem."""
+    forgotten = (word for name in OF_STEP for word in ("-u", name))
+    shell = f"cd; exec env {' '.join(forgotten)} {command}"
+    argv = [*_words(host), "--unbuffered", "--cpu-bind=none", "--chdir=/", "sh", "-c", shell]
+    _staying[:] = [process for process in _staying if process.poll() is None]
+    try:
+        return popen(argv, environment(os.environ))
+    except FileNotFoundError:
+        what = "it is a node of a Slurm job, but this machine has no srun"
+        advice = "start rankboard where Slurm is installed, such as on the cluster's login node"
+        raise Problem(Cause.SETTINGS, what, advice) from None
+
+
+def _words(host: Host) -> list[str]:
+    job = str(host.slurm_job or os.environ.get("SLURM_JOB_ID", ""))
+    if not job:
+        what = "it is a node of a Slurm job, but this is no job"
+        advice = "start rankboard within salloc or sbatch, or set slurm_job for it in hosts.toml"
+        raise Problem(Cause.SETTINGS, what, advice)
+    return ["srun", "--jobid", job, "--overlap", "-N1", "-n1", "-w", host.name]
+
+
+def environment(variables: Mapping[str, str]) -> dict[str, str]:
+    """The variables with which a step is started, without those of other tasks."""
+    return {name: value for name, value in variables.items() if not OF_TASKS.fullmatch(name)}
+
+
+def _by_hand(host: Host) -> str:
+    """The command that reaches the node as `SlurmTransport` does."""
+    return shlex.join([*_words(host), "true"])
+
+
+TRANSPORT = Kind(make=lambda _: SlurmTransport(), reached="srun ok", by_hand=_by_hand)
+
+
+class SlurmChannel(ProcessChannel):
+    """The pipes of one srun. `stays`: the step may go on once the program has ended."""
+
+    def __init__(self, process: subprocess.Popen[bytes], *, stays: bool) -> None:
+        super().__init__(process)
+        self._stays, self._has_left = stays, False
+
+    def receive(self, deadline: Deadline) -> bytes:
+        """The next bytes before the deadline; b"" at their end. Raises: TimeoutError."""
+        data = self._next(deadline.end)
+        if not data and deadline.over:
+            raise TimeoutError
+        return data
+
+    def send(self, data: bytes, deadline: Deadline) -> None:
+        """Send much. The deadline starts again with each part. Raises: TimeoutError, OSError."""
+        for start in range(0, len(data), BLOCK):
+            self.write(data[start : start + BLOCK], deadline.end)
+            deadline.restart()
+
+    def begin(self, rest: bytes) -> None:
+        """The program speaks, with these bytes first."""
+        self._rest, self._tail = self._known(rest), b""
+
+    def ended(self) -> tuple[int, str]:
+        """The exit status (-1: none came) and the end of stderr, once the output has ended.
+
+        Raises: Problem, where srun has started no step.
+        """
+        status = -1
+        with suppress(subprocess.TimeoutExpired):
+            status = self._process.wait(STATUS)
+        self._hear_all()
+        said = self._last_words()
+        if refused := REFUSED.search(said):
+            what = f"Slurm starts nothing there: {quoted(refused[1])}"
+            raise Problem(Cause.REFUSED, what, "is the job over? squeue lists yours")
+        return status, said
+
+    def give_up(self) -> str:
+        """End the step of a program that does not speak. Returns the end of stderr."""
+        self._kill()
+        return self.close()
+
+    def read(self) -> bytes:
+        """Some bytes of the journal; b"" once the program has ended or the channel was closed."""
+        if self._has_left:
+            return b""
+        data, self._rest = self._rest, b""
+        return data or self._known(self._next(None))
+
+    def _known(self, data: bytes) -> bytes:
+        """What the program said; without the sign that it has left something behind."""
+        if self._stays and data.endswith(LEFT):
+            self._has_left = True
+            return data.removesuffix(LEFT)
+        return data
+
+    def _last_words(self) -> str:
+        return EXITED.sub("", super()._last_words()).strip()
+
+    def _leave(self) -> None:
+        """Wait for the end of the program. The step is killed unless something may go on there."""
+        until = time.monotonic() + CLOSING
+        os.write(self._wake, b"x")  # so that a read of another thread ends
+        with self._reading:
+            while (
+                not self._has_left
+                and select.select([self._out], [], [], max(0.0, until - time.monotonic()))[0]
+            ):
+                if not self._known(os.read(self._out.fileno(), BLOCK)):
+                    break
+        if not self._has_left:
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(max(LOOK, until - time.monotonic()))
+        if not self._stays:
+            self._kill()
+        if self._process.poll() is None:
+            _staying.append(self._process)
