@@ -58,8 +58,8 @@ class Host:
     ProxyJump. `interface` carries the ranks' traffic. `master_port` counts on the first host only
     (0: any free port). `timeout` is how many seconds the host has to answer. Ranks have the
     variables `env` in their environment, and those that `env_from` names, with the launcher's
-    values; these values are never shown or recorded. `slurm_job` is the job to which a host with the
-    transport "slurm" belongs, whose name is that of the node.
+    values; these values are never shown or recorded. `slurm_job` is the job of a host with the
+    transport "slurm", whose name is that of the node.
 
     Each field is a key of hosts.toml.
     """
