@@ -27,7 +27,7 @@ LIMITS = {0x60: "heat", 0x84: "its power limit", 0x08: "its hardware", 0x02: "a 
 def why(rank: RankState, ranks: Sequence[RankState], hosts: Sequence[HostState]) -> str:
     """Why a rank takes longer than the others, in words; "" where nothing tells."""
     others = [one for one in ranks if one is not rank]
-    late = rank.pace.median("ready") - _typical(others, "ready")
+    late = rank.pace.mean("ready") - _typical(others, "ready")
     loads, load = rank.pace.mean("data"), _typical(others, "data")
     if loads - load > late / 2:
         return f"it waits for its data: {seconds(loads)} s per step, others {seconds(load)} s"

@@ -3,46 +3,88 @@
 from __future__ import annotations
 
 import sys
+import textwrap
+from pathlib import Path
 
 from tests.kit.agents import Host
 from training.wire.commands import Placement
 from training.wire.events import Step, Text, expand
 
+WATCHED = {"RANKBOARD_WATCH": "1", "RANK": "3"}
 STEPS = """
-import torch
+import os, torch
 weight = torch.ones(3, requires_grad=True)
 optimizer = torch.optim.SGD([weight], lr=0.1)
-for step in range(4):
-    (weight.sum() * (step + 1)).backward()
+
+def step():
+    weight.sum().backward()
     optimizer.step()
+
+for _ in range(4):
+    step()
+if os.fork() == 0:
+    step()
+    os._exit(0)
+os.wait()
+step()
+pipe = int(os.environ["RANKBOARD_EVENTS_FD"].split(":")[0])
+os.dup2(os.open("mine", os.O_CREAT | os.O_WRONLY), pipe)
+step()
+assert os.path.getsize("mine") == 0
 """
-WATCHED = {"RANKBOARD_WATCH": "1", "RANK": "3"}
+IS_WATCHED = "any(type(one).__name__ == 'Finder' for one in __import__('sys').meta_path)"
+CHILDREN = f"""
+import os, subprocess, sys
+print("self", {IS_WATCHED}, flush=True)
+for flags in ((), ("-I",), ("-S",)):
+    subprocess.run([sys.executable, *flags, "-c", "print('child', {IS_WATCHED})"], check=True)
+os.execv(sys.executable, [sys.executable, "-c", "print('exec', {IS_WATCHED})"])
+"""
 
 
-def steps(host: Host, code: str, argv: tuple[str, ...] = (), **env: str) -> list[Step]:
-    """What is seen of a program."""
+def run(host: Host, code: str, **env: str) -> tuple[list[Step], str]:
+    """What is seen of a program, and what it prints."""
     follower = host.follow()
-    placement = Placement(
-        3, 0, argv or (sys.executable, "-c", code), tuple({**WATCHED, **env}.items())
-    )
-    follower.start(placement)
+    command = (sys.executable, "-c", textwrap.dedent(code))
+    follower.start(Placement(3, 0, command, tuple({**WATCHED, **env}.items())))
     assert follower.exits(1)[3].code == 0, follower.text(3, "stderr")
-    records = follower.close()
-    found = [event for record in records for event in (one.event for one in expand(record))]
+    found = [one.event for record in follower.close() for one in expand(record)]
     texts = [event.text for event in found if isinstance(event, Text) and event.rank == 3]
-    assert not any("rankboard" in text for text in texts), texts
-    return [event for event in found if isinstance(event, Step)]
+    return [event for event in found if isinstance(event, Step)], "\n".join(texts)
 
 
-def test_each_step_is_told_with_its_loss_and_nothing_is_printed(host: Host) -> None:
-    found = steps(host, STEPS)
-    assert [(step.rank, step.step, step.epoch) for step in found] == [
-        (3, n, 0) for n in range(1, 5)
+def test_each_step_of_the_rank_itself_is_told_and_nothing_is_printed(host: Host) -> None:
+    """Not those of a fork, nor any once it has closed the pipe."""
+    steps, text = run(host, STEPS)
+    assert [(step.rank, step.step, step.epoch) for step in steps] == [
+        (3, number, 0) for number in range(1, 6)
     ]
-    assert found[0].loss == 3.0
-    assert all(step.seconds >= step.ready > 0 for step in found[1:])
+    assert steps[0].loss == 3.0
+    assert all(step.seconds >= step.ready > 0 for step in steps[1:])
+    assert text == ""
+
+
+def test_children_are_not_watched_but_what_the_rank_becomes(host: Host) -> None:
+    steps, text = run(host, CHILDREN)
+    assert text.split("\n") == ["self True", *["child False"] * 3, "exec True"]
+    assert steps == []
 
 
 def test_who_does_not_want_it_is_not_watched(host: Host) -> None:
-    tell = "import os, sys; assert 'RANKBOARD_EVENTS_FD' not in os.environ; print(sys.meta_path)"
-    assert steps(host, tell + STEPS, RANKBOARD_WATCH="0") == []
+    tell = f"import os; print({IS_WATCHED}, 'RANKBOARD_EVENTS_FD' in os.environ)"
+    assert run(host, tell, RANKBOARD_WATCH="0") == ([], "False False")
+
+
+def test_a_watch_that_cannot_begin_says_so(host: Host, tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("")
+    code = f"""
+        import sys
+        sys.path.insert(0, {str(tmp_path)!r})
+        sys.modules['_rankboard_watch.hooks'] = None
+        import torch
+        print("done")
+        """
+    steps, text = run(host, code)
+    assert "rankboard: cannot watch this program: " in text
+    assert "done" in text
+    assert steps == []

@@ -38,8 +38,8 @@ def inject(
     Raises: CannotInject, OSError, SyntaxError.
     """
     function = inspect.unwrap(function)
-    if not isinstance(function, types.FunctionType):
-        raise CannotInject(f"{function!r} is no function")
+    if not isinstance(function, types.FunctionType) or "<locals>" in function.__qualname__:
+        raise CannotInject(f"{function!r} is no function of a module or a class")
     names = []
     for thing in (before, after, condition):
         names.append("" if thing is None else f"_rankboard_{id(thing)}")

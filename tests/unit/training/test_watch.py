@@ -1,0 +1,502 @@
+"""The parts of the watch, without torch: steps, the pipe, functions whose code is changed."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from training.place import EVENTS_FD
+from training.watch import report as reports
+from training.watch.clock import Clock
+from training.watch.gradients import LEARN, Gradients
+from training.watch.inject import CannotInject, inject
+from training.watch.report import MOST, Report
+from training.watch.spans import Spans
+from training.watch.steps import Step, Steps
+from training.watch.waits import Waiting
+from training.wire.events import PREFIX
+from training.wire.events import Step as Told
+from training.wire.records import Record
+
+FOLDER = Path(reports.__file__).parent
+
+
+class Seconds(Clock):
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.time = 100.0
+
+    def now(self) -> float:
+        return self.time
+
+    def wait(self, seconds: float) -> float:
+        """When that began."""
+        begun, self.time = self.time, self.time + seconds
+        return begun
+
+
+class Later:
+    """A point in time as a GPU has them: it can be read once it has passed."""
+
+    def __init__(self, seconds: float, passed: bool) -> None:
+        self.seconds, self.passed = seconds, passed
+
+    def query(self) -> bool:
+        return self.passed
+
+    def elapsed_time(self, other: Later) -> float:
+        return 1000 * (other.seconds - self.seconds)
+
+
+@pytest.fixture
+def clock() -> Seconds:
+    return Seconds()
+
+
+@pytest.fixture
+def told() -> list[Step]:
+    return []
+
+
+@pytest.fixture
+def steps(clock: Seconds, told: list[Step]) -> Steps:
+    made = Steps(told.append, clock)
+    made.begin()
+    return made
+
+
+# Steps
+
+
+def test_a_step_of_ddp(steps: Steps, clock: Seconds, told: list[Step]) -> None:
+    steps.loaded(clock.wait(1), 8)
+    steps.waited(clock.wait(0.5))  # rank 0's buffers
+    clock.wait(2)
+    steps.backward()
+    steps.lost(4.0)
+    clock.wait(3)
+    steps.gradient()
+    clock.wait(0.25)
+    steps.gradient()
+    steps.waited(clock.wait(1))  # by a communication hook, within the wait of the pass
+    clock.wait(4)
+    assert steps.backward_ended()
+    clock.wait(0.5)
+    steps.end()
+    (step,) = told
+    assert (step.seconds, step.data, step.sync, step.compute) == (12.25, 1, 5.5, 5.75)
+    assert step.ready == 1 + 2 + 3.25
+    assert (step.step, step.loss, step.samples) == (1, 4.0, 8)
+
+
+def test_collectives_after_the_backward_pass(
+    steps: Steps, clock: Seconds, told: list[Step]
+) -> None:
+    clock.wait(2)
+    steps.backward()
+    clock.wait(1)
+    assert not steps.backward_ended()
+    steps.waited(clock.wait(5))
+    steps.end()
+    assert (told[0].ready, told[0].sync, told[0].seconds) == (3, 5, 8)
+
+
+def test_ready_is_all_that_is_no_wait_where_nothing_tells_of_gradients(
+    steps: Steps, clock: Seconds, told: list[Step]
+) -> None:
+    clock.wait(2)
+    steps.waited(clock.wait(5))
+    steps.end()
+    clock.wait(1)
+    steps.end()
+    assert [step.ready for step in told] == [2, 1]
+    assert [step.loss == step.loss for step in told] == [False, False]
+
+
+def test_what_was_before_the_first_step_is_no_part_of_it(clock: Seconds, told: list[Step]) -> None:
+    steps = Steps(told.append, clock)
+    steps.waited(clock.wait(60))
+    steps.begin()
+    clock.wait(1)
+    steps.begin()
+    steps.end()
+    assert (told[0].seconds, told[0].sync) == (1, 0)
+
+
+def test_an_evaluation_is_taken_out_with_all_that_was_in_it(
+    steps: Steps, clock: Seconds, told: list[Step]
+) -> None:
+    steps.pause()
+    steps.loaded(clock.wait(10), 100)
+    steps.waited(clock.wait(10))
+    steps.may_resume()
+    steps.loaded(clock.wait(1), 8)
+    clock.wait(2)
+    steps.resume()
+    steps.backward()
+    steps.backward_ended()
+    steps.end()
+    (step,) = told
+    assert (step.seconds, step.data, step.sync, step.ready, step.samples) == (3, 1, 0, 3, 8)
+
+
+def test_what_does_not_end_before_the_backward_pass_was_no_evaluation(
+    steps: Steps, clock: Seconds, told: list[Step]
+) -> None:
+    steps.pause()
+    clock.wait(3)
+    steps.resume()
+    steps.end()
+    assert told[0].seconds == 3
+
+
+def test_on_a_gpu_a_step_is_told_once_it_has_passed(told: list[Step]) -> None:
+    class Gpu(Clock):
+        def __init__(self) -> None:
+            super().__init__()
+            self.points: list[Later] = []
+
+        def now(self) -> Later:
+            self.points.append(Later(len(self.points), passed=False))
+            return self.points[-1]
+
+    clock = Gpu()
+    steps = Steps(told.append, clock)
+    steps.begin()
+    steps.end()
+    steps.end()
+    assert told == []
+    clock.points[1].passed = True
+    steps.flush()
+    assert [(step.step, step.seconds) for step in told] == [(1, 1)]
+    for _ in range(100):
+        steps.end()
+    for point in clock.points:
+        point.passed = True
+    steps.flush()
+    assert 60 < len(told) < 70
+    assert told[-1].step == 102
+
+
+# Spans
+
+
+def test_of_nested_spans_only_the_outermost_counts(clock: Seconds) -> None:
+    spans = Spans(clock, lambda: True)
+    spans.begin()
+    clock.wait(1)
+    spans.begin()
+    assert spans.end() is None
+    assert spans.end() == 100
+    assert spans.end() is None  # of one that was begun before all this
+
+
+def test_spans_of_other_threads_are_their_own(clock: Seconds) -> None:
+    spans = Spans(clock, lambda: threading.current_thread() is threading.main_thread())
+    found: list[Any] = []
+    spans.begin()
+    other = threading.Thread(target=lambda: found.append((spans.begin(), spans.end())))
+    other.start()
+    other.join()
+    assert found == [(None, None)]
+    assert spans.end() == 100
+
+
+# The pipe
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[int, int]]:
+    ends = os.pipe()
+    yield ends
+    for end in ends:
+        os.close(end)
+
+
+def a_step(number: int, loss: float = 0.5) -> Step:
+    return Step(number, 1e9, loss, 4.0, 1.0, 2.0, 1.0, 2.5, 3.0, 8)
+
+
+def read(pipe: int) -> list[str]:
+    return os.read(pipe, 1 << 20).decode().splitlines()
+
+
+def event(line: str) -> Any:
+    assert line.startswith(PREFIX)
+    return json.loads(line.removeprefix(PREFIX))
+
+
+def test_a_step_is_written_as_the_wire_has_it(pipe: tuple[int, int]) -> None:
+    from training.wire.events import Text, expand
+
+    report = Report(pipe[1], 3)
+    report.step(a_step(7))
+    report.step(a_step(8, float("nan")))
+    report.close()
+    text = Text(3, "stdout", "\n".join(read(pipe[0])))
+    first, second = (one.event for one in expand(Record(0, 0, 1, 2e9, text)))
+    assert first == Told(3, 0, 7, 0.5, 4.0, 1.0, 2.0, 1.0, 2.5, 3.0, 8)
+    assert isinstance(second, Told)
+    assert second.loss != second.loss
+
+
+def test_quick_steps_are_written_together(
+    pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1.0]
+    monkeypatch.setattr(reports.time, "monotonic", lambda: now[0])
+    report = Report(pipe[1], 0)
+    report.step(a_step(1))
+    assert len(read(pipe[0])) == 1
+    for number in (2, 3, 4):
+        report.step(a_step(number))
+    os.set_blocking(pipe[0], False)
+    with pytest.raises(BlockingIOError):
+        read(pipe[0])
+    now[0] += reports.GATHER
+    report.flush()
+    assert len(read(pipe[0])) == 3
+
+
+def test_an_agent_that_does_not_read_holds_nobody_up(
+    pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reports, "GATHER", 0.0)
+    monkeypatch.setattr(reports, "LAST", 0.0)
+    report = Report(pipe[1], 0)
+    for number in range(2000):
+        report.step(a_step(number))
+    text = ""
+    while block := os.read(pipe[0], 1 << 16).decode() if report._waiting else "":
+        text += block
+        report.close()
+    text += os.read(pipe[0], 1 << 20).decode()
+    numbers = [event(line)["step"] for line in text.splitlines()]
+    assert numbers == [*range(len(numbers))]
+    assert MOST < len(text) < 1 << 20
+
+
+def test_a_failure_is_said_once(pipe: tuple[int, int]) -> None:
+    report = Report(pipe[1], 0)
+    for _ in range(2):
+        try:
+            raise ValueError("two\nlines")
+        except ValueError as error:
+            report.failed(error)
+    report.step(a_step(1))
+    (line,) = read(pipe[0])
+    assert line.startswith("rankboard: the watch has failed, the program goes on without: ")
+    assert "ValueError: two lines (test_watch.py:" in line
+    assert not report.on
+
+
+def test_another_file_with_the_number_of_the_pipe_is_left_alone(tmp_path: Path) -> None:
+    pipe, end = os.pipe()
+    report = Report(end, 0)
+    with (tmp_path / "file").open("w") as file:
+        os.dup2(file.fileno(), end)
+    report.step(a_step(1))
+    assert not report.on
+    assert (tmp_path / "file").read_text() == ""
+    with pytest.raises(OSError, match="its pipe is closed"):
+        Report(end, 0)
+    os.close(pipe)
+    os.close(end)
+
+
+# Changed functions
+
+
+class Base:
+    def method(self, value: int) -> list[int]:
+        return [value]
+
+
+class Sample(Base):
+    """Its methods are changed by the tests."""
+
+    def method(self, value: int, more: int = 1) -> list[int]:
+        """Its words."""
+        if value < 0:
+            raise ValueError("negative")
+        found = super().method(value)
+        return [*found, more]
+
+
+def plain(value: int) -> int:
+    result = 10 // value
+    result += 0
+    return result
+
+
+def told_by(function: Any) -> list[tuple[str, dict[str, Any]]]:
+    told: list[tuple[str, dict[str, Any]]] = []
+    inject(
+        function,
+        lambda found: told.append(("before", dict(found))),
+        lambda found: told.append(("after", dict(found))),
+    )
+    return told
+
+
+def test_a_changed_function_does_what_it_did_and_tells_of_it() -> None:
+    function, source, words = plain, inspect.getsource(plain), Sample.method.__doc__
+    told = told_by(plain)
+    assert plain is function
+    assert plain(5) == 2
+    assert told == [("before", {"value": 5}), ("after", {"value": 5, "result": 2})]
+    assert inspect.getsource(plain) == source
+    told = told_by(Sample.method)
+    sample = Sample()
+    assert sample.method(3) == [3, 1]
+    assert [found.get("found") for _, found in told] == [None, [3]]
+    assert Sample.method.__doc__ == words
+    assert Sample.method.__qualname__ == "Sample.method"
+
+
+def test_a_traceback_is_as_it_was() -> None:
+    def raised(call: Callable[[], object]) -> str:
+        try:
+            call()
+        except Exception:  # noqa: BLE001
+            return traceback.format_exc()
+        return ""
+
+    for function, call in (
+        (plain, lambda: plain(0)),
+        (plain, lambda: plain("x")),  # type: ignore[arg-type]
+        (plain, lambda: plain()),  # type: ignore[call-arg]
+        (Sample.method, lambda: Sample().method(-1)),
+    ):
+        before = raised(call)
+        told_by(function)
+        assert raised(call) == before != ""
+
+
+def test_a_condition_keeps_it_quiet() -> None:
+    told: list[str] = []
+    condition: list[int] = []
+    inject(plain, lambda _: told.append("before"), condition=condition)
+    plain(1)
+    condition.append(1)
+    plain(1)
+    assert told == ["before"]
+
+
+def test_what_cannot_be_changed_is_refused() -> None:
+    captured = 3
+
+    def closure() -> int:
+        return captured
+
+    for function in (closure, len, 3):
+        with pytest.raises(CannotInject):
+            inject(function, lambda _: None)
+    assert closure() == 3
+
+
+def test_a_method_in_c_tells_when_it_runs_and_is_in_no_traceback() -> None:
+    told: list[str] = []
+
+    class Words(list):  # type: ignore[type-arg]
+        pop = Waiting(list.pop, lambda: told.append("begin"), lambda: told.append("end"))
+
+    assert Words("ab").pop() == "b"
+    assert told == ["begin", "end"]
+    with pytest.raises(IndexError) as raised:
+        Words().pop()
+    assert len(raised.traceback) == 1
+    assert told == ["begin", "end"] * 2
+    assert Words.pop is list.pop
+
+
+# Gradients
+
+
+class Parameter:
+    """Of a model without torch."""
+
+    requires_grad = True
+
+    def __init__(self) -> None:
+        self.hooks: list[Callable[[Any], None]] = []
+
+    def register_hook(self, hook: Callable[[Any], None]) -> Parameter:
+        self.hooks.append(hook)
+        return self
+
+    def remove(self) -> None:
+        self.hooks.clear()
+
+    def arrive(self) -> None:
+        for hook in self.hooks:
+            hook(self)
+
+
+class Model:
+    def __init__(self) -> None:
+        self.made = [Parameter() for _ in range(4)]
+
+    def parameters(self) -> list[Parameter]:
+        return self.made
+
+
+def test_only_the_gradient_that_came_last_is_heard_from_the_second_pass_on() -> None:
+    told: list[int] = []
+    gradients, model = Gradients(lambda: told.append(1)), Model()
+    gradients.watch(model)
+    for number in (3, 2, 0, 1):
+        model.made[number].arrive()
+    gradients.passed(told=True)
+    assert len(told) == 4
+    assert [len(one.hooks) for one in model.made] == [0, 1, 0, 0]
+
+
+def test_it_is_learnt_anew_where_the_one_does_not_come() -> None:
+    gradients, model = Gradients(lambda: None), Model()
+    gradients.watch(model)
+    for _ in range(LEARN + 2):
+        for one in model.made:
+            one.arrive()
+        gradients.passed(told=True)
+        gradients.passed(told=False)
+    assert [len(one.hooks) for one in model.made] == [0, 0, 0, 1]
+
+
+def test_a_model_that_the_program_drops_is_forgotten() -> None:
+    gradients = Gradients(lambda: None)
+    gradients.watch(Model())
+    gradients.passed(told=True)
+    assert gradients._models == []
+
+
+# What it needs
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.py")), ids=lambda path: path.stem)
+def test_it_is_written_for_python_3_9_and_imports_nothing_of_ours(path: Path) -> None:
+    tree = ast.parse(path.read_text(), feature_version=(3, 9))
+    imported = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    for node in imported:
+        level = getattr(node, "level", 0)
+        names = [getattr(node, "module", None)] if isinstance(node, ast.ImportFrom) else []
+        names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        for name in filter(None, names):
+            assert level or name.split(".")[0] in sys.stdlib_module_names
+
+
+def test_the_environment_is_that_of_the_agent() -> None:
+    text = (FOLDER.parent / "agent" / "ranks" / "site" / "sitecustomize.py").read_text()
+    assert text.count(f'"{EVENTS_FD}"') == 2
