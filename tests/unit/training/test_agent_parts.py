@@ -332,6 +332,16 @@ def test_the_samples_see_a_busy_tree() -> None:
     assert 0 < host.memory_used < host.memory_total
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_process_that_has_ended_has_no_sample_while_nobody_has_waited_for_it() -> None:
+    sampler = samples.ProcSampler()
+    with subprocess.Popen(["sleep", "600"], start_new_session=True) as process:
+        assert sampler.rank(0, process.pid)
+        process.kill()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert sampler.rank(0, process.pid) is None
+
+
 def test_without_proc_psutil_gives_the_same_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (processes, samples):
         monkeypatch.setattr(module, "LINUX", False)

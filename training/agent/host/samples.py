@@ -131,7 +131,7 @@ class _Usage(NamedTuple):
 
 
 def _usage(pid: int) -> _Usage | None:
-    """The usage of a process; None if it has exited."""
+    """The usage of a process; None if it has exited, even if nobody has waited for it yet."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = (
@@ -139,9 +139,10 @@ def _usage(pid: int) -> _Usage | None:
             )  # the name before it may contain anything
     except OSError:
         return None
-    return _Usage(
+    found = _Usage(
         ticks=int(fields[11]) + int(fields[12]), pages=int(fields[21]), started=int(fields[19])
     )
+    return found if found.pages else None
 
 
 class PsutilSampler:
