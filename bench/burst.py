@@ -1,5 +1,6 @@
 """A burst of log lines: 4 hosts over SSH print 50,000 lines each at once, with the dashboard open
-at 160x48.
+at 160x48. After every hundredth line one more tells a step, which is read: the last one must have
+been.
 
 The time is from the start of the burst until the last line is decoded, applied to the run's state
 and on disk. Meanwhile the dashboard draws every 50 ms, ten times as often as usual; the time of a
@@ -38,11 +39,18 @@ HOSTS, LINES, ROUNDS = 4, 50_000, 5
 RATE, FRAME = 100_000, 0.05
 SIZE = (160, 48)
 BETWEEN = 0.05
+EVERY = 100
+"""Lines after which one tells a step."""
 PROGRAM = """
 import os, sys, time
-go, lines = sys.argv[1], int(sys.argv[2])
+go, lines, EVERY = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 rest = "of a burst that all hosts print at once, each as long as in a log\\n"
-text = "".join(f"line {number:06d} {rest}" for number in range(lines))
+step = "step={0} loss={1:.4f} lr=0.001 grad_norm=1.25\\n"
+text = "".join(
+    f"line {number:06d} {rest}"
+    + (step.format(number + 1, 1 / (number + 1)) if number % EVERY == 0 else "")
+    for number in range(lines)
+)
 print("ready", flush=True)
 while not os.path.exists(go):
     time.sleep(0.002)
@@ -92,7 +100,11 @@ class Burst:
 async def burst(server: Loopback, run: str, lines: int) -> Burst:
     """One run with the dashboard over it."""
     go = server.folder / f"go-{run}"
-    plan = Plan(run, server.hosts(), Script((sys.executable, "-c", PROGRAM, str(go), str(lines))))
+    plan = Plan(
+        run,
+        server.hosts(),
+        Script((sys.executable, "-c", PROGRAM, str(go), str(lines), str(EVERY))),
+    )
     heard = Heard(plan, server.folder / "runs")
     cluster = Cluster("loopback", plan.hosts)
     app = RankboardApp(
@@ -111,6 +123,9 @@ async def burst(server: Loopback, run: str, lines: int) -> Burst:
             await asyncio.sleep(0.05)
         app.exit()
     check(server.folder / "runs" / run / "logs", lines)
+    made, last = heard.state.step, (lines - 1) // EVERY * EVERY + 1
+    if made != last:
+        raise SystemExit(f"the steps of a rank were read up to {made}, not {last}")
     return Burst(HOSTS * lines / (heard.last - began), frames)
 
 

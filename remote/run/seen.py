@@ -10,7 +10,7 @@ from remote.run.phases import RankPhase, RunPhase
 from remote.run.run import Run
 from remote.run.script_rank import ScriptRank
 
-SOON = 30.0
+SOON = 120.0
 """Seconds that a program has to show something before anybody is told that it does not."""
 
 

@@ -73,7 +73,7 @@ FIRST = ("loss", "phases", "seconds", "accuracy")
 def available(run: RunState) -> list[Kind]:
     """The charts of a run, in order: those that begin, and those that have anything to show."""
     kinds = KINDS if run.plan.job else [_printed(kind, run) for kind in KINDS]
-    shown = [kind for kind in kinds if kind.begins or _has_values(run, kind.series)]
+    shown = [kind for kind in kinds if kind.begins or _has_values(run, _telling(kind, run))]
     used = {name for kind in (*KINDS, *kinds) for name in (*kind.series, kind.tests)}
     if not run.plan.job:
         shown.sort(key=lambda kind: FIRST.index(kind.id) if kind.id in FIRST else len(FIRST))
@@ -101,6 +101,12 @@ def _printed(kind: Kind, run: RunState) -> Kind:
     if kind.tests and validation in run.curves.metrics:
         kind = replace(kind, tests=validation)
     return replace(kind, begins=kind.id == "loss")
+
+
+def _telling(kind: Kind, run: RunState) -> tuple[str, ...]:
+    """The series that tell whether there is anything to see. A program's log may tell `data` alone,
+    which splits nothing."""
+    return kind.series if run.plan.job or not kind.stacked else kind.series[1:]
 
 
 def _has_values(run: RunState, series: tuple[str, ...]) -> bool:

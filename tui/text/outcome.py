@@ -65,7 +65,7 @@ def table(state: RunState) -> list[tuple[str, ...]]:
         mean = loss(_average(made), len(made))
         rows.append(("all", "", *_times(whole, early), _epoch(ranks), mean))
         own = own and [*own, _average(own)]
-    known = any(getattr(early, phase) for phase in _PHASES)
+    known = any(getattr(early, phase) for phase in _PHASES[1:])
     shares = [
         percent(early.share(getattr(early, phase))) if known else UNKNOWN for phase in _PHASES
     ]
@@ -126,7 +126,7 @@ def _own_accuracies(state: RunState) -> list[float]:
 
 def _times(whole: Means, early: Means) -> list[str]:
     phases = [getattr(early, phase) for phase in _PHASES]
-    if not any(phases):  # of a script that does not tell them
+    if not any(phases[1:]):  # of a script that does not tell them
         phases = [math.nan] * len(phases)
     spent = (whole.seconds, early.seconds, *phases)
     return [*map(seconds, spent), rate(early.throughput) if early.throughput else UNKNOWN]

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from remote.run.state import RunState
-from tests.kit.histories import START, History, plan, stepped
+from tests.kit.histories import START, History, plan, said, stepped
+from tests.kit.scripts import line, logging, script, seen, started
 from training.job import Job
 from training.wire.events import Evaluated, HostSample, RankSample, Record, Saved, Started, Step
 from tui import remembered
@@ -389,3 +390,34 @@ def test_no_values_and_no_view_break_a_chart(seed: int) -> None:
             found = frame(drawn.curves, drawn.look, width, height, dice.random() < 0.5, drawn.marks)
             if found:
                 assert {len(row) + found.picture.dots.shape[1] for row in found.rows} == {width}
+
+
+# A user's own program -----------------------------------------------------------------------------
+
+
+def test_charts_of_a_program_that_prints() -> None:
+    history = logging(started(script()), 3, range(1, 30), 0.5)
+    kinds = available(history.state())
+    assert [kind.id for kind in kinds] == ["loss", "seconds", "metric:grad_norm"]
+    assert kinds[0].tests == "metric:val_loss"
+    drawn = drawing(history.state(), kinds[0], View())
+    assert list(drawn.curves[-1].mean) == [1.0] * 29
+    assert drawn.curves[-1].single
+
+
+def test_charts_of_a_program_that_is_watched() -> None:
+    history = started(script(watch=True))
+    for step in range(1, 9):
+        history.rank(0, seen(0, step, data=0.1, compute=0.3, sync=0.1, ready=0.4))
+        history.rank(0, said(0, line(step, 2.0, kl=0.5), "stdout"))
+    kinds = available(history.state())
+    assert [kind.id for kind in kinds] == ["loss", "phases", "seconds", "ready", "metric:kl"]
+    assert kinds[0].series == ("metric:loss",), "the watch does not know it"
+
+
+def test_time_until_the_data_alone_splits_nothing() -> None:
+    history = started(script())
+    for step in range(1, 9):
+        text = line(step, 2.0, data_time=0.1, step_time=0.5)
+        history.rank(0, said(0, text, "stdout"))
+    assert "phases" not in {kind.id for kind in available(history.state())}

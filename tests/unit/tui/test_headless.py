@@ -14,11 +14,22 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from remote.events import Clock, Detached, Lost, Reaching, Refused, Said, Silent, Stopping, expand
+from remote.events import (
+    Clock,
+    Detached,
+    Lost,
+    Reaching,
+    Refused,
+    Said,
+    Silent,
+    Stopping,
+    expand,
+)
 from remote.run.cause import Cause
 from remote.run.state import RunState
 from tests.kit.histories import GLOO, START, History, plan, raised, said, stepped
 from tests.kit.printing import FOLDER, HELLO, good, printed, show
+from tests.kit.scripts import ended, logging, script, started
 from training.wire.events import (
     SESSION,
     Evaluated,
@@ -380,6 +391,7 @@ PIPED = """
 import sys
 from pathlib import Path
 sys.path[:0] = [{tests!r}]
+from tests.kit.scripts import ended, logging, script, started
 from tests.kit.printing import good, show
 from tui.text.printer import printer
 history = good()
@@ -547,3 +559,29 @@ def test_a_lost_host_in_a_training_run() -> None:
         "cause: node2: host lost: no sign of life for 60 s; rank 1 failed as a consequence" in err
     )
     assert err.endswith("rankboard: lost node2 after 0 s\n")
+
+
+# A user's own program -----------------------------------------------------------------------------
+
+
+def test_the_table_of_a_program_has_the_columns_that_tell_something() -> None:
+    history = ended(logging(started(script()), 3, range(1, 30), 0.5))
+    history.closed()
+    out, err = printed(history, PlainPrinter)
+    head, _, *rows = (line for line in out.splitlines() if "|" in line or "-+-" in line)
+    cells = [[cell.strip() for cell in row.split("|")] for row in (head, *rows)]
+    assert cells[0] == ["host", "rank", "s/iter", "iter 2-40", "last loss"]
+    assert cells[1] == ["node1", "0", "-", "-", "-"]
+    assert cells[4] == ["node2", "3", "0.500", "0.500", "3.4483"]
+    assert cells[5][0] == "all", "the row of shares is left out"
+    assert "read as: " in err
+    assert "not read" not in err
+
+
+def test_a_program_of_which_nothing_is_seen() -> None:
+    history = ended(started(script()))
+    history.closed()
+    out, err = printed(history, PlainPrinter)
+    assert out == ""
+    told = f"rankboard logs {history.plan.run} --parse tells why"
+    assert f"no steps and no values are seen of the program: {told}" in err

@@ -89,7 +89,7 @@ def _progress(rank: RankState, run: RunState) -> str:
 def _step(rank: RankState, width: int) -> str:
     pace = rank.pace
     shares = [pace.per_second(name) for name in PHASES]
-    if not any(shares) or any(map(math.isnan, shares)):
+    if not any(shares[1:]) or any(map(math.isnan, shares)):
         return f"{seconds(pace.mean('seconds'))} s"
     parts = ", ".join(
         f"{name} {percent(share)}" for name, share in zip(PHASES, shares, strict=True)

@@ -130,7 +130,7 @@ def mean_loss(rank: RankState) -> float:
 
 def split(shares: Sequence[float], width: int) -> str:
     """A bar of the shares of a step, each phase with a sign of its own."""
-    if any(map(math.isnan, shares)) or not any(shares):
+    if any(map(math.isnan, shares)) or not any(shares[1:]):  # a log may tell `data` alone
         return ""
     ends = [round(width * min(1.0, sum(shares[: place + 1]))) for place in range(len(PHASES))]
     ends[-1] = width
