@@ -12,7 +12,7 @@ from training.wire.events import Step, Text, expand
 
 WATCHED = {"RANKBOARD_WATCH": "1", "RANK": "3"}
 STEPS = """
-import os, torch
+import os, time, torch
 weight = torch.ones(3, requires_grad=True)
 optimizer = torch.optim.SGD([weight], lr=0.1)
 
@@ -27,6 +27,8 @@ if os.fork() == 0:
     os._exit(0)
 os.wait()
 step()
+time.sleep(0.1)
+weight.sum().backward()  # what has waited is told now
 pipe = int(os.environ["RANKBOARD_EVENTS_FD"].split(":")[0])
 os.dup2(os.open("mine", os.O_CREAT | os.O_WRONLY), pipe)
 step()
