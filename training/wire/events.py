@@ -309,8 +309,8 @@ class Spawned(Event):
 
 @immutable
 class Text(Event):
-    """The whole lines of one read of one pipe, joined by newlines. `stream` is `stdout` or
-    `stderr`."""
+    """The whole lines of one read of one pipe, joined by newlines; or a piece of a line that is
+    long, or that its program keeps writing over. `stream` is `stdout` or `stderr`."""
 
     rank: int
     stream: str

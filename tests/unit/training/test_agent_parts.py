@@ -19,7 +19,7 @@ from training.agent.host import facts, processes, samples
 from training.agent.host.system import LINUX
 from training.agent.journal import Journal, Reader, reserve, segments
 from training.agent.ranks import ports
-from training.agent.ranks.pipes import CHUNK, Lines, Pipe
+from training.agent.ranks.pipes import CHUNK, STATES, Lines, Pipe
 from training.wire.enums import EndReason
 from training.wire.events import (
     Dropped,
@@ -249,6 +249,26 @@ def test_a_pipe_that_a_descendant_floods_does_not_hold_up_the_end_of_its_rank() 
         pipe = Pipe(read_end, 0, "stdout")
         assert sum(len(text.text) for text in pipe.finish()) < 3 << 20
         flood.kill()
+
+
+def test_the_states_of_a_progress_bar_are_told_before_its_line_ends() -> None:
+    read_end, write_end = os.pipe()
+    now = 10.0
+    pipe = Pipe(read_end, 0, "stderr", clock=lambda: now)
+
+    def told(text: str) -> list[str]:
+        os.write(write_end, text.encode())
+        return [one.text for one in pipe.read()]
+
+    assert told("\r1/9 loss=0.5") == []
+    assert told("\r2/9 loss=0.4") == []
+    now += STATES
+    assert told("\r3/9 lo") == ["\r1/9 loss=0.5\r2/9 loss=0.4"]
+    assert told("ss=0.3\r4/9 loss=0.2") == []
+    now += STATES
+    assert told("no state of a bar") == []
+    os.close(write_end)
+    assert [one.text for one in pipe.finish()] == ["\r3/9 loss=0.3\r4/9 loss=0.2no state of a bar"]
 
 
 # Facts, samples, ports

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import codecs
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 
 from training.agent.host.redaction import Redaction
 from training.wire.events import Text
 
 CHUNK = 1 << 16
 """Bytes of one read. A longer line is forwarded in pieces."""
+STATES = 1.0
+"""Seconds after which the states of a line that is written over, such as a progress bar, are
+forwarded, as the line may end in hours."""
 _LEFT = 1 << 20
 """The most bytes that are read after a rank has exited. No pipe of an ordinary user holds more, but
 a descendant may still write."""
@@ -48,6 +52,15 @@ class Lines:
         self._parts, self._size = [rest], len(rest)
         return text or None
 
+    def states(self) -> str | None:
+        """The states so far of a line that its program writes over, but the present one."""
+        text = "".join(self._parts)
+        end = text.rfind("\r", 0, -1)  # the last character may be half a CR LF
+        if end <= 0:
+            return None
+        self._parts, self._size = [text[end:]], len(text) - end
+        return text[:end]
+
     def end(self) -> str | None:
         """The last line, if it has no newline."""
         return self._take(self._decode(b"", True)) or None
@@ -62,8 +75,16 @@ class Lines:
 class Pipe:
     """The reading end of one stream of a rank."""
 
-    def __init__(self, fd: int, rank: int, stream: str, redaction: Redaction | None = None) -> None:
+    def __init__(
+        self,
+        fd: int,
+        rank: int,
+        stream: str,
+        redaction: Redaction | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         os.set_blocking(fd, False)
+        self._clock, self._told = clock, clock()
         self._fd, self._rank, self._stream = fd, rank, stream
         self._lines = Lines(redaction)
         self.ended = self.filled = False
@@ -80,7 +101,10 @@ class Pipe:
             return
         self.ended, self.filled = not block, len(block) >= CHUNK // 2
         text = self._lines.feed(block) if block else self._lines.end()
+        if text is None and b"\r" in block and self._clock() - self._told >= STATES:
+            text = self._lines.states()
         if text is not None:
+            self._told = self._clock()
             yield Text(self._rank, self._stream, text)
 
     def finish(self) -> Iterator[Text]:
