@@ -226,8 +226,8 @@ class RankboardApp(Dashboard[Runs]):
         if not self._exiting:
             filled: dict[str, Any] = {}
             if isinstance(self.screen, RunScreen):
-                if job := self.screen.session.plan.job:
-                    filled["work"] = replace(job, resume="")
+                work = self.screen.session.plan.work
+                filled["work"] = replace(work, resume="") if isinstance(work, Job) else work
                 self.pop_screen()
             self._show_form(**filled)
 

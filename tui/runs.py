@@ -27,8 +27,8 @@ MakePlan = Callable[[Cluster, Job | Script, Policy], Plan]
 @dataclass(frozen=True)
 class RunOptions:
     """The options of the command line that are neither of the job nor of the policy, nor choose
-    hosts: those of a lab, uploads, `--name`, `--notify`, and the folder of the runs where it is not
-    the default."""
+    hosts: those of a lab, uploads, `--cwd`, `--name`, `--notify`, and the folder of the runs where
+    it is not the default."""
 
     slots: int = 0
     link: str = ""
@@ -37,6 +37,7 @@ class RunOptions:
     runs_dir: str = ""
     name: str = ""
     notify: str = ""
+    cwd: str = ""
 
 
 @dataclass(frozen=True)

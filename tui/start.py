@@ -109,21 +109,22 @@ def start(flags: Flags, line: torchrun.Line, options: Options) -> int:
             home=is_bare and not options.in_form,
             leavable=not chosen.spec,
             keep=keep,
-            options=_run_options(flags.hosts, options),
+            options=_run_options(flags, options),
             link=min(chosen.spec.rates) / 8 if chosen.spec else 0.0,
         )
 
 
-def _run_options(host_flags: Mapping[str, Any], options: Options) -> RunOptions:
+def _run_options(flags: Flags, options: Options) -> RunOptions:
     """The other options of the command line, for the launch form."""
     return RunOptions(
-        host_flags["slots"] or 0,
-        host_flags["link"],
-        host_flags["cpus"],
+        flags.hosts["slots"] or 0,
+        flags.hosts["link"],
+        flags.hosts["cpus"],
         tuple(map(str, options.upload)),
         "" if options.runs_dir == RUNS else str(options.runs_dir),
         options.name,
         options.notifier.target if options.notifier else "",
+        flags.script["cwd"],
     )
 
 

@@ -4,6 +4,8 @@ does no I/O."""
 from __future__ import annotations
 
 import math
+import posixpath
+import re
 import secrets
 import shlex
 from dataclasses import dataclass
@@ -58,6 +60,13 @@ class Script:
         if first == "-m" or first.endswith(".py"):
             return python, "-u", first, *rest
         return first, *rest
+
+    @property
+    def stem(self) -> str:
+        """The program in one plain word, such as `train` of `scripts/train.py`."""
+        named = (word for word in self.words if not word.startswith("-") and word not in PYTHONS)
+        name = posixpath.basename(next(named, "")).removesuffix(".py").removesuffix(".sh")
+        return re.sub(r"[^A-Za-z0-9_]+", "-", name).strip("-")[:24] or "script"
 
     def command_line(self) -> str:
         """The program and its arguments, as a person would type them."""
@@ -210,7 +219,7 @@ class Plan:
 def new_run(work: Job | Script, now: datetime) -> str:
     """A name for a run: the time, the work and four random letters, as in
     `20261120-093000-ddp-lenet5-3f9a`."""
-    what = f"{work.sync}-{work.model.replace('/', '-')}" if isinstance(work, Job) else "script"
+    what = f"{work.sync}-{work.model.replace('/', '-')}" if isinstance(work, Job) else work.stem
     return f"{now:%Y%m%d-%H%M%S}-{what}-{secrets.token_hex(2)}"
 
 

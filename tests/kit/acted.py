@@ -15,7 +15,7 @@ from textual.pilot import Pilot
 
 from remote import events as launcher
 from remote.cluster.hosts import Cluster, Host
-from remote.plan.plan import Plan, Policy, check, new_run
+from remote.plan.plan import Plan, Policy, Script, check, new_run
 from remote.run.state import RunState
 from tests.kit.wait import looks
 from training.job import Job
@@ -37,9 +37,9 @@ def cluster(hosts: int = 2, slots: int = 2) -> Cluster:
     )
 
 
-def make_plan(chosen: Cluster, job: Job, policy: Policy | None = None) -> Plan:
-    name = new_run(job, datetime(2026, 11, 20, 9, 30))
-    plan = Plan(name, chosen.hosts, job, policy or Policy())
+def make_plan(chosen: Cluster, work: Job | Script, policy: Policy | None = None) -> Plan:
+    name = new_run(work, datetime(2026, 11, 20, 9, 30))
+    plan = Plan(name, chosen.hosts, work, policy or Policy())
     check(plan)
     return plan
 

@@ -6,16 +6,23 @@ import shlex
 from collections.abc import Sequence
 
 from remote.cluster.hosts import HOSTS_FILE, Cluster
+from remote.plan.plan import Script
 from remote.transport.registry import is_here
 from training.job import Job
+from tui.form import program
 from tui.runs import RunOptions
 
 
 def command(
-    cluster: Cluster, chosen: Cluster, job: Job, policy: Sequence[str], options: RunOptions
+    cluster: Cluster,
+    chosen: Cluster,
+    work: Job | Script,
+    policy: Sequence[str],
+    options: RunOptions,
+    cwd: str = "",
 ) -> str:
     """The command line, with what differs from the defaults. `chosen` are the hosts of `cluster`
-    that take part; `policy` are the options of the policy.
+    that take part; `policy` are the options of the policy; `cwd` is where a program works.
 
     A line without any option of the job would open the form: this one starts.
     """
@@ -30,7 +37,9 @@ def command(
         ("--notify", options.notify),
     ):
         hosts += [flag, value] if value else []
-    flags = job.flags() or ("--sync", job.sync)
+    if isinstance(work, Script):
+        return shlex.join(["rankboard", *hosts, *policy, *program.words(work, cwd)])
+    flags = work.flags() or ("--sync", work.sync)
     return shlex.join(["rankboard", *hosts, *flags, *policy])
 
 

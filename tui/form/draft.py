@@ -8,12 +8,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from remote.cluster.hosts import Cluster, Host
-from remote.plan.plan import Plan, PlanError, Policy
+from remote.plan.plan import Plan, PlanError, Policy, Script
 from training import job as jobs
 from training import options
 from training.job import Job, JobError
 from training.options import OptionError
 from training.registry import UnknownName
+from tui.flags.script import with_cwd
+from tui.form import program
 from tui.form.field import (
     OFF,
     ON,
@@ -76,10 +78,19 @@ class Draft:
     texts: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, cluster: Cluster, selected: Cluster, job: Job, policy: Policy, keep: bool) -> Draft:
-        """The form of a job on the `selected` hosts of a cluster."""
+    def of(
+        cls,
+        cluster: Cluster,
+        selected: Cluster,
+        work: Job | Script,
+        policy: Policy,
+        keep: bool,
+        cwd: str = "",
+    ) -> Draft:
+        """The form of work on the `selected` hosts of a cluster. `cwd`: where a program works."""
         draft = cls(cluster, keep)
-        draft.fill(job)
+        draft.fill(work)
+        draft.set(program.CWD, cwd if isinstance(work, Script) else "")
         draft.fill_policy(policy)
         if len(cluster.hosts) == 1:
             draft.set(RANKS, str(selected.hosts[0].slots))
@@ -88,8 +99,14 @@ class Draft:
                 draft.set(f"host.{number}", ON if host in selected.hosts else OFF)
         return draft
 
-    def fill(self, job: Job) -> None:
-        """Take the settings of a job."""
+    def fill(self, work: Job | Script) -> None:
+        """Take a program, or the settings of a job."""
+        self.texts.pop(program.WORDS, None)
+        if isinstance(work, Script):
+            for name, text in program.write(work).items():
+                self.set(name, text)
+            return
+        job = work
         for name in SETTINGS.keys() - {OPTIONS}:
             self.texts.pop(name, None)
         for name in SETTINGS:  # the model before its learning rate
@@ -108,12 +125,19 @@ class Draft:
 
     def groups(self) -> dict[str, tuple[Field, ...]]:
         """The fields, by the names of their groups."""
-        found = {HOSTS: self._hosts()}
+        found = {HOSTS: self._hosts(), program.GROUP: program.of_program(self.is_program)}
+        if self.is_program:
+            return found | {POLICY: of_policy(self.keep)}
         for name, settings in jobs.groups().items():
             shown = [of_setting(setting) for setting in settings if setting.name != OPTIONS]
             at = next((at for at, one in enumerate(shown, 1) if one.name == "sync"), 0)
             found[name] = (*shown[:at], *(self._options() if at else ()), *shown[at:])
         return found | {POLICY: of_policy(self.keep)}
+
+    @property
+    def is_program(self) -> bool:
+        """Whether a program of the user's own is to run."""
+        return bool(self.text(program.WORDS).strip())
 
     def _hosts(self) -> tuple[Field, ...]:
         """One switch per host; where there is one host only, the number of its ranks."""
@@ -162,7 +186,12 @@ class Draft:
         if name in SETTINGS:
             return of_setting(SETTINGS[name])
         method = name.partition(".")[0]
-        known = {"policy": of_policy(self.keep), "host": self._hosts(), RANKS: self._hosts()}
+        known = {
+            "policy": of_policy(self.keep),
+            "host": self._hosts(),
+            RANKS: self._hosts(),
+            "program": program.FIELDS,
+        }
         fields = known[method] if method in known else of_method(method)
         return next(one for one in fields if one.name == name)
 
@@ -178,7 +207,7 @@ class Draft:
 
     def changed(self, group: str) -> int:
         """How many fields of a group are changed."""
-        return sum(one.name in self.texts for one in self.groups()[group])
+        return sum(one.name in self.texts for one in self.groups().get(group, ()))
 
     # What they amount to
 
@@ -186,14 +215,27 @@ class Draft:
         """The plan of what the form says, or why there is none."""
         mistakes: dict[str, Mistake] = {}
         cluster = self._chosen(mistakes)
-        settings, policy = self._settings(mistakes), self._policy(mistakes)
+        settings = {} if self.is_program else self._settings(mistakes)
+        policy = self._policy(mistakes)
         if mistakes or cluster is None or policy is None:
             return Checked(mistakes=tuple(mistakes.values()))
         try:
-            plan = make_plan(cluster, Job(**settings), policy)
+            if self.is_program:
+                cluster = with_cwd(cluster, self.text(program.CWD).strip())
+                plan = make_plan(cluster, program.read(self.text), policy)
+            else:
+                plan = make_plan(cluster, Job(**settings), policy)
         except (JobError, UnknownName, PlanError) as error:
             return Checked(mistakes=(self._placed(str(error)),))
         return Checked(plan, cluster, policy)
+
+    def work(self) -> Job | Script | None:
+        """The program or the job of the form; None where something in it is wrong."""
+        if not self.is_program:
+            return self.job()
+        with suppress(PlanError):
+            return program.read(self.text)
+        return None
 
     def job(self) -> Job | None:
         """The job of the form; None where a setting is wrong."""
@@ -271,7 +313,8 @@ class Draft:
                 return Mistake(name, text)
         for found in FLAG.finditer(text):
             name = found[1].removeprefix("no-").replace("-", "_")
-            for known in (name, f"policy.{name}"):
+            name = "words" if name == "program" else name
+            for known in (name, f"program.{name}", f"policy.{name}"):
                 if known in shown:
                     return Mistake(known, text)
         return Mistake("", text)

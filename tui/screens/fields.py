@@ -34,7 +34,12 @@ FOLDED = ("computation", "data files", "log and checkpoints", "failures and disc
 """The groups that are folded at first, unless something in them is changed."""
 VALUE = (18, 30)
 """The least and the most columns of a value."""
-EMPTY = {"epochs": "1", "steps": "whole epochs"}
+EMPTY = {
+    "epochs": "1",
+    "steps": "whole epochs",
+    "program.words": "rankboard's own training",
+    "program.cwd": "the path of this folder",
+}
 """What is shown in place of an empty text; otherwise "none"."""
 
 

@@ -11,10 +11,12 @@ from textual.content import Content
 from textual.widgets import Static
 
 from remote.format import count
+from remote.plan.plan import Script
 from training.job import Job
 from tui import palette
 from tui.actions import Place
 from tui.bindings import bindings, key_of
+from tui.form import program
 from tui.form.command import command
 from tui.form.draft import Checked, Draft
 from tui.form.facts import facts, places, warnings
@@ -72,8 +74,10 @@ class LaunchScreen(PresetForm):
         super().__init__()
         self._launch, self._error, self._checks = launch, error, checks
         self.runs_dir = launch.runs_dir
-        job = launch.work if isinstance(launch.work, Job) else Job()
-        self.draft = Draft.of(launch.cluster, launch.selected, job, launch.policy, launch.keep)
+        cwd = launch.options.cwd
+        self.draft = Draft.of(
+            launch.cluster, launch.selected, launch.work, launch.policy, launch.keep, cwd
+        )
         self._opened = dict(self.draft.texts)
         self.checked = Checked()
         self._editor = Editor()
@@ -151,10 +155,12 @@ class LaunchScreen(PresetForm):
     def command_line(self) -> str:
         """The command line that starts what the form says; "" where it cannot be started."""
         plan, chosen = self.checked.plan, self.checked.cluster
-        if plan is None or chosen is None or plan.job is None:
+        work = self.draft.work()
+        if plan is None or chosen is None or work is None:
             return ""
         policy = policy_words(self.draft.policy_texts(), self.draft.keep)
-        return command(self._launch.cluster, chosen, plan.job, policy, self._launch.options)
+        job, cwd = plan.job or work, self.draft.text(program.CWD).strip()
+        return command(self._launch.cluster, chosen, job, policy, self._launch.options, cwd)
 
     def _explain(self) -> None:
         """Say what the row under the cursor means."""
@@ -189,10 +195,10 @@ class LaunchScreen(PresetForm):
 
     def action_check(self) -> None:
         """Check the hosts of the form for its job, in the background."""
-        if job := self._fit():
+        if work := self._fit():
             cluster, policy = self.checked.cluster, self.checked.policy
             assert cluster
-            self.post_message(CheckHosts(cluster, job, policy))
+            self.post_message(CheckHosts(cluster, work, policy))
 
     def follow(self, checks: Checks) -> None:
         """Show what these checks find."""
@@ -229,18 +235,18 @@ class LaunchScreen(PresetForm):
         self._editor.call_later(self._start)
 
     def _start(self) -> None:
-        if job := self._fit():
+        if work := self._fit():
             cluster = self.checked.cluster
             assert cluster
-            self.post_message(StartRun(cluster, job, self.checked.policy))
+            self.post_message(StartRun(cluster, work, self.checked.policy))
 
-    def _fit(self) -> Job | None:
-        """The job as the form says it, not as its plan has it. None where it cannot be started: the
-        cursor then goes to the first mistake."""
+    def _fit(self) -> Job | Script | None:
+        """The work as the form says it, not as its plan has it. None where it cannot be started:
+        the cursor then goes to the first mistake."""
         self._editor.leave(0)
         self._show()
         if not self.checked.mistakes:
-            return self.draft.job()
+            return self.draft.work()
         self._fields.go(self.checked.mistakes[0].field)
         self.app.bell()
         return None

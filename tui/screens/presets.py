@@ -16,7 +16,7 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from remote.format import moment
-from remote.plan.plan import Policy
+from remote.plan.plan import Script
 from tui.actions import Place
 from tui.background import in_background
 from tui.bindings import bindings, key_of
@@ -27,18 +27,17 @@ from tui.form.recent import Recent, recent
 from tui.screens.pick import CSS, Ask
 
 
-class Presets(ModalScreen[Preset | None]):
+class Presets(ModalScreen[Preset | Recent | None]):
     """Presets, then jobs of recorded runs; the result is what the form takes over."""
 
     DEFAULT_CSS = CSS.format("Presets")
     place = Place.PRESETS
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
-    def __init__(self, keep: bool, policy: Policy, recent: Callable[[], list[Recent]]) -> None:
-        """`keep`: see `presets.save`. `policy` stays with a recent job. `recent` reads the recorded
-        runs, in a thread."""
+    def __init__(self, keep: bool, recent: Callable[[], list[Recent]]) -> None:
+        """`keep`: see `presets.save`. `recent` reads the recorded runs, in a thread."""
         super().__init__()
-        self._keep, self._policy, self._read = keep, policy, recent
+        self._keep, self._read = keep, recent
         self._recent: list[Recent] | None = None
         self._names: list[str] = []
         self._asked = ""
@@ -94,7 +93,7 @@ class Presets(ModalScreen[Preset | None]):
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         kind, _, name = (event.option.id or "").partition("-")
         if kind == "recent" and self._recent:
-            self.dismiss(Preset(self._recent[int(name)].job, self._policy))
+            self.dismiss(self._recent[int(name)])
             return
         try:
             self.dismiss(presets.load(name, self._keep))
@@ -142,8 +141,11 @@ class Presets(ModalScreen[Preset | None]):
 
 
 def _described(one: Recent) -> str:
-    """When a job ran, how it ended, and what it was."""
-    words = " ".join(one.job.flags()) or "the defaults"
+    """When it ran, how it ended, and what it was."""
+    if isinstance(one.work, Script):
+        words = f"-- {one.work.command_line()}"
+    else:
+        words = " ".join(one.work.flags()) or "the defaults"
     return f"{moment(one.run.started or 0)}  {one.run.verdict:8}  {words}"
 
 
@@ -162,17 +164,23 @@ class PresetForm(Screen[None]):
     def action_presets(self) -> None:
         """Choose a preset or a recent job."""
         read = partial(recent, self.runs_dir)
-        self.app.push_screen(Presets(self.draft.keep, self.checked.policy, read), self._take)
+        self.app.push_screen(Presets(self.draft.keep, read), self._take)
 
-    def _take(self, preset: Preset | None) -> None:
-        if preset:
-            self.draft.fill(preset.job)
-            self.draft.fill_policy(preset.policy)
+    def _take(self, chosen: Preset | Recent | None) -> None:
+        if isinstance(chosen, Recent):
+            self.draft.fill(chosen.work)
+        elif chosen:
+            self.draft.fill(chosen.job)
+            self.draft.fill_policy(chosen.policy)
+        if chosen:
             self.changed()
 
     def action_save(self) -> None:
         """Save the settings as a preset, under a name."""
-        if self.checked.plan is None or self.checked.plan.job is None:
+        if self.draft.is_program:
+            self.notify("presets are of rankboard's own training", severity="warning")
+            return
+        if self.checked.plan is None:
             self.notify("correct the mistakes before you save a preset", severity="warning")
             return
         known = ", ".join(presets.names()) or "none yet"

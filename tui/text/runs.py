@@ -111,6 +111,8 @@ def _verdict(run: Entry) -> str:
 
 def settings_of(run: Entry) -> list[str]:
     """The settings that differ from the defaults and have no column, as filters have them."""
+    if run.script:
+        return [run.script]
     job = run.job or {}
     others = [
         f"{name}={value}"

@@ -11,11 +11,12 @@ import pytest
 from typer.testing import CliRunner
 
 from remote.cluster.hosts import LOCAL, Cluster, Host, select
-from remote.plan.plan import OnStall, Policy
+from remote.plan.plan import OnStall, Policy, Script
 from remote.record import index
 from tests.kit.acted import cluster, make_plan
 from training import options, registry
 from training.job import Job, groups
+from tui.form import program
 from tui.form.command import command
 from tui.form.draft import HOSTS, POLICY, RANKS, Checked, Draft
 from tui.form.facts import facts
@@ -40,7 +41,7 @@ def checked(one: Draft) -> Checked:
 
 def test_every_setting_option_and_flag_has_a_field_in_a_group() -> None:
     shown = draft().groups()
-    assert list(shown) == [HOSTS, *groups(), POLICY]
+    assert list(shown) == [HOSTS, program.GROUP, *groups(), POLICY]
     names = {one.name for fields_of in shown.values() for one in fields_of}
     assert {one.name for one in fields(Job)} - {"sync_option"} <= names
     policy = {one.name for one in fields(Policy)} - {"keep"} | {"on_disconnect"}
@@ -262,6 +263,74 @@ def test_the_command_line_is_understood_as_the_same_job(
     assert heard == [job]
 
 
+# A program of the user's own ----------------------------------------------------------------------
+
+
+def test_a_program_takes_the_place_of_the_settings() -> None:
+    form = draft()
+    form.set(program.WORDS, "train.py --name 'a b'")
+    assert list(form.groups()) == [HOSTS, program.GROUP, POLICY]
+    form.set(program.CWD, "/project")
+    form.set(program.WATCH, OFF)
+    form.set(program.FETCH, "out/*.pt logs")
+    form.set("host.0", OFF)
+    found = checked(form)
+    assert found.plan
+    assert found.plan.work == form.work()
+    assert form.work() == Script(("train.py", "--name", "a b"), False, (), ("out/*.pt", "logs"))
+    assert {host.cwd for host in found.plan.hosts} == {"/project"}
+    form.set(program.WORDS, " ")
+    assert form.work() == Job()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        (program.WORDS, "train.py 'a", "no closing quotation: close the quotes"),
+        (program.WORDS, "torchrun --nnodes 2 train.py", "--nnodes: leave flags of torchrun out"),
+        (program.WORDS, "accelerate launch x.py", "accelerate starts ranks itself"),
+        (program.FETCH, "/etc/*", "write a pattern below the folder"),
+    ],
+)
+def test_a_mistake_in_a_program_is_shown_beside_it(name: str, text: str, message: str) -> None:
+    form = draft()
+    form.set(program.WORDS, "train.py")
+    form.set(name, text)
+    (mistake,) = checked(form).mistakes
+    assert mistake.field == name
+    assert message in mistake.text
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        Script(("train.py", "--lr", "0.1")),
+        Script(("-m", "pkg", "a b"), watch=False, fetch=("out/*.pt", "x")),
+    ],
+)
+def test_the_command_line_of_a_program_is_understood_as_the_same(
+    script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tui import cli, start
+    from tui.flags import script as scripts
+
+    heard = []
+
+    def hear(flags: start.Flags, line: Any, _: Any) -> int:
+        heard.append((scripts.script(line.words, flags.script, flags.job), flags.script["cwd"]))
+        return 0
+
+    monkeypatch.setattr(start, "start", hear)
+    form = Draft.of(HERE, HERE, script, Policy(max_restarts=1), keep=False, cwd="/x")
+    found = checked(form)
+    assert found.plan
+    assert found.cluster
+    policy = policy_words(form.policy_texts(), keep=False)
+    text = command(HERE, found.cluster, found.plan.work, policy, RunOptions(), "/x")
+    assert CliRunner().invoke(cli.application(), shlex.split(text)[1:]).exit_code == 0
+    assert heard == [(script, "/x")]
+
+
 # The policy ---------------------------------------------------------------------------------------
 
 
@@ -328,7 +397,8 @@ def test_recent_jobs_are_those_of_recorded_runs_each_once(
     ]
     monkeypatch.setattr(index, "entries", lambda _: runs)
     found = recent(tmp_path)
-    assert [(one.run.name, one.job) for one in found] == [
+    assert [(one.run.name, one.work) for one in found] == [
         ("f", Job(model="vgg11", lr=0.1)),
+        ("d", Script(("train.py",))),
         ("b", Job(sync="ring", sync_option=("bucket_mb=10",))),
     ]

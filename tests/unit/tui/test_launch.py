@@ -19,13 +19,13 @@ from textual.widgets import OptionList, Static
 
 from remote.cluster.hosts import Cluster, Host
 from remote.events import Checked
-from remote.plan.plan import Plan, Policy
+from remote.plan.plan import Plan, Policy, Script
 from remote.record import index
 from tests.kit.acted import ActedSession, cluster, make_plan, screen_text, until
 from training.job import Job
 from training.wire.events import SESSION
 from tui.app import RankboardApp
-from tui.form import presets
+from tui.form import presets, program
 from tui.form.field import ON
 from tui.runs import Launch
 from tui.screens import pick
@@ -49,12 +49,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 class Form:
     """The launch form, the plans that were begun from it, and the checks."""
 
-    def __init__(self, lab: Cluster | None = None, job: Job | None = None, **more: Any) -> None:
+    def __init__(
+        self, lab: Cluster | None = None, work: Job | Script | None = None, **more: Any
+    ) -> None:
         self.begun: list[Plan] = []
         self.doctors: list[ActedSession] = []
         self.refusal = ""
         lab = lab or cluster(4, 1)
-        launch = Launch(lab, lab, job or Job(), make_plan, self._begin, check=self._check, **more)
+        launch = Launch(lab, lab, work or Job(), make_plan, self._begin, check=self._check, **more)
         self.app = RankboardApp(launch)
 
     def _begin(self, plan: Plan) -> ActedSession:
@@ -157,7 +159,7 @@ async def test_a_default_is_said_once() -> None:
 
 
 async def test_a_group_folds_and_says_how_much_in_it_is_changed() -> None:
-    form = Form(job=Job(lr=0.5, seed=7, momentum=0.9))
+    form = Form(work=Job(lr=0.5, seed=7, momentum=0.9))
     async with form.opened() as pilot:
         await form.go(pilot, "seed")
         await pilot.press("space")
@@ -172,14 +174,14 @@ async def test_a_group_folds_and_says_how_much_in_it_is_changed() -> None:
 
 
 async def test_groups_are_folded_at_first_unless_something_in_them_is_changed() -> None:
-    form = Form(job=Job(checkpoint_every="epoch"))
+    form = Form(work=Job(checkpoint_every="epoch"))
     async with form.opened():
         assert form.fields.folded == {"computation", "data files", "failures and disconnects"}
         assert form.row("checkpoint_every") == "  checkpoint-every * epoch default: none"
 
 
 async def test_many_hosts_are_folded() -> None:
-    form = Form(lab=cluster(60, 1), job=Job(batch_size=600))
+    form = Form(lab=cluster(60, 1), work=Job(batch_size=600))
     async with form.opened():
         assert "60 of 60 hosts" in form.row("hosts")
         assert len([line for line in form.fields.lines if line.group == "hosts"]) == 1
@@ -249,7 +251,7 @@ async def test_a_digit_where_no_number_belongs_says_so() -> None:
 
 
 async def test_a_number_that_is_opened_is_replaced_by_what_is_typed() -> None:
-    form = Form(job=Job(steps=300))
+    form = Form(work=Job(steps=300))
     async with form.opened() as pilot:
         await form.go(pilot, "steps")
         await pilot.press("enter", "4", "5", "enter")
@@ -398,7 +400,7 @@ async def test_a_run_that_cannot_be_recorded_is_said_in_the_form() -> None:
 
 
 async def test_a_preset_is_saved_chosen_and_deleted(folder: Path) -> None:
-    form = Form(job=Job(sync="ring", lr=0.3), policy=Policy(max_restarts=2))
+    form = Form(work=Job(sync="ring", lr=0.3), policy=Policy(max_restarts=2))
     async with form.opened() as pilot:
         await pilot.press("w", *"mine", "enter")
         await until(pilot, lambda: presets.names() == ["mine"])
@@ -463,7 +465,7 @@ async def test_a_recent_job_fills_the_form(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 async def test_the_command_line_is_copied() -> None:
-    form = Form(job=Job(data_dir="/my data"))
+    form = Form(work=Job(data_dir="/my data"))
     async with form.opened() as pilot:
         await pilot.press("y")
         await until(pilot, lambda: form.app.clipboard == "rankboard --data-dir '/my data'")
@@ -510,7 +512,7 @@ async def test_the_worst_finding_of_a_host_is_its_mark_and_nothing_waits() -> No
 
 async def test_a_job_and_a_policy_fill_the_form() -> None:
     job = Job(model="torchvision/alexnet", sync_option=("bucket_mb=10",), dataset="imagefolder:/x")
-    form = Form(job=job, policy=Policy(max_restarts=1))
+    form = Form(work=job, policy=Policy(max_restarts=1))
     async with form.opened() as pilot:
         await form.type(pilot, "lr", "0.5")
         plan = await form.start(pilot)
@@ -582,3 +584,31 @@ def test_nothing_is_loaded_before_a_screen_that_it_does_not_need(screen: str) ->
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+# A program of the user's own ----------------------------------------------------------------------
+
+
+async def test_a_program_is_typed_and_started() -> None:
+    """It takes the place of the settings of a job, and the line to paste says so."""
+    form = Form()
+    async with form.opened((120, 40)) as pilot:
+        assert "rankboard's own training" in form.row(program.WORDS)
+        await form.type(pilot, program.WORDS, "train.py --lr 0.1")
+        assert "ready: train.py --lr 0.1, 4 ranks on 4 hosts" in form.shown("status")
+        assert "$ rankboard -- train.py --lr 0.1" in form.shown("amounts")
+        with pytest.raises(AssertionError, match="is folded"):
+            form.row("model")
+        await pilot.press("f5")
+        await until(pilot, lambda: form.begun)
+    assert form.begun[0].work == Script(("train.py", "--lr", "0.1"))
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_the_form_opens_with_a_program(size: tuple[int, int]) -> None:
+    form = Form(work=Script(("train.py", "it's"), watch=False))
+    async with form.opened(size) as pilot:
+        assert form.text(program.WORDS) == """train.py 'it'"'"'s'"""
+        assert "rankboard --no-watch -- train.py" in form.screen.command_line()
+        await form.type(pilot, program.WORDS, "")
+        assert form.row("model")
