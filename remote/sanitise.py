@@ -12,10 +12,13 @@ from training.wire import events
 from training.wire.events import Record
 
 _OFTEN = frozenset(
-    {events.Text, events.Step, events.HostSample, events.RankSample, events.GpuSample}
+    {
+        *(events.Text, events.Step, events.Metrics),
+        *(events.HostSample, events.RankSample, events.GpuSample),
+    }
 )
-"""Events that come by the thousand: ranks' lines, which `shown` takes where they are put to use,
-and plain numbers."""
+"""Events that come by the thousand: ranks' lines and names of metrics, which are made fit where
+they are put to use, and plain numbers."""
 _BIDI = "\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069"
 _ASCII = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
 _SURROGATES = "\ud800-\udfff"

@@ -52,11 +52,12 @@ def _apply_rank(run: Run, event: Event, host: HostState, rank: RankState, when: 
         return
     if isinstance(event, events.GpuSample) and run.plan.job and not rank.on_gpu:
         return
-    if rank.begun is None:  # also of a script, which tells of no start
-        if isinstance(event, events.Step):
-            _resume(run, event)
-        elif isinstance(event, events.Metrics):
-            event = run.known(event, rank, when)
+    if isinstance(event, events.Metrics):
+        if run.plan.job:
+            return
+        event = run.known(event, rank, when)
+    elif rank.begun is None and isinstance(event, events.Step):  # a script tells of no start
+        _resume(run, event)
     rank.apply(event, when)
     run.curves.take(event, rank.rank, rank.step, when - run.started)
     match event:

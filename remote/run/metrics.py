@@ -6,12 +6,15 @@ import math
 from dataclasses import dataclass, field, replace
 
 from remote.run.timing import NAN
+from remote.sanitise import one_line
 from training.wire import events
 
 MOST = 200
 """Metrics that are kept of a run."""
 COUNTED = 100_000
 """Names beyond that are told apart."""
+LONGEST = 80
+"""Characters of a name."""
 
 
 @dataclass(slots=True)
@@ -47,19 +50,32 @@ class Metrics:
 
     named: dict[str, Metric] = field(default_factory=dict)
     beyond: set[str] = field(default_factory=set)
+    _known: dict[str, str] = field(default_factory=dict)
 
     def take(self, event: events.Metrics, step: int) -> events.Metrics:
-        """Take in values after `step`. Returns those that are kept."""
-        for name, value in event.values:
+        """Take in values after `step`. Returns those that are kept, by names that are fit to be
+        shown."""
+        kept, is_same = [], True
+        for told, value in event.values:
+            name = self._known.get(told) or self._name(told)
+            is_same &= name == told
+            if not name:
+                continue
+            kept.append((name, value))
             metric = self.named.get(name)
             if metric is None:
-                if len(self.named) >= MOST:
-                    if len(self.beyond) < COUNTED:
-                        self.beyond.add(name)
-                    continue
                 metric = self.named[name] = Metric(event.rank)
             if metric.rank == event.rank:
                 metric.take(value, event.step or step)
-        if not self.beyond:
-            return event
-        return replace(event, values=tuple(one for one in event.values if one[0] in self.named))
+        return event if is_same else replace(event, values=tuple(kept))
+
+    def _name(self, told: str) -> str:
+        """The name under which a metric is kept; "" for one that is not."""
+        name = one_line(told)[:LONGEST] or "?"
+        if name in self.named or len(self.named) < MOST:
+            if len(self._known) < COUNTED:
+                self._known[told] = name
+            return name
+        if len(self.beyond) < COUNTED:
+            self.beyond.add(name)
+        return ""

@@ -212,6 +212,20 @@ def test_more_names_than_are_kept_are_counted_and_said() -> None:
     assert notes == ["the run has 200 metrics; no more are kept, such as m200: they are counted"]
 
 
+def test_names_of_metrics_are_fit_to_be_shown() -> None:
+    values = (("a\x1b[31mb\nc", 1.0), ("x" * 999, 2.0), ("", 3.0))
+    state = started(script()).say(0, Metrics(0, 1, 0.0, values)).state()
+    assert list(state.metrics.named) == ["ab c", "x" * 80, "?"]
+    assert list(state.ranks[0].metrics) == ["ab c", "x" * 80, "?"]  # type: ignore[attr-defined]
+    assert state.curves.metrics == ["metric:ab c", f"metric:{'x' * 80}", "metric:?"]
+
+
+def test_a_job_has_no_metrics_whatever_its_ranks_say() -> None:
+    history = History(plan(2)).training(2)
+    state = history.rank(0, Metrics(0, 1, 0.0, (("a", 1.0),))).state()
+    assert (state.curves.metrics, state.metrics.named) == ([], {})
+
+
 # Whoever reads ------------------------------------------------------------------------------------
 
 
