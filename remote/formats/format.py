@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
-from remote.formats.memory import Memory
-from remote.formats.names import NEVER, canonical
+from remote.formats.memory import RATE, Memory, whole
+from remote.formats.names import NEVER, PLACES, canonical
 from remote.formats.numbers import GROUPED, NUMBER, number
 from remote.formats.reading import STEP, UNDERSTOOD, Kind, Reading
 
@@ -155,6 +155,15 @@ class Line(Matcher):
         """It is copied by what it was made of."""
         return Line, self._made_of
 
+    @cached_property
+    def _only(self) -> tuple[str, int] | None:
+        """The only place in the line, if it is a step that is always there, and what to add to it;
+        `Memory.place` takes longer."""
+        found = [name for name in self.regex.groupindex if name in (*PLACES, RATE, "pairs")]
+        return (
+            {"step": ("step", 0), "index": ("index", 1)}.get(found[0]) if len(found) == 1 else None
+        )
+
     def read(self, line: str, start: int, memory: Memory) -> Reading | None:
         """What the line tells; its prefixes end at `start`."""
         found = self.find(line, start if self.anchored else 0)
@@ -167,7 +176,11 @@ class Line(Matcher):
 
     def of(self, found: re.Match[str], memory: Memory) -> Reading | None:
         """What a match tells."""
-        return memory.place(self._kind, self._values(found))
+        values = self._values(found)
+        if self._only is None or self._kind is None or len(values) < 2:
+            return memory.place(self._kind, values)
+        name, more = self._only
+        return Reading(self._kind, whole(values.pop(name)) + more, 0.0, values, memory.steps)
 
     def _values(self, found: re.Match[str]) -> dict[str, float]:
         values: dict[str, float] = {}
@@ -175,7 +188,7 @@ class Line(Matcher):
         for index, name, factor in self._fields:
             if (text := groups[index]) is not None:
                 try:
-                    values[name] = float(text) * factor
+                    values[name] = float(text.replace(",", "")) * factor
                 except ValueError:
                     values[name] = number(text) * factor
         if self._pairs:

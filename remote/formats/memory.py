@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from remote.formats.names import is_outcome
 from remote.formats.reading import EVALUATION, OTHER, STEP, Kind, Reading
 
+RATE = "steps_per_second"
+"""The name of a value that becomes `step_seconds`."""
+
 
 @dataclass(slots=True)
 class Memory:
@@ -30,22 +33,22 @@ class Memory:
         step = steps = 0
         epoch = 0.0
         if "step" in values:
-            step = _whole(take("step"))
+            step = whole(take("step"))
         elif "index" in values:
-            step = _whole(take("index")) + 1
+            step = whole(take("index")) + 1
         if "epoch" in values:
             epoch = take("epoch")
         elif "epoch_index" in values:
             epoch = take("epoch_index") + 1
         if "steps" in values:
-            self.steps = steps = _whole(take("steps"))
+            self.steps = steps = whole(take("steps"))
         if "epochs" in values:
-            self.epochs = _whole(take("epochs"))
+            self.epochs = whole(take("epochs"))
         if "n_index" in values:
-            step = self._within(_whole(take("n_index")) + 1, values, epoch, step, kind)
+            step = self._within(whole(take("n_index")) + 1, values, epoch, step, kind)
         elif "n" in values:
-            step = self._within(_whole(take("n")), values, epoch, step, kind)
-        if "steps_per_second" in values and (rate := take("steps_per_second")) > 0:
+            step = self._within(whole(take("n")), values, epoch, step, kind)
+        if RATE in values and (rate := take(RATE)) > 0:
             values.setdefault("step_seconds", 1 / rate)
         if not values:
             return None
@@ -58,7 +61,7 @@ class Memory:
     ) -> int:
         """The step of the whole run, of the `n`th of an epoch, which counts from 1; or `step`, if
         the line tells it."""
-        total = _whole(values.pop("total", 0.0))
+        total = whole(values.pop("total", 0.0))
         if kind is EVALUATION:
             return step
         if not total:
@@ -66,8 +69,8 @@ class Memory:
         self.per_epoch = total
         if self.epochs:
             self.steps = total * self.epochs
-        whole = max(0, math.ceil(epoch) - 1) if 0 <= epoch < math.inf else 0
-        return step or whole * total + n
+        before = max(0, math.ceil(epoch) - 1) if 0 <= epoch < math.inf else 0
+        return step or before * total + n
 
 
 def kind_of(values: dict[str, float]) -> Kind:
@@ -85,5 +88,6 @@ def _of_evaluation(name: str) -> bool:
     return name.startswith(("val_", "val/", "test_", "eval_"))
 
 
-def _whole(value: float) -> int:
+def whole(value: float) -> int:
+    """A count as a whole number; 0 of what is none."""
     return int(value) if 0 <= value < 1e15 else 0

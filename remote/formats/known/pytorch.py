@@ -15,7 +15,7 @@ _METERS = Pairs(
     },
 )
 _RESULT = Line(
-    r"(?:^|[^\w*])\* (?:Acc|Prec)@1:? {1,4}<val_accuracy__percent>"
+    r"\* (?:Acc|Prec)@1:? {1,4}<val_accuracy__percent>"
     r"(?: {1,4}(?:Acc|Prec)@5:? {1,4}<val_accuracy_top5__percent>)?(?: {1,4}loss {1,4}<val_loss>)?",
     EVALUATION,
 )
