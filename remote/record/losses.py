@@ -6,24 +6,44 @@ import math
 import re
 from pathlib import Path
 
+from remote.cluster.hosts import RANKS
+from remote.events import decode
 from remote.record import files
 from remote.record.layout import EVENTS
+from remote.run.reading import Expand, Expander
+from training.wire.events import Metrics, Step
 
 BLOCK = 1 << 14
 """Bytes of records that are read at each place: some twenty steps."""
 LOSS = re.compile(rb'\\"event\\":\\"step\\"[^{}]{0,99}?\\"loss\\":(-?\d[\d.eE+-]*)')
-"""The loss of a step as its rank writes it."""
+"""The loss of a step as its rank writes it, or the watch of a user's own program."""
 
 
 def losses(folder: Path, places: int) -> list[float]:
     """The mean training loss at so many places of a run, evenly spaced in its records; without the
     places where there are no steps. Raises: OSError."""
-    found = []
+    found, expand = [], Expander(RANKS, watch=False)
     with files.opened(folder / EVENTS) as file:
         size = file.seek(0, 2)
         for place in range(places):
             file.seek(size * place // places)
             data = file.read(min(BLOCK, -(-size // places)))
-            if values := [float(text) for text in LOSS.findall(data)]:
+            values = [float(text) for text in LOSS.findall(data)] or _printed(data, expand)
+            if values:
                 found.append(math.fsum(values) / len(values))
     return found
+
+
+def _printed(data: bytes, expand: Expand) -> list[float]:
+    """The losses that a user's own program has printed among these records."""
+    events = [
+        one.event
+        for line in data.split(b"\n")
+        if b'"text"' in line and (record := decode(line))
+        for one in expand(record)
+    ]
+    told = [event.loss for event in events if isinstance(event, Step)]
+    for event in events:
+        if isinstance(event, Metrics):
+            told += (value for name, value in event.values if name == "loss")
+    return [*filter(math.isfinite, told)]

@@ -18,6 +18,7 @@ from remote.plan.plan import Plan, Script
 from remote.record import summary
 from remote.record.follow import Tail
 from remote.record.latest import latest
+from remote.record.losses import losses
 from remote.record.read import records as read
 from remote.record.reread import Clocks, steps
 from remote.record.tape import Tape
@@ -322,6 +323,13 @@ def test_a_run_that_goes_on_is_listed_with_what_it_prints(tmp_path: Path) -> Non
     found = latest(recorded(tmp_path, history), expand=Expander(4, watch=True))
     assert (found.step, found.steps, found.diverged) == (49, 600, False)
     assert found.loss == pytest.approx(2.0 / 49)
+
+
+def test_the_course_of_a_printed_loss_is_seen_in_the_list(tmp_path: Path) -> None:
+    history = logging(started(script()), 3, range(1, 400), 0.1)
+    course = losses(recorded(tmp_path, history), 8)
+    assert len(course) == 8
+    assert course == sorted(course, reverse=True)
 
 
 def test_a_rank_of_another_host_changes_nothing() -> None:
