@@ -24,17 +24,19 @@ _SAME = {
     "train/ce_loss cost train/crossentropyloss avr_loss step_loss loss_step trl gpt_loss "
     "avg_loss average_loss running_loss tr_loss training/loss batch_loss train/total_loss",
     "val_loss": "eval_loss valid_loss validation_loss eval/loss valid/loss test_loss tel dev_loss "
-    "test/loss val_loss_epoch validation/loss eval_loss_epoch val/loss",
+    "test/loss val_loss_epoch validation/loss eval_loss_epoch val/loss loss/test loss/val "
+    "loss/valid loss/eval loss/validation",
     "lr": "learning_rate learning-rate base_lr l.r. train/lr train/learning_rate lr_0 "
     "optim/learning_rate_group0 actor_lr actor/lr lr-adam/group0 lr-adamw/group0",
     "grad_norm": "gradient_norm gnorm norm train/grad_norm global_grad_norm optim/total_grad_norm "
     "actor/grad_norm",
     "accuracy": "acc acc1 acc@1 top1 top-1 train_acc train_accuracy train_acc_step train/acc "
     "train/accuracy token_acc mean_token_accuracy accuracy_top-1 training_accuracy "
-    "acc_step prec@1",
+    "acc_step prec@1 accuracy/train acc/train",
     "accuracy_top5": "acc5 acc@5 top5 top-5 prec@5",
     "val_accuracy": "val_acc eval_accuracy eval_acc valid_acc valid_accuracy test_acc "
-    "test_accuracy val/acc val/accuracy validation_accuracy dev_acc val_acc1 test/acc",
+    "test_accuracy val/acc val/accuracy validation_accuracy dev_acc val_acc1 test/acc "
+    "accuracy/test accuracy/val accuracy/valid accuracy/eval acc/test acc/val",
     "val_accuracy_top5": "val_acc5 test_acc5",
     "perplexity": "ppl train_ppl train/perplexity",
     "val_perplexity": "val_ppl eval_ppl valid_ppl eval_perplexity",

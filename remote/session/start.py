@@ -22,7 +22,7 @@ from remote.events import (
 )
 from remote.plan import elastic, serialize
 from remote.plan.place import master_address, place
-from remote.plan.plan import Plan, PlanError
+from remote.plan.plan import Plan, PlanError, Script
 from remote.record.layout import PLAN
 from remote.run import agent_end
 from remote.run.course import UPLOAD, Stage
@@ -124,7 +124,8 @@ def send_starts(view: View) -> list[Action]:
     if not any(_takes_start(view, host, contact) for host, contact in hosts):
         return []
     placed = dict(zip(course.hosts, place_ranks(view), strict=True))
-    is_ours = view.run.plan.job is not None
+    work = view.run.plan.work
+    is_ours, follow = (False, work.follow) if isinstance(work, Script) else (True, ())
     may_restart = view.policy.max_restarts > course.attempt
     return [
         action
@@ -132,7 +133,7 @@ def send_starts(view: View) -> list[Action]:
         if _takes_start(view, host, contact)
         for action in send_once(
             contact,
-            Start(course.attempt, is_ours, placed[host.index], course.hosts, may_restart),
+            Start(course.attempt, is_ours, placed[host.index], course.hosts, may_restart, follow),
             course.attempt,
         )
     ]

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from training.agent import decide, kept, layout
 from training.agent.connections import Connections
+from training.agent.followed.files import Followed
 from training.agent.host import facts, processes
 from training.agent.host.dial import Dialler
 from training.agent.host.gpus import Gpus
@@ -60,6 +61,7 @@ class Agent:
         self._starter = Starter(
             options, self._selector, self._say, self._ranks, preload, self._redaction
         )
+        self._followed = Followed(self._redaction)
         self._dialler = Dialler(self._selector, lambda *told: self._say(Connected(*told)))
         self._sampler = sampler()
         self._gpus = Gpus(self._selector, lambda why: self._say(Text(AGENT, "stderr", why)))
@@ -127,6 +129,8 @@ class Agent:
                 self._finish(end)
 
     def _say(self, event: Event) -> None:
+        if isinstance(event, Exited) and not self._ranks.live:
+            self._said += self._followed.end()
         self._said.append(event)
         if isinstance(event, Exited):
             self._take(event)
@@ -137,6 +141,9 @@ class Agent:
         self._runs_programs = not command.preload
         self._redaction.learn(command.placements)
         self._gpus.place(command.placements)
+        if command.placements:
+            first = min(command.placements, key=lambda placement: placement.local_rank)
+            self._followed.start(command.follow, self._options.cwd, first.rank)
         self._starter.start(command, self._reserved)
         self._reserved = None
 
@@ -239,6 +246,7 @@ class Agent:
                 self._sampler.rank(rank.number, rank.pid) for rank in self._ranks.live if rank.pid
             )
             self._said += [self._sampler.host(), *filter(None, samples)]
+        self._said += self._followed.news()
         self._said += self._gpus.sample([rank.number for rank in self._ranks.live if rank.pid])
 
     # The journal

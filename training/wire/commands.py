@@ -73,7 +73,8 @@ class Start:
     the start, because such a program binds MASTER_PORT itself.
 
     `hosts` are the indices of all hosts of the attempt, in the order of their ranks. `again`: if
-    ranks fail, a launcher may start another attempt. The agent of a kept run waits for it.
+    ranks fail, a launcher may start another attempt. The agent of a kept run waits for it. `follow`
+    are patterns of files, below the folder that the ranks work in, whose new contents are told.
     """
 
     attempt: int
@@ -81,6 +82,7 @@ class Start:
     placements: tuple[Placement, ...]
     hosts: tuple[int, ...] = ()
     again: bool = False
+    follow: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,8 @@ from training.writing import write_all
 __all__ = ["FIRST", "SESSION", "Event", "Record", "other_format"]
 
 PREFIX = "@rankboard "
+FILE = "file:"
+"""Begins the `stream` of text that comes from a file."""
 AGENT = -1
 """`rank` of text that the agent or preload of a host wrote, not a rank."""
 MOST_CORES = 65_536
@@ -310,11 +312,18 @@ class Spawned(Event):
 @immutable
 class Text(Event):
     """The whole lines of one read of one pipe, joined by newlines; or a piece of a line that is
-    long, or that its program keeps writing over. `stream` is `stdout` or `stderr`."""
+    long, or that its program keeps writing over. `stream` is `stdout` or `stderr`; or FILE and the
+    path of a file that the rank's host follows, of an event file of TensorBoard each record in
+    base64."""
 
     rank: int
     stream: str
     text: str
+
+    @property
+    def path(self) -> str:
+        """That of the file; "" for what a rank printed."""
+        return self.stream[len(FILE) :] if self.stream.startswith(FILE) else ""
 
 
 @immutable
@@ -485,7 +494,7 @@ def expand(record: Record, load: Load = load) -> Sequence[Record]:
     `load` parses a line.
     """
     text = record.event
-    if not isinstance(text, Text) or PREFIX not in text.text:
+    if not isinstance(text, Text) or PREFIX not in text.text or text.path:
         return (record,)
     found: list[Record] = []
     plain: list[str] = []

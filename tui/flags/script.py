@@ -32,6 +32,15 @@ def _flags(
     watch: Annotated[
         bool, _option(help="see loss, iterations and waits by watching torch in your program")
     ] = True,
+    follow: Annotated[
+        list[str] | None,
+        _option(
+            "--follow",
+            metavar="GLOB",
+            help="read values out of files that your program writes, such as '**/metrics.csv' "
+            "(repeatable)",
+        ),
+    ] = None,
     results: Annotated[
         list[str] | None,
         _option(
@@ -57,6 +66,7 @@ def script(
         for name, given in (
             ("--cwd", flags["cwd"]),
             ("--no-watch", not flags["watch"]),
+            ("--follow", flags["follow"]),
             ("--fetch", flags["results"]),
         ):
             if given:
@@ -76,7 +86,10 @@ def script(
                 f"--fetch {pattern}: write a pattern below the folder that your program works in, "
                 "such as 'out/*.pt'"
             )
-    return Script(tuple(words), flags["watch"], (), tuple(flags["results"] or ()))
+    follow = tuple(flags["follow"] or ())
+    if not all(pattern.strip() and pattern.isprintable() for pattern in follow):
+        raise PlanError("--follow: give the path of a file, or a pattern such as '**/metrics.csv'")
+    return Script(tuple(words), flags["watch"], follow, tuple(flags["results"] or ()))
 
 
 def with_cwd(cluster: Cluster, path: str) -> Cluster:

@@ -47,6 +47,10 @@ class Counter:
             return None
         if not any(name not in PLACES and is_outcome(name) for name in values):
             return None
+        return self.located(values, memory)
+
+    def located(self, values: dict[str, float], memory: Memory) -> Reading | None:
+        """The reading of values; None where there is none but places."""
         if "step" in values and "epoch" in values:
             self._count(values)
         for name in ("accuracy", "val_accuracy", "accuracy_top5", "val_accuracy_top5"):

@@ -23,7 +23,7 @@ _OF = Lazy(r"'global_step/max_steps': '(\d{1,12})/(\d{1,12})'")
 _ALL_STEPS = Lazy(r"^\W{0,8}Total optimization steps = ([\d,]{1,20})")
 _EPOCHS = Lazy(r"^\W{0,8}Num Epochs = ([\d,]{1,12})")
 _RUN = frozenset(("train_runtime", "train_loss", "train_samples_per_second"))
-_NAMES = {
+NAMES = {
     "train_loss": "train_loss",
     "percentage": "",
     "entropy": "entropy",
@@ -44,7 +44,7 @@ class Dict:
     open = False
 
     def __init__(self) -> None:
-        self._names = Names(_NAMES)
+        self._names = Names(NAMES)
 
     def read(self, line: str, start: int, memory: Memory) -> Reading | None:
         """See `Reader`."""

@@ -1,0 +1,36 @@
+"""Which reader is that of a file."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from remote.formats.files.event_file import EventFile
+from remote.formats.files.objects import Objects
+from remote.formats.files.table import Table
+from remote.formats.reader import LogReader
+from remote.formats.reading import Reading
+
+
+class FileReader(Protocol):
+    """Reads what comes in one file, or in the output of a rank. Keeps state; deterministic."""
+
+    unread: int
+
+    @property
+    def format(self) -> str:
+        """The name of the format that is read; "" as long as nothing is."""
+
+    def read(self, text: str) -> list[Reading]:
+        """What the text of one `Text` event tells: whole lines, or a piece of a long one."""
+
+
+def reader_of(path: str) -> FileReader:
+    """The reader of a file, by its name: what is no file of numbers is read as a log."""
+    name = path.rpartition("/")[2].lower()
+    if "tfevents" in name:
+        return EventFile()
+    if name.endswith((".csv", ".tsv")):
+        return Table(name)
+    if name.endswith((".json", ".jsonl", ".ndjson")):
+        return Objects()
+    return LogReader()

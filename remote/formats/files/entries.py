@@ -1,0 +1,81 @@
+"""Entries of a file, each with its values by name."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from hashlib import blake2b
+
+from remote.formats.format import Names
+from remote.formats.known.by_hand import Counter
+from remote.formats.memory import Memory
+from remote.formats.names import NEVER
+from remote.formats.reader import PIECE
+from remote.formats.reading import Reading
+
+MOST_KNOWN = 200_000
+"""Entries that are known again where a file is written anew."""
+LONGEST = 1 << 25
+"""Characters of the longest line, or document."""
+_NAMES = {"Step": "step", "Epoch": "epoch", "time": NEVER, "Time": NEVER, "wall_time": NEVER}
+
+
+class Entries:
+    """Makes readings of entries. An entry that comes again, as its file was written anew, tells
+    nothing. Where the first step, or epoch, is 0, they are counted from 0.
+
+    `names`: what names mean in this kind of file, beside `remote.formats.names`. `from_0`: steps
+    and epochs are counted from 0, whatever the first one is.
+    """
+
+    def __init__(self, names: Mapping[str, str] | None = None, *, from_0: bool = False) -> None:
+        self._names = Names(_NAMES | dict(names or {}))
+        self._memory, self._counter = Memory(), Counter()
+        self._shifts = {"step": 1.0, "epoch": 1.0} if from_0 else {}
+        self._known: set[bytes] = set()
+
+    def reading(self, pairs: Iterable[tuple[str, float]]) -> Reading | None:
+        """The reading of an entry; None if it tells nothing."""
+        values: dict[str, float] = {}
+        for name, value in pairs:
+            known, factor = self._names(name)
+            if known is not NEVER and known not in values:
+                values[known] = value * factor
+        if ("step" in values or "epoch" in values) and self._is_known(values):
+            return None
+        for name in ("step", "epoch"):
+            self._shift(values, name)
+        return self._counter.located(values, self._memory)
+
+    def _is_known(self, values: dict[str, float]) -> bool:
+        mark = blake2b(repr(sorted(values.items())).encode(errors="replace"), digest_size=8)
+        if mark.digest() in self._known:
+            return True
+        if len(self._known) >= MOST_KNOWN:
+            self._known.clear()
+        self._known.add(mark.digest())
+        return False
+
+    def _shift(self, values: dict[str, float], name: str) -> None:
+        """Count from 1 where the file counts from 0. Parts of epochs are no count."""
+        value = values.get(name)
+        if value is None or not math.isfinite(value):
+            return
+        if value % 1:
+            self._shifts[name] = 0.0
+        values[name] = value + self._shifts.setdefault(name, 0.0 if value else 1.0)
+
+
+class Lines:
+    """Puts the pieces of long lines together."""
+
+    def __init__(self) -> None:
+        self._rest = ""
+
+    def of(self, text: str) -> list[str]:
+        """The whole lines of a text."""
+        if len(text) >= PIECE and "\n" not in text:
+            self._rest = (self._rest + text)[:LONGEST]
+            return []
+        text, self._rest = self._rest + text, ""
+        return text.split("\n")
