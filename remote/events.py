@@ -91,13 +91,14 @@ class Stalled(Event):
 class Parsed(Event):
     """What a user's own program prints on a rank is read as `format` ("": nothing is read).
     `unread` of its lines bear numbers and were not read. `steps` are those of the whole run as it
-    prints them, 0 if unknown. Derived from the rank's text, see `remote.run.reading`; no record
-    holds it."""
+    prints them, 0 if unknown. `files` are those that are read for it. Derived from the rank's text,
+    see `remote.run.reading`; no record holds it."""
 
     rank: int
     format: str
     unread: int = 0
     steps: int = 0
+    files: tuple[str, ...] = ()
 
 
 @immutable

@@ -63,10 +63,10 @@ class Recorder:
         self._put(self._events, _bytes(encode(record)))
 
     def text(self, record: Record) -> None:
-        """Keep a rank's lines in its log; other records are none of its business. Expects expanded
-        records."""
+        """Keep a rank's lines in its log; other records, and what is read of files, are none of its
+        business. Expects expanded records."""
         text = record.event
-        if isinstance(text, Text):
+        if isinstance(text, Text) and not text.path:
             is_rank = 0 <= text.rank < self._world_size
             log = (
                 layout.rank_log(self.folder, text.rank)

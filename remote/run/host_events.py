@@ -38,6 +38,8 @@ def apply(run: Run, record: Record, host: HostState, when: float) -> None:
 def _print(
     run: Run, text: events.Text, host: HostState, rank: RankState | None, when: float
 ) -> None:
+    if text.path:  # it is no output
+        return
     number = rank.rank if rank else -1
     lines = run.log.add(when, host.name, number, text.stream, text.text)
     if text.stream != "stderr":
@@ -108,12 +110,16 @@ def _resume(run: Run, event: events.Step) -> None:
 
 
 def _parse(run: Run, event: Parsed, when: float) -> None:
-    """What is printed is read by a format. That is said once of each format, as all ranks may print
-    it."""
+    """What is printed is read by a format, or a file is read. That is said once of each, as all
+    ranks may print it."""
     run.progress.printed_steps = event.steps or run.progress.printed_steps
     if event.format and event.format not in run.progress.formats:
         run.progress.formats.append(event.format)
         run.note("", f"read as: {event.format}, {ranks_text([event.rank])} prints", when)
+    for path in event.files:
+        if path not in run.progress.files:
+            run.progress.files.append(path)
+            run.note("", f"reads {path}", when)
 
 
 def _go_back(run: Run, step: int) -> None:

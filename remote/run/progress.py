@@ -81,13 +81,14 @@ class Progress:
     ranks' models to differ, at `drifted`, `largest_drift` the one that found them to differ most.
     `diverged` is the first loss that was no finite number, `restarts` tell when the run was
     restarted. `printed_steps` are those of the whole run as a user's own program prints them, 0 if
-    it does not, `formats` those by which that is read. `anew` is the attempt of which the first
-    step is known."""
+    it does not, `formats` those by which that is read, `files` those of its files that are read.
+    `anew` is the attempt of which the first step is known."""
 
     begun: events.Started | None = None
     printed_steps: int = 0
     anew: int = 0
     formats: list[str] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
     evaluations: list[events.Evaluated] = field(default_factory=list)
     drift: events.Drifted | None = None
     drifted: float = 0.0

@@ -1,4 +1,5 @@
-"""What a user's own program prints, as the steps and metrics that it tells of.
+"""What a user's own program prints, or writes to files that are followed, as the steps and metrics
+that it tells of.
 
 It is read on the operator's side, out of recorded text: whoever reads a record from its beginning
 on comes to the same.
@@ -11,9 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from remote.events import Parsed, expand
-from remote.formats import Kind, LogReader, Reading, Rule
+from remote.formats import Kind, Reading, Rule
+from remote.formats.files import FileReader, reader_of
 from remote.plan.plan import Plan, Script
 from remote.run.timing import NAN
+from remote.sanitise import shown
 from training.wire.events import Event, Exited, Metrics, Record, Step, Text
 
 Expand = Callable[[Record], Sequence[Record]]
@@ -22,6 +25,10 @@ GRACE = 1.0
 comes by another pipe."""
 COUNTED = 1.0
 """Seconds between two counts of the lines that were not read."""
+MOST_FILES = 100
+"""Files of a rank that are read."""
+MOST_NAMES = 10_000
+"""Values of which it is known whether output or a file told them first."""
 STEADY = 0.02
 """The share by which the steps of the run, as told by a log, change until that is told again."""
 
@@ -90,8 +97,12 @@ class Expander:
 
 
 class _Output:
-    """What one rank prints in one attempt. `waits` is what its first lines told that was not passed
-    on yet."""
+    """What one rank prints in one attempt, and the files that are followed for it. `waits` is what
+    its first lines told that was not passed on yet.
+
+    Its output and each file are a source. One source tells the steps, the first that does, and one
+    each value: what others tell of the same is left out.
+    """
 
     def __init__(
         self, rank: int, attempt: int, rules: tuple[Rule, ...], *, may_be_watched: bool
@@ -100,7 +111,9 @@ class _Output:
         self._rules = rules
         self.waits: list[Record] = []
         self._may_be_watched = may_be_watched
-        self._logs: dict[str, LogReader] = {}
+        self._logs: dict[str, FileReader] = {}
+        self._of_steps: str | None = None  # the source that tells steps
+        self._of_values: dict[str, str] = {}
         self._seen = 0  # the newest step that the watch told
         self._step, self._at = 0, NAN  # the newest step that a log told, and when
         self._first = (0, 0)  # a step by the log, and by the watch at that time
@@ -117,12 +130,14 @@ class _Output:
 
     def read(self, text: Text, record: Record) -> Sequence[Record]:
         """Text was printed, or written to a file that is followed."""
-        stream = text.stream if text.stream.startswith("file:") else ""
-        log = self._logs.get(stream)
+        path = text.path
+        log = self._logs.get(path)
         if log is None:
-            log = self._logs[stream] = LogReader(self._rules)
+            if len(self._logs) > MOST_FILES:
+                return ()
+            log = self._logs[path] = reader_of(path, self._rules)
         readings = log.read(text.text)
-        derived = [_with(record, event) for event in self._told(readings, record.time)]
+        derived = [_with(record, event) for event in self._told(path, readings, record.time)]
         derived += self._count(record)
         if not self._may_be_watched:
             return derived
@@ -149,16 +164,16 @@ class _Output:
 
     # What it tells
 
-    def _told(self, readings: Sequence[Reading], now: float) -> Iterator[Event]:
+    def _told(self, source: str, readings: Sequence[Reading], now: float) -> Iterator[Event]:
         """The steps and metrics of readings that came together."""
-        numbers = self._numbers(readings)
+        numbers = self._numbers(readings) if self._tells_steps(source, readings) else []
         taken = numbers[-1] - self._step if numbers else 0
         each = (now - self._at) / taken if taken > 0 and now > self._at else NAN
         upcoming = iter(numbers)
         for reading in readings:
-            values = dict(reading.values)
+            values = self._values(source, reading.values)
             self._steps = reading.steps or self._steps
-            if reading.kind is Kind.STEP:
+            if reading.kind is Kind.STEP and numbers:
                 before, self._step = self._step, next(upcoming)
                 if not self._seen and self._step != before:
                     yield self._as_step(reading, values, each)
@@ -166,11 +181,35 @@ class _Output:
                 values.pop("step_seconds", 0.0)
                 values.pop("data_seconds", 0.0)
             if values:
-                step = self._seen or reading.step or self._step
-                yield Metrics(self.rank, step, reading.epoch, tuple(values.items()))
+                yield Metrics(
+                    self.rank, self._place(source, reading), reading.epoch, tuple(values.items())
+                )
         if numbers:
             self._at = now
             self._first = self._first if self._first[0] else (self._step, self._seen)
+
+    def _tells_steps(self, source: str, readings: Sequence[Reading]) -> bool:
+        if self._of_steps is None and any(one.kind is Kind.STEP for one in readings):
+            self._of_steps = source
+        return self._of_steps == source
+
+    def _values(self, source: str, values: dict[str, float]) -> dict[str, float]:
+        """The values that are this source's to tell."""
+        told = self._of_values
+        for name in values:
+            if len(told) < MOST_NAMES:
+                told.setdefault(name, source)
+        if len(self._logs) == 1:
+            return dict(values)
+        return {name: value for name, value in values.items() if told.get(name, source) == source}
+
+    def _place(self, source: str, reading: Reading) -> int:
+        """The step that a reading is of. A file may tell of it much later; one of epochs alone
+        counts them as steps."""
+        now = self._seen or self._step
+        if not source:
+            return self._seen or reading.step or now
+        return reading.step or now or math.ceil(reading.epoch)
 
     def _numbers(self, readings: Sequence[Reading]) -> list[int]:
         """The steps that readings tell of. Where a log does not number them, they are counted; a
@@ -195,17 +234,26 @@ class _Output:
 
     def _count(self, record: Record) -> Sequence[Record]:
         """How the output is read, where that is news. What is not read is counted now and then."""
-        logs = self._logs.values()
-        name = next((log.format for log in logs if log.format), "")
-        unread = sum(log.unread for log in logs)
+        printed = self._logs.get("")
+        name, unread = (printed.format, printed.unread) if printed else ("", 0)
+        files = self._files()
         steps, told = self._all_steps(), self._parsed.steps
-        is_other = name != self._parsed.format or abs(steps - told) > STEADY * told
+        is_other = (name, files) != (self._parsed.format, self._parsed.files)
+        is_other = is_other or abs(steps - told) > STEADY * told
         is_due = record.time >= self._counted_at + COUNTED
         if not is_other and not (is_due and unread != self._parsed.unread):
             return ()
         self._counted_at = record.time
-        self._parsed = Parsed(self.rank, name, unread, steps)
+        self._parsed = Parsed(self.rank, name, unread, steps, files)
         return [_with(record, self._parsed)]
+
+    def _files(self) -> tuple[str, ...]:
+        """The files that are read, fit to be shown."""
+        if len(self._logs) == 1 and "" in self._logs:
+            return ()
+        return tuple(
+            " ".join(shown(path)) for path, log in self._logs.items() if path and log.format
+        )
 
     def _all_steps(self) -> int:
         """Steps of the whole run: as printed, or by the count of the watch, which knows of none

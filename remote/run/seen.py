@@ -24,14 +24,23 @@ def ranks_of(run: Run) -> list[ScriptRank]:
 
 
 def ways(run: Run) -> list[str]:
-    """How it is seen: "watched", "read as: Megatron-LM, rank 3 prints"."""
+    """How it is seen: "torch is watched", "read as: Megatron-LM, rank 3 prints", "reads
+    metrics.csv"."""
     ranks = ranks_of(run)
     printing: dict[str, list[int]] = {}
     for rank in ranks:
         if rank.parsed and rank.parsed.format:
             printing.setdefault(rank.parsed.format, []).append(rank.rank)
     watched = ["torch is watched"] if any(rank.tells_phases for rank in ranks) else []
-    return [*watched, *(f"read as: {name}, {_prints(who)}" for name, who in printing.items())]
+    printed = (f"read as: {name}, {_prints(who)}" for name, who in printing.items())
+    return [*watched, *printed, *_files(run)]
+
+
+def _files(run: Run) -> list[str]:
+    """The files that are read, in a few words."""
+    first, *more = run.progress.files or [""]
+    others = f" and {count(len(more), 'other file')}" if more else ""
+    return [f"reads {first}{others}"] if first else []
 
 
 def _prints(ranks: list[int]) -> str:

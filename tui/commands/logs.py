@@ -120,6 +120,8 @@ def _follow_on_hosts(launcher: Launcher, kept: KeptPlan, rank: int | None) -> li
 
 def _print(record: Record, state: RunState, rank: int | None) -> None:
     text = record.event
-    if isinstance(text, Text) and record.host != SESSION and rank in (None, text.rank):
+    if not isinstance(text, Text) or text.path:
+        return
+    if record.host != SESSION and rank in (None, text.rank):
         lines = prefixed(text, state.host_name(record.host))
         typer.echo(lines, nl=False, err=text.stream == "stderr")

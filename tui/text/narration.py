@@ -151,7 +151,7 @@ class RankLines:
         """Make whole lines, each with its newline, of the text among these records."""
         for record in records:
             text = record.event
-            if not isinstance(text, Text):
+            if not isinstance(text, Text) or text.path:
                 continue
             if text.stream == "stderr" and state.phase is RunPhase.STARTING:
                 for line in shown(text.text):

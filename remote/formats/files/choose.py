@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from remote.formats.files.event_file import EventFile
@@ -9,6 +10,7 @@ from remote.formats.files.objects import Objects
 from remote.formats.files.table import Table
 from remote.formats.reader import LogReader
 from remote.formats.reading import Reading
+from remote.formats.rules import Rule
 
 
 class FileReader(Protocol):
@@ -24,8 +26,9 @@ class FileReader(Protocol):
         """What the text of one `Text` event tells: whole lines, or a piece of a long one."""
 
 
-def reader_of(path: str) -> FileReader:
-    """The reader of a file, by its name: what is no file of numbers is read as a log."""
+def reader_of(path: str, rules: Sequence[Rule] = ()) -> FileReader:
+    """The reader of a file, by its name: what is no file of numbers is read as a log, as is what a
+    rank prints (""). `rules` are the user's own, of logs."""
     name = path.rpartition("/")[2].lower()
     if "tfevents" in name:
         return EventFile()
@@ -33,4 +36,4 @@ def reader_of(path: str) -> FileReader:
         return Table(name)
     if name.endswith((".json", ".jsonl", ".ndjson")):
         return Objects()
-    return LogReader()
+    return LogReader(rules)
