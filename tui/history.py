@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from remote.cluster.hosts import Cluster, Host, select
-from remote.cluster.load import load
+from remote.cluster.load import has_usual, load, load_usual
 from remote.launch import Launcher
 from remote.plan.plan import Plan, PlanError, Policy
 from remote.record import index, marks, read, resume
@@ -25,7 +25,6 @@ from remote.study.progress import Progress
 from remote.study.reader import StudyError
 from remote.transport.registry import Transports, is_here
 from training.job import Job
-from tui.flags.common import HOSTS
 from tui.flags.recorded import find_kept
 from tui.replay import Replay
 from tui.view import Session
@@ -197,10 +196,10 @@ class History:
         return folder
 
     def _hosts(self) -> tuple[Host, ...]:
-        """The hosts of the file, if there is one. Raises: HostsError."""
-        if self.hosts_file is None and not HOSTS.exists():
+        """The hosts of the file or the job, if there is one. Raises: HostsError."""
+        if self.hosts_file is None and not has_usual():
             return ()
-        return load(self.hosts_file or HOSTS).hosts
+        return (load(self.hosts_file) if self.hosts_file else load_usual()).hosts
 
 
 def _progress(folder: StudyFolder) -> Progress:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tomllib
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, create_model
 
+from remote.cluster import hostfile
 from remote.cluster.hosts import HOSTS, SSH, Cluster, Host, HostsError, bounds
 from remote.formats import Kind, Rule
 from remote.formats.rules import OWN as OWN_FORMAT
@@ -172,9 +173,13 @@ def _write(key: str) -> str:
 
 
 def read(path: Path, ssh_config: Path) -> Cluster:
-    """The cluster of the file, completed by ssh's configuration. Raises: HostsError with all
+    """The cluster of a hosts.toml or a hostfile, completed by ssh's configuration. Raises: HostsError with all
     mistakes."""
     reading = _Reading(path)
+    _load(reading)
+    if hostfile.is_hostfile(reading.content):
+        hosts, remarks = complete(hostfile.read(path, reading.content), ssh_config)
+        return Cluster(path.stem, hosts, remarks, file=str(path))
     data = _parse(reading)
     for key in [key for key in data if key not in TABLES]:
         reading.say(
@@ -190,7 +195,7 @@ def read(path: Path, ssh_config: Path) -> Cluster:
     own = _rules(reading, data)
     if reading.mistakes:
         raise HostsError("\n".join(reading.mistakes))
-    hosts, remarks = _complete(tables, ssh_config)
+    hosts, remarks = complete(tables, ssh_config)
     sync = tuple(
         os.path.abspath(path.parent / os.path.expanduser(entry))
         for entry in cluster.get("sync", [])
@@ -204,6 +209,10 @@ def read_rules(path: Path) -> tuple[Rule, ...]:
     """The rules of a file that has [[format]] tables alone. Raises: HostsError with all
     mistakes."""
     reading = _Reading(path)
+    _load(reading)
+    if hostfile.is_hostfile(reading.content):
+        hosts, remarks = complete(hostfile.read(path, reading.content), ssh_config)
+        return Cluster(path.stem, hosts, remarks, file=str(path))
     data = _parse(reading)
     for key in [key for key in data if key != "format"]:
         reading.say("", f"unknown table '{key}'; the only one here is [[format]]")
@@ -240,19 +249,24 @@ BARE = re.compile(r"\s*([\w-]+)\s*=\s*([A-Za-z~/.][^\"'#]*?)\s*(?:#.*)?")
 """A [[host]] with one pair of brackets, and a value without quotes: the commonest mistakes."""
 
 
-def _parse(reading: _Reading) -> dict[str, Any]:
+def _load(reading: _Reading) -> None:
     try:
         reading.content = reading.path.read_text(encoding="utf-8")
-        return tomllib.loads(reading.content)
+        return
     except FileNotFoundError:
         text = "no such file: name yours with --hosts FILE (README.md has an example)"
-    except tomllib.TOMLDecodeError as error:
-        text = _not_toml(reading, str(error))
     except UnicodeDecodeError as error:
         text = f"not a text in UTF-8 ({error.reason} at byte {error.start})"
     except OSError as error:
         text = f"cannot be read: {error.strerror}"
     raise HostsError(f"{reading.path}: {text}")
+
+
+def _parse(reading: _Reading) -> dict[str, Any]:
+    try:
+        return tomllib.loads(reading.content)
+    except tomllib.TOMLDecodeError as error:
+        raise HostsError(f"{reading.path}: {_not_toml(reading, str(error))}") from None
 
 
 def _not_toml(reading: _Reading, error: str) -> str:
@@ -342,10 +356,10 @@ def _environment(defaults: dict[str, Any], own: dict[str, Any]) -> dict[str, Any
     return {"env": tuple(given.items()), "env_from": tuple(dict.fromkeys(asked))}
 
 
-def _complete(
+def complete(
     tables: list[dict[str, Any]], ssh_config: Path
 ) -> tuple[tuple[Host, ...], tuple[str, ...]]:
-    """The hosts of the tables; name and address stand for each other, and ssh's configuration for
+    """The hosts of these tables; name and address stand for each other, and ssh's configuration for
     the rest."""
     tables = [
         {"name": table.get("address"), "address": table.get("name")} | table for table in tables

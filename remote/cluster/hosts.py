@@ -162,6 +162,12 @@ class Cluster:
     file: str = field(default="", compare=False)
 
 
+def with_slots(host: Host, slots: int) -> Host:
+    """The host with so many ranks. On a node of a Slurm job they share the cores of the job."""
+    threads = max(1, host.threads * host.slots // slots) if host.slurm_job and host.threads else 0
+    return replace(host, slots=slots, threads=threads or host.threads)
+
+
 class HostsError(ValueError):
     """Mistakes in a hosts file or in a selection of hosts, one line each, with what to write
     instead."""

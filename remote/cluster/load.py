@@ -1,17 +1,52 @@
-"""Loading a hosts file. Its reader is imported only for a file: it takes as long as all else."""
+"""Loading hosts: of a file, of a list, or of the job that the shell is in. The readers are imported
+only when they are needed: they take as long as all else."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
-from remote.cluster.hosts import SSH_CONFIG, Cluster
+from remote.cluster.hosts import HOSTS_FILE, SSH_CONFIG, Cluster
 
 
 def load(path: Path, ssh_config: Path = SSH_CONFIG) -> Cluster:
-    """Load the cluster of a hosts file; `ssh_config`, if it exists, fills what the file leaves out.
+    """Load the cluster of a hosts.toml or a hostfile; `ssh_config`, if it exists, fills what the
+    file leaves out.
 
     Raises: HostsError.
     """
     from remote.cluster.file import read
 
     return read(path, ssh_config)
+
+
+def load_named(words: str, ssh_config: Path = SSH_CONFIG) -> Cluster:
+    """The hosts of `-H a:4,b:4`. Raises: HostsError."""
+    from remote.cluster.file import complete
+    from remote.cluster.hostfile import listed
+
+    return Cluster(words, *complete(listed(words), ssh_config))
+
+
+def has_usual() -> bool:
+    """Whether there are hosts without any being named: see `load_usual`."""
+    return _in_job() or Path(HOSTS_FILE).exists()
+
+
+def load_usual() -> Cluster:
+    """The hosts where none are named: of the Slurm or PBS job that this shell is in, else of
+    hosts.toml in this folder. Raises: HostsError."""
+    if "SLURM_JOB_ID" in os.environ:
+        return load_slurm()
+    return load(Path(os.environ.get("PBS_NODEFILE") or HOSTS_FILE))
+
+
+def load_slurm() -> Cluster:
+    """The hosts of the Slurm job that this shell is in. Raises: HostsError."""
+    from remote.cluster.slurm import allocation
+
+    return allocation()
+
+
+def _in_job() -> bool:
+    return bool({"SLURM_JOB_ID", "PBS_NODEFILE"} & os.environ.keys())

@@ -36,9 +36,11 @@ SUFFIX, JOURNAL = layout.STUDY, layout.JOURNAL
 STUDY, PLACE, SIGNATURE = "study.toml", "place.json", "place.mac"
 TRIAL = re.compile(r".+ #[1-9][0-9]{0,4}")
 """The key of a trial."""
-PLACES: Mapping[str, type] = dict.fromkeys(("local", "slots", "nodes"), int) | dict.fromkeys(
-    ("hosts", "link", "cpus", "only", "exclude"), str
-)
+PLACES: Mapping[str, type] = {
+    **dict.fromkeys(("local", "slots", "nodes"), int),
+    **dict.fromkeys(("hosts", "host", "link", "cpus", "only", "exclude"), str),
+    "slurm": bool,
+}
 """The options for hosts, see `tui.flags.selection`."""
 
 

@@ -147,7 +147,7 @@ def _check_flags(as_lines: bool, dry_run: bool, json: bool) -> None:
 
 def _given_places(host_flags: Mapping[str, Any]) -> dict[str, Any]:
     """The options for hosts that are given, as they are kept."""
-    given = {key: value for key, value in host_flags.items() if value not in (None, "")}
+    given = {key: value for key, value in host_flags.items() if value not in (None, "", False)}
     if "hosts" in given:
         given["hosts"] = str(Path(given["hosts"]).absolute())
     return given
@@ -156,8 +156,8 @@ def _given_places(host_flags: Mapping[str, Any]) -> dict[str, Any]:
 def _places(options: Mapping[str, Any]) -> Places:
     """The hosts of these options: with --local, N hosts of one rank each."""
     unset = dict.fromkeys(("hosts", "local", "slots", "nodes"))
-    empty = dict.fromkeys(("link", "cpus", "only", "exclude"), "")
-    flags: dict[str, Any] = {**unset, **empty, **options}
+    empty = dict.fromkeys(("link", "cpus", "only", "exclude", "host"), "")
+    flags: dict[str, Any] = {"slurm": False, **unset, **empty, **options}
     if flags["hosts"]:
         flags["hosts"] = Path(flags["hosts"])
     link, cpus = flags.pop("link"), flags.pop("cpus")

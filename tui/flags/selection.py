@@ -12,8 +12,16 @@ from typing import Annotated, Any
 
 import typer
 
-from remote.cluster.hosts import LOCAL, Cluster, Host, HostsError, naming, select
-from remote.cluster.load import load
+from remote.cluster.hosts import (
+    LOCAL,
+    Cluster,
+    Host,
+    HostsError,
+    naming,
+    select,
+    with_slots,
+)
+from remote.cluster.load import has_usual, load, load_named, load_slurm, load_usual
 from remote.lab.spec import LabError, Spec, parse
 from remote.plan.plan import PlanError
 from remote.transport import Transport
@@ -34,6 +42,16 @@ NO_FILE = (
 
 def _flags(
     hosts: HostsFile = None,
+    host: Annotated[
+        str,
+        typer.Option(
+            "--host", "-H", metavar="HOSTS", help="these hosts, with their ranks, such as a:4,b:4"
+        ),
+    ] = "",
+    slurm: Annotated[
+        bool,
+        typer.Option("--slurm", help="the nodes of this Slurm job (default: within a job)"),
+    ] = False,
     local: Annotated[
         int | None,
         typer.Option(metavar="N", help="train with N ranks on this machine, without a hosts file"),
@@ -46,7 +64,11 @@ def _flags(
         ),
     ] = "",
     slots: Annotated[
-        int | None, typer.Option(metavar="M", help="with --local N: N/M hosts of M ranks each")
+        int | None,
+        typer.Option(
+            metavar="M",
+            help="with --local N: N/M hosts of M ranks each; in a Slurm job: M ranks on each node",
+        ),
     ] = None,
     cpus: Annotated[
         str,
@@ -81,11 +103,12 @@ class Selection:
 
 
 def usual() -> Selection:
-    """The hosts of the usual file; this machine where there is none, or one with mistakes."""
+    """The hosts of the job, or of the usual file; this machine where there are none, or
+    mistakes."""
     why = NO_FILE
-    if HOSTS.exists():
+    if has_usual():
         try:
-            found = load(HOSTS)
+            found = load_usual()
             return Selection(found, found, None)
         except HostsError as error:
             why = str(error)
@@ -109,7 +132,7 @@ def selection(flags: Mapping[str, Any], upload: Sequence[Path] = ()) -> Selectio
             f"--slots {slots}: give the number of ranks of each host, 1 or more, or leave it out"
         )
     spec = _lab_spec(local, slots, link, flags["cpus"])
-    cluster = _cluster(flags["hosts"], local, slots, upload)
+    cluster = _cluster(flags, upload)
     if spec:
         cluster = Cluster(f"lab, {link}", spec.hosts(), spec.remarks())
     narrate(*cluster.remarks)
@@ -118,31 +141,55 @@ def selection(flags: Mapping[str, Any], upload: Sequence[Path] = ()) -> Selectio
     return Selection(cluster, hosts, spec)
 
 
-def _cluster(
-    path: Path | None, local: int | None, slots: int | None, upload: Sequence[Path]
-) -> Cluster:
-    """Load the hosts of the file, or make this machine one host or several."""
-    if not local:
-        if slots:
-            raise PlanError(
-                f"--slots {slots} needs --local N; in a hosts file, write slots = {slots}"
-            )
-        if not path and not HOSTS.exists():
-            raise HostsError(
-                f"{HOSTS}: no such file: name yours with --hosts FILE, or use --local N to run "
-                "on this machine"
-            )
-        found = load(path or HOSTS)
-        return replace(
-            found, sync=(*found.sync, *(os.path.abspath(one.expanduser()) for one in upload))
+def _cluster(flags: Mapping[str, Any], upload: Sequence[Path]) -> Cluster:
+    """Load the hosts that the options name, or make this machine one host or several."""
+    local, slots = flags["local"], flags["slots"]
+    given = {
+        f"--hosts {flags['hosts']}": flags["hosts"],
+        f"--host {flags['host']}": flags["host"],
+        "--slurm": flags["slurm"],
+        f"--local {local}": local,
+    }
+    if len(words := [word for word, value in given.items() if value]) > 1:
+        raise PlanError(f"{' and '.join(words)} cannot be combined: give one of them")
+    if local:
+        return _here(local, slots, upload)
+    found = _with_slots(_elsewhere(flags), slots) if slots else _elsewhere(flags)
+    return replace(
+        found, sync=(*found.sync, *(os.path.abspath(one.expanduser()) for one in upload))
+    )
+
+
+def _elsewhere(flags: Mapping[str, Any]) -> Cluster:
+    """The hosts that are named, else the usual ones."""
+    if flags["hosts"]:
+        return load(flags["hosts"])
+    if flags["host"]:
+        return load_named(flags["host"])
+    if flags["slurm"]:
+        return load_slurm()
+    if not has_usual():
+        raise HostsError(
+            f"{HOSTS}: no such file: name yours with --hosts FILE, or use --local N to run on this "
+            "machine"
         )
+    return load_usual()
+
+
+def _with_slots(cluster: Cluster, slots: int) -> Cluster:
+    """The nodes of a Slurm job with so many ranks each."""
+    if not all(host.slurm_job for host in cluster.hosts):
+        raise PlanError(f"--slots {slots} needs --local N; in a hosts file, write slots = {slots}")
+    return replace(cluster, hosts=tuple(with_slots(host, slots) for host in cluster.hosts))
+
+
+def _here(local: int, slots: int | None, upload: Sequence[Path]) -> Cluster:
+    """This machine as one host or several."""
     if upload:
         raise PlanError(
             f"--upload {upload[0]} is for other machines: with --local {local} the ranks work in "
             "this folder"
         )
-    if path:
-        raise PlanError(f"--hosts {path} and --local {local} cannot be combined: give one of them")
     if not slots:
         return Cluster("this machine", (_local_host("local", local),))
     return Cluster(
@@ -189,13 +236,13 @@ def transports(chosen: Selection) -> Iterator[Transports]:
 
 
 def reach_hosts(path: Path | None) -> tuple[Transport | None, tuple[Host, ...]]:
-    """Load the hosts of a file, with the transport to them; nothing without any file.
+    """Load the hosts of a file or job, with the transport to them; nothing without any.
 
     Raises: HostsError.
     """
-    if path is None and not HOSTS.exists():
+    if path is None and not has_usual():
         return None, ()
-    cluster = load(path or HOSTS)
+    cluster = load(path) if path else load_usual()
     narrate(*cluster.remarks)
     return Transports(cluster.hosts), cluster.hosts
 

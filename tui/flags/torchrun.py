@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from remote.cluster.hosts import Cluster
+from remote.cluster.hosts import Cluster, with_slots
+from remote.cluster.load import has_usual
 from remote.plan.plan import LOCAL_RANK, NO_PYTHON, PYTHONS
 from tui.exit import UsageError
 from tui.flags.common import HOSTS
@@ -148,7 +149,9 @@ def hosts(line: Line, flags: Mapping[str, Any]) -> dict[str, Any]:
     many = nodes.rpartition(":")[2]
     if many and not many.isdecimal():
         raise UsageError(f"--nnodes {nodes}: write a number, or MIN:MAX")
-    is_alone = many in ("", "1") and not (found["hosts"] or HOSTS.exists())
+    is_alone = many in ("", "1") and not (
+        found["hosts"] or found["host"] or found["slurm"] or has_usual()
+    )
     if "--standalone" in said or (is_alone and not found["local"]):
         found["local"] = found["local"] or _here(ranks or "1")
     elif found["local"]:
@@ -189,9 +192,8 @@ def on_hosts(line: Line, cluster: Cluster, *, local: bool) -> Cluster:
         )
     made = [
         replace(
-            host,
+            with_slots(host, _number("--nproc-per-node", ranks)) if ranks else host,
             env=(*host.env, *env),
-            slots=_number("--nproc-per-node", ranks) if ranks else host.slots,
         )
         for host in cluster.hosts
     ]

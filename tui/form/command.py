@@ -48,6 +48,8 @@ def _is_local(cluster: Cluster) -> bool:
 
 
 def _file(cluster: Cluster) -> list[str]:
+    if any(host.slurm_job for host in cluster.hosts):
+        return ["--slurm"]
     return ["--hosts", cluster.file] if cluster.file not in ("", HOSTS_FILE) else []
 
 

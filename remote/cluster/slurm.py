@@ -1,0 +1,95 @@
+"""The hosts of the Slurm job that a shell is in."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+
+from remote.cluster.hosts import Cluster, Host, HostsError
+
+TRANSPORT = "slurm"
+TIMEOUT = 30.0
+"""Seconds that a node has to answer: the controller of a large cluster may be busy."""
+ADVICE = (
+    "start rankboard within a job, as in: salloc -N2 rankboard --run -- train.py, or in a script "
+    "for sbatch"
+)
+
+
+def allocation(variables: Mapping[str, str] = os.environ) -> Cluster:
+    """The nodes of the job, each with as many ranks as the job has tasks there; where none were
+    asked for, with one rank per GPU that was, else with one rank.
+
+    Raises: HostsError, where this is no job or Slurm does not answer.
+    """
+    job = variables.get("SLURM_JOB_ID", "")
+    nodes = variables.get("SLURM_JOB_NODELIST", "")
+    if not job or not nodes:
+        raise HostsError(
+            f"--slurm: this shell is in no Slurm job (no SLURM_JOB_ID is set): {ADVICE}"
+        )
+    names = _scontrol("hostnames", nodes).split()
+    addresses = dict(
+        re.findall(r"^NodeName=(\S+) .*?\bNodeAddr=(\S+)", _nodes(nodes), re.MULTILINE)
+    )
+    slots, cores = _slots(variables, len(names)), _counts(variables, "SLURM_JOB_CPUS_PER_NODE")
+    cores = cores if len(cores) == len(names) else [0] * len(names)
+    hosts = tuple(
+        Host(
+            name,
+            addresses.get(name, name),
+            python=sys.executable,
+            slots=ranks,
+            threads=have and max(1, have // ranks),
+            timeout=TIMEOUT,
+            slurm_job=int(job),
+            transport=TRANSPORT,
+        )
+        for name, ranks, have in zip(names, slots, cores, strict=True)
+    )
+    return Cluster(f"Slurm job {job}", hosts, (f"the hosts are those of Slurm job {job}: {nodes}",))
+
+
+def _slots(variables: Mapping[str, str], nodes: int) -> list[int]:
+    """The ranks of each node. Without tasks that were asked for, SLURM_TASKS_PER_NODE may count
+    cores."""
+    tasks = _counts(variables, "SLURM_TASKS_PER_NODE")
+    if {"SLURM_NTASKS", "SLURM_NTASKS_PER_NODE"} & variables.keys() and len(tasks) == nodes:
+        return tasks
+    gpus = re.search(r"(?:^|:)([1-9]\d*)(?:\(|$)", variables.get("SLURM_GPUS_PER_NODE", ""))
+    return [int(gpus[1]) if gpus else 1] * nodes
+
+
+def _counts(variables: Mapping[str, str], name: str) -> list[int]:
+    """A number for each node, which Slurm writes as 2(x3),1."""
+    found = re.findall(r"(\d+)(?:\(x(\d+)\))?", variables.get(name, ""))
+    return [int(count) for count, times in found for _ in range(int(times or 1))]
+
+
+def _nodes(nodes: str) -> str:
+    try:
+        return _scontrol("node", nodes, "--oneliner")
+    except HostsError:  # then the names are addresses
+        return ""
+
+
+def _scontrol(*words: str) -> str:
+    """What `scontrol show` prints. Raises: HostsError."""
+    argv = ["scontrol", "show", *words]
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=TIMEOUT)
+    except FileNotFoundError:
+        why = "there is no scontrol on this machine"
+    except subprocess.TimeoutExpired:
+        why = f"scontrol says nothing for {TIMEOUT:g} s"
+    except subprocess.CalledProcessError as error:
+        why = f"{' '.join(argv)} failed: {error.stderr.strip()}"
+    else:
+        return done.stdout
+    raise HostsError(
+        f"the nodes of Slurm job {os.environ.get('SLURM_JOB_ID')} are unknown: {why}; name the "
+        "hosts with --hosts FILE, or use --local N to run on this machine"
+    )
