@@ -173,8 +173,8 @@ def _write(key: str) -> str:
 
 
 def read(path: Path, ssh_config: Path) -> Cluster:
-    """The cluster of a hosts.toml or a hostfile, completed by ssh's configuration. Raises: HostsError with all
-    mistakes."""
+    """The cluster of a hosts.toml or a hostfile, completed by ssh's configuration. Raises:
+    HostsError with all mistakes."""
     reading = _Reading(path)
     _load(reading)
     if hostfile.is_hostfile(reading.content):
@@ -210,9 +210,6 @@ def read_rules(path: Path) -> tuple[Rule, ...]:
     mistakes."""
     reading = _Reading(path)
     _load(reading)
-    if hostfile.is_hostfile(reading.content):
-        hosts, remarks = complete(hostfile.read(path, reading.content), ssh_config)
-        return Cluster(path.stem, hosts, remarks, file=str(path))
     data = _parse(reading)
     for key in [key for key in data if key != "format"]:
         reading.say("", f"unknown table '{key}'; the only one here is [[format]]")

@@ -104,7 +104,8 @@ def _named(place: str, line: str, example: str) -> Named:
         raise HostsError(f"{place}: {line!r} is no host: write {example}")
     if count is not None and not (count.isdecimal() and 1 <= int(count) <= SLOTS):
         raise HostsError(
-            f"{place}: {count!r} is no number of ranks: write one from 1 to {SLOTS}, as in {example}"
+            f"{place}: {count!r} is no number of ranks: write one from 1 to {SLOTS}, as in "
+            f"{example}"
         )
     name = found["bracketed"] or found["name"]
     return Named(name, found["user"] or "", int(count) if count else None, place)
