@@ -30,15 +30,13 @@ def load_named(words: str, ssh_config: Path = SSH_CONFIG) -> Cluster:
 
 def has_usual() -> bool:
     """Whether there are hosts without any being named: see `load_usual`."""
-    return _in_job() or Path(HOSTS_FILE).exists()
+    return is_slurm() or bool(_pbs()) or Path(HOSTS_FILE).exists()
 
 
 def load_usual() -> Cluster:
     """The hosts where none are named: of the Slurm or PBS job that this shell is in, else of
     hosts.toml in this folder. Raises: HostsError."""
-    if "SLURM_JOB_ID" in os.environ:
-        return load_slurm()
-    return load(Path(os.environ.get("PBS_NODEFILE") or HOSTS_FILE))
+    return load_slurm() if is_slurm() else load(Path(_pbs() or HOSTS_FILE))
 
 
 def load_slurm() -> Cluster:
@@ -48,5 +46,10 @@ def load_slurm() -> Cluster:
     return allocation()
 
 
-def _in_job() -> bool:
-    return bool({"SLURM_JOB_ID", "PBS_NODEFILE"} & os.environ.keys())
+def is_slurm() -> bool:
+    """Whether this shell is in a Slurm job."""
+    return bool(os.environ.get("SLURM_JOB_ID"))
+
+
+def _pbs() -> str:
+    return os.environ.get("PBS_NODEFILE", "")

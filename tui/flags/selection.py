@@ -21,7 +21,7 @@ from remote.cluster.hosts import (
     select,
     with_slots,
 )
-from remote.cluster.load import has_usual, load, load_named, load_slurm, load_usual
+from remote.cluster.load import has_usual, is_slurm, load, load_named, load_slurm, load_usual
 from remote.lab.spec import LabError, Spec, parse
 from remote.plan.plan import PlanError
 from remote.transport import Transport
@@ -154,9 +154,14 @@ def _cluster(flags: Mapping[str, Any], upload: Sequence[Path]) -> Cluster:
         raise PlanError(f"{' and '.join(words)} cannot be combined: give one of them")
     if local:
         return _here(local, slots, upload)
-    found = _with_slots(_elsewhere(flags), slots) if slots else _elsewhere(flags)
+    in_slurm = flags["slurm"] or (is_slurm() and not flags["hosts"] and not flags["host"])
+    if slots and not in_slurm:
+        raise PlanError(f"--slots {slots} needs --local N; in a hosts file, write slots = {slots}")
+    found = _elsewhere(flags)
     return replace(
-        found, sync=(*found.sync, *(os.path.abspath(one.expanduser()) for one in upload))
+        found,
+        hosts=tuple(with_slots(host, slots or host.slots) for host in found.hosts),
+        sync=(*found.sync, *(os.path.abspath(one.expanduser()) for one in upload)),
     )
 
 
@@ -174,13 +179,6 @@ def _elsewhere(flags: Mapping[str, Any]) -> Cluster:
             "machine"
         )
     return load_usual()
-
-
-def _with_slots(cluster: Cluster, slots: int) -> Cluster:
-    """The nodes of a Slurm job with so many ranks each."""
-    if not all(host.slurm_job for host in cluster.hosts):
-        raise PlanError(f"--slots {slots} needs --local N; in a hosts file, write slots = {slots}")
-    return replace(cluster, hosts=tuple(with_slots(host, slots) for host in cluster.hosts))
 
 
 def _here(local: int, slots: int | None, upload: Sequence[Path]) -> Cluster:
