@@ -18,10 +18,9 @@ WATCH = "RANKBOARD_WATCH"
 """Makes our sitecustomize watch torch."""
 
 
-def named(plan: Plan, threads: int) -> Variables:
-    """What `env` of a host may replace. `threads` is that of the host."""
-    names: Variables = {"ROLE_NAME": "default", "TORCHELASTIC_RUN_ID": plan.run}
-    return names | ({"OMP_NUM_THREADS": threads} if threads else {})
+def named(plan: Plan) -> Variables:
+    """What `env` of a host may replace."""
+    return {"ROLE_NAME": "default", "TORCHELASTIC_RUN_ID": plan.run}
 
 
 def certain(plan: Plan, slot: Slot, hello: Hello | None, attempt: int) -> Variables:

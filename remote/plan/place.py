@@ -53,8 +53,7 @@ def place(
         if isinstance(plan.work, Script):
             argv = plan.work.argv(hello.executable if hello else host.python, slot.local_rank)
             where |= elastic.certain(plan, slot, hello, attempt)
-            usual = elastic.named(plan, host.threads)
-            env = (*_texts(usual), *chosen, *_texts(where))
+            env = (*_texts(elastic.named(plan) | _said(host)), *chosen, *_texts(where))
             defaults = _texts(elastic.defaults(hello) | cores | link)
         else:
             argv, env = plan.work.argv(), (*chosen, *_texts(where | cores | link))
@@ -62,6 +61,11 @@ def place(
             Placement(slot.rank, slot.local_rank, argv, env, host.env_from, defaults)
         )
     return tuple(map(tuple, placements))
+
+
+def _said(host: Host) -> Variables:
+    """What the keys of the host itself say."""
+    return ({"OMP_NUM_THREADS": host.threads} if host.threads else {}) | _interface(host.interface)
 
 
 def _texts(variables: Variables) -> Texts:

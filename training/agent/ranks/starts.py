@@ -123,7 +123,7 @@ class Starter:
         function: Function | None = None,
     ) -> None:
         rank, ends = self._ranks.open(placement.rank)
-        if path := env.get(ERROR_FILE):
+        if path := dict(placement.env).get(ERROR_FILE):
             os.makedirs(ERRORS, exist_ok=True)
             rank.error_file = path
         events: tuple[int, ...] = ()
