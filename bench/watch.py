@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import signal
 import socket
 import statistics
@@ -41,12 +40,12 @@ GATHER = 0.1
 """Seconds between two looks at what the watch says, as an agent's."""
 PATIENCE = 120.0
 RANK = """
-import sys, time
+import runpy, sys, time
 from torch.optim.optimizer import register_optimizer_step_post_hook
-source, name, ends = sys.argv[1:]
-file = open(ends, "wb", 256)
+file = open(sys.argv.pop(1), "wb", 256)
 register_optimizer_step_post_hook(lambda *_: file.write(b"%.6f\\n" % time.time()))
-exec(compile(source, name, "exec"), {"__name__": "__main__"})
+del sys.argv[0]
+runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
@@ -57,8 +56,6 @@ class World:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
-        found = (EXAMPLES / example).read_text()
-        source = re.sub(r"(?m)^STEPS, BATCH = .*", f"STEPS, BATCH = {10**9}, {batch}", found)
         world = {"WORLD_SIZE": RANKS, "LOCAL_WORLD_SIZE": RANKS, "MASTER_PORT": port}
         world |= {"MASTER_ADDR": "127.0.0.1", "OMP_NUM_THREADS": 1, "GLOO_SOCKET_IFNAME": "lo"}
         self.ends = folder / f"ends-{watched}-0"
@@ -68,9 +65,10 @@ class World:
             pipe, end = os.pipe()
             if watched:
                 env |= {WATCH: 1, EVENTS_FD: end}
-            command = [sys.executable, "-c", RANK, source, example]
+            ends = str(folder / f"ends-{watched}-{rank}")
+            lengths = ["--steps", str(10**9), "--batch-size", str(batch)]
             process = subprocess.Popen(
-                [*command, str(folder / f"ends-{watched}-{rank}")],
+                [sys.executable, "-c", RANK, ends, str(EXAMPLES / example), *lengths],
                 env=os.environ | {key: str(value) for key, value in env.items()},
                 stderr=subprocess.DEVNULL,
                 pass_fds=[end],

@@ -1,10 +1,12 @@
-"""Hugging Face Accelerate: one epoch over made-up images, loss printed by the main process.
+"""Hugging Face Accelerate, on made-up images. The main process prints the loss.
 
     torchrun --standalone --nproc-per-node 2 examples/accelerate_loop.py
     rankboard --local 2 -- examples/accelerate_loop.py
 
 On hosts without a GPU, Accelerate needs ACCELERATE_USE_CPU=true. rankboard sets it.
 """
+
+import argparse
 
 import torch
 from accelerate import Accelerator
@@ -14,8 +16,11 @@ from torch.utils.data import DataLoader, TensorDataset
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--steps", type=int, default=200)
+    args = parser.parse_args()
     set_seed(0)
-    images = torch.randn(3200, 64)
+    images = torch.randn(32 * args.steps, 64)
     dataset = TensorDataset(images, images[:, :10].argmax(1))
     model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 10))
     accelerator = Accelerator()

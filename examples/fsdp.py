@@ -1,14 +1,20 @@
-"""Trains with FSDP (fully_shard), on data made up here. Run it with
+"""FSDP (fully_shard), on made-up images.
 
-torchrun --nproc-per-node 2 examples/fsdp.py
+torchrun --standalone --nproc-per-node 2 examples/fsdp.py
+rankboard --local 2 -- examples/fsdp.py
 """
+
+import argparse
 
 import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.fsdp import fully_shard
 
-STEPS, BATCH = 200, 64
+parser = argparse.ArgumentParser()
+parser.add_argument("--steps", type=int, default=200)
+parser.add_argument("--batch-size", type=int, default=64, help="of each rank")
+args = parser.parse_args()
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
 dist.init_process_group("nccl" if device == "cuda" else "gloo")
@@ -25,8 +31,8 @@ fully_shard(model, mesh=mesh)
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 
 torch.manual_seed(rank)
-for _ in range(STEPS):
-    inputs = torch.randn(BATCH, 256, device=device)
+for _ in range(args.steps):
+    inputs = torch.randn(args.batch_size, 256, device=device)
     loss = nn.functional.cross_entropy(model(inputs), inputs[:, :10].argmax(1))
     optimizer.zero_grad()
     loss.backward()

@@ -1,9 +1,10 @@
-"""Lightning: two epochs over made-up images. `devices` times `num_nodes` is the number of ranks.
+"""Lightning, on made-up images. `devices` times `num_nodes` is the number of ranks.
 
 torchrun --standalone --nproc-per-node 2 examples/lightning_fit.py
 rankboard --local 2 -- examples/lightning_fit.py
 """
 
+import argparse
 import os
 
 import lightning as L
@@ -28,11 +29,14 @@ class Classifier(L.LightningModule):
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--steps", type=int, default=200)
+    args = parser.parse_args()
     L.seed_everything(0)
     images = torch.randn(3200, 64)
     dataset = TensorDataset(images, images[:, :10].argmax(1))
     trainer = L.Trainer(
-        max_epochs=2,
+        max_steps=args.steps,
         accelerator="cpu",
         strategy="ddp",
         devices=int(os.environ["LOCAL_WORLD_SIZE"]),

@@ -1,0 +1,99 @@
+"""The examples, unchanged, under rankboard and under torchrun: loss, steps and the split of an
+iteration are seen, and both train the same model."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kit.launches import run
+from tests.kit.slow import slow
+
+EXAMPLES = Path(__file__).absolute().parents[2] / "examples"
+STEPS = 20
+NEEDS = {
+    "accelerate_loop": "accelerate",
+    "lightning_fit": "lightning",
+    "hf_trainer": "transformers",
+}
+READ_AS = {"accelerate_loop": "name=value", "hf_trainer": "Hugging Face Trainer"}
+"""What the logs of examples are read as, of those that print each so many steps."""
+TORCHRUN = """
+import os, runpy, sys
+from pathlib import Path
+import torch
+
+def backward(loss, *args, real=torch.Tensor.backward, **named):
+    Path("loss-" + os.environ["RANK"]).write_text(repr(loss.item()))
+    return real(loss, *args, **named)
+
+torch.Tensor.backward = backward
+del sys.argv[0]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+"""Runs an example, and keeps the loss of its last step."""
+
+
+@pytest.fixture(params=["ddp", "fsdp", "silent", *NEEDS])
+def example(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Its name. Its ranks have one thread each, as sums of several are in no certain order.
+    Accelerate trains without a GPU as rankboard has it train."""
+    name: str = request.param
+    if not find_spec(needs := NEEDS.get(name, "torch")):
+        pytest.skip(f"{needs} is missing: pip install '.[examples]'")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setenv("ACCELERATE_USE_CPU", "true")
+    return name
+
+
+def summary_of(example: str, folder: Path) -> dict[str, Any]:
+    words = ("--run", "--local", "2", "--", str(EXAMPLES / f"{example}.py"), f"--steps={STEPS}")
+    done = run(folder, *words)
+    assert done.returncode == 0, done.stderr
+    (path,) = folder.glob("runs/*/summary.json")
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+def losses_of_torchrun(example: str, folder: Path) -> list[float]:
+    (folder / "torchrun.py").write_text(TORCHRUN)
+    words = ["--standalone", "--nproc-per-node=2", "torchrun.py", str(EXAMPLES / f"{example}.py")]
+    command = [sys.executable, "-m", "torch.distributed.run", *words, f"--steps={STEPS}"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return [float((folder / f"loss-{rank}").read_text()) for rank in range(2)]
+
+
+def check(example: str, summary: dict[str, Any]) -> None:
+    """Check that all is seen that there is to see."""
+    assert [rank["step"] for rank in summary["ranks"]] == [STEPS, STEPS]
+    assert all(math.isfinite(rank["loss"]) for rank in summary["ranks"])
+    means = summary["means"]["all_iterations"]
+    assert means["seconds"] > 0
+    assert 0 < means["sync_share"] < 1
+    if example in READ_AS:
+        assert summary["read_as"] == [READ_AS[example]]
+
+
+def test_it_is_seen(example: str, tmp_path: Path) -> None:
+    summary = summary_of(example, tmp_path)
+    check(example, summary)
+    if example == "ddp":
+        check_losses(example, summary, tmp_path)
+
+
+@slow
+def test_it_trains_the_same_model_as_under_torchrun(example: str, tmp_path: Path) -> None:
+    check_losses(example, summary_of(example, tmp_path), tmp_path)
+
+
+def check_losses(example: str, summary: dict[str, Any], folder: Path) -> None:
+    """Check that the losses of the last step are those of torchrun, to the last bit."""
+    assert [rank["loss"] for rank in summary["ranks"]] == losses_of_torchrun(example, folder)
