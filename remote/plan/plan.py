@@ -163,10 +163,8 @@ class Plan:
 
     @property
     def what(self) -> str:
-        """What the ranks do, in a few words: "ddp, lenet5 on digits", or the command line of a
-        user's own program."""
-        job = self.job
-        return f"{job.sync}, {job.model} on {job.dataset}" if job else self.work.command_line()
+        """What the ranks do, in a few words."""
+        return what(self.work)
 
     @property
     def is_local(self) -> bool:
@@ -214,6 +212,14 @@ class Plan:
         if self.project:
             return f"{host.workdir}/{UPLOADS}/{self.project}"
         return host.workdir if self.job else host.cwd or host.workdir
+
+
+def what(work: Job | Script) -> str:
+    """What ranks do, in a few words: "ddp, lenet5 on digits", or the command line of a user's own
+    program."""
+    if isinstance(work, Job):
+        return f"{work.sync}, {work.model} on {work.dataset}"
+    return work.command_line()
 
 
 def new_run(work: Job | Script, now: datetime) -> str:

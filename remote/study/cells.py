@@ -11,6 +11,7 @@ from typing import Any
 from remote.cluster.hosts import RANKS
 from remote.format import count
 from remote.record.entry import number
+from remote.study import script_cells
 from remote.study.reader import Reader, is_label, label_of, name_of, overridden, written
 from remote.study.study import Axis, Cell, Place
 from training import options, registry
@@ -50,7 +51,7 @@ MEANT = {
 Labels = tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Cells:
     """Makes cells. `given` are job fields that override [job]; `nodes` are all hosts that there
     are, 0 where that is not known."""
@@ -62,13 +63,19 @@ class Cells:
     """Those of each cell, also of one with mistakes; None where they are not known."""
     errors: dict[str, list[str]] = field(default_factory=dict)
     """What is wrong with whole jobs, with the cells that have it."""
+    script: tuple[str, ...] | None = None
+    """The words of [base], where the study is of a user's own program."""
 
     def read(self, data: Mapping[str, Any], axes: Sequence[Axis]) -> Iterator[Cell]:
         """The cells: the product of the axes, then the [[cell]] tables."""
         base = {name_of(key): value for key, value in data.get("job", {}).items()}
+        if "base" in data:
+            base = self._of_script(data)
         varied = {name_of(key) for axis in axes for value in axis.values for key in value.settings}
         for key in self.given:
-            if key in varied:
+            if self.script is not None:
+                self.reader.add(f"{flag(JOB[key])}: the study is of a script: leave the option out")
+            elif key in varied:
                 self.reader.add(f"{flag(JOB[key])}: the study varies {key}: leave the option out")
         extra = data.get("cell", [])
         if not isinstance(extra, list) or not all(isinstance(one, dict) for one in extra):
@@ -94,6 +101,13 @@ class Cells:
         for error, (first, *others) in self.errors.items():
             more = f" and {count(len(others), 'more cell')}" if others else ""
             self.reader.add(f"{first or 'the job'}{more}: {error}")
+
+    def _of_script(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings of [base], which all cells share."""
+        self.script = script_cells.words(self.reader, data["base"])
+        if "job" in data:
+            self.reader.say("job", "a study is of a [job] or of a script, [base]: leave one out")
+        return {name_of(key): one for key, one in data["base"].items() if key != "script"}
 
     def _product(self, base: Mapping[str, Any], axes: Sequence[Axis]) -> Iterator[Cell]:
         for values in itertools.product(*(axis.values for axis in axes)):
@@ -134,6 +148,8 @@ class Cells:
         """The cell of these settings; None where they have a mistake."""
         self.all_labels.append(labels)
         named = {name_of(key): one for key, one in settings.items()}
+        if self.script is not None:
+            return self._script_cell(labels, self.script, {**base, **named})
         merged = overridden(overridden(base, self.given), named)
         before = len(self.reader.mistakes)
         sync = merged.get("sync", Job.sync)
@@ -155,6 +171,17 @@ class Cells:
             self.errors.setdefault(str(error), []).append(cell)
             return None
         return Cell(labels, work, where, "seed" in named)
+
+    def _script_cell(
+        self, labels: Labels, script: tuple[str, ...], settings: Mapping[str, Any]
+    ) -> Cell | None:
+        """The cell of a user's own program with these settings; None where they have a mistake."""
+        before = len(self.reader.mistakes)
+        place = {key: self._place(key, one) for key, one in settings.items() if key in PLACE}
+        values = {key: one for key, one in settings.items() if key not in PLACE}
+        work = script_cells.filled(self.reader, script, values)
+        where = Place(**{"nodes": self.nodes or 1, **place})
+        return Cell(labels, work, where) if len(self.reader.mistakes) == before else None
 
     def _check_options(self, named: Mapping[str, Any], sync: str, own: Sequence[str]) -> None:
         """Check that what a cell varies are not options of other methods than its own."""

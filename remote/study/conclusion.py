@@ -10,7 +10,7 @@ from remote.statistics.interval import Interval, Scale
 from remote.statistics.ratio import Finding, finding
 from remote.study.limits import limits
 from remote.study.results import CellResult, StudyResult, scale
-from remote.study.study import METRICS, Axis, Study
+from remote.study.study import Axis, Study
 from remote.study.words import (
     cell_name,
     change_range,
@@ -24,8 +24,6 @@ from remote.study.words import (
     value_text,
 )
 
-BETTER = {"step_seconds": Finding.FASTER, "elapsed": Finding.FASTER, "loss": Finding.LOWER}
-"""What a comparison shows of a cell that is better; of an accuracy it is higher."""
 CHANCE = "one run of a cell cannot show whether that is more than chance: repeat it"
 
 
@@ -43,11 +41,11 @@ def answer(result: StudyResult) -> str:
         return "nothing was measured: every run failed or is missing"
     compared = [row for row in rows if row.comparison and math.isfinite(row.comparison.ratio.value)]
     if not compared:
-        return f"best {METRICS[study.metric]}: {_best(study, rows)}"
+        return f"best {study.measured}: {_best(study, rows)}"
     if is_outcome(study) and all(row.is_same for row in compared):
         labels = dict.fromkeys(row.cell.label(study.compare) for row in compared)
         names = listed([*labels, study.reference])
-        return f"{names} have the same {METRICS[study.metric]} in every run, within rounding"
+        return f"{names} have the same {study.measured} in every run, within rounding"
     if not any(map(_has_bounds, compared)):
         return f"as measured, {_measured(result)}; {CHANCE}"
     if len(compared) == 1:
@@ -65,9 +63,7 @@ def effects(result: StudyResult) -> list[str]:
     study = result.study
     others = [axis for axis in study.axes if axis.name != study.compare]
     if study.compare and is_outcome(study):
-        return [
-            f"{METRICS[study.metric]} by {axis.name}: {_means(result, axis)}" for axis in others
-        ]
+        return [f"{study.measured} by {axis.name}: {_means(result, axis)}" for axis in others]
     return _speed_ups(result, others) if len(others) < 2 else []
 
 
@@ -104,7 +100,7 @@ def _means(result: StudyResult, axis: Axis) -> str:
 def _lead(result: StudyResult, compared: Sequence[CellResult]) -> str:
     """Which value of the compared axis is best, and by how much."""
     study, reference = result.study, result.study.reference
-    better = BETTER.get(study.metric, Finding.HIGHER)
+    better = _better(study)
     label, mean = _leader(result)
     own = [row for row in compared if row.cell.label(study.compare) == label]
     if finding(mean, scale(study)) is better:
@@ -117,15 +113,22 @@ def _lead(result: StudyResult, compared: Sequence[CellResult]) -> str:
             return f"{label} is fastest: {gain} as fast as {reference}{over}{but}"
         best = f"has the {'highest' if better is Finding.HIGHER else 'lowest'}"
         apart = f"{change_range(study, mean)} against {reference}"
-        return f"{label} {best} {METRICS[study.metric]}: {apart}{over}{but}"
+        return f"{label} {best} {study.measured}: {apart}{over}{but}"
     if all(row.finding is Finding.NOT_SHOWN for row in compared):
         number = count(len(compared), "comparison")
         bound = _bound(study, compared)
         return f"no difference shown between {reference} and any other in {number}{bound}"
     is_time = scale(study) is Scale.RATIO
-    what = "be faster than" if is_time else f"have a {better.value} {METRICS[study.metric]} than"
+    what = "be faster than" if is_time else f"have a {better.value} {study.measured} than"
     all_over = " everywhere" if any(row.finding is better for row in compared) else ""
     return f"no {study.compare} is shown to {what} {reference}{all_over}"
+
+
+def _better(study: Study) -> Finding:
+    """What a comparison shows of a cell that is better."""
+    if scale(study) is Scale.RATIO:
+        return Finding.FASTER
+    return Finding.HIGHER if study.is_higher_better else Finding.LOWER
 
 
 def _measured(result: StudyResult) -> str:
@@ -133,13 +136,13 @@ def _measured(result: StudyResult) -> str:
     study = result.study
     label, mean = _leader(result)
     is_time = scale(study) is Scale.RATIO
-    gain = 1 / mean.value if is_time else mean.value * (1 if study.metric == "accuracy" else -1)
+    gain = 1 / mean.value if is_time else mean.value * (1 if study.is_higher_better else -1)
     is_other = gain > (1 if is_time else 0)
     best = label if is_other else study.reference
     if not is_time:
-        extreme = "highest" if study.metric == "accuracy" else "lowest"
+        extreme = "highest" if study.is_higher_better else "lowest"
         apart = f" ({change_text(study, mean.value)} against {study.reference})" if is_other else ""
-        return f"{best} has the {extreme} {METRICS[study.metric]}{apart}"
+        return f"{best} has the {extreme} {study.measured}{apart}"
     own = [row for row in result.cells if row.cell.label(study.compare) == best and row.comparison]
     over = f", averaged over {len(own)} cells" if len(own) > 1 else ""
     than = f": {gain:.3g} times as fast as {study.reference}{over}" if is_other else ""
@@ -174,7 +177,7 @@ def _against_baseline(result: StudyResult) -> str:
 
 def _leader(result: StudyResult) -> tuple[str, Interval]:
     """The best value of the compared axis beside the reference."""
-    sign = -1 if result.study.metric == "accuracy" else 1
+    sign = -1 if result.study.is_higher_better else 1
 
     def rank(pair: tuple[str, Interval]) -> float:
         value = sign * pair[1].value
@@ -192,7 +195,8 @@ def _bound(study: Study, compared: Sequence[CellResult]) -> str:
     reach = max(max(abs(ratio.high - same), abs(ratio.low - same)) for ratio in ratios)
     if scale(study) is Scale.RATIO and reach >= 1:
         return " (the runs vary too much to exclude a factor of 2)"
-    text = f"{reach:.2g}" if study.metric == "loss" else f"{reach:.1%}"
+    is_share = scale(study) is Scale.RATIO or study.metric == "accuracy"
+    text = f"{reach:.1%}" if is_share else f"{reach:.2g}"
     return f" (differences of up to {text} cannot be excluded)"
 
 
@@ -204,12 +208,12 @@ def pair(study: Study, row: CellResult) -> str:
     other = f"{study.reference}{f' at {where}' if where else ''}"
     label, ratio = row.cell.label(study.compare), row.comparison.ratio
     if is_outcome(study) and row.is_same:
-        return f"{label} has the same {METRICS[study.metric]} as {other}, within rounding"
+        return f"{label} has the same {study.measured} as {other}, within rounding"
     if math.isnan(ratio.value):
         return f"{label} and {other} have no repetition in common"
     if not is_bounded(ratio):
         if scale(study) is Scale.DIFFERENCE:
-            said = f"the {METRICS[study.metric]} of {label} is {change_text(study, ratio.value)}"
+            said = f"the {study.measured} of {label} is {change_text(study, ratio.value)}"
             return f"as measured, {said} against {other}; {CHANCE}"
         is_faster = ratio.value < 1
         verb = (
@@ -225,14 +229,14 @@ def pair(study: Study, row: CellResult) -> str:
             return f"{label} takes {ratio_text(ratio)} as long as {other}"
         case Finding.HIGHER | Finding.LOWER as found:
             apart = change_range(study, ratio)
-            return f"{label} has a {found.value} {METRICS[study.metric]} than {other} ({apart})"
+            return f"{label} has a {found.value} {study.measured} than {other} ({apart})"
         case _:
             return f"no difference shown between {label} and {other}"
 
 
 def _best(study: Study, rows: list[CellResult]) -> str:
     """The best cell and its value."""
-    sign = -1 if study.metric == "accuracy" else 1
+    sign = -1 if study.is_higher_better else 1
     best = min(rows, key=lambda row: sign * row.value.value if row.value else math.inf)
     return f"{best.cell.key}, {value_text(best.value.value, study)}" if best.value else ""
 

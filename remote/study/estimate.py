@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from remote.format import count, duration
+from remote.plan.plan import Script
 from remote.record.entry import number
 from remote.record.layout import recorded
 from remote.record.read import summarized
@@ -26,7 +27,7 @@ LOOKED_AT = 200
 class Past(NamedTuple):
     """A run that has finished, and how many seconds it took."""
 
-    job: Job
+    work: Job | Script
     ranks: int
     elapsed: float
 
@@ -80,7 +81,9 @@ def _past(runs_dir: Path) -> Iterator[Past]:
         if found.get("verdict") != "finished" or not elapsed or not isinstance(ranks, list):
             continue
         with suppress(JobError, UnknownName, TypeError, AttributeError):
-            yield Past(Job.of(found.get("job") or {}), len(ranks), elapsed)
+            script = found.get("script")
+            work = Script(tuple(script)) if script else Job.of(found.get("job") or {})
+            yield Past(work, len(ranks), elapsed)
 
 
 def _of(cell: Cell, past: list[Past]) -> float | None:
@@ -91,6 +94,9 @@ def _of(cell: Cell, past: list[Past]) -> float | None:
 
 def _is_like(cell: Cell, one: Past) -> bool:
     """Whether a run trained as much of the same on as many ranks."""
-    if one.ranks != cell.place.ranks or one.job.differs(cell.job):
+    if one.ranks != cell.place.ranks:
         return False
-    return (one.job.steps, one.job.epochs) == (cell.job.steps, cell.job.epochs)
+    past, now = one.work, cell.work
+    if not (isinstance(past, Job) and isinstance(now, Job)):
+        return past == now
+    return not past.differs(now) and (past.steps, past.epochs) == (now.steps, now.epochs)

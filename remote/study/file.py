@@ -15,15 +15,24 @@ from remote.statistics import REPETITIONS
 from remote.study.axes import read_axes
 from remote.study.cells import Cells, Labels
 from remote.study.reader import Reader, StudyError, is_label, label_of, overridden
-from remote.study.study import METRICS, WITHOUT_EFFECT, Axis, Cell, Place, Study
+from remote.study.study import (
+    METRICS,
+    NAMED,
+    SCRIPT_METRICS,
+    WITHOUT_EFFECT,
+    Axis,
+    Cell,
+    Place,
+    Study,
+)
 from training.job import Job
 from training.registry import did_you_mean
 
 SUFFIX = ".toml"
 LIMIT = "1 h"
 KEYS = ("title", "question", "repetitions", "seed", "limit", "metric", "target")
-TABLES = ("job", "axes", "cell", "compare", "quick")
-QUICK = ("repetitions", "limit", "target", "job", "axes", "cell", "compare")
+TABLES = ("job", "base", "axes", "cell", "compare", "quick")
+QUICK = ("repetitions", "limit", "target", "job", "base", "axes", "cell", "compare")
 COMPARE = ("axis", "reference", "baseline")
 
 
@@ -93,7 +102,7 @@ def parse(
 
 def _check_tables(reader: Reader, data: dict[str, Any], within: str) -> None:
     """Note what should be a table and is none, and leave it out."""
-    for table in ("job", "axes", "compare", "quick"):
+    for table in ("job", "base", "axes", "compare", "quick"):
         if not isinstance(data.get(table, {}), dict):
             reader.say(table, f"write the keys of {table} below a line [{within}{table}]")
             del data[table]
@@ -120,7 +129,7 @@ def _study(reader: Reader, name: str, data: Mapping[str, Any], reads: Cells, qui
         reads.all_labels.append(None)
     cells = tuple(reads.read(data, axes))
     target = reader.target(data.get("target"))
-    metric = reader.choice(data, "metric", "step_seconds", METRICS)
+    metric = _metric(reader, data, is_script=reads.script is not None)
     compare, reference, baseline = _compare(reader, data.get("compare", {}), axes, reads.all_labels)
     return Study(
         name,
@@ -138,6 +147,20 @@ def _study(reader: Reader, name: str, data: Mapping[str, Any], reads: Cells, qui
         target,
         quick,
         reader.text,
+    )
+
+
+def _metric(reader: Reader, data: Mapping[str, Any], *, is_script: bool) -> str:
+    """What is compared."""
+    value = data.get("metric", "")
+    if not is_script:
+        return reader.choice(data, "metric", "step_seconds", METRICS)
+    if "target" in data:
+        reader.say("target", "a study of a script has no target: leave it out")
+    if isinstance(value, str) and value.startswith(NAMED) and is_label(value.removeprefix(NAMED)):
+        return value
+    return reader.choice(
+        data, "metric", "step_seconds", {**SCRIPT_METRICS, f"{NAMED}NAME": "a metric of its own"}
     )
 
 

@@ -5,18 +5,21 @@ from __future__ import annotations
 import math
 import re
 import statistics
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from remote.record import summary
 from remote.run.state import RunState
-from remote.study.study import METRICS, Cell
+from remote.study.study import NAMED, Cell, Study
 
 
-def unknown(metric: str, state: RunState) -> str:
+def unknown(study: Study, state: RunState) -> str:
     """Why a run that has finished has no value."""
     diverged = state.progress.diverged
-    return f"the run has no {METRICS[metric]}{f': {diverged.text}' if diverged else ''}"
+    why = f": {diverged.text}" if diverged else ""
+    if study.metric.startswith(NAMED) and (names := ", ".join(state.metrics.named)):
+        why = why or f"; it has {names}"
+    return f"the run has no {study.measured}{why}"
 
 
 def remarks(cell: Cell, state: RunState) -> tuple[str, ...]:
@@ -48,11 +51,17 @@ def losses(state: RunState) -> tuple[float, float] | None:
     return (first, last) if math.isfinite(first) and math.isfinite(last) else None
 
 
-def measured(metric: str, found: Mapping[str, Any]) -> float | None:
+def measured(study: Study, found: Mapping[str, Any]) -> float | None:
     """The value of one run, from its summary; None where it has none.
 
-    `step_seconds` follows the reference's rule: the mean of iterations 2 to 40 over all ranks.
+    `step_seconds` follows the reference's rule: the mean of iterations 2 to 40 over all ranks. The
+    loss of a script and its own metrics are the last ones, means over the ranks that have them.
     """
+    if study.metric.startswith(NAMED):
+        name = study.metric.removeprefix(NAMED)
+        return _mean(rank["metrics"].get(name) for rank in found["ranks"])
+    if study.is_of_script and study.metric == "loss":
+        return _mean(rank["loss"] for rank in found["ranks"])
     test = found.get("test") or {}
     values = {
         "step_seconds": found["means"]["iterations_2_to_40"]["seconds"],
@@ -60,5 +69,11 @@ def measured(metric: str, found: Mapping[str, Any]) -> float | None:
         "loss": test.get("loss"),
         "accuracy": test.get("accuracy"),
     }
-    value = values[metric]
+    value = values[study.metric]
     return float(value) if value is not None else None
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    """The mean of those that are known."""
+    known = [value for value in values if value is not None]
+    return statistics.fmean(known) if known else None

@@ -86,7 +86,7 @@ class Places:
         the runs will have to fetch, in words. Raises: PlanError, where one cannot be had."""
         if not is_here(self.cluster.hosts):
             return []
-        jobs = {(cell.job.dataset, cell.job.data_dir): cell.job for cell in study.cells}
+        jobs = {(job.dataset, job.data_dir): job for cell in study.cells if (job := cell.job)}
         found = [(job, check_data(job)) for job in jobs.values()]
         return [
             f"{job.dataset} is not in {job.data_dir}: the first run has to {text} for it"

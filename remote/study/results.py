@@ -74,7 +74,8 @@ def scale(study: Study) -> Scale:
 
 def is_per_sample(study: Study) -> bool:
     """Whether cells are compared by the time of a sample: their global batches differ."""
-    return study.metric == "step_seconds" and len({one.job.batch_size for one in study.cells}) > 1
+    batches = {one.job.batch_size for one in study.cells if one.job}
+    return study.metric == "step_seconds" and len(batches) > 1
 
 
 def results(progress: Progress) -> StudyResult:
@@ -86,7 +87,7 @@ def results(progress: Progress) -> StudyResult:
     draws = FEW_DRAWS if states & {CellState.WAITING, CellState.RUNNING} else DRAWS
     blocks, table = _table(rows)
     if is_per_sample(study):
-        table /= [row.cell.job.batch_size for row in rows]
+        table /= [row.cell.job.batch_size for row in rows if row.cell.job]
     pairs = _pairs(study, rows)
     found = compare(table, pairs, scale(study), draws=draws) if pairs else None
     comparisons = {one.cell: one for one in found.pairs} if found else {}

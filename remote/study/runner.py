@@ -136,7 +136,7 @@ class Runner:
         try:
             cluster, transport = self.places.reach(trial.cell.place)
             launcher = replace(self.launcher, transport=transport)
-            plan = launcher.plan(cluster, trial.job)
+            plan = launcher.plan(cluster, trial.work)
             self._note(Begun(trial.key, plan.run))
             return launcher.begin(plan)
         except (PlanError, LabError) as error:
@@ -202,9 +202,9 @@ class Runner:
     def _outcome(self, state: RunState) -> tuple[Outcome, float | None, str]:
         """What the run was, its value, and why it failed."""
         if state.verdict is Verdict.FINISHED:
-            value = measure.measured(self.study.metric, summary.of(state))
+            value = measure.measured(self.study, summary.of(state))
             if value is None:
-                return Outcome.FAILED, None, measure.unknown(self.study.metric, state)
+                return Outcome.FAILED, None, measure.unknown(self.study, state)
             return Outcome.COUNTED, value, ""
         if state.stop_reason == LIMIT:
             return Outcome.FAILED, None, LIMIT

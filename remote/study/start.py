@@ -17,6 +17,7 @@ from remote.study.places import elsewhere
 from remote.study.progress import Progress
 from remote.study.reader import StudyError, label_of, overridden
 from remote.study.study import WITHOUT_EFFECT, Cell, Study, parts
+from training.job import Job
 
 QUICK = "-quick"
 """What the name of a study's quick variant ends with."""
@@ -178,9 +179,11 @@ def changes(pairs: Sequence[tuple[Cell, Cell]]) -> Iterator[str]:
 
 def settings(cell: Cell) -> dict[str, object]:
     """The settings of a cell on which its results may depend, with those of its sync method."""
-    own = {**vars(cell.job), **vars(cell.place), "one seed for all repetitions": cell.has_seed}
+    if not isinstance(cell.work, Job):
+        return {"script": cell.work.command_line(), **vars(cell.place)}
+    own = {**vars(cell.work), **vars(cell.place), "one seed for all repetitions": cell.has_seed}
     del own["sync_option"]
-    method = vars(cell.job.sync_options())
+    method = vars(cell.work.sync_options())
     return {name: value for name, value in own.items() if name not in WITHOUT_EFFECT} | method
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from remote.plan.plan import Script
 from training.job import Job
 
 METRICS = {
@@ -14,7 +16,16 @@ METRICS = {
     "loss": "test loss",
     "accuracy": "test accuracy",
 }
-"""What a study may compare, in words; one number per run."""
+"""What a study of jobs may compare, in words; one number per run."""
+SCRIPT_METRICS = {**METRICS, "loss": "training loss of the last step"}
+del SCRIPT_METRICS["accuracy"]
+"""What a study of a script may compare, beside its own metrics."""
+NAMED = "metric:"
+"""Stands before the name of a metric that a script prints or writes."""
+LOWER = re.compile(r"loss|err|perplexity|ppl|mae|mse|seconds|time|_ms|memory", re.I)
+"""In the name of a metric of which the lowest value is best."""
+REPETITION = "{seed}"
+"""Stands in the words of a script for the number of the repetition."""
 SEEDS = 2**32
 
 
@@ -62,9 +73,14 @@ class Cell:
     of its settings, so that all its repetitions have it."""
 
     labels: tuple[tuple[str, str], ...]
-    job: Job
+    work: Job | Script
     place: Place
     has_seed: bool = False
+
+    @property
+    def job(self) -> Job | None:
+        """The work, where it is a job of ours and not a user's own program."""
+        return self.work if isinstance(self.work, Job) else None
 
     @property
     def key(self) -> str:
@@ -89,13 +105,16 @@ class Trial:
         return f"{self.cell.key} #{self.repetition}"
 
     @property
-    def job(self) -> Job:
-        """The job of the run. Each repetition has a seed of its own, the same for all cells where
+    def work(self) -> Job | Script:
+        """The work of the run. Each repetition has a seed of its own, the same for all cells where
         the study does not vary it."""
-        job = self.cell.job
+        work = self.cell.work
+        if isinstance(work, Script):
+            number = str(self.repetition)
+            return replace(work, words=tuple(one.replace(REPETITION, number) for one in work.words))
         if self.cell.has_seed:
-            return job
-        return replace(job, seed=(job.seed + self.repetition - 1) % SEEDS)
+            return work
+        return replace(work, seed=(work.seed + self.repetition - 1) % SEEDS)
 
 
 @dataclass(frozen=True)
@@ -142,6 +161,24 @@ class Study:
     is_quick: bool
     text: str
     overrides: tuple[str, ...] = ()
+
+    @property
+    def is_of_script(self) -> bool:
+        """Whether its runs are of a user's own program."""
+        return any(cell.job is None for cell in self.cells)
+
+    @property
+    def measured(self) -> str:
+        """What is compared, in words: "seconds per step"."""
+        known = SCRIPT_METRICS if self.is_of_script else METRICS
+        return known.get(self.metric, self.metric.removeprefix(NAMED))
+
+    @property
+    def is_higher_better(self) -> bool:
+        """Whether the highest value is best; of a metric of a script, its name says so."""
+        return self.metric == "accuracy" or (
+            self.metric.startswith(NAMED) and not LOWER.search(self.metric)
+        )
 
     @property
     def given(self) -> str:

@@ -22,7 +22,7 @@ BYTES = 61_706 * 4
 def history(trial: Trial, seconds: float, name: str, steps: int = 12) -> History:
     """A run of a trial: each step took `seconds`, of which 60% went into computing and 30% into
     waiting; rank 0 is the last one at each. Its loss falls from 2 in the same way in all runs."""
-    of = History(replace(plan(trial.cell.place.nodes), run=name, work=trial.job))
+    of = History(replace(plan(trial.cell.place.nodes), run=name, work=trial.work))
     hosts = range(len(of.plan.hosts))
     for host in hosts:
         of.say(host, _hello(of.plan.hosts[host].name, host))
@@ -76,7 +76,7 @@ def study(
     found = parse(folder.name, text)
     folder.keep(text, {"given": {}, "places": places or {}, "quick": False})
     for number, trial in enumerate(found.trials()):
-        name = f"20261123-{number:06}-{trial.job.sync}"
+        name = f"20261123-{number:06}-{trial.work.sync}"
         folder.write(Begun(trial.key, name))
         if cause := failed(trial):
             folder.write(Ended(trial.key, name, Outcome.FAILED, cause=cause))

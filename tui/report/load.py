@@ -12,7 +12,7 @@ from typing import Any
 from remote.figures.compare import compare
 from remote.figures.run import RunFigures, read
 from remote.lab import spec
-from remote.plan.plan import Plan, PlanError
+from remote.plan.plan import Plan, PlanError, Script
 from remote.record.read import RunFolderError, load_plan
 from remote.study.conclusion import conclusion
 from remote.study.folder import Begun, Ended, Entry, Outcome, StudyFolder
@@ -68,6 +68,7 @@ class Reader:
             is_quick=study.is_quick,
             given=study.given,
             metric=study.metric,
+            metric_name=study.measured,
             outcomes=tuple(map(_judged, found.cells)) if study.metric != STEP_SECONDS else (),
         )
 
@@ -111,7 +112,7 @@ class Reader:
             at=_place(cell, along),
             nodes=cell.place.nodes,
             ranks=cell.place.ranks,
-            batch=cell.job.batch_size,
+            batch=cell.job.batch_size if cell.job else 0,
             link=_rate(link, cell.place.nodes) or self.link,
             runs=runs,
             state=row.state(study.repetitions).value,
@@ -211,7 +212,7 @@ def _cell_command(cell: Cell, places: Mapping[str, Any]) -> str:
     else:
         place["nodes"] = cell.place.nodes
     place |= {key: value for key in ("link", "cpus") if (value := getattr(cell.place, key))}
-    return _command(place, cell.job)
+    return _command(place, cell.work)
 
 
 def _run_command(plan: Plan) -> str:
@@ -221,14 +222,14 @@ def _run_command(plan: Plan) -> str:
         place: dict[str, Any] = {"local": plan.world_size, "slots": slots}
     else:
         place = {"hosts": plan.hosts_file, "only": ",".join(host.name for host in plan.hosts)}
-    if isinstance(plan.work, Job):
-        return _command(place, plan.work)
-    return shlex.join(["rankboard", "--run", *_flags(place), "--", *plan.work.words])
+    return _command(place, plan.work)
 
 
-def _command(place: Mapping[str, Any], job: Job) -> str:
-    words = shlex.join(["rankboard", "--run", *_flags(place)])
-    return f"{words} {job.command_line().removeprefix('python -m training ')}"
+def _command(place: Mapping[str, Any], work: Job | Script) -> str:
+    words = ["rankboard", "--run", *_flags(place)]
+    if not isinstance(work, Job):
+        return shlex.join([*words, "--", *work.words])
+    return f"{shlex.join(words)} {work.command_line().removeprefix('python -m training ')}"
 
 
 def _flags(values: Mapping[str, Any]) -> list[str]:

@@ -92,8 +92,9 @@ class Subject:
     none; `baseline` is the group of which the speed-up is 1. `is_study`: its groups were repeated
     in blocks. `is_quick`: these are the runs of its short variant. `given` says what the command
     line set in place of the study's own settings. `again` is the command that
-    makes it all anew. `metric` is what the study compares, as it is called in its file; where that
-    is not the time of a step, `outcomes` has one of each group.
+    makes it all anew. `metric` is what the study compares, as it is called in its file, and
+    `metric_name` that in words; where it is not the time of a step, `outcomes` has one of each
+    group.
     """
 
     name: str
@@ -110,6 +111,7 @@ class Subject:
     is_quick: bool = False
     given: str = ""
     metric: str = STEP_SECONDS
+    metric_name: str = ""
     outcomes: tuple[Judged, ...] = ()
 
     @property

@@ -13,6 +13,7 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from remote.format import UNKNOWN, count, duration
+from remote.plan.plan import what as described
 from remote.study.conclusion import pair
 from remote.study.folder import Ended
 from remote.study.progress import CellProgress, CellState, Progress
@@ -70,9 +71,9 @@ class CellScreen(Drawn, Screen[None]):
 
     def on_mount(self) -> None:
         cell = self._runner.progress.cells[self._key].cell
-        place, job = cell.place, cell.job
+        place = cell.place
         where = f"{count(place.ranks, 'rank')} on {count(place.nodes, 'host')}"
-        what = f"{job.sync}, {job.model} on {job.dataset}, {where}"
+        what = f"{described(cell.work)}, {where}"
         self.query_one("#title", Static).update(f"{self._key}\n{what}")
         self.query_one(Choices).focus()
         self.tick()

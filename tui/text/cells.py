@@ -11,7 +11,7 @@ from remote.statistics.interval import Interval, Method, Scale, known
 from remote.statistics.ratio import Finding
 from remote.study.progress import CellState
 from remote.study.results import CellResult, StudyResult, scale
-from remote.study.study import Study
+from remote.study.study import NAMED, Study
 from tui.text.table import GAP, widths
 
 VALUES = {
@@ -20,7 +20,14 @@ VALUES = {
     "loss": "test loss",
     "accuracy": "accuracy",
 }
-"""What a study compares, as the head of a column."""
+"""What a study of jobs compares."""
+
+
+def unit(study: Study) -> str:
+    """What a study compares, as the head of a column."""
+    if study.is_of_script and study.metric == "loss":
+        return "loss"
+    return VALUES.get(study.metric, study.measured)
 
 
 @dataclass(frozen=True)
@@ -58,7 +65,7 @@ def _cells(result: StudyResult, *, intervals: bool, speed_ups: bool, bounds: boo
     compares = bool(study.compare) and len(study.cells) > 1
     faster = speed_ups and bool(study.baseline) and scale(study) is Scale.RATIO
     against = f"against {study.reference}" if intervals else "verdict"
-    head = (*names, "state", "runs", VALUES[study.metric])
+    head = (*names, "state", "runs", unit(study))
     head += (("speed-up",) if faster else ()) + ((against,) if compares else ())
     rows = []
     for row in result.cells:
@@ -82,7 +89,7 @@ def value(number: float | None, metric: str) -> str:
             return percent(number, 1)
         case "loss":
             return fixed(number, 4)
-    return seconds(number)
+    return f"{number:.4g}" if metric.startswith(NAMED) else seconds(number)
 
 
 def measured(interval: Interval | None, study: Study) -> str:

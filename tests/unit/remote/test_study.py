@@ -104,7 +104,7 @@ def test_every_block_has_each_cell_once_in_an_order_of_its_own(study: Study) -> 
 
 
 def test_a_repetition_has_a_seed_of_its_own_which_all_cells_share(study: Study) -> None:
-    seeds = [{trial.job.seed for trial in study.block(number)} for number in (1, 2)]
+    seeds = [{trial.work.seed for trial in study.block(number)} for number in (1, 2)]
     assert seeds == [{42}, {43}]
 
 
@@ -231,7 +231,7 @@ def test_cells_that_do_not_say_on_how_many_hosts_they_run_run_on_all() -> None:
 
 def test_a_seed_that_a_study_varies_is_that_of_all_repetitions() -> None:
     study = parse("two", "repetitions = 2\n[axes]\nseed = [1, 2]\n")
-    assert {(trial.cell.key, trial.job.seed) for trial in study.trials()} == {
+    assert {(trial.cell.key, trial.work.seed) for trial in study.trials()} == {
         ("seed=1", 1),
         ("seed=2", 2),
     }
@@ -1009,7 +1009,7 @@ def test_cells_without_a_common_repetition_are_not_compared(study: Study) -> Non
 
 def test_the_largest_seed_is_followed_by_zero() -> None:
     study = parse("two", f"repetitions = 2\n[job]\nseed = {2**32 - 1}\n")
-    assert [trial.job.seed for trial in study.trials()] == [2**32 - 1, 0]
+    assert [trial.work.seed for trial in study.trials()] == [2**32 - 1, 0]
 
 
 def test_ranks_share_the_threads_of_their_host() -> None:

@@ -73,12 +73,12 @@ SECONDS = {("none", 1): 1.0, ("ring", 2): 0.6, ("ring", 4): 0.4, ("ddp", 2): 0.5
 
 def took(trial: Trial) -> float:
     """Each repetition is 1 % slower than the one before."""
-    known = SECONDS[trial.job.sync, trial.cell.place.nodes]
+    known = SECONDS[trial.work.sync, trial.cell.place.nodes]
     return known * (1 + 0.01 * trial.repetition)
 
 
 def failed(trial: Trial) -> str:
-    is_bad = (trial.job.sync, trial.cell.place.nodes, trial.repetition) == ("ring", 4, 2)
+    is_bad = (trial.work.sync, trial.cell.place.nodes, trial.repetition) == ("ring", 4, 2)
     return f"\u202erank 3: =1+1 {EVIL}\x00" if is_bad else ""
 
 

@@ -345,7 +345,7 @@ def test_batches_of_other_sizes_are_compared_by_the_sample(tmp_path: Path) -> No
     folder, made = study(
         tmp_path,
         SIZES,
-        lambda trial: (0.2 if trial.job.batch_size == 32 else 0.4) + 0.001 * trial.repetition,
+        lambda trial: (0.2 if trial.work.batch_size == 32 else 0.4) + 0.001 * trial.repetition,
     )
     found = Reader(tmp_path, 0.0, str).study(folder, made)
     row = timing(found).rows[1]
@@ -375,7 +375,7 @@ def test_a_study_of_the_accuracy_compares_that(tmp_path: Path) -> None:
     folder, made = study(
         tmp_path,
         SIZES,
-        lambda trial: (0.9 if trial.job.batch_size == 32 else 0.6) + 0.01 * trial.repetition,
+        lambda trial: (0.9 if trial.work.batch_size == 32 else 0.6) + 0.01 * trial.repetition,
     )
     sections = chapter(Reader(tmp_path, 0.0, str).study(folder, made)).sections
     [table] = next(section.tables for section in sections if section.name == "metric")

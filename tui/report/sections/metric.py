@@ -7,7 +7,6 @@ import math
 from remote.format import UNKNOWN, seconds
 from remote.statistics.interval import Interval, known
 from remote.statistics.ratio import Finding
-from remote.study.study import METRICS
 from tui.report import text
 from tui.report.document import Section, Table
 from tui.report.numbers.timing import Timing
@@ -20,7 +19,7 @@ def section(subject: Subject, timing: Timing) -> Section | None:
     """The table of the comparison; None where the time of a step is compared."""
     if not any(one.value for one in subject.outcomes):
         return None
-    name = METRICS[subject.metric]
+    name = subject.metric_name
     what = "ratio" if subject.metric == TIME else "difference"
     head = ("cell", name, "95% interval", "against", what, "95% interval ", "p", "finding")
     rows = [

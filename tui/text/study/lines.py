@@ -33,11 +33,11 @@ class LinePrinter:
 
     def ended(self, end: Ended) -> None:
         """See `StudyPrinter`."""
-        from tui.text.cells import VALUES, value
+        from tui.text.cells import unit, value
 
         study = self._runner.study
         if end.outcome is Outcome.COUNTED:
-            typer.echo(f"{end.trial}: {value(end.value, study.metric)} {VALUES[study.metric]}")
+            typer.echo(f"{end.trial}: {value(end.value, study.metric)} {unit(study)}")
         else:
             self.tell(fate(end, self._causes))
 

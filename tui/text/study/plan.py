@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from remote.format import count
+from remote.plan.plan import Script
 from remote.study import estimate
 from remote.study.places import Places
 from remote.study.progress import CellState, Progress
@@ -35,11 +36,14 @@ def describe(
     `whole` is the study without --quick, None where there is none."""
     if json:
         for trial in study.trials():
-            job = {"job": asdict(trial.job)}
-            write(named(trial) | job | {"done": progress.is_settled(trial)})
+            work = trial.work
+            what = {"job": asdict(work)} if isinstance(work, Job) else {"script": list(work.words)}
+            write(named(trial) | what | {"done": progress.is_settled(trial)})
         return
     question = f": {study.question}" if study.question else ""
-    narrate(f"{study.title}{question}", f"all runs: {', '.join(_common(study.cells))}")
+    narrate(f"{study.title}{question}")
+    if common := ", ".join(_common(study.cells)):
+        narrate(f"all runs: {common}")
     narrate(f"hosts: {_hosts(places)}", *([study.given] if study.given else []))
     if whole:
         narrate(f"--quick changes: {'; '.join(_quicker(whole, study)) or 'nothing'}")
@@ -56,7 +60,8 @@ def describe(
 def _common(cells: Sequence[Cell]) -> Iterator[str]:
     """The settings that all cells share, without most defaults: "batch_size 64"."""
     first, *others = map(settings, cells)
-    usual = settings(Cell((), Job(lr=usual_lr(cells[0].job.model)), cells[0].place))
+    job = cells[0].job
+    usual = settings(Cell((), Job(lr=usual_lr(job.model)) if job else Script(()), cells[0].place))
     for name, value in first.items():
         is_worth = value != usual.get(name) or name in ALWAYS
         if is_worth and value is not None and all(other.get(name) == value for other in others):

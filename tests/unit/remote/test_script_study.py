@@ -1,0 +1,145 @@
+"""Studies of a user's own program: its arguments are axes."""
+
+from __future__ import annotations
+
+import pytest
+
+from remote.plan.plan import Script
+from remote.study.file import parse
+from remote.study.measure import measured
+from remote.study.reader import StudyError
+from remote.study.start import settings
+
+TEN_LINES = """
+title = "Batch size"
+repetitions = 2
+[base]
+script = "train.py --batch-size {batch_size} --name 'a b' --rank ${local_rank}"
+[axes]
+batch_size = [64, 256]
+nodes = [1, 2]
+"""
+
+
+def mistakes(text: str, **given: object) -> str:
+    with pytest.raises(StudyError) as error:
+        parse("mine", text, given)
+    return str(error.value)
+
+
+def test_arguments_are_axes() -> None:
+    study = parse("mine", TEN_LINES)
+    assert [(cell.key, cell.place.nodes) for cell in study.cells] == [
+        ("batch_size=64 nodes=1", 1),
+        ("batch_size=64 nodes=2", 2),
+        ("batch_size=256 nodes=1", 1),
+        ("batch_size=256 nodes=2", 2),
+    ]
+    # what torchrun replaces stays
+    words = ("train.py", "--batch-size", "64", "--name", "a b", "--rank", "${local_rank}")
+    assert study.cells[0].work == Script(words)
+    assert study.is_of_script
+    assert study.measured == "seconds per step"
+    assert settings(study.cells[0])["script"] == (
+        "train.py --batch-size 64 --name 'a b' --rank '${local_rank}'"
+    )
+
+
+def test_a_value_of_base_holds_for_all_cells_that_have_no_other() -> None:
+    study = parse(
+        "mine",
+        """
+        [base]
+        script = "train.py --lr {lr} --model {model}"
+        lr = 0.1
+        processes = 2
+        [axes]
+        size = [{ label = "small", model = "a" }, { label = "big", model = "b", lr = 0.01 }]
+        """,
+    )
+    assert [cell.work.words[2:] for cell in study.cells if isinstance(cell.work, Script)] == [
+        ("0.1", "--model", "a"),
+        ("0.01", "--model", "b"),
+    ]
+    assert {cell.place.processes for cell in study.cells} == {2}
+
+
+def test_a_seed_is_that_of_the_repetition_unless_the_study_varies_it() -> None:
+    base = '[base]\nscript = "a.py {seed}"\n[axes]\n'
+    of_its_own = parse("mine", base + "nodes = [1]").block(2)[0].work
+    varied = parse("mine", base + "seed = [7]").block(2)[0].work
+    assert (of_its_own, varied) == (Script(("a.py", "2")), Script(("a.py", "7")))
+
+
+def test_placeholders_and_values_belong_together() -> None:
+    told = mistakes(
+        '[base]\nscript = "train.py --lr {lr} --batch {batch_size}"\n'
+        "[axes]\nbatchsize = [1, 2]\nmomentum = [0.9]\n"
+    )
+    assert told.splitlines() == [
+        "mine.toml: line 2: {lr} has no values: write lr = [1, 2] below [axes], or lr = 1 below "
+        "[base]",
+        "mine.toml: line 2: {batch_size} has no values: write batch_size = [1, 2] below [axes], "
+        "or batch_size = 1 below [base]",
+        "mine.toml: line 4: batchsize is not in the script: did you mean 'batch_size'?",
+        "mine.toml: line 5: momentum is not in the script: write --momentum {momentum} into it",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[base]\nscript = 3", 'line 2: script = 3: write script = "train.py --lr {lr}"'),
+        ("[base]\nlr = 3", "line 1: [base] has no script: write script ="),
+        ('[base]\nscript = "a \'"', "line 2: script: no closing quotation: write script ="),
+        ('base = "a.py"', "line 1: write the keys of base below a line [base]"),
+        ('[base]\nscript = "a.py"\n[job]\nlr = 1', "line 3: a study is of a [job] or of a script"),
+        ('[base]\nscript = "a {x}"\n[axes]\nx = [[2]]', "line 4: x = [2]: write a text in quotes"),
+        ('[base]\nscript = "a"\nnodes = 0', "line 3: nodes = 0: write a whole number from 1"),
+        (
+            'metric = "accuracy"\n[base]\nscript = "a.py"',
+            "line 1: metric = 'accuracy': write one of step_seconds, elapsed, loss, metric:NAME",
+        ),
+        (
+            'target = { loss = 1 }\n[base]\nscript = "a.py"',
+            "line 1: a study of a script has no target: leave it out",
+        ),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_line(text: str, said: str) -> None:
+    assert said in mistakes(text)
+
+
+def test_options_of_jobs_are_refused() -> None:
+    told = mistakes('[base]\nscript = "a.py"', lr=0.1)
+    assert told == "mine.toml: --lr: the study is of a script: leave the option out"
+
+
+def test_what_is_compared() -> None:
+    base = '[base]\nscript = "a.py"'
+    summary = {
+        "means": {"iterations_2_to_40": {"seconds": 0.5}},
+        "training_seconds": 20,
+        "ranks": [
+            {"loss": 1.0, "metrics": {"bleu": 30.0}},
+            {"loss": 2.0, "metrics": {}},
+            {"loss": None, "metrics": {}},
+        ],
+    }
+    values = {
+        "step_seconds": 0.5,
+        "elapsed": 20.0,
+        "loss": 1.5,
+        "metric:bleu": 30.0,
+        "metric:rouge": None,
+    }
+    for metric, value in values.items():
+        study = parse("mine", f'metric = "{metric}"\n{base}')
+        assert measured(study, summary) == value
+
+
+def test_the_name_of_a_metric_says_which_value_is_best() -> None:
+    base = '[base]\nscript = "a.py"'
+    higher = {"metric:bleu": True, "metric:val_loss": False, "metric:perplexity": False}
+    for metric, is_higher in (higher | {"loss": False}).items():
+        assert parse("mine", f'metric = "{metric}"\n{base}').is_higher_better == is_higher
