@@ -217,7 +217,8 @@ class _Output:
         numbers, newest = list[int](), self._step
         for reading in readings:
             if reading.kind is Kind.STEP:
-                newest = newest if reading.step == newest - 1 else reading.step or newest + 1
+                is_behind = reading.step == newest - 1 > 0
+                newest = newest if is_behind else reading.step or newest + 1
                 numbers.append(newest)
         return numbers
 

@@ -189,6 +189,7 @@ def test_what_a_plan_may_decide() -> None:
         "p",
         "py",
         "/w",
+        "/c",
         2,
         3,
         "eth0",

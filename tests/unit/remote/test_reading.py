@@ -93,6 +93,14 @@ def test_steps_that_come_together_share_the_time() -> None:
     assert times[4:] == pytest.approx([0.5] * 4)
 
 
+def test_steps_that_no_line_numbers_are_counted() -> None:
+    history = started(script())
+    for batch in range(1, 5):
+        text = f"Train Epoch: 1 [{64 * batch}/60000 ({batch}%)]\tLoss: {1 / batch:.6f}"
+        history.say(0, said(0, text, "stdout"), after=1.0)
+    assert [one.step for one in of(Step, derived(history))] == [1, 2, 3, 4]
+
+
 def test_what_the_watch_tells_is_no_second_step() -> None:
     """Also where the line comes first: they come by two pipes."""
     history = started(script(watch=True))
