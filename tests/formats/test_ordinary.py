@@ -74,12 +74,9 @@ HARD = [
 
 
 def seconds(text: str) -> float:
-    best = 9.0
-    for _ in range(3):
-        began = time.thread_time()
-        LogReader().read(text)
-        best = min(best, time.thread_time() - began)
-    return best
+    began = time.thread_time()
+    LogReader().read(text)
+    return time.thread_time() - began
 
 
 @pytest.mark.parametrize("part", HARD, ids=repr)
@@ -95,4 +92,4 @@ def seconds(text: str) -> float:
 def test_time_is_linear_in_the_length_of_a_line(head: str, part: str) -> None:
     """A line of ten times the length does not take a hundred times as long."""
     short, long = (head + part * (length // len(part)) for length in (LONG // 10, LONG))
-    assert seconds(long) < 40 * max(seconds(short), 0.002)
+    assert any(seconds(long) < 40 * max(seconds(short), 0.002) for _ in range(3))

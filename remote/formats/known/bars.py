@@ -339,42 +339,60 @@ ULTRALYTICS = Format(
 
 class Keras:
     """The reader of Keras: a line tells the epoch, the bars after it the steps and the means of the
-    epoch so far."""
+    epoch so far. A bar after that of an epoch has ended is one of an evaluation."""
 
     open = False
     _epoch = Lazy(r"Epoch (\d{1,9})/(\d{1,9})\s{0,4}$")
     _glued = Lazy(r"Epoch (\d{1,9})/(\d{1,9}?)(?=(\d{1,12})/\3 )")
     _row = Lazy(
-        r"\s{0,8}(?P<n>\d{1,12})/(?P<total>\d{1,12}) (?:[━╸ ]{1,60}|\[[=>. ]{1,60}\] -|-) (?:ETA: )?[\w:.]{1,16} (?:-? ?)(?P<each>[\d.]{1,12})(?P<unit>ms|us|s)/(?:step|epoch)(?: - (?P<pairs>[^\n]{1,4000}))?"
+        r"\s{0,8}(?P<n>\d{1,12})/(?P<total>\d{1,12}) (?:[━╸ ]{1,60}|\[[=>. ]{1,60}\] -|-) (?:ETA: )?[\w:.]{1,16}"
+        r"(?: (?:- )?(?P<each>[\d.]{1,12})(?P<unit>ms|us|s)/(?:step|epoch))?(?: - (?P<pairs>[^\n]{1,4000}))?"
     )
     _pairs = Pairs(r"([A-Za-z]\w{0,80}): <num>(?=\s|$)")
+
+    def __init__(self) -> None:
+        self._ended = True
 
     def read(self, line: str, start: int, memory: Memory) -> Reading | None:
         """See `Reader`."""
         begin = start
         if line.startswith("Epoch ", start):
-            if found := self._epoch.match(line, start):
-                memory.epoch, memory.epochs = int(found[1]), int(found[2])
+            if said := self._epoch.match(line, start):
+                self._begin(said, memory)
                 return UNDERSTOOD
-            if (found := self._glued.match(line, start)) is None:
+            if not (said := self._glued.match(line, start)):
                 return None
-            memory.epoch, memory.epochs, begin = int(found[1]), int(found[2]), found.end()
+            self._begin(said, memory)
+            begin = said.end()
         row = self._row.match(line, begin)
-        if row is None:
-            return None
+        return None if row is None else self._values(row, memory)
+
+    def _begin(self, said: re.Match[str], memory: Memory) -> None:
+        memory.epoch, memory.epochs = int(said[1]), int(said[2])
+        self._ended = False
+
+    def _values(self, row: re.Match[str], memory: Memory) -> Reading | None:
         values: dict[str, float] = {}
         if row["pairs"]:
             self._pairs.read(row["pairs"], values)
         if not values:
             return UNDERSTOOD
-        values |= {"epoch": float(memory.epoch), "n": float(row["n"]), "total": float(row["total"])}
-        values["step_seconds"] = number(row["each"]) * UNITS.get(row["unit"], 1.0)
-        return memory.place(STEP, values)
+        n, total = float(row["n"]), float(row["total"])
+        if self._ended and (n, total) != (memory.per_epoch, memory.per_epoch):
+            values = {
+                name if name.startswith("val_") else f"val_{name}": one
+                for name, one in values.items()
+            }
+            return memory.place(EVALUATION, values) if n == total else UNDERSTOOD
+        self._ended = n == total
+        if row["each"]:
+            values["step_seconds"] = number(row["each"]) * UNITS.get(row["unit"], 1.0)
+        return memory.place(STEP, values | {"epoch": float(memory.epoch), "n": n, "total": total})
 
 
 KERAS = Format(
     "Keras",
-    ("Epoch ", "/step", "/epoch"),
+    ("Epoch ", "/step", "/epoch", "- ETA: "),
     (
         Sample(
             "Epoch 1/5\n313/313 ━━━━━━━━━━━━━━━━━━━━ 50s 151ms/step - accuracy: 0.6617 - loss: 0.5807 - val_accuracy: 0.8452 - val_loss: 0.3591",
@@ -407,6 +425,15 @@ KERAS = Format(
         Sample(
             "Epoch 7/1520/20 ━━━━━━━━━━━━━━━━━━━━ 1s 923us/step - loss: 0.5",
             [step(140, epoch=7, steps=300, loss=0.5, step_seconds=923e-6)],
+        ),
+        Sample(
+            "Epoch 1/2\n 1/10 [==>...........................] - ETA: 0s - loss: 16.0433\b\b\b\r10/10 [==============================] - 0s 908us/step - loss: 10.4883\n"
+            "1/1 [==============================] - 0s 153ms/step - loss: 3.7311e-04\n",
+            [
+                step(1, epoch=1, steps=20, loss=16.0433),
+                step(10, epoch=1, steps=20, loss=10.4883, step_seconds=908e-6),
+                evaluation(0, steps=20, val_loss=3.7311e-4),
+            ],
         ),
         Sample(
             "Epoch 1/2\n15/15 [==============================] - 0s 8ms/step - accuracy: 0.9770 - loss: 0.0585",

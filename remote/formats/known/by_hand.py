@@ -33,7 +33,7 @@ _SECOND = Lazy(
 
 class Counter:
     """Where a hand-made line stands in the run. Finds out whether steps count anew in each epoch:
-    they do once they fall while the epoch rises."""
+    they do where both are told with their totals, and once they fall while the epoch rises."""
 
     def __init__(self) -> None:
         self._epoch = self._step = self._base = 0.0
@@ -62,6 +62,10 @@ class Counter:
 
     def _count(self, values: dict[str, float]) -> None:
         epoch, number = values["epoch"], values["step"]
+        if values.get("epochs", 0.0) > 1 and "steps" in values:  # of an epoch
+            values["step"] = max(0.0, epoch - 1) * values["steps"] + number
+            values["steps"] *= values["epochs"]
+            return
         if epoch > self._epoch and number <= self._step:
             self._anew = True
         if self._anew and epoch > self._epoch:
@@ -218,9 +222,17 @@ NAME_VALUE = Format(
         Sample(
             "Epoch [1/2], Step [100/100], Loss: 0.5, Acc: 91.50%\nEpoch [2/2], Step [50/100], Loss: 0.25, Acc: 95.00%",
             [
-                step(100, epoch=1, steps=100, loss=0.5, accuracy=0.915),
+                step(100, epoch=1, steps=200, loss=0.5, accuracy=0.915),
                 step(150, epoch=2, steps=200, loss=0.25, accuracy=0.95),
             ],
+        ),
+        Sample(
+            "epoch 1 step 5 loss 0.5\nepoch 1 step 10 loss 0.4\nepoch 2 step 5 loss 0.3",
+            [step(5, epoch=1, loss=0.5), step(10, epoch=1, loss=0.4), step(15, epoch=2, loss=0.3)],
+        ),
+        Sample(
+            "Epoch 2/10, Train Loss: 0.1561, Validation Loss: 0.1345, Accuracy: 96.11%",
+            [step(0, epoch=2, loss=0.1561, val_loss=0.1345, accuracy=0.9611)],
         ),
         Sample(
             "Epoch: 3 | Train Loss: 0.125 | Val Loss: 0.22 | Val Acc: 90.5",

@@ -18,6 +18,8 @@ _MEGATRON_NAMES = {
     "global batch size": "global_batch_size",
     "number of skipped iterations": "skipped_iterations",
     "number of nan iterations": "nan_iterations",
+    "samples per second": "samples_per_second",
+    "TFLOPs": "tflops_per_device",
     "loss scale": "loss_scale",
     "grad norm": "grad_norm",
     "params norm": "",

@@ -55,11 +55,11 @@ IMAGENET = Format(
     (
         Line(
             r"Epoch: {1,2}\[<epoch_index:int>\]\[ {0,6}<n_index:int>/<total:int>\][\s,:]{1,8}"
-            r"(?:Batch )?Time {1,4}<step_seconds> \([^)\n]{0,20}\)"
-            r"(?:\s{1,8}Data {1,4}(?:[Tt]ime )?<data_seconds> \([^)\n]{0,20}\))?"
-            r"(?:\s{1,8}Loss {1,4}<loss> \([^)\n]{0,20}\))?"
-            r"(?:\s{1,8}(?:Acc|Prec)@1 {1,4}<accuracy__percent> \([^)\n]{0,20}\))?"
-            r"(?:\s{1,8}(?:Acc|Prec)@5 {1,4}<accuracy_top5__percent> \([^)\n]{0,20}\))?"
+            r"(?:Batch )?Time {1,4}<step_seconds> ?\([^)\n]{0,20}\)"
+            r"(?:\s{1,8}Data {1,4}(?:[Tt]ime )?<data_seconds> ?\([^)\n]{0,20}\))?"
+            r"(?:\s{1,8}Loss {1,4}<loss> ?\([^)\n]{0,20}\))?"
+            r"(?:\s{1,8}(?:Acc|Prec)@1 {1,4}<accuracy__percent> ?\([^)\n]{0,20}\))?"
+            r"(?:\s{1,8}(?:Acc|Prec)@5 {1,4}<accuracy_top5__percent> ?\([^)\n]{0,20}\))?"
         ),
         _RESULT,
         Ignored(r"Test: {1,2}\[ {0,6}\d{1,12}/\d{1,12}\]\s{1,8}Time {1,4}"),

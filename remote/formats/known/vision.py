@@ -13,6 +13,7 @@ from remote.formats.reading import (
 )
 
 _MM = {
+    "base_lr": "base_lr",
     "time": "step_seconds",
     "data_time": "data_seconds",
     "memory": "memory_mb",
