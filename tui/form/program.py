@@ -13,7 +13,8 @@ from tui.form.field import OFF, ON, SWITCH, Field
 
 GROUP = "your script"
 """The name of their group."""
-WORDS, CWD, WATCH, FETCH = "program.words", "program.cwd", "program.watch", "program.fetch"
+WORDS, CWD, WATCH = "program.words", "program.cwd", "program.watch"
+FOLLOW, FETCH = "program.follow", "program.fetch"
 FIELDS = (
     Field(
         WORDS,
@@ -24,6 +25,7 @@ FIELDS = (
     ),
     Field(CWD, "cwd", "the folder on the hosts to work in; empty: the path of this folder", ""),
     Field(WATCH, "watch", "see loss, iterations and waits by watching torch", ON, SWITCH),
+    Field(FOLLOW, "follow", "files that it writes, to read as they grow, such as logs/*.csv", ""),
     Field(FETCH, "fetch", "files to copy from the hosts at the end, such as 'out/*.pt'", ""),
 )
 
@@ -41,7 +43,11 @@ def read(text: Callable[[str], str]) -> Script:
         raise PlanError(f"--program: {error}") from None
     if other := line.flags.keys() - {"--module", "--no-python", "--use-env"}:
         raise PlanError(f"--program: {min(other)}: leave flags of torchrun out here")
-    given = {"watch": text(WATCH) == ON, "results": _split("fetch", text(FETCH))}
+    given = {
+        "watch": text(WATCH) == ON,
+        "follow": _split("follow", text(FOLLOW)),
+        "results": _split("fetch", text(FETCH)),
+    }
     made = flags.script(line.words, given, {})
     assert made
     return made
@@ -52,6 +58,7 @@ def write(script: Script) -> Mapping[str, str]:
     return {
         WORDS: script.command_line(),
         WATCH: ON if script.watch else OFF,
+        FOLLOW: shlex.join(script.follow),
         FETCH: shlex.join(script.fetch),
     }
 
@@ -60,6 +67,8 @@ def words(script: Script, cwd: str) -> list[str]:
     """The program on a command line, with its options."""
     options = ["--cwd", cwd] if cwd else []
     options += [] if script.watch else ["--no-watch"]
+    for pattern in script.follow:
+        options += ["--follow", pattern]
     for pattern in script.fetch:
         options += ["--fetch", pattern]
     return [*options, "--", *script.words]
