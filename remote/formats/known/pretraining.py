@@ -2,7 +2,8 @@
 
 from remote.formats.format import Format, Ignored, Line, Names, Pairs, Sample
 from remote.formats.known.tables import Headed
-from remote.formats.reading import EVALUATION, evaluation, step
+from remote.formats.memory import Memory
+from remote.formats.reading import EVALUATION, STEP, Reading, evaluation, step
 
 NANOGPT = Format(
     "nanoGPT",
@@ -103,6 +104,43 @@ AUTORESEARCH = Format(
     ),
 )
 
+
+class Modded:
+    """The reader of modded-nanogpt, whose `step_avg` is the mean since the start: the time of a step
+    is what `train_time` has grown by."""
+
+    open = False
+    _valid = Line(
+        r"step:<step:int>/<steps:int> val_loss:<val_loss> train_time:<num>m?s", EVALUATION
+    )
+    _train = Line(
+        r"step:<step:int>/<steps:int>(?: train_loss:<loss>)? train_time:<time>m?s step_avg:<average__ms>ms"
+    )
+    _old_valid = Line(r"^s:<step:int> tel:<val_loss>", EVALUATION)
+    _old_train = Line(r"^s:<step:int> trl:<loss>")
+
+    def __init__(self) -> None:
+        self._step = self._time = 0.0
+
+    def read(self, line: str, start: int, memory: Memory) -> Reading | None:
+        """See `Reader`."""
+        values = self._train.values(line, start)
+        if values is not None:
+            return self._timed(values, "s step_avg" in line and "ms step_avg" not in line, memory)
+        for one in (self._valid, self._old_train, self._old_valid):
+            if (reading := one.read(line, start, memory)) is not None:
+                return reading
+        return None
+
+    def _timed(self, values: dict[str, float], in_seconds: bool, memory: Memory) -> Reading | None:
+        time = values.pop("time") * (1.0 if in_seconds else 1e-3)
+        average = values.pop("average")
+        done, spent = values["step"] - self._step, time - self._time
+        self._step, self._time = values["step"], time
+        values["step_seconds"] = spent / done if done > 0 and spent > 0 else average
+        return memory.place(STEP, values)
+
+
 MODDED_NANOGPT = Format(
     "modded-nanogpt",
     ("train_time:", "s:"),
@@ -110,30 +148,25 @@ MODDED_NANOGPT = Format(
         Sample(
             "step:0/1390 val_loss:10.8292 train_time:0ms step_avg:0.04ms\n"
             "step:1/1390 train_time:101ms step_avg:101.21ms\n"
+            "step:3/1390 train_time:301ms step_avg:100.33ms\n"
             "step:1390/1390 val_loss:3.2773 train_time:79740ms step_avg:57.37ms",
             [
                 evaluation(0, steps=1390, val_loss=10.8292),
-                step(1, steps=1390, step_seconds=0.10121),
+                step(1, steps=1390, step_seconds=0.101),
+                step(3, steps=1390, step_seconds=0.1),
                 evaluation(1390, steps=1390, val_loss=3.2773),
             ],
         ),
         Sample(
             "step:5/100 train_time:56.129s step_avg:nanms",
-            [step(5, steps=100, step_seconds=float("nan"))],
+            [step(5, steps=100, step_seconds=56.129 / 5)],
         ),
         Sample(
             "s:0 tel:10.968871\ns:1 trl:10.814037",
             [evaluation(0, val_loss=10.968871), step(1, loss=10.814037)],
         ),
     ),
-    (
-        Line(r"step:<step:int>/<steps:int> val_loss:<val_loss> train_time:<num>m?s", EVALUATION),
-        Line(
-            r"step:<step:int>/<steps:int>(?: train_loss:<loss>)? train_time:<num>m?s step_avg:<step_seconds__ms>ms"
-        ),
-        Line(r"^s:<step:int> tel:<val_loss>", EVALUATION),
-        Line(r"^s:<step:int> trl:<loss>"),
-    ),
+    reader=Modded,
 )
 
 LLM_C = Format(
