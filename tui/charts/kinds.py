@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from remote.run.series import SERIES, Scope, Unit, metric_id
+from remote.run.series import METRIC, SERIES, Scope, Unit, metric_id
 from remote.run.state import RunState
 
 
@@ -67,7 +67,7 @@ KINDS = (
 
 
 FIRST = ("loss", "phases", "seconds", "accuracy")
-"""The first charts of a run of a user's own program."""
+"""The first charts of a run of a user's own program; what it prints follows."""
 
 
 def available(run: RunState) -> list[Kind]:
@@ -75,11 +75,9 @@ def available(run: RunState) -> list[Kind]:
     kinds = KINDS if run.plan.job else [_printed(kind, run) for kind in KINDS]
     shown = [kind for kind in kinds if kind.begins or _has_values(run, _telling(kind, run))]
     used = {name for kind in (*KINDS, *kinds) for name in (*kind.series, kind.tests)}
-    if not run.plan.job:
-        shown.sort(key=lambda kind: FIRST.index(kind.id) if kind.id in FIRST else len(FIRST))
     found = (*SERIES.values(), *(SERIES[name] for name in run.curves.metrics))
     rest = (spec for spec in found if spec.id not in used)
-    return shown + [
+    shown += [
         Kind(
             *(spec.id, spec.title),
             f"{spec.title}, of each {spec.scope.value}",
@@ -89,6 +87,14 @@ def available(run: RunState) -> list[Kind]:
         for spec in rest
         if _has_values(run, (spec.id,))
     ]
+    return shown if run.plan.job else sorted(shown, key=_place)
+
+
+def _place(kind: Kind) -> int:
+    """Where the chart stands in a run of a user's own program."""
+    if kind.id in FIRST:
+        return FIRST.index(kind.id)
+    return len(FIRST) + (not kind.id.startswith(METRIC))
 
 
 def _printed(kind: Kind, run: RunState) -> Kind:

@@ -411,7 +411,7 @@ def test_charts_of_a_program_that_is_watched() -> None:
         history.rank(0, seen(0, step, data=0.1, compute=0.3, sync=0.1, ready=0.4))
         history.rank(0, said(0, line(step, 2.0, kl=0.5), "stdout"))
     kinds = available(history.state())
-    assert [kind.id for kind in kinds] == ["loss", "phases", "seconds", "ready", "metric:kl"]
+    assert [kind.id for kind in kinds] == ["loss", "phases", "seconds", "metric:kl", "ready"]
     assert kinds[0].series == ("metric:loss",), "the watch does not know it"
 
 
