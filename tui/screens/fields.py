@@ -37,8 +37,7 @@ VALUE = (18, 30)
 EMPTY = {
     "epochs": "1",
     "steps": "whole epochs",
-    "program.words": "rankboard's own training",
-    "program.cwd": "the path of this folder",
+    "program.cwd": "this folder",
 }
 """What is shown in place of an empty text; otherwise "none"."""
 

@@ -593,7 +593,7 @@ async def test_a_program_is_typed_and_started() -> None:
     """It takes the place of the settings of a job, and the line to paste says so."""
     form = Form()
     async with form.opened((120, 40)) as pilot:
-        assert "rankboard's own training" in form.row(program.WORDS)
+        assert form.row(program.WORDS).rstrip().endswith("none")
         await form.type(pilot, program.WORDS, "train.py --lr 0.1")
         assert "ready: train.py --lr 0.1, 4 ranks on 4 hosts" in form.shown("status")
         assert "$ rankboard -- train.py --lr 0.1" in form.shown("amounts")
