@@ -17,7 +17,11 @@ from tui.exit import UsageError
 from tui.flags import torchrun
 from tui.flags.torchrun import Line, hosts, on_hosts, policy, read
 
-HOST_FLAGS = {"hosts": None, "local": None, "slots": None, "nodes": None}
+HOST_FLAGS = {
+    **dict.fromkeys(("hosts", "local", "slots", "nodes")),
+    "host": "",
+    "slurm": False,
+}
 LAB = Cluster("lab", (Host("node1", "10.0.0.1"), Host("node2", "10.0.0.2")))
 LAUNCH = "python -m torch.distributed.launch"
 
