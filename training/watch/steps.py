@@ -65,20 +65,16 @@ class Lap:
         losses = [float(loss) for loss in self.losses]
         return Step(
             step=number,
-            time=_rounded(self.when),
+            time=self.when,
             loss=sum(losses) / len(losses) if losses else math.nan,
-            seconds=_rounded(seconds),
-            data=_rounded(data),
-            compute=_rounded(seconds - data - sync),
-            sync=_rounded(sync),
-            ready=_rounded(ready),
-            cpu_seconds=_rounded(self.cpu),
+            seconds=max(0.0, seconds),
+            data=data,
+            compute=max(0.0, seconds - data - sync),
+            sync=sync,
+            ready=max(0.0, ready),
+            cpu_seconds=self.cpu,
             samples=self.samples,
         )
-
-
-def _rounded(seconds: float) -> float:
-    return max(0.0, round(seconds, 6))
 
 
 def _sum(spans: Spans) -> float:

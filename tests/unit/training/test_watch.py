@@ -243,13 +243,15 @@ def test_a_step_is_written_as_the_wire_has_it(pipe: tuple[int, int]) -> None:
 
     report = Report(pipe[1], 3)
     report.step(a_step(7))
-    report.step(a_step(8, float("nan")))
+    for loss in map(float, ("nan", "inf", "-inf")):
+        report.step(a_step(8, loss))
     report.close()
     text = Text(3, "stdout", "\n".join(read(pipe[0])))
-    first, second = (one.event for one in expand(Record(0, 0, 1, 2e9, text)))
+    first, second, *more = (one.event for one in expand(Record(0, 0, 1, 2e9, text)))
     assert first == Told(3, 0, 7, 0.5, 4.0, 1.0, 2.0, 1.0, 2.5, 3.0, 8)
     assert isinstance(second, Told)
     assert second.loss != second.loss
+    assert [getattr(one, "loss", 0) for one in more] == [float("inf"), float("-inf")]
 
 
 def test_quick_steps_are_written_together(
