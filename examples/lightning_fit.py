@@ -33,10 +33,10 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=200)
     args = parser.parse_args()
     L.seed_everything(0)
-    images = torch.randn(3200, 64)
+    images = torch.randn(32 * args.steps, 64)
     dataset = TensorDataset(images, images[:, :10].argmax(1))
     trainer = L.Trainer(
-        max_steps=args.steps,
+        max_epochs=1,
         accelerator="cpu",
         strategy="ddp",
         devices=int(os.environ["LOCAL_WORLD_SIZE"]),
