@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from remote.events import Parsed, Reaching, Restarted, expand
+from remote.events import Parsed, Reaching, Restarted, encode, expand
 from remote.formats import Kind, Rule
+from remote.limits import LIMITS
 from remote.plan import serialize
 from remote.plan.plan import Plan, Script
 from remote.record import summary
@@ -22,9 +23,11 @@ from remote.record.losses import losses
 from remote.record.read import records as read
 from remote.record.reread import Clocks, steps
 from remote.record.tape import Tape
+from remote.record.write import Recorder
 from remote.run.reading import Expander, expander
 from remote.run.stall import stalled
 from remote.run.state import RunState
+from remote.session.ledger import Ledger
 from tests.kit.histories import START, History, plan, said
 from tests.kit.recorded import recorded
 from tests.kit.scripts import line, logging, script, seen, started
@@ -305,6 +308,22 @@ def test_all_readers_come_to_the_same(
     tape.advance(math.inf, 1 << 30)
     assert told(tape.state) == whole
     tape.close()
+
+
+@pytest.mark.parametrize("watch", [False, True])
+@pytest.mark.parametrize("left_at", [3, 450, 700])
+def test_a_session_that_returns_goes_on_reading(watch: bool, left_at: int, tmp_path: Path) -> None:
+    history = long_run(watch)
+    into = Recorder(tmp_path, history.plan)
+    ledger = Ledger(history.plan, into, LIMITS)
+    for number, record in enumerate(history.records):
+        if number < left_at or record.host < 0:
+            for one in ledger.expand(record):
+                ledger.recall(one)
+        else:
+            ledger.take(record, encode(record).encode())
+    into.release()
+    assert told(ledger.state) == told(history.state())
 
 
 def applied_until(history: History, until: float) -> RunState:
