@@ -17,7 +17,7 @@ from tui.exit import UsageError
 from tui.flags import torchrun
 from tui.flags.torchrun import Line, hosts, on_hosts, policy, read
 
-HOST_FLAGS = {
+HOST_FLAGS: dict[str, Any] = {
     **dict.fromkeys(("hosts", "local", "slots", "nodes")),
     "host": "",
     "slurm": False,

@@ -57,7 +57,11 @@ def call(*words: str, width: int = 80) -> Result:
             "other.toml",
         ),
         (("kill",), "rankboard has no command 'kill'. rankboard --help lists all commands"),
-        (("proone",), "rankboard has no command 'proone'. rankboard --help lists all commands"),
+        (
+            ("proone",),
+            "rankboard has no command 'proone': did you mean 'parse'? rankboard --help lists all "
+            "commands",
+        ),
         (
             ("lab", "ls"),
             "rankboard lab has no command 'ls'. rankboard lab --help lists all commands",
