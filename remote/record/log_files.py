@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from remote.cluster.hosts import SLOTS, Host
+from remote.cluster.rules import folder_rules
 from remote.events import Reaching
 from remote.format import count
 from remote.plan.plan import LOG_FILES, Plan, PlanError, Script
@@ -36,13 +37,14 @@ class LogFiles:
     as lines tell none; what comes later has its own."""
 
     def __init__(self, paths: Sequence[Path], runs_dir: Path) -> None:
-        """`runs_dir`: where the record is made. Raises: OSError; PlanError."""
+        """`runs_dir`: where the record is made. Raises: OSError; PlanError;
+        HostsError, of rules in rankboard.toml."""
         if len(paths) > SLOTS:
             raise PlanError(f"{len(paths)} files: {SLOTS} at most are shown at once")
         self.paths = sorted(paths, key=_in_order)
         self._files = [_Lines(path) for path in self.paths]
         words = tuple(map(str, self.paths))
-        work = Script(words, watch=False)
+        work = Script(words, watch=False, rules=folder_rules(Path()))
         self.plan = Plan(LOG_FILES, (Host(HERE, "", slots=len(paths), transport="local"),), work)
         self._recorder = Recorder(runs_dir, self.plan)
         self._seq = FIRST

@@ -53,6 +53,18 @@ def test_each_file_is_a_rank_in_the_order_of_numbers(
     assert state.elapsed == 0
 
 
+def test_rules_of_the_folder_read_them(
+    logs: Callable[..., list[Path]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "rankboard.toml").write_text("[[format]]\nline = 'round {step}: cost {loss}'\n")
+    monkeypatch.chdir(tmp_path)
+    files = LogFiles(logs(r0="round 7: cost 0.25\n"), tmp_path / "made")
+    files.read()
+    files.close()
+    state = opened(files)
+    assert (state.ranks[0].step, state.ranks[0].loss) == (7, 0.25)
+
+
 def test_the_seconds_of_a_step_are_unknown_where_no_line_tells_them(
     logs: Callable[..., list[Path]], tmp_path: Path
 ) -> None:
