@@ -8,7 +8,7 @@ from remote.formats.format import Format, Lazy, Line, Names, Sample
 from remote.formats.memory import Memory
 from remote.formats.names import NEVER, PLACES, is_outcome
 from remote.formats.numbers import NUMBER, number
-from remote.formats.reading import EVALUATION, OTHER, Reading, evaluation, other, step
+from remote.formats.reading import EVALUATION, OTHER, STEP, Reading, evaluation, other, step
 
 _WRAPPED = Lazy(
     r"(?:tensor|np\.\w{1,10}|float)\((\s{0,2}[-+\w.]{1,40})(?:, (?:device|grad_fn|dtype)=[^)\n]{0,60})?\)"
@@ -292,9 +292,50 @@ TUTORIAL = Format(
     reader=Tutorial,
     generic=True,
 )
+
+
+class Rankboard:
+    """The reader of what rankboard's own ranks print, now and before. Batches count from 0 in an
+    epoch, which is told at its end."""
+
+    open = False
+    _lines = (
+        Line(
+            r"^epoch <epoch:int> step <step:int>/<steps:int> loss <loss> acc <accuracy> <step_seconds> s/iter"
+        ),
+        Line(r"^epoch <epoch:int> done: mean loss <train_loss> acc <train_accuracy> ", OTHER),
+        Line(r"^epoch <epoch:int> test loss <val_loss> acc <val_accuracy>", EVALUATION),
+    )
+    _batch = Line(
+        r"^Rank: \d{1,6} Batch Idx: <n_index:int>, Batch Loss: <loss>, Batch Accuracy: <accuracy>, Batch Duration: <step_seconds> seconds"
+    )
+    _epoch = Line(
+        r"^Rank: \d{1,6} Epoch: <epoch:int>, Train Loss: <train_loss>, Train Accuracy: <train_accuracy>, Avg Batch Duration: ",
+        OTHER,
+    )
+    _test = Line(r"^Test Loss: <val_loss>, Test Accuracy: <val_accuracy>", EVALUATION)
+
+    def __init__(self) -> None:
+        self._ended = 0.0
+
+    def read(self, line: str, start: int, memory: Memory) -> Reading | None:
+        """See `Reader`."""
+        if values := self._batch.values(line, start):
+            return memory.place(STEP, values | {"epoch": self._ended + 1})
+        if values := self._epoch.values(line, start):
+            self._ended = values["epoch"]
+            return memory.place(OTHER, values)
+        if self._ended and (values := self._test.values(line, start)):
+            return memory.place(EVALUATION, values | {"epoch": self._ended})
+        for one in self._lines:
+            if (reading := one.read(line, start, memory)) is not None:
+                return reading
+        return None
+
+
 RANKBOARD = Format(
     "rankboard",
-    ("s/iter", " test loss "),
+    ("s/iter", " test loss ", " Batch Idx: ", " Avg Batch Duration: ", "Test Loss: "),
     (
         Sample(
             "epoch 1 step 1/500 loss 2.2913 acc 0.20 0.040 s/iter\nepoch 1 done: mean loss 2.2908 acc 0.20 0.018 s/iter, 0.09 s\nepoch 1 test loss 2.3022 acc 0.1500",
@@ -304,14 +345,20 @@ RANKBOARD = Format(
                 evaluation(0, epoch=1, steps=500, val_loss=2.3022, val_accuracy=0.15),
             ],
         ),
-    ),
-    (
-        Line(
-            r"^epoch <epoch:int> step <step:int>/<steps:int> loss <loss> acc <accuracy> <step_seconds> s/iter"
+        Sample(
+            "Rank: 0 Batch Idx: 20, Batch Loss: 1.413, Batch Accuracy: 0.484, Batch Duration: 2.267 seconds\n"
+            "Rank: 0 Epoch: 1, Train Loss: 1.649, Train Accuracy: 0.398, Avg Batch Duration: 2.382 seconds, Epoch Duration: 95.290 seconds\n"
+            "Test Loss: 1.617, Test Accuracy: 0.425\n"
+            "Rank: 0 Batch Idx: 0, Batch Loss: 1.313, Batch Accuracy: 0.500, Batch Duration: 2.267 seconds",
+            [
+                step(21, epoch=1, loss=1.413, accuracy=0.484, step_seconds=2.267),
+                other(0, epoch=1, train_loss=1.649, train_accuracy=0.398),
+                evaluation(0, epoch=1, val_loss=1.617, val_accuracy=0.425),
+                step(0, epoch=2, loss=1.313, accuracy=0.5, step_seconds=2.267),
+            ],
         ),
-        Line(r"^epoch <epoch:int> done: mean loss <train_loss> acc <train_accuracy> ", OTHER),
-        Line(r"^epoch <epoch:int> test loss <val_loss> acc <val_accuracy>", EVALUATION),
     ),
+    reader=Rankboard,
 )
 
 FORMATS = (RANKBOARD, TENSORS, JSON_LINES, TUTORIAL, NAME_VALUE)
