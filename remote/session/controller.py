@@ -136,7 +136,7 @@ class Controller:
         if in_use and fed and host.hello:
             contact.parted_at, contact.retry_at = now, now
             self.ledger.say(Parted(on, reason), now)
-        elif not may_return:
+        elif not may_return or cause is Cause.GONE:
             contact.failure, contact.cause = reason, cause
         elif not host.hello and not contact.problem:
             contact.problem = reason

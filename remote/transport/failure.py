@@ -35,6 +35,8 @@ class Cause(Enum):
     """The workdir cannot be used."""
     AGENT = "agent"
     """The agent ended at its start."""
+    GONE = "gone"
+    """What the host belonged to is over, and nothing that ran there is left."""
     SETTINGS = "settings"
     """The hosts file is wrong."""
     OTHER = "other"

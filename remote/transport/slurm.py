@@ -43,6 +43,8 @@ rank."""
 EXITED = re.compile(r"srun: error: \S+: task 0: Exited with exit code \d+")
 REFUSED = re.compile(r"^srun: (?:error|fatal): (.*)", re.MULTILINE)
 
+OVER = re.compile(r"^srun: .*(?:Invalid job id|invalid job|already completing)", re.MULTILINE)
+
 _staying: list[subprocess.Popen[bytes]] = []
 """Each srun whose channel is closed while the agent of its step still runs."""
 
@@ -64,7 +66,7 @@ class SlurmTransport:
 
         def execute(command: str) -> SlurmChannel:
             nonlocal channel
-            channel = SlurmChannel(_srun(host, command), stays=stays)
+            channel = SlurmChannel(_srun(host, command), _job(host), stays=stays)
             return channel
 
         try:
@@ -92,13 +94,18 @@ def _srun(host: Host, command: str) -> subprocess.Popen[bytes]:
         raise Problem(Cause.SETTINGS, what, advice) from None
 
 
-def _words(host: Host) -> list[str]:
+def _job(host: Host) -> str:
+    """The number of the job. Raises: Problem."""
     job = str(host.slurm_job or os.environ.get("SLURM_JOB_ID", ""))
     if not job:
         what = "it is a node of a Slurm job, but this is no job"
         advice = "start rankboard within salloc or sbatch, or set slurm_job for it in hosts.toml"
         raise Problem(Cause.SETTINGS, what, advice)
-    return ["srun", "--jobid", job, "--overlap", "-N1", "-n1", "-w", host.name]
+    return job
+
+
+def _words(host: Host) -> list[str]:
+    return ["srun", "--jobid", _job(host), "--overlap", "-N1", "-n1", "-w", host.name]
 
 
 def environment(variables: Mapping[str, str]) -> dict[str, str]:
@@ -117,9 +124,9 @@ TRANSPORT = Kind(make=lambda _: SlurmTransport(), reached="srun ok", by_hand=_by
 class SlurmChannel(ProcessChannel):
     """The pipes of one srun. `stays`: the step may go on once the program has ended."""
 
-    def __init__(self, process: subprocess.Popen[bytes], *, stays: bool) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], job: str, *, stays: bool) -> None:
         super().__init__(process)
-        self._stays, self._has_left = stays, False
+        self._job, self._stays, self._has_left = job, stays, False
 
     def receive(self, deadline: Deadline) -> bytes:
         """The next bytes before the deadline; b"" at their end. Raises: TimeoutError."""
@@ -148,6 +155,9 @@ class SlurmChannel(ProcessChannel):
             status = self._process.wait(STATUS)
         self._hear_all()
         said = self._last_words()
+        if OVER.search(said):
+            what = f"Slurm job {self._job} is over, and with it all that ran there"
+            raise Problem(Cause.GONE, what)
         if refused := REFUSED.search(said):
             what = f"Slurm starts nothing there: {quoted(refused[1])}"
             raise Problem(Cause.REFUSED, what, "is the job over? squeue lists yours")

@@ -88,6 +88,15 @@ def test_a_detached_run_is_stopped(slurm: Slurm, run: Run) -> None:
     nothing_is_left(slurm)
 
 
+def test_a_run_has_ended_with_its_job(slurm: Slurm, run: Run) -> None:
+    job = slurm.allocate(1)
+    run("--run", "--detach", "--", "program.py", "wait", job=job)
+    slurm.cancel()
+    attached = run("attach", "last", "--run")
+    assert attached.returncode == 3, attached.stderr
+    assert f"Slurm job {job} is over" in attached.stderr
+
+
 def test_hosts_that_are_named_win_over_the_job(slurm: Slurm, run: Run) -> None:
     job = slurm.allocate(2)
     done = run("--dry-run", "--local", "2", "--", "program.py", "end", job=job)
