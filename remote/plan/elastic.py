@@ -51,20 +51,28 @@ def defaults(hello: Hello | None) -> Variables:
 
 @dataclass(frozen=True)
 class Framework:
-    """What a framework misses on hosts where this is so, and `why` it is given that."""
+    """What a framework misses on hosts where this is so, and `why` it is given that. `package` is
+    that of the framework."""
 
+    package: str
     is_on: Callable[[Hello], bool]
     env: tuple[tuple[str, int | str], ...]
     why: str
 
+    def is_told(self, hello: Hello) -> bool:
+        """Whether a person is told of it."""
+        return self.is_on(hello) and self.package not in hello.unnamed
+
 
 FRAMEWORKS = (
     Framework(
+        "accelerate",
         lambda hello: "accelerate" in hello.packages and not (hello.gpus or hello.accelerator),
         (("ACCELERATE_USE_CPU", "true"),),
         "without a GPU, the ranks of Accelerate would train each for itself otherwise",
     ),
     Framework(
+        "lightning",
         lambda hello: (
             "rich" in hello.packages
             and bool({"lightning", "pytorch_lightning"}.intersection(hello.packages))
@@ -76,7 +84,8 @@ FRAMEWORKS = (
 
 
 def remarks(plan: Plan, facts: Sequence[Hello | None]) -> list[str]:
-    """What the ranks are given because of a framework that is installed, one line each."""
+    """What the ranks are given because of a framework that is installed, one line each; not of one
+    that the program's file does not name."""
     if not isinstance(plan.work, Script):
         return []
     found = []
@@ -84,7 +93,7 @@ def remarks(plan: Plan, facts: Sequence[Hello | None]) -> list[str]:
         names = [
             host.name
             for host, hello in zip(plan.hosts, facts, strict=True)
-            if hello and one.is_on(hello) and not dict(one.env).keys() & dict(host.env).keys()
+            if hello and one.is_told(hello) and not dict(one.env).keys() & dict(host.env).keys()
         ]
         if names:
             env = " ".join(f"{name}={value}" for name, value in one.env)

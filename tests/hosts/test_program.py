@@ -86,6 +86,22 @@ def test_what_is_uploaded_is_looked_for_here(folder: Path, monkeypatch: pytest.M
     assert needs.on(made, 0)["program"]["cwd"] == ""
 
 
+def test_only_frameworks_that_a_program_names_are_told_of(folder: Path) -> None:
+    file = folder / "train.py"
+    facts = replace(hello(0), packages=("accelerate", "lightning", "rich"), gpus=())
+
+    def said(text: str) -> list[str]:
+        file.write_text(text)
+        seen = programs.look({"cwd": str(folder), "file": "train.py"})
+        told = elastic.remarks(plan("train.py", folder), [replace(facts, unnamed=seen["unnamed"])])
+        return [one.split("=")[0] for one in told]
+
+    assert said("import torch") == []
+    assert said("import transformers") == ["ACCELERATE_USE_CPU"]
+    assert said("from pytorch_lightning import Trainer") == ["TTY_COMPATIBLE"]
+    assert programs.look({"cwd": str(folder), "module": "pkg"})["unnamed"] == ()
+
+
 def test_frameworks_get_what_they_miss() -> None:
     """Where they are installed; a value of the user's own wins, and nothing is said of it."""
     of = plan("train.py", "/")

@@ -220,7 +220,8 @@ class Hello(Event):
     of `resume` on the host, 0 if there is none; then `resume_known` are runs that have one.
 
     A program of the user's own: `program_lacks` is why it cannot be started, and `packages` are
-    installed, see `training.agent.host.program`; `accelerator`: there is a GPU, or the like.
+    installed, see `training.agent.host.program`; its file does not name those that are `unnamed`.
+    `accelerator`: there is a GPU, or the like.
     """
 
     hostname: str
@@ -255,6 +256,7 @@ class Hello(Event):
     code_changed: bool = False
     program_lacks: str = ""
     packages: tuple[str, ...] = ()
+    unnamed: tuple[str, ...] = ()
     accelerator: bool = False
 
     def validate(self) -> None:

@@ -22,6 +22,10 @@ FOLDER, FILE, READ, EXECUTE, MODULE, COMMAND = (
 user may not read or execute it."""
 PACKAGES = ("accelerate", "lightning", "pytorch_lightning", "rich", "deepspeed")
 """Packages for which ranks are given more variables where they are installed."""
+NAMES = {"accelerate": ("accelerate", "transformers", "trl")}
+"""What a program that uses a package names, where that is more than the package."""
+LARGEST = 1 << 20
+"""Bytes of a program that are looked through."""
 DEVICES = ("nvidiactl", "nvidia0", "kfd", "dxg", "accel", "davinci0", "hl0", "mthreads-gpu")
 """Entries of /dev of accelerators: NVIDIA's, AMD's, those of Windows, Google's, Huawei's,
 Intel's, Moore Threads'."""
@@ -33,6 +37,7 @@ def look(wanted: dict[str, Any]) -> dict[str, Any]:
     return {
         "program_lacks": _lacks(wanted),
         "packages": tuple(name for name in PACKAGES if _is_installed(name)),
+        "unnamed": _unnamed(wanted),
         "accelerator": any(os.path.exists(f"/dev/{name}") for name in DEVICES),
     }
 
@@ -50,6 +55,20 @@ def _lacks(wanted: dict[str, Any]) -> str:
         there = os.path.isdir(top) or os.path.isfile(f"{top}.py")
         return "" if there or _is_installed(os.path.basename(top)) else MODULE
     return _unexecutable(cwd, wanted.get("command") or "")
+
+
+def _unnamed(wanted: dict[str, Any]) -> tuple[str, ...]:
+    """Those of PACKAGES that a file of Python does not name; none where it cannot be read."""
+    try:
+        with open(os.path.join(os.path.expanduser(wanted["cwd"]), wanted["file"]), "rb") as file:
+            text = file.read(LARGEST)
+    except (KeyError, OSError):
+        return ()
+    return tuple(
+        package
+        for package in PACKAGES
+        if not any(name.encode() in text for name in NAMES.get(package, (package,)))
+    )
 
 
 def _unreadable(path: str) -> str:
