@@ -17,12 +17,14 @@ from .steps import Steps
 from .waits import COLLECTIVES, Waiting
 
 Locals = dict[str, Any]
+NEEDED = ("torch.autograd", "torch.optim.optimizer")
+"""Without these nothing is seen; without another one, only what it would tell."""
 STANDS_STILL = 16
 """Steps of another optimiser, after which it leads."""
 
 
 class Hooks:
-    """Tells `steps` what happens in torch. The first failure of any of them ends the watch."""
+    """Tells `steps` what happens in torch. The first failure while torch runs ends the watch."""
 
     def __init__(self, steps: Steps, report: Report) -> None:
         self._steps, self._report = steps, report
@@ -60,7 +62,7 @@ class Hooks:
                     if hook:
                         hook(module)
                 except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
-                    self._report.failed(error, f"cannot watch {name}")
+                    self._report.failed(error, f"cannot watch {name}", ends=name in NEEDED)
 
     def _safe(self, hook: Callable[..., None]) -> Callable[..., None]:
         """The hook, which raises nothing and ends the watch where it fails."""

@@ -56,14 +56,17 @@ class Report:
         if self._waiting and time.monotonic() - self._written >= GATHER:
             self._write()
 
-    def failed(self, error: BaseException, what: str = "the watch has failed") -> None:
-        """Say so, once, and report nothing more."""
+    def failed(
+        self, error: BaseException, what: str = "the watch has failed", *, ends: bool = True
+    ) -> None:
+        """Say so. If it `ends` the watch, report nothing more."""
         if self.on:
             last = traceback.extract_tb(error.__traceback__)[-1:]
             where = "".join(f" ({os.path.basename(one.filename)}:{one.lineno})" for one in last)
             why = " ".join(f"{type(error).__name__}: {error}".split())
             self._say(f"rankboard: {what}, the program goes on without: {why}{where}\n")
             self._write()
+        if ends:
             self._end()
 
     def _say(self, text: str) -> None:

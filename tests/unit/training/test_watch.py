@@ -10,7 +10,9 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -19,6 +21,7 @@ from training.place import EVENTS_FD
 from training.watch import report as reports
 from training.watch.clock import Clock
 from training.watch.gradients import LEARN, Gradients
+from training.watch.hooks import Hooks
 from training.watch.inject import CannotInject, inject
 from training.watch.report import MOST, Report
 from training.watch.spans import Spans
@@ -302,6 +305,23 @@ def test_a_failure_is_said_once(pipe: tuple[int, int]) -> None:
     assert line.startswith("rankboard: the watch has failed, the program goes on without: ")
     assert "ValueError: two lines (test_watch.py:" in line
     assert not report.on
+
+
+def test_a_torch_without_a_part_that_is_not_needed_is_watched_without(
+    pipe: tuple[int, int], steps: Steps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = Report(pipe[1], 0)
+    hooks = Hooks(steps, report)
+    for name, on in (("torch.cuda.streams", True), ("torch.optim.optimizer", False)):
+        hooks._wanted = {name: hooks._wanted[name]} if on else {name: hooks._hook_steps}
+        other = ModuleType(name)
+        other.__spec__ = ModuleSpec(name, None)
+        monkeypatch.setitem(sys.modules, name, other)
+        hooks.look()
+        hooks.look()
+        (line,) = read(pipe[0])
+        assert line.startswith(f"rankboard: cannot watch {name}, the program goes on without: ")
+        assert report.on == on
 
 
 def test_another_file_with_the_number_of_the_pipe_is_left_alone(tmp_path: Path) -> None:
