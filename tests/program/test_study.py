@@ -129,3 +129,32 @@ def test_a_dry_run_starts_nothing_and_the_dashboard_needs_a_terminal(tmp_path: P
     assert refused.returncode == 2
     assert "without one, use --run" in refused.stderr
     assert list(tmp_path.iterdir()) == [tmp_path / "tiny.toml"]
+
+
+SCRIPT = """
+import sys
+for step in range(1, 6):
+    print(f"step {step}/5 loss {1 / step:.4f} bleu {step * float(sys.argv[1]):.1f}", flush=True)
+"""
+RATES = """
+repetitions = 1
+metric = "metric:bleu"
+[base]
+script = "train.py {rate}"
+[axes]
+rate = [1, 2.5]
+"""
+
+
+def test_a_study_of_a_script(tmp_path: Path) -> None:
+    """Its arguments are axes, and what it prints is compared."""
+    (tmp_path / "train.py").write_text(SCRIPT)
+    (tmp_path / "rates.toml").write_text(RATES)
+    done = run(tmp_path, "study", "rates.toml", "--local", "1", "--run")
+    assert done.returncode == 0, done.stderr
+    assert {"rate=1 #1: 5 bleu", "rate=2.5 #1: 12.5 bleu"} <= set(done.stdout.splitlines())
+    assert "2.5 has the highest bleu (+7.5 against 1)" in done.stderr
+    assert run(tmp_path, "report", "rates").returncode == 0
+    report = (tmp_path / "report-rates" / "report.md").read_text()
+    assert "2.5 has the highest bleu" in report
+    assert "Bleu compared" in report
