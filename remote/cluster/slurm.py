@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 from remote.cluster.hosts import Cluster, Host, HostsError
 
@@ -50,7 +51,20 @@ def allocation(variables: Mapping[str, str] = os.environ) -> Cluster:
         )
         for name, ranks, have in zip(names, slots, cores, strict=True)
     )
-    return Cluster(f"Slurm job {job}", hosts, (f"the hosts are those of Slurm job {job}: {nodes}",))
+    remark = f"the hosts are those of Slurm job {job}: {nodes}"
+    keep = None
+    if ends_job():
+        remark, keep = f"{remark}; the job ends with this command, and the run with it", False
+    return Cluster(f"Slurm job {job}", hosts, (remark,), keep=keep)
+
+
+def ends_job() -> bool:
+    """Whether the job ends with this command, as in `salloc COMMAND` and in a script for sbatch."""
+    try:
+        parent = Path(f"/proc/{os.getppid()}/comm").read_text().strip()
+    except OSError:
+        return False
+    return parent in ("salloc", "slurm_script")
 
 
 def _slots(variables: Mapping[str, str], nodes: int) -> list[int]:

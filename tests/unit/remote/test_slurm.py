@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from remote.cluster import slurm
 from remote.cluster.hosts import Host, HostsError, with_slots
 from remote.cluster.slurm import allocation
 from remote.transport.slurm import environment
@@ -63,6 +64,14 @@ def test_more_ranks_share_the_cores_of_the_job() -> None:
     node = allocation(JOB).hosts[0]
     assert (with_slots(node, 4).slots, with_slots(node, 4).threads) == (4, 2)
     assert with_slots(Host("a", "a", threads=8), 4).threads == 8
+
+
+def test_the_run_ends_with_the_command_of_its_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert allocation(JOB).keep is None
+    monkeypatch.setattr(slurm, "ends_job", lambda: True)
+    cluster = allocation(JOB)
+    assert cluster.keep is False
+    assert cluster.remarks[0].endswith("the job ends with this command, and the run with it")
 
 
 def test_without_a_job_it_says_what_to_do() -> None:
