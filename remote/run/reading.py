@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from remote.events import Parsed, expand
 from remote.formats import Kind, Reading, Rule
-from remote.formats.files import FileReader, reader_of
+from remote.formats.files import FileReader, reader_of, source_of
 from remote.plan.plan import Plan, Script
 from remote.run.timing import NAN
 from remote.sanitise import shown
@@ -100,8 +100,8 @@ class _Output:
     """What one rank prints in one attempt, and the files that are followed for it. `waits` is what
     its first lines told that was not passed on yet.
 
-    Its output and each file are a source. One source tells the steps, the first that does, and one
-    each value: what others tell of the same is left out.
+    Its output is a source, and so is each file (see `source_of`). One source tells the steps, the
+    first that does, and one each value: what others tell of the same is left out.
     """
 
     def __init__(
@@ -130,14 +130,14 @@ class _Output:
 
     def read(self, text: Text, record: Record) -> Sequence[Record]:
         """Text was printed, or written to a file that is followed."""
-        path = text.path
-        log = self._logs.get(path)
+        source = source_of(text.path) if text.path else ""
+        log = self._logs.get(source)
         if log is None:
             if len(self._logs) > MOST_FILES:
                 return ()
-            log = self._logs[path] = reader_of(path, self._rules)
+            log = self._logs[source] = reader_of(source, self._rules)
         readings = log.read(text.text)
-        derived = [_with(record, event) for event in self._told(path, readings, record.time)]
+        derived = [_with(record, event) for event in self._told(source, readings, record.time)]
         derived += self._count(record)
         if not self._may_be_watched:
             return derived

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -24,6 +25,16 @@ class FileReader(Protocol):
 
     def read(self, text: str) -> list[Reading]:
         """What the text of one `Text` event tells: whole lines, or a piece of a long one."""
+
+
+_CHECKPOINT = re.compile(r"(?<=checkpoint[-_])\d+(?=/)")
+_EVENT_FILE = re.compile(r"(?<=tfevents\.)[^/]+$")
+
+
+def source_of(path: str) -> str:
+    """What the file is a part of, as a pattern: the checkpoints of a run have its history each, and
+    the event files of a folder go on one after the other. One reader reads them all."""
+    return _EVENT_FILE.sub("*", _CHECKPOINT.sub("*", path))
 
 
 def reader_of(path: str, rules: Sequence[Rule] = ()) -> FileReader:

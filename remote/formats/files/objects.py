@@ -4,11 +4,12 @@ Trainer."""
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from remote.formats.files.entries import LONGEST, Entries, Lines
 from remote.formats.known.hugging_face import NAMES
-from remote.formats.reading import Reading
+from remote.formats.reading import OTHER, Reading
 
 HISTORY = "log_history"
 """What holds the entries in a trainer_state.json."""
@@ -54,7 +55,7 @@ class Objects:
             how, entries = "trainer_state.json", found[HISTORY]
             steps = found.get("max_steps")
             common = {"steps": steps} if type(steps) is int and steps > 0 else {}
-            made = [self._trainer.reading(_numbers(common | one)) for one in _objects(entries)]
+            made = [self._entry(common | one) for one in _objects(entries)]
         else:
             objects = _objects(found if isinstance(found, list) else [found])
             made = [self._entries.reading(_numbers(one)) for one in objects]
@@ -62,6 +63,13 @@ class Objects:
         if readings:
             self.format = self.format or how
         return readings
+
+    def _entry(self, values: dict[str, Any]) -> Reading | None:
+        """An entry of the trainer's history. The last one tells of the whole run."""
+        reading = self._trainer.reading(_numbers(values))
+        if reading is None or "train_runtime" not in values:
+            return reading
+        return replace(reading, kind=OTHER)
 
 
 def _load(text: str) -> Any:
