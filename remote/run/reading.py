@@ -20,6 +20,8 @@ from remote.sanitise import shown
 from training.wire.events import Event, Exited, Metrics, Record, Step, Text
 
 Expand = Callable[[Record], Sequence[Record]]
+_Firsts = dict[tuple[int, str], tuple[int, str]]
+"""Of each attempt and file, the host that told of it first, and what."""
 GRACE = 1.0
 """Seconds that the first step in a log waits for a word of the watch: it may be the same step, and
 comes by another pipe."""
@@ -50,6 +52,7 @@ class Expander:
     def __init__(self, ranks: int, *, watch: bool, rules: tuple[Rule, ...] = ()) -> None:
         self._ranks, self._watch, self._rules = ranks, watch, rules
         self._of: dict[tuple[int, int], _Output] = {}
+        self._shared: _Firsts = {}
         self._waiting: set[tuple[int, int]] = set()
 
     def __call__(self, record: Record) -> Sequence[Record]:
@@ -78,7 +81,7 @@ class Expander:
             return ()
         match event:
             case Text():
-                derived = output.read(event, record)
+                derived = output.read(event, record, self._shared)
             case Step():
                 derived = output.see(event, record)
             case Exited():
@@ -112,6 +115,7 @@ class _Output:
         self.waits: list[Record] = []
         self._may_be_watched = may_be_watched
         self._logs: dict[str, FileReader] = {}
+        self._own: dict[str, bool] = {}  # whether the source is no other host's
         self._of_steps: str | None = None  # the source that tells steps
         self._of_values: dict[str, str] = {}
         self._seen = 0  # the newest step that the watch told
@@ -128,21 +132,33 @@ class _Output:
         self._seen, self._may_be_watched = step.step, False
         return self.release()
 
-    def read(self, text: Text, record: Record) -> Sequence[Record]:
-        """Text was printed, or written to a file that is followed."""
+    def read(self, text: Text, record: Record, shared: _Firsts) -> Sequence[Record]:
+        """Text was printed, or written to a file that is followed. A file of a folder that hosts
+        share is read once: each of them passes it on."""
         source = source_of(text.path) if text.path else ""
         log = self._logs.get(source)
         if log is None:
-            if len(self._logs) > MOST_FILES:
+            if source and len(self._logs) >= MOST_FILES:
                 return ()
             log = self._logs[source] = reader_of(source, self._rules)
         readings = log.read(text.text)
+        if source and readings and not self._is_own(source, readings[0], record.host, shared):
+            return ()
         derived = [_with(record, event) for event in self._told(source, readings, record.time)]
         derived += self._count(record)
         if not self._may_be_watched:
             return derived
         self.waits += derived
         return ()
+
+    def _is_own(self, source: str, reading: Reading, host: int, shared: _Firsts) -> bool:
+        """Whether no other host has told the first reading of this source before."""
+        if source not in self._own:
+            values = list(reading.values.items())
+            mark = repr((reading.step, reading.epoch, values[0]))
+            of, first = shared.setdefault((self.attempt, source), (host, mark))
+            self._own[source] = of == host or first != mark
+        return self._own[source]
 
     def end(self, record: Record) -> Sequence[Record]:
         """Nothing more comes, but for the rest of what it printed."""
@@ -250,11 +266,7 @@ class _Output:
 
     def _files(self) -> tuple[str, ...]:
         """The files that are read, fit to be shown."""
-        if len(self._logs) == 1 and "" in self._logs:
-            return ()
-        return tuple(
-            " ".join(shown(path)) for path, log in self._logs.items() if path and log.format
-        )
+        return tuple(" ".join(shown(source)) for source, is_own in self._own.items() if is_own)
 
     def _all_steps(self) -> int:
         """Steps of the whole run: as printed, or by the count of the watch, which knows of none

@@ -88,3 +88,41 @@ def test_a_program_is_left_returned_to_and_stopped(sshd: Sshd, tmp_path: Path) -
     )
     assert stopped.returncode == 0, stopped.stderr
     assert back.end() == 130
+
+
+LOGS = """
+import os, sys
+if os.environ["RANK"] == "0":
+    with open("new.csv", "w") as file, open("old.csv", "a") as old:
+        print("step,loss,beta", file=file)
+        for step in range(10, 60, 10):
+            print(f"{step},{1 / step},{step / 4}", file=file, flush=True)
+        print("60,0.0,7.5,", file=old)
+        file.write("60,0.5,15.0")
+print("nothing to see")
+"""
+
+
+def test_files_that_a_program_writes_are_read(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(LOGS)
+    (tmp_path / "old.csv").write_text("step,gamma,delta\n50,0.0,6.5\n")
+    words = ("--local", "2", "--no-watch", "--follow", "*.csv", "--", "train.py")
+    done = run(tmp_path, "--run", "--json", *words)
+    assert done.returncode == 0, done.stderr
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    steps = [event for event in events if event["event"] == "step"]
+    wanted = [(10 * n, 1 / (10 * n)) for n in range(1, 6)] + [(60, 0.5)]
+    assert [(event["step"], event["loss"]) for event in steps] == wanted
+    values = [event["values"] for event in events if event["event"] == "metrics"]
+    betas = [value["beta"] for value in values if "beta" in value]
+    assert betas == [2.5, 5.0, 7.5, 10.0, 12.5, 15.0]
+    assert [value["delta"] for value in values if "delta" in value] == [7.5], "6.5 is older"
+    assert "reads new.csv" in done.stderr
+    (log,) = (tmp_path / "runs").glob("*/logs/rank-0.log")
+    assert log.read_text() == "nothing to see\n"
+
+
+def test_files_are_followed_of_a_program_alone(tmp_path: Path) -> None:
+    done = run(tmp_path, "--run", "--local", "2", "--follow", "*.csv")
+    assert done.returncode == 2
+    assert "--follow is for a program of your own, which comes last, after --" in done.stderr

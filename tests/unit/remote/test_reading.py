@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import pickle
 from collections.abc import Iterable, Sequence
@@ -19,12 +20,14 @@ from remote.plan.plan import Plan, Script
 from remote.record import summary
 from remote.record.follow import Tail
 from remote.record.latest import latest
+from remote.record.layout import rank_log
 from remote.record.losses import losses
 from remote.record.read import records as read
 from remote.record.reread import Clocks, steps
 from remote.record.tape import Tape
 from remote.record.write import Recorder
 from remote.run.reading import Expander, expander
+from remote.run.seen import ways
 from remote.run.stall import stalled
 from remote.run.state import RunState
 from remote.session.ledger import Ledger
@@ -40,6 +43,7 @@ from training.wire.events import (
     Record,
     Spawned,
     Step,
+    Text,
 )
 
 SAMPLE = HostSample((10.0,), 1, 2)
@@ -238,6 +242,116 @@ def test_a_job_has_no_metrics_whatever_its_ranks_say() -> None:
     assert (state.curves.metrics, state.metrics.named) == ([], {})
 
 
+# Files that are followed --------------------------------------------------------------------------
+
+
+def written(rank: int, text: str, path: str = "log.csv") -> Text:
+    return said(rank, text, f"file:{path}")
+
+
+def table(steps: Iterable[int], *, header: bool = False) -> str:
+    rows = [f"{step},{step / 8},{step}" for step in steps]
+    return "\n".join(["step,loss,beta"] * header + rows)
+
+
+def test_files_tell_steps_and_metrics_and_are_no_output() -> None:
+    history = started(script())
+    history.say(1, written(2, table([10], header=True)), after=1.0)
+    history.say(1, written(2, table([20, 30])), after=2.0)
+    found = derived(history)
+    assert [(one.step, one.loss) for one in of(Step, found)] == [(10, 1.25), (20, 2.5), (30, 3.75)]
+    assert [one.values for one in of(Metrics, found)] == [
+        (("beta", float(n)),) for n in (10, 20, 30)
+    ]
+    state = history.state()
+    assert (state.ranks[2].step, state.step_seconds) == (30, pytest.approx(0.1))
+    assert ways(state) == ["reads log.csv"]
+    assert [one.text for one in state.log.lines] == ["reads log.csv"]
+
+
+def test_a_step_that_output_and_a_file_tell_is_one_and_so_is_a_value() -> None:
+    history = started(script())
+    history.say(0, written(0, table([1, 2], header=True)), after=1.0)
+    history.say(0, said(0, f"{line(2, 0.5, beta=7.5)} gamma=1.5", "stdout"), after=1.0)
+    history.say(0, said(0, f"{line(3, 0.5, beta=7.5)} gamma=2.5", "stdout"), after=1.0)
+    history.say(0, written(0, table([3, 4])), after=1.0)
+    found = derived(history)
+    assert [(one.step, one.loss) for one in of(Step, found)] == [(n, n / 8) for n in (1, 2, 3, 4)]
+    told = [(one.step, *each) for one in of(Metrics, found) for each in one.values]
+    betas = [("beta", float(n)) for n in (1, 2, 3, 4)]
+    assert [one[1:] for one in told if one[1] == "beta"] == betas
+    assert [one for one in told if one[1] not in ("beta", "loss")] == [
+        (2, "gamma", 1.5),
+        (3, "gamma", 2.5),
+    ]
+
+
+def test_what_a_file_tells_late_is_of_its_own_step() -> None:
+    history = started(script(watch=True))
+    for step in range(1, 31):
+        history.say(0, seen(0, step, 1.0))
+    history.say(0, written(0, table([10, 20], header=True)))
+    found = derived(history)
+    assert len(of(Step, found)) == 30
+    assert [one.step for one in of(Metrics, found)] == [10, 20]
+
+
+def test_epochs_alone_are_the_steps_of_a_file() -> None:
+    history = started(script())
+    history.say(0, written(0, "epoch,val_map\n1,0.25\n2,0.5"))
+    assert [one.step for one in of(Metrics, derived(history))] == [1, 2]
+
+
+def test_the_histories_of_checkpoints_are_one() -> None:
+    history = started(script())
+    entries = [{"step": step, "epoch": step / 4, "loss": 1.0 / step} for step in (1, 2, 3)]
+    for count in (2, 3):
+        text = json.dumps({"log_history": entries[:count], "max_steps": 9}, indent=2)
+        history.say(0, written(0, text, f"out/checkpoint-{count}/trainer_state.json"))
+    found = derived(history)
+    assert [one.step for one in of(Step, found)] == [1, 2, 3]
+    assert history.state().progress.steps == 9
+    assert ways(history.state()) == ["reads out/checkpoint-*/trainer_state.json"]
+
+
+def test_a_file_of_a_folder_that_hosts_share_is_read_once() -> None:
+    history = started(script())
+    for host, rank in ((0, 0), (1, 2)):
+        history.say(host, written(rank, table([1], header=True)), after=1.0)
+        history.say(host, written(rank, table([2])), after=1.0)
+    found = derived(history)
+    assert [(one.rank, one.step) for one in of(Step, found)] == [(0, 1), (0, 2)]
+    history.say(1, written(2, "step,loss\n1,0.5", "other.csv"))
+    history.say(0, written(0, "step,loss\n1,0.75", "other.csv"))
+    ranks = {one.rank for one in of(Metrics, derived(history)) if "loss" in dict(one.values)}
+    assert ranks <= {0, 2}
+    files = {one.rank: one.files for one in of(Parsed, derived(history))}
+    assert files == {0: ("log.csv", "other.csv"), 2: ("other.csv",)}
+
+
+def test_files_without_end_are_not_all_read() -> None:
+    history = started(script())
+    for number in range(150):
+        history.say(0, written(0, f"step,m{number}\n1,0.5", f"{number}.csv"))
+    (*_, last) = of(Parsed, derived(history))
+    assert len(last.files) == 100
+
+
+def test_names_of_files_are_fit_to_be_shown() -> None:
+    state = started(script()).say(0, written(0, "step,loss\n1,0.5", "a\x1b[31m\nb.csv")).state()
+    assert ways(state) == ["reads a b.csv"]
+
+
+def test_events_in_files_are_text() -> None:
+    record = Record(0, 0, 1, START, written(0, seen(0, 1, 0.5).text, "a.log"))
+    assert expand(record) == (record,)
+
+
+def test_what_is_read_of_files_is_not_in_the_log_of_the_rank(tmp_path: Path) -> None:
+    history = started(script()).say(0, written(0, "step,loss\n1,0.5"), said(0, "hello", "stdout"))
+    assert rank_log(recorded(tmp_path, history), 0).read_text() == "hello\n"
+
+
 # Whoever reads ------------------------------------------------------------------------------------
 
 
@@ -255,6 +369,8 @@ def long_run(watch: bool) -> History:
                 history.say(0, seen(0, step, 1.0 / step))
             text = f"step={step} max_steps=600 loss={3.0 / step}\nnoise 17 of rank 3"
             history.say(1, said(3, text, "stdout"), SAMPLE)
+            rows = ["step,alpha"] * (step == first) + [f"{step},{step / 3}"]
+            history.say(0, written(0, "\n".join(rows)))
     return history.rank(0, Exited(0, 0)).rank(3, Exited(3, 0))
 
 
@@ -300,7 +416,8 @@ def test_all_readers_come_to_the_same(
     monkeypatch.setattr("remote.record.tape.APART", 1 << 12)
     tape = Tape(folder, here)
     tape.advance(math.inf, 1 << 30)
-    middle = START + 7.0
+    samples = [one.time for one in history.records if isinstance(one.event, HostSample)]
+    middle = samples[len(samples) // 3]  # what comes next is no step, whose time is another one
     tape.rewind(middle)
     tape.advance(middle, 1 << 30)
     before = applied_until(history, middle)
