@@ -42,8 +42,8 @@ OF_STEP = ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_NTASKS", "SLU
 rank."""
 EXITED = re.compile(r"srun: error: \S+: task 0: Exited with exit code \d+")
 REFUSED = re.compile(r"^srun: (?:error|fatal): (.*)", re.MULTILINE)
-
 OVER = re.compile(r"^srun: .*(?:Invalid job id|invalid job|already completing)", re.MULTILINE)
+"""What srun says of a task that failed, where it starts none, and of a job that is over."""
 
 _staying: list[subprocess.Popen[bytes]] = []
 """Each srun whose channel is closed while the agent of its step still runs."""

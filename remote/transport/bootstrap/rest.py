@@ -322,9 +322,17 @@ def stay():
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
-        os.write(1, LEFT)
+        say_left()
         os.dup2(nowhere, 1)
         while True:
             os.wait()
     except OSError:  # there is no child any more
         os._exit(os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status))
+
+
+def say_left():
+    # type: () -> None
+    try:
+        os.write(1, LEFT)
+    except OSError:  # nobody listens any more
+        pass
