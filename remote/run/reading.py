@@ -273,6 +273,8 @@ class _Output:
         before a checkpoint."""
         if not self._seen or not self._steps:
             return self._steps
+        if self._step == self._first[0] and self._step <= self._seen <= self._steps:
+            return self._steps  # a line comes a few steps late
         printed, seen = self._step - self._first[0], self._seen - self._first[1]
         rate = seen / printed if printed > 0 and self._first[1] else 1.0
         return max(self._seen, self._seen + round((self._steps - self._step) * rate))

@@ -168,6 +168,15 @@ def test_the_time_that_is_left_is_known_where_the_steps_are() -> None:
     assert state.eta(state.now + 0.9) == pytest.approx(69.1, rel=0.05), "until the next line"
 
 
+def test_a_line_that_comes_late_makes_no_run_longer() -> None:
+    """The watch was at step 16 when the line of step 10 came."""
+    history = started(script(watch=True))
+    for step in range(1, 17):
+        history.say(0, seen(0, step, 1.0))
+    history.say(0, said(0, "step=10 max_steps=200 loss=0.5", "stdout"))
+    assert history.state().progress.steps == 200
+
+
 @pytest.mark.parametrize("every", [5.0, 60.0])
 def test_a_rank_that_prints_seldom_stalls_later(every: float) -> None:
     history = started(script()).session(Reaching(0, Reach.READY), Reaching(1, Reach.READY))
