@@ -126,3 +126,14 @@ def test_files_are_followed_of_a_program_alone(tmp_path: Path) -> None:
     done = run(tmp_path, "--run", "--local", "2", "--follow", "*.csv")
     assert done.returncode == 2
     assert "--follow is for a program of your own, which comes last, after --" in done.stderr
+
+
+def test_a_file_in_a_folder_that_hosts_share_is_read_once(sshd: Sshd, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(LOGS)
+    words = (*over_ssh(sshd, 2), "--cwd", str(tmp_path), "--no-watch", "--follow", "new.csv")
+    done = run(tmp_path, "--run", "--json", *words, "--", "train.py")
+    assert done.returncode == 0, done.stderr
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    steps = [event for event in events if event["event"] == "step"]
+    assert [event["step"] for event in steps] == [10, 20, 30, 40, 50, 60]
+    assert len({event["rank"] for event in steps}) == 1
