@@ -11,7 +11,7 @@ import pytest
 
 from remote.record.lock import launcher
 from remote.record.log_files import LogFiles, OpenedFiles
-from remote.run.seen import advice
+from remote.run.seen import FEW, advice
 from remote.run.state import RunState
 from tests.kit.wait import wait
 
@@ -121,7 +121,7 @@ def test_files_are_followed(logs: Callable[..., list[Path]], tmp_path: Path) -> 
 def test_what_is_not_read_is_said_with_the_file(
     logs: Callable[..., list[Path]], tmp_path: Path
 ) -> None:
-    files = LogFiles(logs(a=line(1, 1.0), b="loss of 17 things at 0.5\n" * 3), tmp_path / "runs")
+    files = LogFiles(logs(a=line(1, 1.0), b="loss of 17 things at 0.5\n" * FEW), tmp_path / "runs")
     files.read()
     files.close()
     state = opened(files)
