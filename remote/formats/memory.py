@@ -10,6 +10,8 @@ from remote.formats.reading import EVALUATION, OTHER, STEP, Kind, Reading
 
 RATE = "steps_per_second"
 """The name of a value that becomes `step_seconds`."""
+BEYOND = 1e15
+"""What is no count any more: of steps, or of epochs."""
 
 
 @dataclass(slots=True)
@@ -40,6 +42,8 @@ class Memory:
             epoch = take("epoch")
         elif "epoch_index" in values:
             epoch = take("epoch_index") + 1
+        if not 0 <= epoch < BEYOND:
+            epoch = 0.0
         if "steps" in values:
             self.steps = steps = whole(take("steps"))
         if "epochs" in values:
@@ -52,8 +56,6 @@ class Memory:
             values.setdefault("step_seconds", 1 / rate)
         if not values:
             return None
-        if not 0 <= epoch < math.inf:
-            epoch = 0.0
         return Reading(kind or kind_of(values), step, epoch, values, steps or self.steps)
 
     def _within(
@@ -68,9 +70,9 @@ class Memory:
             return step or (n if epoch <= 1 else 0)
         self.per_epoch = total
         if self.epochs:
-            self.steps = total * self.epochs
-        before = max(0, math.ceil(epoch) - 1) if 0 <= epoch < math.inf else 0
-        return step or before * total + n
+            self.steps = whole(total * self.epochs)
+        before = max(0, math.ceil(epoch) - 1)
+        return step or whole(before * total + n)
 
 
 def kind_of(values: dict[str, float]) -> Kind:
@@ -90,4 +92,4 @@ def _of_evaluation(name: str) -> bool:
 
 def whole(value: float) -> int:
     """A count as a whole number; 0 of what is none."""
-    return int(value) if 0 <= value < 1e15 else 0
+    return int(value) if 0 <= value < BEYOND else 0

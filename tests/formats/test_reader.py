@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 
 import pytest
@@ -130,3 +131,18 @@ def test_lines_with_numbers_that_are_not_read_are_counted() -> None:
         "cost is now 0.25 for all\niter 1: loss 1.5, time 5.00ms\nversion 1.2.3\n10.0.0.1 is up"
     )
     assert (reader.unread, said) == (1, ["cost is now 0.25 for all"])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"epoch": 1e300, "loss": 0.5}',
+        '{"step": 1e300, "loss": 0.5}',
+        "Epoch 99999999999999 [100000000000000/900000000000000] loss 0.5",
+        "epoch=1e300 loss=0.5",
+        "epoch=inf loss=0.5",
+    ],
+)
+def test_numbers_that_count_nothing_are_left_out(line: str) -> None:
+    for reading in LogReader().read(line):
+        assert max(reading.step, reading.steps, math.ceil(reading.epoch)) < 1e15

@@ -35,6 +35,8 @@ RUN, LAUNCH = "torch.distributed.run", "torch.distributed.launch"
 OTHERS = ("accelerate", "deepspeed", "horovodrun", "mpiexec", "mpirun", "srun")
 """Other programs that start ranks."""
 LOGS = "every rank's output is shown, and recorded in logs/ of the run"
+DIGITS = 9
+"""Of the longest number that a flag may have."""
 LEAVE_OUT = {
     "--redirects": LOGS,
     "--log-dir": f"{LOGS}; --runs-dir names the folder of all runs",
@@ -147,8 +149,8 @@ def hosts(line: Line, flags: Mapping[str, Any]) -> dict[str, Any]:
         return found
     nodes, ranks = said.get("--nnodes", ""), said.get("--nproc-per-node", "")
     many = nodes.rpartition(":")[2]
-    if many and not many.isdecimal():
-        raise UsageError(f"--nnodes {nodes}: write a number, or MIN:MAX")
+    if nodes and not all(_is_number(one, 1) for one in nodes.split(":", 1)):
+        raise UsageError(f"--nnodes {nodes}: write a number from 1, or MIN:MAX")
     is_alone = many in ("", "1") and not (
         found["hosts"] or found["host"] or found["slurm"] or has_usual()
     )
@@ -171,7 +173,7 @@ def policy(line: Line, flags: Mapping[str, Any]) -> dict[str, Any]:
         found["max_restarts"] = _number("--max-restarts", restarts)
     least, _, most = line.flags.get("--nnodes", "").partition(":")
     if most and least != most and not found["min_nodes"]:
-        found["min_nodes"] = _number("--nnodes", least)
+        found["min_nodes"] = int(least)
     return found
 
 
@@ -192,7 +194,7 @@ def on_hosts(line: Line, cluster: Cluster, *, local: bool) -> Cluster:
         )
     made = [
         replace(
-            with_slots(host, _number("--nproc-per-node", ranks)) if ranks else host,
+            with_slots(host, _number("--nproc-per-node", ranks, 1)) if ranks else host,
             env=(*host.env, *env),
         )
         for host in cluster.hosts
@@ -254,10 +256,14 @@ def _here(ranks: str) -> int:
         return max(1, int(usable_cores()))
     if ranks == "gpu":
         raise UsageError("--nproc-per-node gpu: no GPU of NVIDIA is here: write a number")
-    return _number("--nproc-per-node", ranks)
+    return _number("--nproc-per-node", ranks, 1)
 
 
-def _number(flag: str, text: str) -> int:
-    if not text.isdecimal():
-        raise UsageError(f"{flag} {text}: write a number")
+def _number(flag: str, text: str, least: int = 0) -> int:
+    if not _is_number(text, least):
+        raise UsageError(f"{flag} {text}: write a number" + (f" from {least}" if least else ""))
     return int(text)
+
+
+def _is_number(text: str, least: int) -> bool:
+    return text.isdecimal() and len(text) <= DIGITS and int(text) >= least

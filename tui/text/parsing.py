@@ -14,6 +14,7 @@ from remote.plan.plan import Plan
 from remote.record.layout import rank_log
 from remote.run import seen
 from remote.run.state import RunState
+from remote.sanitise import one_line
 from training.wire.events import Event, Metrics, Record, Step
 from tui.narrate import narrate
 
@@ -49,4 +50,4 @@ def _text(event: Event) -> str:
 
 
 def _values(values: dict[str, float]) -> str:
-    return ", ".join(f"{name} {number(value)}" for name, value in values.items())
+    return ", ".join(f"{one_line(name)} {number(value)}" for name, value in values.items())

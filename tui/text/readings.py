@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from remote.formats import Kind, Reading
+from remote.sanitise import one_line
 
 _KINDS = {Kind.STEP: "step", Kind.EVALUATION: "evaluation", Kind.OTHER: "other values"}
 
@@ -21,7 +22,7 @@ def told(reading: Reading) -> str:
     if reading.rank >= 0:
         place += f", rank {reading.rank}"
     values = ", ".join(f"{name} {value:.6g}" for name, value in reading.values.items())
-    return f"{place}: {values}"
+    return one_line(f"{place}: {values}")
 
 
 def as_json(reading: Reading) -> dict[str, Any]:

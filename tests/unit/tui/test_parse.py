@@ -43,6 +43,14 @@ def test_a_log_is_told_by_its_format_its_readings_and_what_is_not_read(folder: P
     assert "3 lines with numbers not read, by kind:\n        2  loading 0.5 of the data\n" in said
 
 
+def test_names_in_a_log_steer_no_terminal(folder: Path) -> None:
+    line = json.dumps({"step": 1, "loss": 0.5, "\x1b]0;title\x07name": 1.5})
+    (folder / "train.log").write_text(f"{line}\n" * 3)
+    said = run(folder, "parse", "train.log").stdout
+    assert "first: step 1: loss 0.5, name 1.5\n" in said
+    assert "\x1b" not in said
+
+
 def test_json_has_the_same(folder: Path) -> None:
     found = json.loads(run(folder, "parse", "train.log", "--json").stdout)
     assert (found["format"], found["steps"], found["evaluations"]) == ("nanoGPT", 2, 1)

@@ -82,6 +82,12 @@ def test_what_a_line_says_of_hosts(text: str, given: Any, meant: Any) -> None:
     assert hosts(line(text), HOST_FLAGS | given) == HOST_FLAGS | meant
 
 
+@pytest.mark.parametrize("nodes", ["0", "0:2", "2:0", "1:2:3", "two", "9" * 5000])
+def test_a_number_of_nodes_that_is_none(nodes: str) -> None:
+    with pytest.raises(UsageError, match="write a number from 1, or MIN:MAX"):
+        hosts(line(f"--nnodes {nodes} x.py"), HOST_FLAGS | {"local": 4})
+
+
 def test_what_a_line_says_of_the_hosts_of_a_file() -> None:
     said = "--nproc-per-node 4 --role trainer --rdzv-id 7 --master-port 29501 --master-addr node1"
     made = on_hosts(line(f"{said} --rdzv-backend c10d --tee 3 train.py"), LAB, local=False)
@@ -127,6 +133,7 @@ def test_lines_that_cannot_be_read(text: str, message: str) -> None:
         ("--rdzv-backend etcd x.py", "meet at the first host"),
         ("--nproc-per-node gpu x.py", "write slots = 8"),
         ("--nproc-per-node x x.py", "write a number"),
+        ("--nproc-per-node 0 x.py", "write a number from 1"),
         ("--log-dir x x.py", "--runs-dir"),
         ("-r 3 x.py", "--redirects 3: leave it out: every rank's output is shown"),
         ("--rdzv-conf timeout=3 x.py", "--start-timeout"),
