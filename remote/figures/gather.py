@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from remote.figures.steps import StepColumns
 from remote.figures.usage import GpuRow, HostRow, RankRow, gpu_row, host_row, rank_row
+from remote.run import metrics
 from remote.run.state import RankState, RunState
 from training.wire.events import (
     Evaluated,
@@ -43,6 +44,7 @@ class Gathered:
         self.started: dict[int, Started] = {}
         self.saved: dict[int, list[Saved]] = defaultdict(list)
         self.metrics: list[MetricValue] = []
+        self._known = metrics.Metrics()
         self.tested: dict[tuple[int, int], float] = {}
 
     def take(self, record: Record, state: RunState) -> None:
@@ -72,7 +74,7 @@ class Gathered:
             case Saved():
                 self.saved[rank.rank].append(record.event)
             case Metrics(step=step):
-                told = record.event.values
+                told = self._known.take(record.event, rank.step).values
                 of = (rank.rank, step, when)
                 self.metrics += (MetricValue(*of, name, value) for name, value in told)
             case Evaluated() if rank.rank == 0:

@@ -31,6 +31,7 @@ from training.wire.events import (
     RankSample,
     Saved,
     Step,
+    Text,
 )
 from tui.commands.export import Format, export
 from tui.export.tensorboard import GPUS, HOSTS, RANKS, STEPS
@@ -223,3 +224,16 @@ def test_metrics_of_a_program_are_exported(run: Run, tmp_path: Path) -> None:
     ]
     (events,) = (tmp_path / "tensorboard" / "mine" / "rank-3").iterdir()
     assert b"metric/grad_norm" in events.read_bytes()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_names_of_metrics_are_fit_for_every_format(run: Run, tmp_path: Path) -> None:
+    of = History(replace(plan(1, script=True), run="mine"))
+    of.rank(
+        0, Text(0, "stdout", '{"step": 1, "loss": 0.5, "a\\ud800b": 1, "\\u001b[2Jc": 2}')
+    ).rank(0, Exited(0, 0))
+    recorded(tmp_path / "runs", of.session(Closed()))
+    for kind in Format:
+        run(export, runs=["mine"], to=kind, out=tmp_path / kind)
+    with (tmp_path / "csv" / "mine" / "metrics.csv").open() as file:
+        assert [row["name"] for row in csv.DictReader(file)] == ["ab", "c"]
