@@ -151,8 +151,9 @@ def _cwd(plan: Plan) -> str:
 
 def _check_uploaded(script: Script, uploads: Sequence[Upload]) -> None:
     """Raises: PlanError, where a file of the program is not among those that go to the hosts."""
-    _, name = needs.program(script)
-    if not uploads or ("." not in name and "/" not in name) or name.startswith(("/", "~")):
+    kind, name = needs.program(script)
+    is_path = bool(name) if kind == "file" else kind == "command" and "/" in name
+    if not uploads or not is_path or name.startswith(("/", "~")):
         return
     here = Path(name).absolute()
     if not here.exists():

@@ -80,6 +80,8 @@ def test_what_is_uploaded_is_looked_for_here(folder: Path, monkeypatch: pytest.M
         launcher.plan(there, Script(("train.py",)))
     with pytest.raises(PlanError, match=r"there is no trian\.py in"):
         launcher.plan(there, Script(("trian.py",)))
+    for words in ("-m pkg.train", "python3.11 train.py", "/opt/train.py"):
+        assert launcher.plan(there, Script(tuple(words.split()))).uploads
     whole = replace(there, sync=(str(folder),))
     made = launcher.plan(whole, Script(("train.py",)))
     assert made.uploads[0].target == ""

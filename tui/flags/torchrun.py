@@ -119,7 +119,7 @@ def read(words: Sequence[str]) -> Line:
                 raise UsageError(f"{word} needs a value")
             value = rest.pop(0)
         flags[name] = value
-    if not rest:
+    if not rest or not rest[0]:
         raise UsageError("after -- stands your own program, as in rankboard --run -- train.py")
     return Line(_program(rest, flags, passes), flags)
 

@@ -112,6 +112,7 @@ def test_what_a_line_says_of_restarts() -> None:
         ("torchrun --bogus 4 x.py", "--bogus is no flag of torchrun"),
         ("torchrun --nproc-per-node 4", "after -- stands your own program"),
         ("torchrun --nproc-per-node", "needs a value"),
+        ("''", "after -- stands your own program"),
         (
             "accelerate launch --mixed x train.py --lr 1",
             r"write the program alone, -- train\.py --lr",
