@@ -19,6 +19,7 @@ from remote.plan import needs
 from remote.plan.plan import Plan, Script, Upload
 from tests.kit import agents
 from tests.kit.checks import GIB, amiss, check, hello, hellos, plan
+from training.agent import here
 from training.agent.host.needs import look
 from training.agent.host.system import CPUINFO, cpu_flags
 from training.agent.live_runs import live_runs
@@ -266,11 +267,11 @@ def test_a_plan_without_a_job_has_none_of_these_checks() -> None:
 def test_the_form_warns_of_bf16_on_this_machine(
     flags: tuple[str, ...], warned: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(facts, "cpu_flags", lambda: flags)
-    here = Plan(
+    monkeypatch.setattr(here, "cpu_flags", lambda: flags)
+    local = Plan(
         "a-run", (Host("local", "127.0.0.1", workdir="/r/a-run/node"),), Job(precision="bf16")
     )
-    assert any("no bf16 instructions" in line for line in facts.warnings(here)) == warned
+    assert any("no bf16 instructions" in line for line in facts.warnings(local)) == warned
     there = "\n".join(facts.warnings(plan(2, work=Job(precision="bf16"))))
     assert "the checks look at those of the hosts" in there
     assert not any("bf16" in line for line in facts.warnings(plan(2)))

@@ -249,9 +249,10 @@ class Stage:
 
 
 def found_all(acted: ActedSession) -> None:
+    of_a_job = [name for name in doctor.CHECKS if name != "program"]
     for host in range(2):
         acted.say(host, HELLO)
-        acted.say(SESSION, *(Checked(host, name, "ok", "fine") for name in doctor.CHECKS))
+        acted.say(SESSION, *(Checked(host, name, "ok", "fine") for name in of_a_job))
     acted.say(SESSION, TORCH, CLOCK)
 
 

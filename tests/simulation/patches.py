@@ -45,6 +45,7 @@ def simulated() -> Iterator[None]:
         (server, {"processes": Processes, "ports": Ports, "kept": Kept, "Journal": make_journal}),
         (server, {"Ranks": HostRanks, "Starter": HostStarter, "Dialler": Dialler}),
         (server, {"Collector": Collector, "sampler": Sampler, "Gpus": Gpus}),
+        (server, {"leftovers": lambda _: ""}),
         (ranks, {"time": HostTime, "processes": Processes}),
         (journal, {"os": DISK, "time": HostTime, "regular": DISK.open}),
         (guard, {"_last_words": lambda: "OSError: [Errno 28] No space left on device"}),
