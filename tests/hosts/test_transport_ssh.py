@@ -592,7 +592,8 @@ def test_port_of_another_service(refusal: Callable[..., str]) -> None:
         threading.Thread(target=serve, daemon=True).start()
         text = refusal(port=server.getsockname()[1], timeout=0.7)
         server.shutdown(socket.SHUT_RDWR)
-    assert "hung up before the login; is that the port of an ssh server?" in text
+    assert "hung up before the login; " in text
+    assert "is that the port of an ssh server?" in text  # on a busy machine, the last try took long
 
 
 def test_busy_sshd_that_drops_connections_is_tried_again(open_line: Open, sshd: Sshd) -> None:
