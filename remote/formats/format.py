@@ -157,8 +157,8 @@ class Line(Matcher):
 
     @cached_property
     def _only(self) -> tuple[str, int] | None:
-        """The only place in the line, if it is a step that is always there, and what to add to it;
-        `Memory.place` takes longer."""
+        """The only place in the line, if it is a step, and what to add to it; `Memory.place` takes
+        longer."""
         found = [name for name in self.regex.groupindex if name in (*PLACES, RATE, "pairs")]
         return (
             {"step": ("step", 0), "index": ("index", 1)}.get(found[0]) if len(found) == 1 else None
@@ -177,9 +177,9 @@ class Line(Matcher):
     def of(self, found: re.Match[str], memory: Memory) -> Reading | None:
         """What a match tells."""
         values = self._values(found)
-        if self._only is None or self._kind is None or len(values) < 2:
+        name, more = self._only or ("", 0)
+        if self._kind is None or len(values) < 2 or name not in values:
             return memory.place(self._kind, values)
-        name, more = self._only
         return Reading(self._kind, whole(values.pop(name)) + more, 0.0, values, memory.steps)
 
     def _values(self, found: re.Match[str]) -> dict[str, float]:
@@ -234,7 +234,7 @@ class Reader(Protocol):
 
     def read(self, line: str, start: int, memory: Memory) -> Reading | None:
         """What the line tells; its prefixes end at `start`. None: it is not of this format, or
-        tells nothing by itself."""
+        tells nothing by itself. Raises: ValueError, where a number in it is none."""
 
 
 @dataclass(frozen=True)

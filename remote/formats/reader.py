@@ -188,7 +188,10 @@ class LogReader:
         if reader is None:
             reader = self._readers[one] = one.make()
         start, rank = records.peel(line)
-        reading = reader.read(line, start, self._memory)
+        try:
+            reading = reader.read(line, start, self._memory)
+        except ValueError:  # a number that is none, such as 0.5.3
+            reading = None
         self._open = one if reader.open else None
         if reading is not None:
             if rank >= 0:

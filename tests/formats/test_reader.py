@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import random
 
 import pytest
 
@@ -146,3 +147,40 @@ def test_lines_with_numbers_that_are_not_read_are_counted() -> None:
 def test_numbers_that_count_nothing_are_left_out(line: str) -> None:
     for reading in LogReader().read(line):
         assert max(reading.step, reading.steps, math.ceil(reading.epoch)) < 1e15
+
+
+@pytest.mark.parametrize("epoch", ["1e9999", "-1e9999", "nan", "-3", "1e300"])
+def test_an_epoch_that_is_none_breaks_nothing(epoch: str) -> None:
+    reader = LogReader()
+    reader.read("***** Running training *****\n  Num Epochs = 3\n  Total optimization steps = 300")
+    (reading,) = reader.read(f"{{'loss': '1.4', 'learning_rate': '2e-06', 'epoch': '{epoch}'}}")
+    assert (reading.step, reading.epoch, reading.values["loss"]) == (0, 0.0, 1.4)
+
+
+def test_a_table_with_what_is_no_number_breaks_nothing() -> None:
+    columns = "Epoch    GPU_mem   box_loss   cls_loss   dfl_loss  Instances       Size"
+    text = f"      {columns}\n                   all   80   256   0.0..89   3.5   0.657   0.202"
+    assert LogReader().read(text) == []
+
+
+def test_an_evaluation_after_the_last_step_has_no_number() -> None:
+    line = " validation loss at the end of training for test data | lm loss value: 7.85E+00 |"
+    (reading,) = LogReader().read(f"{line} lm loss PPL: 2.565734E+03 | ")
+    assert (reading.kind, reading.step, reading.values["val_loss"]) == (Kind.EVALUATION, 0, 7.85)
+
+
+def test_broken_lines_of_every_format_raise_nothing() -> None:
+    """Pieces are cut out, doubled and replaced by odd ones; the seed is fixed."""
+    chance = random.Random(17)
+    texts = [list(sample.text) for one in ALL for sample in one.samples]
+    odd = ["nan", "inf", "1e9999", "-1", "9" * 25, "..", "/", "|", "{", "'", "\r", "\n", "\x1b[K"]
+    for _ in range(100):
+        reader = LogReader()
+        for text in map(list, chance.sample(texts, 20)):
+            for _ in range(6):
+                place = chance.randrange(len(text))
+                text[place : place + chance.randint(0, 8)] = chance.choice(
+                    [*odd, "".join(text[:20])]
+                )
+            for reading in reader.read("".join(text)):
+                assert max(reading.step, reading.steps, math.ceil(reading.epoch)) < 1e16

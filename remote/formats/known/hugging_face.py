@@ -3,7 +3,7 @@ numbers are bare up to version 4, in quotes since version 5. It has no step: tha
 progress bar."""
 
 from remote.formats.format import Format, Ignored, Lazy, Line, Names, Sample
-from remote.formats.memory import Memory
+from remote.formats.memory import Memory, whole
 from remote.formats.numbers import NUMBER
 from remote.formats.reading import (
     EVALUATION,
@@ -103,7 +103,7 @@ class Dict:
         if kind is not STEP:
             at = 0
         elif not memory.step < at or not epoch:
-            at = round(epoch * memory.per_epoch)
+            at = whole(epoch * memory.per_epoch + 0.5)
         return at, memory.steps
 
 
