@@ -130,6 +130,7 @@ class _Lines:
             self._file.close()
             self._file = self._path.open("rb")
             data = self._file.read(BLOCK)
+            self._rest += b"\n" if self._rest else b""  # no more comes of that line
         data = self._rest + data
         end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
         if not end and len(data) >= BLOCK:

@@ -93,7 +93,7 @@ def test_lines_are_read_whole_as_they_come(logs: Callable[..., list[Path]], tmp_
 def test_a_file_that_was_replaced_is_read_from_its_beginning(
     logs: Callable[..., list[Path]], tmp_path: Path
 ) -> None:
-    (path,) = logs(a=line(1, 4.0) + line(2, 2.0))
+    (path,) = logs(a=line(1, 4.0) + line(2, 2.0) + "half a line of step=")
     files = LogFiles([path], tmp_path / "runs")
     files.read()
     path.write_text(line(7, 1.0))
