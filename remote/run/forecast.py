@@ -76,6 +76,8 @@ class Forecast:
         is_steady = math.isfinite(self._shown) and passed > SETTLED * (passed + found)
         since = max(leader.since, last.stepped_at)
         self._shown = self.left(when) if is_steady else max(0.0, found - (when - since))
+        if not found:  # all steps are made, however long they were expected to take
+            self._shown = 0.0
         self._found, self._when, self._since = found, when, since
         lasts = {RankPhase.EVALUATING: test, RankPhase.SAVING: save}.get(leader.phase, 0.0)
         between = last.pace.lasting if plan.job else last.between

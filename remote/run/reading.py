@@ -33,6 +33,11 @@ MOST_NAMES = 10_000
 """Values of which it is known whether output or a file told them first."""
 STEADY = 0.02
 """The share by which the steps of the run, as told by a log, change until that is told again."""
+LATE = 0.05
+"""The share of a run by which a log may be ahead of the watch, and not begin at a checkpoint."""
+ALIKE = 1.5
+"""Up to here, so many steps by the watch for one by the log, or the other way round, are still one
+for one."""
 
 
 def expander(plan: Plan) -> Expand:
@@ -120,7 +125,9 @@ class _Output:
         self._of_values: dict[str, str] = {}
         self._seen = 0  # the newest step that the watch told
         self._step, self._at = 0, NAN  # the newest step that a log told, and when
-        self._first = (0, 0)  # a step by the log, and by the watch at that time
+        self._first = (0, 0)  # a step by the number in the log, and by the watch at that time
+        self._printed = 0  # the newest step by the number in the log
+        self._ahead = math.inf  # by how many it is ahead of the watch, at the least
         self._parsed = Parsed(rank, "")
         self._counted_at = -math.inf
         self._steps = 0
@@ -190,6 +197,7 @@ class _Output:
             values = self._values(source, reading.values)
             self._steps = reading.steps or self._steps
             if reading.kind is Kind.STEP and numbers:
+                self._printed = reading.step or self._printed
                 before, self._step = self._step, next(upcoming)
                 if not self._seen and self._step != before:
                     yield self._as_step(reading, values, each)
@@ -202,7 +210,9 @@ class _Output:
                 )
         if numbers:
             self._at = now
-            self._first = self._first if self._first[0] else (self._step, self._seen)
+        if numbers and self._printed:
+            self._first = self._first if self._first[0] else (self._printed, self._seen)
+            self._ahead = min(self._ahead, self._printed - self._seen)
 
     def _tells_steps(self, source: str, readings: Sequence[Reading]) -> bool:
         if self._of_steps is None and any(one.kind is Kind.STEP for one in readings):
@@ -271,13 +281,14 @@ class _Output:
     def _all_steps(self) -> int:
         """Steps of the whole run: as printed, or by the count of the watch, which knows of none
         before a checkpoint."""
-        if not self._seen or not self._steps:
+        if not self._seen or not self._steps or not self._printed:
             return self._steps
-        if self._step == self._first[0] and self._step <= self._seen <= self._steps:
-            return self._steps  # a line comes a few steps late
-        printed, seen = self._step - self._first[0], self._seen - self._first[1]
-        rate = seen / printed if printed > 0 and self._first[1] else 1.0
-        return max(self._seen, self._seen + round((self._steps - self._step) * rate))
+        printed, seen = self._printed - self._first[0], self._seen - self._first[1]
+        rate = seen / printed if printed > LATE * self._steps and self._first[1] else 1.0
+        if 1 / ALIKE < rate < ALIKE:
+            before = self._ahead if self._ahead > LATE * self._steps else 0
+            return max(self._seen, self._steps - int(before))
+        return max(self._seen, self._seen + round((self._steps - self._printed) * rate))
 
 
 def _with(record: Record, event: Event) -> Record:

@@ -97,7 +97,7 @@ class Lightning(Bar):
     """The reader of Lightning's bars: of tqdm, or of rich, whose values may go on below."""
 
     _rich = Line(
-        r"Epoch <epoch_index:int>/-?\d{1,9}\s{1,4}[━╸╺ ─-]{1,400}\s<n:int>/(?:<total:int>|--)\s{1,4}[\d:]{1,12} • [\d:-]{1,12}\s{1,4}(?:<steps_per_second>it/s)?(?P<pairs>[^\n]{0,4000})",
+        r"Epoch <epoch_index:int>/(?:<last_index:int>|-\d{1,9})\s{1,4}[━╸╺ ─-]{1,400}\s<n:int>/(?:<total:int>|--)\s{1,4}[\d:]{1,12} • [\d:-]{1,12}\s{1,4}(?:<steps_per_second>it/s)?(?P<pairs>[^\n]{0,4000})",
         pairs=Pairs(r"([A-Za-z][\w/.@\[\]-]{0,80}): <num>(?=\s|$)"),
     )
     _more = Lazy(rf"\s{{4,400}}(?:[A-Za-z][\w/.@\[\]-]{{0,80}}: {NUMBER}\s{{0,400}}){{1,20}}$")
@@ -112,7 +112,9 @@ class Lightning(Bar):
         """See `Reader`."""
         if "•" in line and (values := self._rich.values(line, start)) is not None:
             self.open = True
-            names = ("epoch_index", "n", "total")
+            names = ("epoch_index", "epochs", "n", "total")
+            if "last_index" in values:
+                values["epochs"] = values.pop("last_index") + 1
             self._place = {name: values[name] for name in names if name in values}
             if not set(values) - set(names):
                 return UNDERSTOOD
@@ -196,6 +198,7 @@ LIGHTNING = Format(
                 step(
                     98,
                     epoch=1,
+                    steps=24 * 98,
                     step_seconds=1 / 4.44,
                     loss=1.559,
                     accuracy=0.399,

@@ -11,7 +11,8 @@ import pytest
 from remote.run.forecast import CHANGE, TESTING
 from remote.run.spread import Blocks
 from remote.run.state import RunState
-from tests.kit.histories import History, plan, stepped
+from tests.kit.histories import History, plan, said, stepped
+from tests.kit.scripts import script, started
 from training.job import Job
 from training.wire.enums import Phase
 from training.wire.events import Entered, Evaluated, Exited, Record, Saved
@@ -87,6 +88,15 @@ def test_it_never_jumps() -> None:
             expected = before - (now - when)
             assert abs(state.eta(now) - expected) <= CHANGE * (now - when) * before * 1.05 + 0.1
         before, when = state.eta(now), now
+
+
+def test_it_ends_with_the_last_step() -> None:
+    """The program ends sooner than its bar had said until then."""
+    history = started(script())
+    for step in range(1, 31):
+        total = 500 if step < 29 else 30
+        history.say(0, said(0, f"step={step} max_steps={total} loss=1.0", "stdout"), after=1.0)
+    assert left(history) == 0.0
 
 
 def test_it_does_not_end_before_the_run_where_the_pace_falls() -> None:

@@ -177,6 +177,36 @@ def test_a_line_that_comes_late_makes_no_run_longer() -> None:
     assert history.state().progress.steps == 200
 
 
+def test_dicts_without_a_number_beside_a_late_bar_make_no_run_longer() -> None:
+    """The Trainer prints its dicts, and its bar elsewhere: they come apart, and by the second."""
+    history = started(script(watch=True))
+    for last in range(25, 125, 25):
+        for step in range(last - 24, last + 1):
+            history.say(0, seen(0, step, 1.0), after=0.03)
+        dicts = "{'loss': '3.9', 'grad_norm': '1.2', 'learning_rate': '1e-05', 'epoch': '0.5'}\n"
+        frames = [f"\r{at}%|█| {at}/100 [00:01<00:02, 28.5it/s]" for at in (last - 9, last)]
+        history.say(0, said(0, dicts * 5, "stdout"), said(0, "".join(frames)))
+    told = of(Parsed, derived(history))
+    assert {one.steps for one in told if one.steps} == {100}
+
+
+def test_a_log_that_goes_on_from_a_checkpoint_ends_with_it() -> None:
+    """The watch counts from 1 on, the log from step 501 of 1,000."""
+    history = started(script(watch=True))
+    for step in range(1, 41):
+        history.say(0, seen(0, step, 1.0))
+        history.say(0, said(0, f"step={500 + step} max_steps=1000 loss=0.5", "stdout"))
+    assert history.state().progress.steps == 500
+
+
+def test_steps_of_a_log_that_counts_batches_are_those_of_the_optimiser() -> None:
+    history = started(script(watch=True))
+    for step in range(1, 41):
+        history.say(0, seen(0, step, 1.0))
+        history.say(0, said(0, f"step={4 * step} max_steps=1000 loss=0.5", "stdout"))
+    assert history.state().progress.steps == 250
+
+
 @pytest.mark.parametrize("every", [5.0, 60.0])
 def test_a_rank_that_prints_seldom_stalls_later(every: float) -> None:
     history = started(script()).session(Reaching(0, Reach.READY), Reaching(1, Reach.READY))
