@@ -543,6 +543,33 @@ def test_a_checkpoint_with_a_part_missing_is_not_complete(sshd: Sshd, tmp_path: 
     assert list(contents(tmp_path / "run")) == [f"{FETCHED}/node1/checkpoints/step-000005/rank0.pt"]
 
 
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("**", {"a.pt", "out/.b", "out/x/a.pt", "out/x/in", "out/x/up"}),
+        ("out/**", {"out/x/a.pt", "out/x/in", "out/x/up"}),
+        ("**/*.pt", {"a.pt", "out/x/a.pt"}),
+        ("o*", {"out/.b", "out/x/a.pt", "out/x/in", "out/x/up"}),
+        ("*/*/u?", {"out/x/up"}),
+        ("out/x", {"out/x/a.pt", "out/x/in", "out/x/up"}),
+        ("none", set()),
+    ],
+)
+def test_results_by_patterns_never_leave_the_folder(
+    sshd: Sshd, tmp_path: Path, pattern: str, names: set[str]
+) -> None:
+    work = tree(tmp_path / "[w]", {"a.pt": "a", ".hidden": "h", "out/.b": "b", "out/x/a.pt": "a"})
+    for name, target in {"etc": "/etc", "out/x/etc": "/etc", "out/x/up": "../..", "u": "/"}.items():
+        (work / name).symlink_to(target)
+    (work / "out/x/in").symlink_to(".")
+    os.mkfifo(work / "out/pipe.pt")
+    (host,) = sshd.make_hosts(1)
+    plan = Plan("a-run", (replace(host, cwd=str(work)),), Script(("a",), fetch=(pattern,)))
+    files = Files(plan, Counting(), lambda *_: None)
+    assert files.fetch(tmp_path / "run", [0]) == {}
+    assert contents(tmp_path / "run").keys() == {f"{FETCHED}/node1/{name}" for name in names}
+
+
 def test_a_run_without_results_costs_no_connection(tmp_path: Path, sshd: Sshd) -> None:
     fetch = Fetching(sshd.make_hosts(1), tmp_path / "run", fetch=False)
     assert fetch() == {}

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from training.agent.find import Search
 from training.agent.followed import files as followed
 from training.agent.followed.files import Files, Followed
-from training.agent.followed.find import find
-from training.agent.followed.frames import LONGEST, Frames
+from training.agent.followed.frames import LONGEST, Frames, masked_crc
 from training.agent.host.redaction import Redaction
 from training.agent.ranks.pipes import CHUNK
 from training.wire.commands import Placement
@@ -45,7 +45,8 @@ def test_patterns_find_files_below_the_folder_and_at_any_depth(tmp_path: Path) -
         (tmp_path / name).touch()
 
     def found(*patterns: str) -> list[str]:
-        return [os.path.relpath(path, tmp_path) for path in find(patterns, str(tmp_path))]
+        paths = Search().find(patterns, str(tmp_path))
+        return [os.path.relpath(path, tmp_path) for path in paths]
 
     assert found("*.csv") == ["a.csv"]
     assert found("**/*.csv") == ["a.csv", "x/y/a.csv"]
@@ -61,7 +62,15 @@ def test_a_pattern_begins_at_the_home_folder(
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "a.csv").touch()
-    assert find(["~/*.csv"], "/") == [str(tmp_path / "a.csv")]
+    assert Search().find(["~/*.csv"], "/") == [str(tmp_path / "a.csv")]
+
+
+def test_the_folder_is_no_pattern(tmp_path: Path) -> None:
+    append(tmp_path / "a.csv", "1\n")
+    (tmp_path / "[a]").mkdir()
+    assert Search().find(["*.csv"], str(tmp_path / "[a]")) == []
+    append(tmp_path / "[a]/b.csv", "1\n")
+    assert Search().find(["*.csv"], str(tmp_path / "[a]")) == [str(tmp_path / "[a]/b.csv")]
 
 
 def test_links_are_followed_only_where_the_pattern_names_them(tmp_path: Path) -> None:
@@ -70,19 +79,41 @@ def test_links_are_followed_only_where_the_pattern_names_them(tmp_path: Path) ->
     (tmp_path / "link").symlink_to("real")
     (tmp_path / "other.csv").symlink_to("real/a.csv")
     os.mkfifo(tmp_path / "pipe.csv")
-    assert find(["**/*.csv"], str(tmp_path)) == [str(tmp_path / "real/a.csv")]
-    assert find(["link/*.csv"], str(tmp_path)) == [str(tmp_path / "link/a.csv")]
-    made = Files(("other.csv", "pipe.csv"), str(tmp_path), 0, Redaction())
-    assert made.look() == made.end() == []
+    assert Search().find(["**/*.csv"], str(tmp_path)) == [str(tmp_path / "real/a.csv")]
+    assert Search().find(["link/*.csv"], str(tmp_path)) == [str(tmp_path / "link/a.csv")]
+    assert files(tmp_path, "pipe.csv", "none.csv").look() == []
 
 
-def test_a_search_ends_in_a_tree_that_is_too_large(
+def test_a_link_that_is_named_leads_to_its_file_wherever_it_leads_next(tmp_path: Path) -> None:
+    link = tmp_path / "latest.csv"
+    link.symlink_to("one.csv")
+    read = files(tmp_path, "latest.csv", "*.csv")
+    append(tmp_path / "one.csv", "1\n")
+    assert told(read.look()) == [("one.csv", "1")]
+    link.unlink()
+    link.symlink_to(tmp_path / "sub/two.csv")
+    (tmp_path / "sub").mkdir()
+    append(tmp_path / "sub/two.csv", "2\n")
+    assert told(read.look()) == [("sub/two.csv", "2")]
+    link.unlink()
+    link.symlink_to("latest.csv")
+    assert read.look() == read.end() == []
+
+
+def test_a_search_ends_in_a_tree_that_is_too_large_and_says_so_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(20):
         (tmp_path / f"{number:02d}.csv").touch()
-    monkeypatch.setattr("training.agent.followed.find.MOST_ENTRIES", 5)
-    assert len(find(["**/*.csv"], str(tmp_path))) <= 5
+    assert len(Search(5).find(["**/*.csv"], str(tmp_path))) <= 5
+    whole = Search(20)
+    assert len(whole.find(["*.csv"], str(tmp_path))) == 20
+    assert not whole.is_cut
+    monkeypatch.setattr(followed, "MOST_ENTRIES", 5)
+    read = Files(["*.csv"], str(tmp_path), 3, Redaction())
+    what = "--follow: only 5 files and folders are looked at; name the folder of yours"
+    assert read.begin() == [Text(AGENT, "stderr", what)]
+    assert read.look() == read.end() == []
 
 
 def test_more_files_than_can_be_followed_are_said_once(
@@ -135,6 +166,14 @@ def test_the_header_of_an_older_table_is_told_with_its_new_rows(tmp_path: Path) 
     read = files(tmp_path)
     append(tmp_path / "old.csv", "2,2.25\n")
     assert told(read.look()) == [("old.csv", "step,loss"), ("old.csv", "2,2.25")]
+
+
+@pytest.mark.parametrize("there", ["", "step,", "step,loss"])
+def test_the_header_of_a_table_that_had_none_yet_is_told_once(tmp_path: Path, there: str) -> None:
+    append(tmp_path / "old.csv", there)
+    read = files(tmp_path)
+    append(tmp_path / "old.csv", f"{'step,loss'.removeprefix(there)}\n1,2.5\n")
+    assert told(read.look()) == [("old.csv", "step,loss\n1,2.5")]
 
 
 def test_a_file_that_is_cut_begins_anew(tmp_path: Path) -> None:
@@ -224,7 +263,8 @@ def test_secrets_are_hidden_in_binary_files(tmp_path: Path) -> None:
 
 
 def frame(data: bytes) -> bytes:
-    return len(data).to_bytes(8, "little") + b"cccc" + data + b"cccc"
+    length = len(data).to_bytes(8, "little")
+    return b"".join(one + masked_crc(one).to_bytes(4, "little") for one in (length, data))
 
 
 def test_records_of_event_files_are_lines_however_they_are_cut() -> None:
@@ -239,10 +279,28 @@ def test_records_of_event_files_are_lines_however_they_are_cut() -> None:
         assert frames.end() is None
 
 
-def test_what_is_no_event_file_is_left() -> None:
+def test_the_checksum_is_that_of_event_files() -> None:
+    assert masked_crc(b"123456789") == ((0xE3069283 >> 15 | 0xE3069283 << 17) + 0xA282EAD8) % 2**32
+
+
+def test_what_is_no_event_file_is_left_and_said_once(tmp_path: Path) -> None:
+    read = files(tmp_path)
+    append(tmp_path / "a.tfevents", "this is a text and no event file")
+    what = "--follow: a.tfevents: it is no event file of TensorBoard, and is not read"
+    assert read.look() == [Text(AGENT, "stderr", what)]
+    append(tmp_path / "a.tfevents", "this is a text and no event file")
+    assert read.look() == read.end() == []
+
+
+def test_damaged_data_is_left_out_and_a_damaged_length_ends_the_file() -> None:
+    damaged = frame(b"spoilt").replace(b"spoilt", b"spoiLt")
     frames = Frames(Redaction())
-    assert frames.feed(b"this is a text and no event file") is None
-    assert frames.feed(frame(b"one")) is None
+    lines = frames.feed(frame(b"one") + damaged + frame(b"two")) or ""
+    assert [b64decode(line) for line in lines.split("\n")] == [b"one", b"two"]
+    assert frames.problem == "damaged records are left out"
+    assert frames.feed(bytes(12) + frame(b"three")) is None
+    assert frames.problem == "it is damaged after 3 records, and its rest is not read"
+    assert frames.feed(frame(b"four")) is None
 
 
 # In the agent's loop

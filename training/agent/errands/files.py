@@ -20,6 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from training.agent.find import Search
 from training.agent.layout import MANIFEST
 from training.transfer.entries import (
     Entry,
@@ -217,18 +218,12 @@ def send(words: Sequence[str]) -> Said:
 def _matching(root: str, patterns: Sequence[str]) -> set[str]:
     """The paths below `root` of the files and links that these patterns mean."""
     found: set[str] = set()
-    for pattern in patterns:
-        names = [pattern]
-        if any(character in pattern for character in "*?["):
-            from glob import glob  # slow to import, and most runs have no patterns
-
-            names = glob(pattern, root_dir=root, recursive=True)
-        for name in names:
-            path = os.path.join(root, name)
-            if os.path.isdir(path) and not os.path.islink(path):
-                found.update(scan(root, [name]))
-            elif os.path.lexists(path):
-                found.add(os.path.normpath(name))
+    for path in Search(folders=True).find(patterns, root):
+        name = os.path.relpath(path, root)
+        if os.path.isdir(path) and not os.path.islink(path):
+            found.update(scan(root, [name]))
+        elif os.path.lexists(path):
+            found.add(name)
     return found
 
 

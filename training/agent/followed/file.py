@@ -93,6 +93,11 @@ class GrowingFile:
         self._lacks_header = place is not None and path.endswith(TABLES)
 
     @property
+    def problem(self) -> str:
+        """What is wrong with its contents, if anything."""
+        return self._cutter.problem if isinstance(self._cutter, Frames) else ""
+
+    @property
     def is_gone(self) -> bool:
         """Whether its name leads to no file, or to another one."""
         try:
@@ -134,4 +139,7 @@ class GrowingFile:
         """The first line of a table that is read from later on."""
         self._lacks_header = False
         line, newline, _ = os.pread(self._file, CHUNK, 0).partition(b"\n")
+        if self._place.at <= len(line):  # it was not whole, and is read with the rest
+            self._begin(Place())
+            return ""
         return self._redaction.hide(line.decode(errors="replace").rstrip()) if newline else ""

@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 
+from training.agent.find import Search
 from training.agent.followed.file import (
     GrowingFile,
     Identity,
@@ -16,10 +17,11 @@ from training.agent.followed.file import (
     identity,
     state,
 )
-from training.agent.followed.find import find
 from training.agent.host.redaction import Redaction
 from training.wire.events import AGENT, FILE, Event, Text
 
+MOST_ENTRIES = 20_000
+"""Entries of folders that one look for files looks at."""
 MOST_FILES = 100
 """Files that are followed on a host."""
 MOST = 1 << 20
@@ -40,15 +42,16 @@ class Files:
         self._rank = rank
         self._old: dict[Identity, Place] = {}
         self._files: dict[str, GrowingFile] = {}
-        self._is_full = False
+        self._said = set[str]()
 
     def begin(self) -> list[Event]:
         """The files that are there already are known from now on."""
-        for path in find(self._patterns, self._folder):
+        paths, told = self._matching()
+        for path in paths:
             with contextlib.suppress(OSError):
                 old, place = end_of(path)
                 self._old[old] = place
-        return []
+        return told
 
     def look(self) -> list[Event]:
         """What has come since."""
@@ -68,16 +71,36 @@ class Files:
         return told
 
     def _find(self) -> list[Event]:
-        """Look for files. Returns, once, that they are too many."""
-        for path in find(self._patterns, self._folder):
+        """Look for files. Returns what is to be said of them."""
+        paths, told = self._matching()
+        for path in paths:
             if path in self._files or not path.isprintable():
                 continue
             with contextlib.suppress(OSError):
-                if not self._add(path) and not self._is_full:
-                    self._is_full = True
-                    what = f"--follow: {MOST_FILES} files are read; more match, and are not"
-                    return [Text(AGENT, "stderr", what)]
-        return []
+                if not self._add(path):
+                    return told + self._once(
+                        f"{MOST_FILES} files are read; more match, and are not"
+                    )
+        return told
+
+    def _matching(self) -> tuple[list[str], list[Event]]:
+        """The paths that match, those of links as what they lead to; and what is to be said."""
+        search = Search(MOST_ENTRIES)
+        paths = [
+            os.path.realpath(path) if os.path.islink(path) else path
+            for path in search.find(self._patterns, self._folder)
+        ]
+        if not search.is_cut:
+            return paths, []
+        many = f"only {MOST_ENTRIES:,} files and folders are looked at; name the folder of yours"
+        return paths, self._once(many)
+
+    def _once(self, what: str) -> list[Event]:
+        """Say something, unless it has been said."""
+        if what in self._said:
+            return []
+        self._said.add(what)
+        return [Text(AGENT, "stderr", f"--follow: {what}")]
 
     def _add(self, path: str) -> bool:
         """Follow a file, if it is new or was written to. False: they are too many. Raises:
@@ -104,6 +127,9 @@ class Files:
             told += self._texts(path, self._new(file, share))
         if behind := next((one for one in self._files.values() if one.has_more), None):
             told += self._texts(behind.path, self._new(behind, most))
+        for path, file in self._files.items():
+            if file.problem:
+                told += self._once(f"{self._name(path)}: {file.problem}")
         return told
 
     def _new(self, file: GrowingFile, most: int) -> list[str]:
@@ -114,9 +140,13 @@ class Files:
         return texts
 
     def _texts(self, path: str, texts: Sequence[str]) -> list[Event]:
+        name = FILE + self._name(path)
+        return [Text(self._rank, name, text) for text in texts if text]
+
+    def _name(self, path: str) -> str:
+        """The path, as it is shown."""
         below = os.path.relpath(path, self._folder)
-        name = path if below.startswith("..") else below
-        return [Text(self._rank, FILE + name, text) for text in texts if text]
+        return path if below.startswith("..") else below
 
 
 class Followed:

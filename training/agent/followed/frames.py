@@ -3,45 +3,47 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from functools import cache
 
 from training.agent.host.redaction import Redaction
 
 LONGEST = 1 << 14
 """Bytes of a longest record that is passed on: those with numbers are short, those with images,
 graphs and histograms are not."""
-IMPOSSIBLE = 1 << 40
-"""Bytes that no record has: the file is no event file."""
-HEAD, TAIL = 12, 4
-"""A record is the length of its data, a checksum, the data, a checksum."""
+LENGTH, CHECK = 8, 4
+HEAD = LENGTH + CHECK
+"""A record is the length of its data and a checksum of this, the data and a checksum of that."""
+_POLYNOMIAL, _MASK = 0x82F63B78, 0xA282EAD8
 
 
 class Frames:
-    """Cuts the stream of bytes of an event file into records, in base64."""
+    """Cuts the stream of bytes of an event file into records, in base64. `problem`: what is wrong
+    with the file. Damaged data is left out; after a damaged length, nothing can be told apart."""
 
     def __init__(self, redaction: Redaction) -> None:
         self._redaction = redaction
         self._rest = b""
-        self._skip = 0
-        self._is_other = False
+        self._skip = self._read = 0
+        self._is_over = False
+        self.problem = ""
 
     def feed(self, block: bytes) -> str | None:
         """The records that this block completes, a line each; or None."""
-        if self._is_other:
+        if self._is_over:
             return None
         skipped = min(self._skip, len(block))
         self._skip -= skipped
         data = self._rest + block[skipped:]
         lines, at = list[str](), 0
-        while len(data) - at >= HEAD and not self._is_other:
-            size = int.from_bytes(data[at : at + 8], "little")
-            start, end = at + HEAD, at + HEAD + size + TAIL
-            self._is_other = size >= IMPOSSIBLE
+        while len(data) - at >= HEAD and self._has_length(data[at : at + HEAD]):
+            size = int.from_bytes(data[at : at + LENGTH], "little")
+            end = at + HEAD + size + CHECK
             if size > LONGEST:
                 self._skip, at = max(0, end - len(data)), min(end, len(data))
                 continue
             if end > len(data):
                 break
-            lines += self._line(data[start : end - TAIL])
+            lines += self._line(data[at + HEAD : end])
             at = end
         self._rest = data[at:]
         return "\n".join(lines) or None
@@ -50,7 +52,47 @@ class Frames:
         """Half a record tells nothing."""
         return None
 
+    def _has_length(self, head: bytes) -> bool:
+        """Whether a record begins here, as far as its checksum tells."""
+        if _is_whole(head):
+            self._read += 1
+            return True
+        self._is_over = True
+        self.problem = (
+            f"it is damaged after {self._read:,} records, and its rest is not read"
+            if self._read
+            else "it is no event file of TensorBoard, and is not read"
+        )
+        return False
+
     def _line(self, record: bytes) -> list[str]:
         """The line of a record; none where it holds a secret, which base64 would not hide."""
-        text = record.decode(errors="replace")
-        return [b64encode(record).decode()] if self._redaction.hide(text) == text else []
+        if not _is_whole(record):
+            self.problem = "damaged records are left out"
+            return []
+        data = record[:-CHECK]
+        text = data.decode(errors="replace")
+        return [b64encode(data).decode()] if self._redaction.hide(text) == text else []
+
+
+def _is_whole(data: bytes) -> bool:
+    """Whether data has its checksum behind it."""
+    return masked_crc(data[:-CHECK]) == int.from_bytes(data[-CHECK:], "little")
+
+
+def masked_crc(data: bytes) -> int:
+    """The checksum of TensorFlow's records: CRC-32C, rotated, plus a constant."""
+    table, found = _table(), 0xFFFFFFFF
+    for byte in data:
+        found = table[(found ^ byte) & 0xFF] ^ found >> 8
+    found ^= 0xFFFFFFFF
+    return ((found >> 15 | found << 17) + _MASK) & 0xFFFFFFFF
+
+
+@cache
+def _table() -> list[int]:
+    """CRC-32C of each byte, which the standard library has not."""
+    table = list(range(256))
+    for _ in range(8):
+        table = [found >> 1 ^ _POLYNOMIAL * (found & 1) for found in table]
+    return table

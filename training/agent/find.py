@@ -4,48 +4,53 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from fnmatch import translate
 
-MOST_ENTRIES = 20_000
-"""Entries of folders that one search looks at."""
 DEEPEST = 32
 """Folders below each other that `**` looks into."""
 _MAGIC = re.compile(r"[*?[]")
 
 
-def find(patterns: Sequence[str], folder: str) -> list[str]:
-    """The paths that match one of the patterns, relative ones below `folder`; hidden ones only
-    where the pattern says so. A path without wildcards is among them whether it is there or not."""
-    search = _Search()
-    paths = (os.path.join(folder, os.path.expanduser(pattern)) for pattern in patterns)
-    return list(dict.fromkeys(found for path in paths for found in search.below("/", path)))
+class Search:
+    """Looks at no more than `most` entries of folders. `is_cut`: there are more. With `folders`,
+    these match as well as files and links."""
 
+    def __init__(self, most: int = sys.maxsize, *, folders: bool = False) -> None:
+        self._left, self._folders = most, folders
+        self.is_cut = False
 
-class _Search:
-    def __init__(self) -> None:
-        self._left = MOST_ENTRIES
+    def find(self, patterns: Sequence[str], folder: str) -> list[str]:
+        """The paths that match one of the patterns, relative ones below `folder`; hidden ones only
+        where the pattern says so. A path without wildcards is among them whether it is there or
+        not."""
+        found: dict[str, None] = {}
+        for pattern in map(os.path.expanduser, patterns):
+            start = "/" if pattern.startswith("/") else folder
+            found |= dict.fromkeys(self._below(start, pattern))
+        return list(found)
 
-    def below(self, folder: str, pattern: str, depth: int = DEEPEST) -> Iterator[str]:
+    def _below(self, folder: str, pattern: str, depth: int = DEEPEST) -> Iterator[str]:
         """The paths below the folder that match."""
         first, _, rest = pattern.lstrip("/").partition("/")
         if first == "**":
             yield from self._at_any_depth(folder, rest or "*", depth)
         elif not _MAGIC.search(first):
             path = os.path.join(folder, first)
-            yield from self.below(path, rest, depth) if rest else (path,)
+            yield from self._below(path, rest, depth) if rest else (path,)
         else:
             matches = re.compile(translate(first)).match
             for entry in self._entries(folder, hidden=first.startswith(".")):
                 if not matches(entry.name):
                     continue
                 if rest and entry.is_dir(follow_symlinks=False):
-                    yield from self.below(entry.path, rest, depth)
-                elif not rest and entry.is_file(follow_symlinks=False):
+                    yield from self._below(entry.path, rest, depth)
+                elif not rest and (self._folders or entry.is_file(follow_symlinks=False)):
                     yield entry.path
 
     def _at_any_depth(self, folder: str, rest: str, depth: int) -> Iterator[str]:
-        yield from self.below(folder, rest, depth)
+        yield from self._below(folder, rest, depth)
         if depth:
             for entry in self._entries(folder, hidden=False):
                 if entry.is_dir(follow_symlinks=False):
@@ -57,6 +62,7 @@ class _Search:
             with os.scandir(folder) as entries:
                 for entry in entries:
                     if self._left <= 0:
+                        self.is_cut = True
                         break
                     self._left -= 1
                     if hidden or not entry.name.startswith("."):
