@@ -8,6 +8,7 @@ from typing import NamedTuple
 from remote.figures.steps import StepColumns
 from remote.figures.usage import GpuRow, HostRow, RankRow, gpu_row, host_row, rank_row
 from remote.run import metrics
+from remote.run.script_rank import ScriptRank
 from remote.run.state import RankState, RunState
 from training.wire.events import (
     Evaluated,
@@ -73,7 +74,7 @@ class Gathered:
                 self.steps.resume(record.attempt, record.event.resumed)
             case Saved():
                 self.saved[rank.rank].append(record.event)
-            case Metrics(step=step):
+            case Metrics(step=step) if isinstance(rank, ScriptRank):
                 told = self._known.take(record.event, rank.step).values
                 of = (rank.rank, step, when)
                 self.metrics += (MetricValue(*of, name, value) for name, value in told)

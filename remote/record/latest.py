@@ -48,6 +48,7 @@ def latest(folder: Path, failed: files.Failed = files.ignore, expand: Expand = e
         return Latest()
     if not records:
         return Latest()
+    is_ours = expand is events.expand
     began, steps, tested, printed = 0, list[Step](), None, dict[int, float]()
     for event in (record.event for record in records):
         match event:
@@ -57,9 +58,8 @@ def latest(folder: Path, failed: files.Failed = files.ignore, expand: Expand = e
                 steps.append(event)
             case Evaluated():
                 tested = event
-            case Metrics():
+            case Metrics() if not is_ours:
                 printed[event.rank] = dict(event.values).get("loss", math.nan)
-    is_ours = expand is events.expand
     newest = {step.rank: step for step in steps}
     return Latest(
         max((step.step for step in newest.values()), default=0),

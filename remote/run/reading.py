@@ -26,7 +26,7 @@ GRACE = 1.0
 """Seconds that the first step in a log waits for a word of the watch: it may be the same step, and
 comes by another pipe."""
 COUNTED = 1.0
-"""Seconds between two counts of the lines that were not read."""
+"""Seconds between two counts of the lines that were not read. Those of a log file have one time."""
 MOST_FILES = 100
 """Files of a rank that are read."""
 MOST_NAMES = 10_000
@@ -267,7 +267,7 @@ class _Output:
         steps, told = self._all_steps(), self._parsed.steps
         is_other = (name, files) != (self._parsed.format, self._parsed.files)
         is_other = is_other or abs(steps - told) > STEADY * told
-        is_due = record.time >= self._counted_at + COUNTED
+        is_due = not self._counted_at < record.time < self._counted_at + COUNTED
         if not is_other and not (is_due and unread != self._parsed.unread):
             return ()
         self._counted_at = record.time

@@ -12,10 +12,8 @@ from remote.run.script_rank import ScriptRank
 
 SOON = 120.0
 """Seconds that a program has to show something before anybody is told that it does not."""
-
-
 FEW = 10
-"""Lines that are not read of which a page says so, and not the run."""
+"""Lines below which a page says that they are not read, and not the run."""
 
 
 def ranks_of(run: Run) -> list[ScriptRank]:
@@ -58,26 +56,38 @@ def sees_nothing(run: Run) -> bool:
     return bool(ranks) and not run.metrics.named and not any(rank.step for rank in ranks)
 
 
-def _command(run: Run) -> str:
-    """What shows how the lines are read, and which are not."""
-    if run.plan.run != LOG_FILES or not isinstance(run.plan.work, Script):
-        return f"rankboard logs {run.plan.run} --parse"
-    rank = max(ranks_of(run), key=lambda rank: rank.parsed.unread if rank.parsed else 0)
-    return f"rankboard parse {shlex.quote(run.plan.work.words[rank.rank])}"
-
-
 def advice(run: Run, now: float) -> str:
     """What to do where nothing is seen, or lines with numbers were not read; "" where all is
     well."""
-    how = _command(run)
+    if _log_files(run):  # what they have is there at once
+        is_due, few = run.log.count > 0, 1
+    else:
+        is_due, few = _is_late(run, now), FEW
+    how, number = _command(run), unread(run)
     if sees_nothing(run):
-        since = [rank.since for rank in run.ranks if rank.phase is RankPhase.TRAINING]
-        is_late = bool(since) and now - min(since) >= SOON
-        has_run = run.phase is RunPhase.ENDED and any(rank.exited for rank in run.ranks)
-        if not is_late and not has_run:
-            return ""
-        return f"no steps and no values are seen of the program: {how} tells why"
-    number = unread(run)
-    if number < FEW:
+        return f"no steps and no values are seen: {how} tells why" if is_due else ""
+    if number < few:
         return ""
     return f"{count(number, 'line')} with numbers not read: {how} shows them"
+
+
+def _is_late(run: Run, now: float) -> bool:
+    """Whether a program has had the time to show something."""
+    since = [rank.since for rank in run.ranks if rank.phase is RankPhase.TRAINING]
+    has_run = run.phase is RunPhase.ENDED and any(rank.exited for rank in run.ranks)
+    return has_run or (bool(since) and now - min(since) >= SOON)
+
+
+def _log_files(run: Run) -> tuple[str, ...]:
+    """The log files that are shown as a run; none of a real one."""
+    work = run.plan.work
+    return work.words if run.plan.run == LOG_FILES and isinstance(work, Script) else ()
+
+
+def _command(run: Run) -> str:
+    """What shows how the lines are read, and which are not."""
+    files = _log_files(run)
+    if not files:
+        return f"rankboard parse {run.plan.run}"
+    rank = max(ranks_of(run), key=lambda rank: rank.parsed.unread if rank.parsed else 0)
+    return f"rankboard parse {shlex.quote(files[rank.rank])}"

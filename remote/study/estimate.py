@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -16,7 +17,7 @@ from remote.record.layout import recorded
 from remote.record.read import summarized
 from remote.study.progress import Progress
 from remote.study.reader import UNITS
-from remote.study.study import Cell
+from remote.study.study import REPETITION, Cell
 from training.job import Job, JobError
 from training.registry import UnknownName
 
@@ -82,7 +83,7 @@ def _past(runs_dir: Path) -> Iterator[Past]:
             continue
         with suppress(JobError, UnknownName, TypeError, AttributeError):
             script = found.get("script")
-            work = Script(tuple(script)) if script else Job.of(found.get("job") or {})
+            work = Script(tuple(map(str, script))) if script else Job.of(found.get("job") or {})
             yield Past(work, len(ranks), elapsed)
 
 
@@ -97,6 +98,14 @@ def _is_like(cell: Cell, one: Past) -> bool:
     if one.ranks != cell.place.ranks:
         return False
     past, now = one.work, cell.work
+    if isinstance(past, Script) and isinstance(now, Script):
+        return _repeats(past.words, now.words)
     if not (isinstance(past, Job) and isinstance(now, Job)):
-        return past == now
+        return False
     return not past.differs(now) and (past.steps, past.epochs) == (now.steps, now.epochs)
+
+
+def _repeats(past: Sequence[str], now: Sequence[str]) -> bool:
+    """Whether words are those of a script with the number of some repetition."""
+    pattern = re.escape("\0".join(now)).replace(re.escape(REPETITION), r"\d+")
+    return bool(re.fullmatch(pattern, "\0".join(past), re.DOTALL))

@@ -27,6 +27,7 @@ from training.wire.events import (
     GpuSample,
     Hello,
     HostSample,
+    Metrics,
     RankSample,
     Started,
     Step,
@@ -192,6 +193,14 @@ def test_a_users_program_has_no_steps(tmp_path: Path) -> None:
     assert math.isnan(run.steps.percentiles("seconds", (50,))[0])
     assert run.waiting() is None
     assert run.zero == run.started
+
+
+@pytest.mark.parametrize("script", [True, False])
+def test_only_a_users_program_has_metrics(tmp_path: Path, script: bool) -> None:
+    said = f"{PREFIX}{dumps(to_object(Metrics(0, 1, 0.0, (('val_loss', 2.5),))))}"
+    history = History(plan(1, script=script)).rank(0, Text(0, "stdout", said))
+    run = read(recorded(tmp_path, history))
+    assert [(one.name, one.value) for one in run.metrics] == [("val_loss", 2.5)] * script
 
 
 def test_a_diverged_run_says_so(tmp_path: Path) -> None:

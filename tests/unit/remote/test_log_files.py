@@ -11,7 +11,7 @@ import pytest
 
 from remote.record.lock import launcher
 from remote.record.log_files import LogFiles, OpenedFiles
-from remote.run.seen import FEW, advice
+from remote.run.seen import advice
 from remote.run.state import RunState
 from tests.kit.wait import wait
 
@@ -118,15 +118,29 @@ def test_files_are_followed(logs: Callable[..., list[Path]], tmp_path: Path) -> 
     assert launcher(files.folder) is None
 
 
+@pytest.mark.parametrize(("number", "lines"), [(1, "1 line"), (20_000, "20,000 lines")])
 def test_what_is_not_read_is_said_with_the_file(
-    logs: Callable[..., list[Path]], tmp_path: Path
+    logs: Callable[..., list[Path]], tmp_path: Path, number: int, lines: str
 ) -> None:
-    files = LogFiles(logs(a=line(1, 1.0), b="loss of 17 things at 0.5\n" * FEW), tmp_path / "runs")
+    text = "loss of 17 things at 0.5\n"
+    files = LogFiles(logs(a=line(1, 1.0), b=text * number), tmp_path / "runs")
     files.read()
     files.close()
     state = opened(files)
-    said = advice(state, state.now)
-    assert said.endswith(f"rankboard parse {tmp_path / 'b.log'} shows them")
+    shows = f"rankboard parse {tmp_path / 'b.log'} shows them"
+    assert advice(state, state.now) == f"{lines} with numbers not read: {shows}"
+
+
+def test_of_files_it_is_said_at_once_that_nothing_is_read(
+    logs: Callable[..., list[Path]], tmp_path: Path
+) -> None:
+    for number, text in enumerate(("", "loss of 17 things at 0.5\n")):
+        files = LogFiles(logs(a=text), tmp_path / str(number))
+        files.read()
+        files.close()
+        state = opened(files)
+        assert advice(state, state.now).startswith("no steps and no values" * number)
+        assert bool(advice(state, state.now)) == bool(number)
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

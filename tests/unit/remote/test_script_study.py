@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from remote.plan.plan import Script
+from remote.study import estimate
 from remote.study.file import parse
 from remote.study.measure import measured
+from remote.study.progress import Progress
 from remote.study.reader import StudyError
 from remote.study.start import settings
 
@@ -69,6 +73,28 @@ def test_a_seed_is_that_of_the_repetition_unless_the_study_varies_it() -> None:
     of_its_own = parse("mine", base + "nodes = [1]").block(2)[0].work
     varied = parse("mine", base + "seed = [7]").block(2)[0].work
     assert (of_its_own, varied) == (Script(("a.py", "2")), Script(("a.py", "7")))
+
+
+def test_an_estimate_rests_on_repetitions_whatever_their_seed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    base = 'repetitions = 2\n[base]\nscript = "a.py --lr {lr} --seed={seed}"\n'
+    study = parse("mine", base + "[axes]\nlr = [1.5]\n")
+    found = {
+        "like": (["a.py", "--lr", "1.5", "--seed=31"], 30.0),
+        "other": (["a.py", "--lr", "115", "--seed=31"], 1e6),
+        "longer": (["a.py", "--lr", "1.5", "--seed=31", "-x"], 1e6),
+        "forged": ([5, None], 1e6),
+        "wrong": (5, 1e6),
+    }
+    summaries = {
+        name: {"verdict": "finished", "script": words, "ranks": [{}], "elapsed": seconds}
+        for name, (words, seconds) in found.items()
+    }
+    monkeypatch.setattr("remote.study.estimate.recorded", lambda _: list(map(Path, found)))
+    monkeypatch.setattr("remote.study.estimate.summarized", lambda folder: summaries[folder.name])
+    text = estimate.text(Progress(study), tmp_path)
+    assert text.startswith("2 runs, about 1:00 by runs so far")
 
 
 def test_placeholders_and_values_belong_together() -> None:

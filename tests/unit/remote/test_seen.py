@@ -38,8 +38,8 @@ def test_where_nothing_is_seen_it_is_said_after_a_while() -> None:
     assert sees_nothing(state)
     assert advice(state, state.now) == ""
     said_later = advice(state, state.now + SOON)
-    assert said_later.startswith("no steps and no values are seen of the program")
-    assert said_later.endswith(f"rankboard logs {state.plan.run} --parse tells why")
+    told = f"no steps and no values are seen: rankboard parse {state.plan.run} tells why"
+    assert said_later == told
     state = ended(history).closed()
     assert advice(state, state.now) == said_later
 
@@ -50,7 +50,8 @@ def test_lines_that_are_not_read_are_counted() -> None:
         history.say(0, said(0, f"loss of {number} things at 0.5", "stdout"))
     state = ended(history).closed()
     assert unread(state) == FEW
-    assert advice(state, state.now).startswith(f"{FEW} lines with numbers not read: ")
+    shows = f"rankboard parse {state.plan.run} shows them"
+    assert advice(state, state.now) == f"{FEW} lines with numbers not read: {shows}"
     found = summary.of(state)
     assert found["lines_not_read"] == FEW
     assert found["read_as"] == state.progress.formats

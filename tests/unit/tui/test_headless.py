@@ -583,5 +583,4 @@ def test_a_program_of_which_nothing_is_seen() -> None:
     history.closed()
     out, err = printed(history, PlainPrinter)
     assert out == ""
-    told = f"rankboard logs {history.plan.run} --parse tells why"
-    assert f"no steps and no values are seen of the program: {told}" in err
+    assert f"no steps and no values are seen: rankboard parse {history.plan.run} tells why" in err
