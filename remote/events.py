@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
+from operator import attrgetter
+from typing import Annotated
 
-from remote.jsonl import load
+from msgspec import Meta
+
+from remote.jsonl import Reader, load
 from training.wire import events as wire
 from training.wire.enums import Reach
 from training.wire.events import EVENTS as HOST_EVENTS
 from training.wire.records import (
+    FIRST,
+    LARGEST,
     LAST_TIME,
     Event,
     Lines,
@@ -248,11 +255,33 @@ LAUNCHER_EVENTS = (
 EVENTS: tuple[type[Event], ...] = (*HOST_EVENTS, *LAUNCHER_EVENTS)
 """All that records hold."""
 
+_TIME = Annotated[float, Meta(ge=0, le=LAST_TIME)]
+_NUMBER = Annotated[int, Meta(le=LARGEST)]
+_read_text = Reader(wire.Text, dict.fromkeys(("host", "attempt", "seq"), _NUMBER) | {"time": _TIME})
+_read_step = Reader(wire.Step, {"time": _TIME})
+_figures_of = attrgetter(*(field.name for field in fields(wire.Step)))
 _lines = Lines(EVENTS, load)
-encode, decode, fault = _lines.encode, _lines.decode, _lines.fault
+encode, fault = _lines.encode, _lines.fault
 from_object, to_object = _lines.from_object, _lines.to_object
+
+
+def decode(line: str | bytes) -> Record | None:
+    """See `training.wire.records.Lines.decode`."""
+    said = _read_text.read(line)  # as most lines are of it
+    if said is None or said.seq == FIRST:
+        return _lines.decode(line)
+    text = wire.Text(said.rank, said.stream, said.text)
+    return Record(said.host, said.attempt, said.seq, said.time, text)
 
 
 def expand(record: Record) -> Sequence[Record]:
     """See `training.wire.events.expand`."""
-    return wire.expand(record, load)
+    return wire.expand(record, _reported)
+
+
+def _reported(line: str) -> tuple[Event, float | None] | None:
+    """See `training.wire.events.reported`."""
+    said = _read_step.read(line)
+    if said is None:
+        return wire.reported(line, load)
+    return wire.Step(*_figures_of(said)), said.time

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -32,6 +32,8 @@ from training.writing import write_all
 
 __all__ = ["FIRST", "SESSION", "Event", "Record", "other_format"]
 
+Reported = Callable[[str], "tuple[Any, float | None] | None"]
+"""Reads a line of a rank, see `reported`."""
 PREFIX = "@rankboard "
 FILE = "file:"
 """Begins the `stream` of text that comes from a file."""
@@ -487,13 +489,21 @@ def emit(event: Event) -> None:
     write_all(1, line)
 
 
-def expand(record: Record, load: Load = load) -> Sequence[Record]:
+def reported(line: str, load: Load = load) -> tuple[Any, float | None] | None:
+    """The event that a rank reports in a line behind PREFIX, and its time, None if that is not a
+    valid one. None if the line is none. `load` parses it."""
+    data = load(line)
+    event = None if data is None else _of_ranks.value(data)
+    return None if data is None or event is None else (event, point_in_time(data.get("time")))
+
+
+def expand(record: Record, reported: Reported = reported) -> Sequence[Record]:
     """The record itself. For the `Text` of a rank: the wire events in it and the text between them,
     in order.
 
     A wire event has the time that its rank gave it, but never a later one than the record, and the
     host, attempt and seq of the record. An event that a rank reports for another rank is text.
-    `load` parses a line.
+    `reported` reads a line of it.
     """
     text = record.event
     if not isinstance(text, Text) or PREFIX not in text.text or text.path:
@@ -501,32 +511,20 @@ def expand(record: Record, load: Load = load) -> Sequence[Record]:
     found: list[Record] = []
     plain: list[str] = []
     for line in text.text.split("\n"):
-        said = (
-            _wire_event(load(line[len(PREFIX) :]), record, text.rank)
-            if line.startswith(PREFIX)
-            else None
-        )
-        if said is None:
+        said = reported(line[len(PREFIX) :]) if line.startswith(PREFIX) else None
+        if said is None or said[0].rank != text.rank:
             plain.append(line)
             continue
         if plain:
             found.append(_with_lines(record, text, plain))
             plain = []
-        found.append(said)
+        event, when = said
+        if when is None or when > record.time:
+            when = record.time
+        found.append(Record(record.host, record.attempt, record.seq, when, event))
     if plain:
         found.append(_with_lines(record, text, plain))
     return found
-
-
-def _wire_event(data: dict[str, Any] | None, record: Record, rank: int) -> Record | None:
-    """The event of a JSON object in the text of a rank."""
-    event = None if data is None else _of_ranks.value(data)
-    if data is None or event is None or event.rank != rank:
-        return None
-    when = point_in_time(data.get("time"))
-    if when is None or when > record.time:
-        when = record.time
-    return Record(record.host, record.attempt, record.seq, when, event)
 
 
 def _with_lines(record: Record, text: Text, lines: list[str]) -> Record:

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import fields, replace
+from dataclasses import astuple, fields, replace
 from typing import Any
 
 import pytest
@@ -31,6 +32,7 @@ from training.wire.events import (
     other_format,
     to_object,
 )
+from training.wire.events import expand as expand_by_host
 from training.wire.format import FORMAT
 from training.wire.jsonl import dumps, load
 
@@ -164,6 +166,14 @@ def test_what_is_no_record_is_none(line: str | bytes) -> None:
     assert decode_by_launcher(line) is None
 
 
+def figures(records: Sequence[Record]) -> str:
+    """What they hold; numbers as floats, as NaN is like NaN and an int may stand for a float."""
+    values = [
+        value for one in records for value in (type(one.event), one.time, *astuple(one.event))
+    ]
+    return repr([float(value) if type(value) is int else value for value in values])
+
+
 def test_junk_never_raises() -> None:
     """Lines that were records once: characters and values of them replaced, cut, doubled and
     swapped, seeded."""
@@ -184,8 +194,14 @@ def test_junk_never_raises() -> None:
         "\ud800",
     )
     for _ in range(4_000):
-        cls = dice.choice(EVENTS)
-        said = {"time": 1.0} | to_object(some(cls, dice))
+        cls = dice.choice((*EVENTS, *[Step, Text] * 8))  # most lines are of these
+        said = {
+            "host": 1,
+            "attempt": 0,
+            "seq": dice.randint(1, 9),
+            "time": dice.choice((1.0, 2, -1)),
+        }
+        said |= to_object(some(cls, dice))
         for key in dice.sample(sorted(said), k=dice.randint(0, 2)):
             said[key] = dice.choice(junk)
         wire = dumps(said)
@@ -195,8 +211,12 @@ def test_junk_never_raises() -> None:
             wire = wire[:at] + put + wire[at + dice.randint(0, 3) :]
         for data in (wire, wire.encode(errors="replace")):
             assert repr(decode(data)) == repr(decode_by_launcher(data))  # NaN is like NaN
-        record = Record(0, 0, 1, 5.0, Text(0, "stdout", f"before\n{PREFIX}{wire}\nafter"))
-        for one in expand(record):
+        rank = said.get("rank")
+        rank = rank if rank in VALUES["int"] else 0
+        record = Record(0, 0, 1, 5.0, Text(rank, "stdout", f"before\n{PREFIX}{wire}\nafter"))
+        found = expand(record)
+        assert figures(found) == figures(expand_by_host(record))
+        for one in found:
             assert math.isfinite(one.time)
             encode(one)
 
