@@ -235,11 +235,16 @@ def screen_text(app: App[Any]) -> str:
 
 
 async def until(pilot: Pilot[None], condition: Callable[[], bool]) -> None:
-    """Tick and let the app work until the condition holds."""
+    """Tick and let the app work until the condition holds and all that was known then is drawn.
+
+    A session's own thread changes its state at any time, so what is drawn may be older than a
+    condition that reads the state.
+    """
     for _ in looks("what the app is to show"):
-        if condition():
-            return
+        holds = condition()
         app = pilot.app
         if isinstance(app, Dashboard):
             app.tick()
-        await pilot.pause(0.005)
+        await pilot.pause(None if holds else 0.005)
+        if holds:
+            return

@@ -23,6 +23,7 @@ class Following(ScrollView, Lines, can_focus=True):
         super().__init__()
         self.unseen = 0
         """Lines that have come beneath the view since the follow mode was paused."""
+        self._lines_in_view = 0
 
     def to_end(self) -> None:
         """Scroll to the newest line."""
@@ -36,6 +37,16 @@ class Following(ScrollView, Lines, can_focus=True):
             self.vertical_scrollbar.window_virtual_size = size.height
         else:
             self.virtual_size = size
+
+    def on_resize(self) -> None:
+        """Where the newest line was in view it stays in view, also while the follow mode is
+        paused."""
+        was_seen = self.scroll_offset.y + self._lines_in_view >= self.virtual_size.height
+        self._lines_in_view = self.size.height
+        if self.follow or was_seen:
+            follow = self.follow
+            self.to_end()
+            self.follow = follow  # to come to the end would resume it
 
     def watch_follow(self) -> None:
         self.unseen = 0

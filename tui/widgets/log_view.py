@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from textual import events
 from textual.geometry import Size
 from textual.reactive import reactive
 from textual.selection import Selection
@@ -217,11 +216,9 @@ class LogView(Following):
         self._place_rows()
         self._stay(top)
 
-    def on_resize(self, event: events.Resize) -> None:
-        if self.wrap:
+    def on_resize(self) -> None:
+        if self.wrap:  # else Following's own handler does it all
             self._lay_out()
-        elif self.follow:
-            self.to_end()
 
     def watch_search(self) -> None:
         self.rows.look_for(self.search)

@@ -190,7 +190,7 @@ async def test_the_first_error_is_the_culprits_from_any_panel_and_filter() -> No
         session.say(
             session.host_of(1), events.Text(1, "stderr", raised), events.Exited(1, 1), after=0.5
         )
-        await until(pilot, lambda: bool(session.state.cause and session.state.cause.rank == 1))
+        await until(pilot, lambda: "cause: node1, rank 1: ValueError" in stage.text())
         view = stage.screen.query_one(LogView)
         await pilot.press("r", "ampersand", *"no", "enter", "3", "E")
         await until(pilot, lambda: stage.app.focused is view)
@@ -199,6 +199,21 @@ async def test_the_first_error_is_the_culprits_from_any_panel_and_filter() -> No
         assert view.filter.pattern is None
         await pilot.press("y")
         assert stage.app.clipboard == raised
+
+
+async def test_an_error_that_was_gone_to_stays_in_view_where_the_log_gets_smaller() -> None:
+    stage = Stage()
+    async with trained(stage) as pilot:
+        raised = "Traceback (most recent call last):\n  main()\nValueError: bad batch"
+        stage.session.say(0, events.Text(1, "stderr", raised))
+        await until(pilot, lambda: "  [1] ValueError: bad batch" in log(stage))
+        await pilot.press("E")
+        view = stage.screen.query_one(LogView)
+        before = view.size.height
+        stage.session.say(0, events.Exited(1, 1))  # the cause of it takes rows from the log
+        await until(pilot, lambda: view.size.height < before)
+        assert log(stage)[-3:] == [f"  [1] {line}" for line in raised.splitlines()]
+        assert not view.follow
 
 
 async def test_where_there_is_no_room_for_an_error_the_log_is_zoomed() -> None:
