@@ -24,13 +24,11 @@ class Deck:
         self.shown = list(dict.fromkeys((*chosen.charts, *usual)))[:places]
 
     def at(self, place: int, kinds: Sequence[Kind]) -> Kind:
-        """The chart at a place; one that is not there yet is stood in for."""
+        """The chart at a place: of those chosen that are there, and then of the others."""
         known = {kind.id: kind for kind in kinds}
-        if self.shown[place] in known:
-            return known[self.shown[place]]
-        free = [kind for kind in kinds if kind.id not in self.shown]
-        missing = sum(name not in known for name in self.shown[:place])
-        return (free or list(kinds))[missing % len(free or kinds)]
+        chosen = [known[name] for name in self.shown if name in known]
+        shown = [*chosen, *(kind for kind in kinds if kind.id not in self.shown)]
+        return shown[place % len(shown)]
 
     def view(self, kind: Kind) -> View:
         """How one sees a chart."""

@@ -42,6 +42,7 @@ class Body(Container):
         self._charts = [panel for panel in self.panels if isinstance(panel, Charts)]
         self.deck = Deck(session.plan, Charts.copies)
         self._first = 0  # the first chart that is shown
+        self._different = Charts.copies  # charts that there are
         self._at_hosts: bool | None = None  # as the user has chosen
         self._had_hosts = self._was_beside = False
 
@@ -70,8 +71,8 @@ class Body(Container):
         return chosen and not self._is_beside
 
     def _seen_charts(self) -> list[int]:
-        """The charts for which there is room, by their places."""
-        count = 1 + sum(self.app.size.width >= width for width in WIDTHS)
+        """The charts for which there is room, by their places; none twice."""
+        count = min(self._different, 1 + sum(self.app.size.width >= width for width in WIDTHS))
         return sorted((self._first + place) % Charts.copies for place in range(count))
 
     def lay_out(self) -> None:
@@ -112,6 +113,9 @@ class Body(Container):
         if not any(chart.needs_kind(self.deck.shown[at]) for at, chart in enumerate(self._charts)):
             return
         kinds = available(run)
+        if (different := min(len(kinds), Charts.copies)) != self._different:
+            self._different = different
+            self.lay_out()
         for place, chart in enumerate(self._charts):
             kind = self.deck.at(place, kinds)
             if chart.kind != kind or not chart.is_chosen:

@@ -328,6 +328,14 @@ def test_charts_and_views_are_remembered_for_each_kind_of_run(tmp_path: Path) ->
     assert Deck(plan(2, script=True), 3, file).shown == ["loss", "phases", "accuracy"]
 
 
+def test_no_chart_stands_twice_beside_itself(tmp_path: Path) -> None:
+    deck = Deck(plan(2, script=True), 3, tmp_path / "charts.json")
+    assert deck.shown == ["loss", "phases", "accuracy"]
+    assert [deck.at(place, [LOSS, ACCURACY]).id for place in range(2)] == ["loss", "accuracy"]
+    three = [LOSS, Kind("cpu", "CPU", "", ("host_cpu",)), ACCURACY]
+    assert [deck.at(place, three).id for place in range(3)] == ["loss", "accuracy", "cpu"]
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -15,6 +15,7 @@ from tests.kit.histories import History, plan, said
 from training.wire.events import Exited
 from tui.commands.open import _files
 from tui.exit import UsageError
+from tui.panels.charts import Charts
 from tui.text import parsing
 from tui.watch_app import WatchApp
 
@@ -34,6 +35,22 @@ async def test_log_files_are_shown_in_the_dashboard(tmp_path: Path) -> None:
         assert "2 log files, as of now: --follow shows also" in text
         assert "read as:" in text
         assert "ranks 0 and 1 print" in text
+        await pilot.press("q")
+    app.finish()
+
+
+async def test_where_only_the_loss_is_printed_one_chart_has_the_room(tmp_path: Path) -> None:
+    path = tmp_path / "rank0.log"
+    path.write_text("".join(f"step={step} loss={4 / step}\n" for step in range(1, 40)))
+    files = LogFiles([path], tmp_path / "runs")
+    files.read()
+    files.close()
+    app = WatchApp(OpenedFiles(files, follows=False))
+    async with app.run_test(size=(160, 40)) as pilot:
+        await until(pilot, lambda: "step 39" in screen_text(app))
+        await until(
+            pilot, lambda: len([one for one in app.screen.query(Charts) if one.display]) == 1
+        )
         await pilot.press("q")
     app.finish()
 
