@@ -245,7 +245,7 @@ class RankboardApp(Dashboard[Runs]):
         this = self.runs.session in live
         return QuitDialog(
             keep=self.runs.kept,
-            leavable=self.runs.launch.leavable,
+            ends=self.runs.launch.ends,
             waits=any(one.plan.policy.max_restarts for one in live),
             others=len(live) - this,
             this=this,

@@ -25,7 +25,6 @@ from training.job import Job
 from training.wire.events import Record
 from tui import view
 from tui.exit import UsageError
-from tui.flags.common import LAB_ENDS
 from tui.narrate import narrate
 from tui.text import outcome
 from tui.text.printer import Printer, printer
@@ -174,8 +173,8 @@ def show_dashboard(
         return launcher.begin(plan, next(names, ""))
 
     def make_plan(cluster: Cluster, work: Job | Script, policy: Policy) -> Plan:
-        if policy.keep and not settings.get("leavable", True):
-            raise PlanError(f"--on-disconnect keep: {LAB_ENDS}")
+        if policy.keep and (ends := settings.get("ends")):
+            raise PlanError(f"--on-disconnect keep: {ends}")
         return launcher.plan(cluster, work, policy)
 
     app = RankboardApp(Launch(cluster, selected, work, make_plan, begin, **settings))

@@ -46,9 +46,9 @@ class Launch:
 
     `make_plan` raises PlanError where the work does not fit the hosts; `begin` OSError where the
     run cannot be recorded. `check` begins checks of the hosts. `at_once`: start without the form;
-    `home`: begin with the list of runs. `attached`: the run to watch first. `leavable`: a
-    run can continue without the dashboard. `history`: all runs that are recorded. `failure` is why
-    --notify failed, once; else "".
+    `home`: begin with the list of runs. `attached`: the run to watch first. `ends`: why a run ends
+    with this command, and what to do instead; "" where it need not. `history`: all runs that are
+    recorded. `failure` is why --notify failed, once; else "".
     `policy` is that of the command line, and `keep` what it would be without --on-disconnect.
     `link` is the rate of the hosts' slowest link in bytes per second; 0 where it is not known.
     """
@@ -63,7 +63,7 @@ class Launch:
     runs_dir: Path = Path("runs")
     check: Callable[[Plan], Checks] | None = None
     attached: Session | None = None
-    leavable: bool = True
+    ends: str = ""
     failure: Callable[[], str] = str
     policy: Policy = field(default_factory=Policy)
     keep: bool = False

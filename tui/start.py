@@ -19,6 +19,7 @@ from remote.transport.registry import is_here
 from training.agent.layout import LAST
 from training.job import Job
 from tui import front
+from tui.exit import UsageError
 from tui.flags import script as scripts
 from tui.flags import selection, torchrun
 from tui.flags.common import RUNS
@@ -82,6 +83,7 @@ def start(flags: Flags, line: torchrun.Line, options: Options) -> int:
     used = scripts.with_cwd(chosen.hosts, flags.script["cwd"])
     chosen = replace(chosen, hosts=torchrun.on_hosts(line, used, local=local))
     marks.checked_name(options.name)
+    _check_lasting(chosen.ends, options.detach, flags.policy["on_disconnect"])
     work = script or resume.job_of(flags.job, options.runs_dir, local)
     if isinstance(work, Job) and flags.job.get("resume") == LAST:
         narrate(f"{LAST} is {work.resume}")
@@ -107,7 +109,7 @@ def start(flags: Flags, line: torchrun.Line, options: Options) -> int:
             name=options.name,
             at_once=at_once,
             home=is_bare and not options.in_form,
-            leavable=not chosen.spec,
+            ends=chosen.ends,
             keep=keep,
             options=_run_options(flags, options),
             link=min(chosen.spec.rates) / 8 if chosen.spec else 0.0,
@@ -126,6 +128,13 @@ def _run_options(flags: Flags, options: Options) -> RunOptions:
         options.notifier.target if options.notifier else "",
         flags.script["cwd"],
     )
+
+
+def _check_lasting(ends: str, detach: bool, on_disconnect: str | None) -> None:
+    """Raises: UsageError, where a run should outlive what it `ends` with."""
+    for flag, wanted in (("--detach", detach), ("--on-disconnect keep", on_disconnect == "keep")):
+        if wanted and ends:
+            raise UsageError(f"{flag}: {ends}")
 
 
 def _keeps(chosen: Selection, local: bool, options: Options) -> bool:

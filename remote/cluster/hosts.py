@@ -151,7 +151,9 @@ class Cluster:
     """The hosts in rank order. `remarks`: what a user should know of how they were read, one line
     each. `sync`: absolute paths of files and folders of this machine that go to every host before a
     run. `keep`: whether a run goes on without its launcher, None where the file does not say.
-    `rules` read the output of users' programs. `file` is the hosts file, "" where there is none."""
+    `rules` read the output of users' programs. `file` is the hosts file, "" where there is none.
+    `ends`: why a run on them ends with its launcher, and what to do instead; "" where it need not.
+    """
 
     name: str
     hosts: tuple[Host, ...]
@@ -160,6 +162,7 @@ class Cluster:
     keep: bool | None = None
     rules: tuple[Rule, ...] = ()
     file: str = field(default="", compare=False)
+    ends: str = ""
 
 
 def with_slots(host: Host, slots: int) -> Host:

@@ -18,6 +18,8 @@ ADVICE = (
     "start rankboard within a job, as in: salloc -N2 rankboard --run -- train.py, or in a script "
     "for sbatch"
 )
+JOB_ENDS = "the Slurm job ends with this command; start a shell with salloc, then rankboard in it"
+"""Why a run in it cannot outlive its launcher."""
 
 
 def allocation(variables: Mapping[str, str] = os.environ) -> Cluster:
@@ -52,10 +54,10 @@ def allocation(variables: Mapping[str, str] = os.environ) -> Cluster:
         for name, ranks, have in zip(names, slots, cores, strict=True)
     )
     remark = f"the hosts are those of Slurm job {job}: {nodes}"
-    keep = None
     if ends_job():
-        remark, keep = f"{remark}; the job ends with this command, and the run with it", False
-    return Cluster(f"Slurm job {job}", hosts, (remark,), keep=keep)
+        remark = f"{remark}; the job ends with this command, and the run with it"
+        return Cluster(f"Slurm job {job}", hosts, (remark,), keep=False, ends=JOB_ENDS)
+    return Cluster(f"Slurm job {job}", hosts, (remark,))
 
 
 def ends_job() -> bool:

@@ -11,7 +11,7 @@ import typer
 
 from tui.exit import UsageError, refusing
 from tui.flags import torchrun
-from tui.flags.common import LAB_ENDS, RUNS, Ascii, RunsDir
+from tui.flags.common import RUNS, Ascii, RunsDir
 from tui.flags.notify import Notify, notifier
 from tui.text.usage import given, option
 
@@ -107,7 +107,6 @@ def run(
     with refusing():
         _check_flags(as_lines, dry_run, json, detach, verbose)
         _check_form(form, as_lines, dry_run)
-        _check_lab(detach, policy_flags["on_disconnect"], host_flags["link"])
         from tui.start import (
             Flags,
             Options,
@@ -158,13 +157,3 @@ def _check_form(form: bool, as_lines: bool, dry_run: bool) -> None:
     for flag, wanted in (("--run", as_lines), ("--dry-run", dry_run)):
         if form and wanted:
             raise UsageError(f"--form opens the dashboard, which {flag} does without: drop one")
-
-
-def _check_lab(detach: bool, on_disconnect: str | None, link: str) -> None:
-    """Raises: UsageError, where a run should outlive the lab that it runs in."""
-    for flag, wanted in (
-        ("--detach", detach),
-        ("--on-disconnect keep", on_disconnect == "keep"),
-    ):
-        if wanted and link:
-            raise UsageError(f"{flag}: {LAB_ENDS}")

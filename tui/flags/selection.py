@@ -27,7 +27,7 @@ from remote.plan.plan import PlanError
 from remote.transport import Transport
 from remote.transport.registry import Transports
 from tui.exit import UNREACHABLE
-from tui.flags.common import HOSTS, Exclude, HostsFile, Only, split_names
+from tui.flags.common import HOSTS, LAB_ENDS, Exclude, HostsFile, Only, split_names
 from tui.flags.group import with_group
 from tui.narrate import narrate
 
@@ -100,6 +100,11 @@ class Selection:
     cluster: Cluster
     hosts: Cluster
     spec: Spec | None
+
+    @property
+    def ends(self) -> str:
+        """Why a run ends with this command, and what to do instead; "" where it need not."""
+        return LAB_ENDS if self.spec else self.cluster.ends
 
 
 def usual() -> Selection:

@@ -120,16 +120,16 @@ class QuitDialog(Dialog):
     def __init__(
         self,
         keep: bool,
-        leavable: bool,
+        ends: str,
         waits: bool,
         others: int = 0,
         *,
         this: bool = True,
         name: str = "RUN",
     ) -> None:
-        """`keep`: the run continues without a launcher; `leavable`: it can; `waits`: it may have to
-        be restarted, which takes a launcher. `others` are as many more runs that are live; `this`:
-        the run that is shown is. `name` is that of the only run."""
+        """`keep`: the run continues without a launcher; `ends`: why it cannot, "" where it can;
+        `waits`: it may have to be restarted, which takes a launcher. `others` are as many more runs
+        that are live; `this`: the run that is shown is. `name` is that of the only run."""
         super().__init__()
         one = others + this == 1
         what, it, all_ = (
@@ -137,11 +137,13 @@ class QuitDialog(Dialog):
         )
         fate = ("continues" if keep else "stops") if one else ("continue" if keep else "stop")
         self.question = f"{what} still live. If this terminal is lost, {it} {fate}."
-        detach = ((Leave.DETACH, f"Detach{all_}"),) if leavable else ()
+        detach = () if ends else ((Leave.DETACH, f"Detach{all_}"),)
         stop = ((Leave.STOP, "Stop" if one else "Stop this"),) if this else ()
         leave = (Leave.STOP_AND_QUIT, f"Stop{all_} and quit")
         self.answers = ((Leave.STAY, "Watch"), *detach, *stop, leave)
-        if leavable:
+        if ends:
+            self.question += f"\nIt cannot be left: {ends}."
+        else:
             them = "it" if one else "them"
             self.question += f"\nDetach leaves {them} running. "
             self.question += "Until you reattach, a failed run is not restarted. " if waits else ""

@@ -70,7 +70,7 @@ def test_the_run_ends_with_the_command_of_its_job(monkeypatch: pytest.MonkeyPatc
     assert allocation(JOB).keep is None
     monkeypatch.setattr(slurm, "ends_job", lambda: True)
     cluster = allocation(JOB)
-    assert cluster.keep is False
+    assert (cluster.keep, cluster.ends) == (False, slurm.JOB_ENDS)
     assert cluster.remarks[0].endswith("the job ends with this command, and the run with it")
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from remote.cluster.hosts import Cluster
+from remote.cluster.hosts import Cluster, Host
 from remote.launch import Launcher
 from training.job import Job, groups
 from tui import front, start
@@ -47,6 +47,24 @@ def test_slots_are_the_ranks_of_each_host(link: tuple[str, ...], name: str, tmp_
         ("2", "0", "2", "1", "2"),
         ("3", "1", "2", "1", "2"),
     ]
+
+
+@pytest.mark.parametrize("words", [("--run", "--detach"), ("--on-disconnect", "keep")])
+def test_no_run_outlives_what_it_ends_with(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = run(tmp_path, *words, "--local", "2", "--link", "1gbit", "--model", "lenet5")
+    assert (
+        done.exit_code,
+        f"{' '.join(words).removeprefix('--run ')}: the lab" in done.stderr,
+    ) == (
+        2,
+        True,
+    )
+    job = Cluster("Slurm job 7", (Host("n1", "n1"),), ends="the job ends with this command")
+    monkeypatch.setattr("tui.flags.selection._elsewhere", lambda _: job)
+    done = run(tmp_path, *words, "--", "ls")
+    assert (done.exit_code, "the job ends with this command" in done.stderr) == (2, True)
 
 
 def test_without_slots_this_machine_is_one_host(tmp_path: Path) -> None:

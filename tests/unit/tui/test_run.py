@@ -415,7 +415,7 @@ async def test_no_two_keys_stop_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     good as alone. The run cannot be left, which d would do: it goes on then."""
     monkeypatch.setattr(RankboardApp, "deliver_screenshot", lambda self, *where: None)
     stage = Stage(hosts=1, slots=1)
-    stage.app.runs.launch = replace(stage.app.runs.launch, leavable=False)
+    stage.app.runs.launch = replace(stage.app.runs.launch, ends="it ends")
     async with stage.shown(size=(80, 12)) as pilot:
         await stage.train(pilot, 1)
         over = []
@@ -431,6 +431,21 @@ async def test_no_two_keys_stop_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
             assert stage.session.stops == [], first
         keys = ["q", "s", "D", "question_mark", "enter", "ctrl+c", "ctrl+q", "ctrl+p"]
         assert over == keys  # after tab, enter is for the table of ranks
+
+
+async def test_a_run_that_ends_with_its_launcher_cannot_be_left() -> None:
+    stage = Stage()
+    stage.app.runs.launch = replace(stage.app.runs.launch, ends="the job ends with this command")
+    async with stage.shown(size=(80, 24)) as pilot:
+        await stage.train(pilot)
+        await pilot.press("q")
+        dialog = await asked(pilot)
+        assert isinstance(dialog, QuitDialog)
+        assert "It cannot be left: the job ends with this command." in dialog.question
+        assert not dialog.query("#detach")
+        await pilot.press("escape")
+        stage.session.close()
+        await stage.ended(pilot)
 
 
 async def second_keys(stage: Stage, pilot: Pilot[None], first: str) -> None:
