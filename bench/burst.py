@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import itertools
 import math
 import statistics
@@ -32,6 +33,7 @@ from remote.session.session import Session
 from remote.transport.ssh.transport import SshTransport
 from training.job import Job
 from training.wire.events import Record, Text
+from tui import GARBAGE
 from tui.app import RankboardApp
 from tui.runs import Launch
 
@@ -160,6 +162,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--lines", type=int, default=LINES, help="of each of the hosts")
     given = parser.parse_args()
+    gc.set_threshold(GARBAGE, *gc.get_threshold()[1:])  # as the command does
+    gc.freeze()
     made = []
     with tempfile.TemporaryDirectory() as folder, loopback(Path(folder), HOSTS) as server:
         for turn in range(given.rounds):

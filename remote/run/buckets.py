@@ -13,6 +13,9 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Array = NDArray[Any]
 
+FARTHEST = 2.0**62
+"""Places further along x than this are there; the numbers of buckets are of 64 bits."""
+
 
 @dataclass(frozen=True, eq=False)
 class Points:
@@ -84,7 +87,7 @@ class Gathered:
     def of(cls, row: Ints, who: Ints | None, x: Floats, other: Floats, values: Floats) -> Gathered:
         """Gather points: the row of each, who had it, its x, the other of step and time, and a
         value for each figure."""
-        place = np.floor(x).astype(np.int64)
+        place = np.floor(np.clip(x, -FARTHEST, FARTHEST)).astype(np.int64)
         order = np.lexsort((place, row))
         row, place, values = row[order], place[order], values[order]
         is_known = ~np.isnan(values)

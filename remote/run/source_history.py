@@ -86,7 +86,7 @@ class SourceHistory:
         if not len(points):
             return
         row, who = points[:, :2].astype(np.int64).T
-        self.seen.update(np.unique(row).tolist())
+        self.seen.update(np.flatnonzero(np.bincount(row)).tolist())
         self._waiting.append(points)
         gathered = Gathered.of(np.zeros_like(row), who, *self._along(points))
         for together in self._together:

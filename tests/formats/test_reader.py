@@ -157,6 +157,18 @@ def test_an_epoch_that_is_none_breaks_nothing(epoch: str) -> None:
     assert (reading.step, reading.epoch, reading.values["loss"]) == (0, 0.0, 1.4)
 
 
+@pytest.mark.parametrize("number", ["inf", "nan", "-1", "1e300"])
+def test_a_step_that_is_none_leaves_later_ones_as_they_are(number: str) -> None:
+    reader = LogReader()
+    lines = [
+        "epoch=1 step=9 loss=0.5",
+        f"epoch=2 step={number} loss=0.5",
+        "epoch=3 step=2 loss=0.5",
+    ]
+    read = [one.step for line in lines for one in reader.read(line)]
+    assert read == [9, 0, 11]
+
+
 def test_a_table_with_what_is_no_number_breaks_nothing() -> None:
     columns = "Epoch    GPU_mem   box_loss   cls_loss   dfl_loss  Instances       Size"
     text = f"      {columns}\n                   all   80   256   0.0..89   3.5   0.657   0.202"

@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 from remote.formats.format import Format, Lazy, Line, Names, Sample
-from remote.formats.memory import Memory
+from remote.formats.memory import BEYOND, Memory
 from remote.formats.names import NEVER, PLACES, is_outcome
 from remote.formats.numbers import NUMBER, number
 from remote.formats.reading import EVALUATION, OTHER, STEP, Reading, evaluation, other, step
@@ -62,6 +62,8 @@ class Counter:
 
     def _count(self, values: dict[str, float]) -> None:
         epoch, number = values["epoch"], values["step"]
+        if not all(0 <= one < BEYOND for one in (epoch, number, values.get("steps", 0.0))):
+            return
         if values.get("epochs", 0.0) > 1 and "steps" in values:  # of an epoch
             values["step"] = max(0.0, epoch - 1) * values["steps"] + number
             values["steps"] *= values["epochs"]

@@ -237,7 +237,7 @@ def test_odd_values_are_kept_apart(odd: float) -> None:
 
 def test_steps_far_apart_do_not_fill_the_memory() -> None:
     curves = Curves(1, 1)
-    for step in (1, 2, 2**40, 3, 2**62):
+    for step in (1, 2, 2**40, 3, 2**62, 2**63 - 1):
         curves.take(stepped(0, step), 0, step, 1.0)
     assert 1 <= len(curves.whole("loss")) <= CAPACITY
     assert len(curves.of("loss", 0, since=2**61)) >= 1
