@@ -26,10 +26,11 @@ MakePlan = Callable[[Cluster, Job | Script, Policy], Plan]
 
 @dataclass(frozen=True)
 class RunOptions:
-    """The options of the command line that are neither of the job nor of the policy, nor choose
-    hosts: those of a lab, uploads, `--cwd`, `--name`, `--notify`, and the folder of the runs where
-    it is not the default."""
+    """The options of the command line that are neither of the job nor of the policy, nor select
+    hosts: `-H`, those of a lab, uploads, `--cwd`, `--name`, `--notify`, and the folder of the runs
+    where it is not the default."""
 
+    host: str = ""
     slots: int = 0
     link: str = ""
     cpus: str = ""

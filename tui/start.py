@@ -119,6 +119,7 @@ def start(flags: Flags, line: torchrun.Line, options: Options) -> int:
 def _run_options(flags: Flags, options: Options) -> RunOptions:
     """The other options of the command line, for the launch form."""
     return RunOptions(
+        flags.hosts["host"] or "",
         flags.hosts["slots"] or 0,
         flags.hosts["link"],
         flags.hosts["cpus"],

@@ -19,7 +19,8 @@ from remote.run.waiting import REACHING, Wait, waiting
 from remote.transport.registry import is_here
 from training.wire.jsonl import dumps
 from tui.exit import refusing
-from tui.flags import selection
+from tui.flags import script as scripts
+from tui.flags import selection, torchrun
 from tui.flags.common import RUNS, RunsDir
 from tui.flags.job import with_job_flags
 from tui.flags.selection import with_host_flags
@@ -32,7 +33,14 @@ from tui.text.table import GAP
 @with_job_flags
 @with_host_flags
 def doctor(
+    program: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="-- PROGRAM", help="check for this program of your own"),
+    ] = None,
     host_flags: Mapping[str, Any] = MappingProxyType({}),
+    cwd: Annotated[
+        str, typer.Option(metavar="PATH", help="the folder on the hosts that the program works in")
+    ] = "",
     json: Annotated[bool, typer.Option("--json", help="print one JSON object per check")] = False,
     runs_dir: RunsDir = RUNS,
     **job_flags: Any,
@@ -40,12 +48,14 @@ def doctor(
     """Check whether the hosts are ready for a run, and say how to fix what is not.
 
     Nothing is started; only rankboard's own code is copied to the hosts. Every start makes the same
-    checks; --no-doctor skips them. With job options, the checks are for that job.
+    checks; --no-doctor skips them. With job options, the checks are for that job; with a program,
+    that it is there and can be started.
 
     Examples:
       rankboard doctor
       rankboard doctor --hosts other.toml --only node1,node2
       rankboard doctor --dataset cifar10
+      rankboard doctor -- train.py
 
     Exit codes:
       0    no check failed
@@ -54,11 +64,15 @@ def doctor(
       130  stopped by the user
     """
     with refusing():
-        chosen = selection.selection(host_flags)
-        job = resume.job_of(job_flags, runs_dir, is_here(chosen.cluster.hosts))
+        line = torchrun.read(program) if program else torchrun.Line()
+        chosen = selection.selection(torchrun.hosts(line, host_flags))
+        local = is_here(chosen.cluster.hosts)
+        hosts = torchrun.on_hosts(line, scripts.with_cwd(chosen.hosts, cwd), local=local)
+        script = scripts.script(line.words, {**scripts.USUAL, "cwd": cwd}, job_flags)
+        work = script or resume.job_of(job_flags, runs_dir, local)
         with selection.transports(chosen) as transports:
             launcher = Launcher(transports, runs_dir.absolute())
-            code = _examine(launcher.check(launcher.plan(chosen.hosts, job)), json)
+            code = _examine(launcher.check(launcher.plan(hosts, work)), json)
     raise typer.Exit(code)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import typer
@@ -51,6 +52,10 @@ def _flags(
     ] = None,
 ) -> None:
     """The parameters are the options."""
+
+
+USUAL: Mapping[str, Any] = MappingProxyType({"watch": True, "follow": (), "results": ()})
+"""The options of a program where none is given, but for its folder."""
 
 
 def with_script_flags(command: Callable[..., None]) -> Callable[..., None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 
@@ -11,6 +12,9 @@ from remote.transport.registry import is_here
 from training.job import Job
 from tui.form import program
 from tui.runs import RunOptions
+
+COUNT = re.compile(r":\d*$")
+"""The number of ranks behind the name of a host."""
 
 
 def command(
@@ -26,7 +30,10 @@ def command(
 
     A line without any option of the job would open the form: this one starts.
     """
-    hosts = _here(cluster, chosen, options) if _is_local(cluster) else _file(cluster)
+    if options.host:
+        hosts = ["-H", _named(cluster, chosen, options.host)]
+    else:
+        hosts = _here(cluster, chosen, options) if _is_local(cluster) else _file(cluster)
     if len(chosen.hosts) < len(cluster.hosts):
         hosts += ["--only", ",".join(host.name for host in chosen.hosts)]
     for folder in options.upload:
@@ -51,6 +58,13 @@ def _file(cluster: Cluster) -> list[str]:
     if any(host.slurm_job for host in cluster.hosts):
         return ["--slurm"]
     return ["--hosts", cluster.file] if cluster.file not in ("", HOSTS_FILE) else []
+
+
+def _named(cluster: Cluster, chosen: Cluster, words: str) -> str:
+    """The hosts of -H; the ranks of a single one as they are chosen."""
+    if len(cluster.hosts) > 1 or cluster.hosts == chosen.hosts:
+        return words
+    return f"{COUNT.sub('', words)}:{chosen.hosts[0].slots}"
 
 
 def _here(cluster: Cluster, chosen: Cluster, options: RunOptions) -> list[str]:

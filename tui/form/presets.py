@@ -1,4 +1,5 @@
-"""Presets of the launch form: settings of a job and its policy under a name, without hosts.
+"""Presets of the launch form: settings of a job, or a program with its arguments, and the policy
+under a name, without hosts.
 
 Each is a TOML file in the user's configuration folder, with what differs from the defaults:
 
@@ -8,6 +9,11 @@ Each is a TOML file in the user's configuration folder, with what differs from t
 
     [policy]
     max_restarts = 2
+
+A program stands below [program] in place of [job], with the fields of `Script`:
+
+    [program]
+    words = ["train.py", "--lr", "0.1"]
 """
 
 from __future__ import annotations
@@ -23,7 +29,7 @@ from typing import Any
 import platformdirs
 import tomllib
 
-from remote.plan.plan import PlanError, Policy
+from remote.plan.plan import PlanError, Policy, Script
 from training.job import SEVERAL, TYPES, Job, JobError
 from training.registry import UnknownName, did_you_mean
 from training.writing import write_whole
@@ -33,6 +39,8 @@ NAME = re.compile(r"\w[\w. +-]{0,59}")
 SUFFIX = ".toml"
 LARGEST = 100_000
 """Bytes of a file that is read."""
+PROGRAM = {"words": SEVERAL, "watch": "bool", "follow": SEVERAL, "fetch": SEVERAL}
+"""The settings of a program, and their types."""
 WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text in quotes"}
 
 
@@ -42,9 +50,9 @@ class PresetError(ValueError):
 
 @dataclass(frozen=True)
 class Preset:
-    """Settings of a job and a policy."""
+    """Settings of a job, or a program, and a policy."""
 
-    job: Job
+    work: Job | Script
     policy: Policy
 
 
@@ -100,9 +108,13 @@ def load(name: str, keep: bool) -> Preset:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise PresetError(f"{file}: {getattr(error, 'strerror', None) or error}") from None
     try:
-        if other := data.keys() - {"job", "policy"}:
-            raise PresetError(f"{min(other)}: write settings below [job] or [policy]")
-        return Preset(_job(_table(data, "job")), _policy(_table(data, "policy"), keep))
+        if other := data.keys() - {"job", "program", "policy"}:
+            tables = "[job], [program] or [policy]"
+            raise PresetError(f"{min(other)}: write settings below {tables}")
+        if "program" in data and "job" in data:
+            raise PresetError("[job] and [program] cannot be combined: leave one of them out")
+        work = _program(_table(data, "program")) if "program" in data else _job(_table(data, "job"))
+        return Preset(work, _policy(_table(data, "policy"), keep))
     except (PresetError, JobError, UnknownName, PlanError) as error:
         raise PresetError(f"{file}: {error}") from None
 
@@ -122,6 +134,17 @@ def _job(table: Mapping[str, Any]) -> Job:
     return Job.of({name: _as(SETTINGS[name].type, value) for name, value in table.items()})
 
 
+def _program(table: Mapping[str, Any]) -> Script:
+    for name, value in table.items():
+        if name not in PROGRAM:
+            raise PresetError(f"[program] {name}: no such setting{did_you_mean(name, PROGRAM)}")
+        _check(f"[program] {name}", PROGRAM[name], value)
+    if not table.get("words"):
+        raise PresetError('[program]: write words = ["train.py"], the program and its arguments')
+    follow, fetch = (tuple(table.get(name, ())) for name in ("follow", "fetch"))
+    return Script(tuple(table["words"]), table.get("watch", True), follow, fetch)
+
+
 def _as(annotation: Any, value: Any) -> Any:
     return float(value) if annotation == "float" else value
 
@@ -130,7 +153,7 @@ def _check(where: str, annotation: str, value: Any) -> None:
     """Check the type of a value. Raises: PresetError."""
     if annotation == SEVERAL:
         if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-            raise PresetError(f'{where}: write a list such as ["key=value"]')
+            raise PresetError(f'{where}: write a list of texts, such as ["key=value"]')
         return
     kind = TYPES[annotation]
     allowed = (int, float) if kind is float else kind
@@ -153,16 +176,24 @@ def _policy(table: Mapping[str, Any], keep: bool) -> Policy:
 
 def _text(preset: Preset, keep: bool) -> str:
     """The file of a preset."""
-    changed = preset.job.changed()
-    job = {name: getattr(preset.job, name) for name in SETTINGS if name in changed}
-    policy = {}
+    work, policy = preset.work, {}
+    if isinstance(work, Script):
+        usual = Script(())
+        kind, names = (
+            "program",
+            [one for one in PROGRAM if getattr(work, one) != getattr(usual, one)],
+        )
+    else:
+        changed = work.changed()
+        kind, names = "job", [name for name in SETTINGS if name in changed]
+    settings = {name: getattr(work, name) for name in names}
     texts = write_policy(preset.policy)
     for field in of_policy(keep):
         if (text := texts[field.name]) != field.default:
             name = field.name.removeprefix("policy.")
             value = getattr(preset.policy, name, text)
             policy[name] = value if isinstance(value, bool | int | float) else text
-    lines = ["# A preset of rankboard's launch form.", *_lines("job", job)]
+    lines = ["# A preset of rankboard's launch form.", *_lines(kind, settings)]
     return "\n".join([*lines, *_lines("policy", policy)]) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""The checks of hosts, over the launch form or a run: the table, then the problems and remedies."""
+"""The checks of hosts, over the launch form or a run: the problems and remedies, then the table."""
 
 from __future__ import annotations
 
@@ -109,11 +109,14 @@ class DoctorScreen(Screen[None]):
 
 
 def _found(state: RunState, width: int) -> Content:
-    """The table, then one problem after the other."""
-    lines = [_line(cells) for cells in checks.table(state, width)] if state.checks else []
+    """One problem after the other, then the table, whose end may be out of view."""
+    lines = []
     for check in checks.problems(state):
         what, *advice = checks.describe(state, check)
         lines += [Content.styled(what, STYLES[check.outcome]), *map(Content, advice)]
+    if lines:
+        lines.append(Content())
+    lines += [_line(cells) for cells in checks.table(state, width)] if state.checks else []
     return Content("\n").join(lines)
 
 

@@ -170,16 +170,13 @@ class PresetForm(Screen[None]):
         if isinstance(chosen, Recent):
             self.draft.fill(chosen.work)
         elif chosen:
-            self.draft.fill(chosen.job)
+            self.draft.fill(chosen.work)
             self.draft.fill_policy(chosen.policy)
         if chosen:
             self.changed()
 
     def action_save(self) -> None:
         """Save the settings as a preset, under a name."""
-        if self.draft.is_program:
-            self.notify("presets are of rankboard's own training", severity="warning")
-            return
         if self.checked.plan is None:
             self.notify("correct the mistakes before you save a preset", severity="warning")
             return
@@ -189,8 +186,8 @@ class PresetForm(Screen[None]):
 
     def _save(self, name: str | None) -> None:
         try:
-            if name and (job := self.draft.job()):
-                preset = Preset(job, self.checked.policy)
+            if name and (work := self.draft.work()):
+                preset = Preset(work, self.checked.policy)
                 file = presets.save(name, preset, self.draft.keep)
                 self.notify(f"saved in {file}", markup=False)
         except (PresetError, OSError) as error:

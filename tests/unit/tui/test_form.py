@@ -241,6 +241,12 @@ def test_the_command_line_says_where_to_run() -> None:
         "rankboard --hosts lab/hosts.toml --upload 'my code' --name a --notify './tell me' "
         "--sync ddp"
     )
+    named = cluster(2, 1)
+    assert line(draft(lab=named), RunOptions(host="a:4,b")) == "rankboard -H a:4,b --sync ddp"
+    form = draft(lab=replace(named, hosts=named.hosts[:1]))
+    assert line(form, RunOptions(host="me@a")) == "rankboard -H me@a --sync ddp"
+    form.set(RANKS, "3")
+    assert line(form, RunOptions(host="me@a:2")) == "rankboard -H me@a:3 --sync ddp"
 
 
 @pytest.mark.parametrize("job", JOBS[:-2], ids=range(len(JOBS) - 2))

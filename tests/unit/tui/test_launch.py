@@ -440,6 +440,21 @@ async def test_texts_name_the_keys_that_the_user_has_chosen(folder: Path) -> Non
         await until(pilot, lambda: "press X once more" in screen_text(form.app))
 
 
+async def test_a_program_with_its_arguments_is_a_preset(folder: Path) -> None:
+    script = Script(("train.py", "--lr", "0.3"), fetch=("*.pt",))
+    form = Form(work=script)
+    async with form.opened() as pilot:
+        await pilot.press("w", *"mine", "enter")
+        await until(pilot, lambda: presets.names() == ["mine"])
+        await form.type(pilot, program.WORDS, "other.py")
+        await pilot.press("enter", "p")
+        await until(pilot, lambda: isinstance(form.app.screen, Presets))
+        await pilot.press("enter")
+        await form.ready(pilot)
+        plan = await form.start(pilot)
+    assert plan.work == script
+
+
 async def test_a_broken_preset_is_said_in_the_dialog(folder: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "bad.toml").write_text("[job]\nlr = -1")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import tomllib
 
-from remote.plan.plan import OnStall, Policy
+from remote.plan.plan import OnStall, Policy, Script
 from training.job import Job
 from tui.form import presets
 from tui.form.presets import Preset, PresetError
@@ -43,7 +43,14 @@ def written(folder: Path) -> Callable[[str], str]:
 
 
 @pytest.mark.parametrize(
-    "preset", [FULL, Preset(Job(), Policy()), Preset(Job(model="vgg11"), Policy())]
+    "preset",
+    [
+        FULL,
+        Preset(Job(), Policy()),
+        Preset(Job(model="vgg11"), Policy()),
+        Preset(Script(("train.py", "--lr", "0.1", '"')), Policy(max_restarts=1)),
+        Preset(Script(("-m", "pkg"), watch=False, follow=("*.csv",), fetch=("a", "b")), Policy()),
+    ],
 )
 def test_a_preset_comes_back_as_it_was_saved(preset: Preset, folder: Path) -> None:
     file = presets.save("my preset", preset, keep=False)
@@ -64,7 +71,7 @@ def test_a_file_has_what_differs_from_the_defaults() -> None:
 def test_a_preset_is_replaced_and_deleted_and_leaves_nothing(folder: Path) -> None:
     presets.save("one", FULL, keep=False)
     presets.save("one", Preset(Job(), Policy()), keep=False)
-    assert presets.load("one", keep=False).job == Job()
+    assert presets.load("one", keep=False).work == Job()
     assert [one.name for one in folder.iterdir()] == ["one.toml"]
     presets.delete("one")
     presets.delete("one")
@@ -89,6 +96,11 @@ BROKEN = [
     ("[job]\ncompile = 1", "write true or false"),
     ('[job]\nsync_option = "a"', "write a list"),
     ('[job]\nsync = "rong"', "did you mean 'ring'"),
+    ("[program]\nwatch = true", "write words = "),
+    ('[program]\nwords = "train.py"', "words: write a list of texts"),
+    ('[program]\nwords = ["a"]\nwatch = 1', "watch = 1: write true or false"),
+    ('[program]\nword = ["a"]', "did you mean 'words'"),
+    ('[program]\nwords = ["a"]\n[job]\nlr = 0.1', "cannot be combined"),
     ("[policy]\nmax_restart = 1", "did you mean 'max_restarts'"),
     ('[policy]\ndoctor = "no"', "write true or false"),
     ('[policy]\non_stall = "restrat"', "--on-stall restrat: write report, stop or restart"),
