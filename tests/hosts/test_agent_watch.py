@@ -11,15 +11,21 @@ from training.wire.commands import Placement
 from training.wire.events import Step, Text, expand
 
 WATCHED = {"RANKBOARD_WATCH": "1", "RANK": "3"}
-STEPS = """
-import os, time, torch
+STEP = """
+import os, torch
 weight = torch.ones(3, requires_grad=True)
 optimizer = torch.optim.SGD([weight], lr=0.1)
 
 def step():
     weight.sum().backward()
     optimizer.step()
-
+"""
+KILLED = f"""{STEP}
+for _ in range(3):
+    step()
+os.kill(os.getpid(), 9)
+"""
+STEPS = f"""{STEP}
 for _ in range(4):
     step()
 if os.fork() == 0:
@@ -27,8 +33,6 @@ if os.fork() == 0:
     os._exit(0)
 os.wait()
 step()
-time.sleep(0.1)
-weight.sum().backward()  # what has waited is told now
 pipe = int(os.environ["RANKBOARD_EVENTS_FD"].split(":")[0])
 os.dup2(os.open("mine", os.O_CREAT | os.O_WRONLY), pipe)
 step()
@@ -44,12 +48,12 @@ os.execv(sys.executable, [sys.executable, "-c", "print('exec', {IS_WATCHED})"])
 """
 
 
-def run(host: Host, code: str, **env: str) -> tuple[list[Step], str]:
-    """What is seen of a program, and what it prints."""
+def run(host: Host, code: str, ends: int = 0, **env: str) -> tuple[list[Step], str]:
+    """What is seen of a program, and what it prints; `ends` is its exit code."""
     follower = host.follow()
     command = (sys.executable, "-c", textwrap.dedent(code))
     follower.start(Placement(3, 0, command, tuple({**WATCHED, **env}.items())))
-    assert follower.exits(1)[3].code == 0, follower.text(3, "stderr")
+    assert follower.exits(1)[3].code == ends, follower.text(3, "stderr")
     found = [one.event for record in follower.close() for one in expand(record)]
     texts = [event.text for event in found if isinstance(event, Text) and event.rank == 3]
     return [event for event in found if isinstance(event, Step)], "\n".join(texts)
@@ -64,6 +68,11 @@ def test_each_step_of_the_rank_itself_is_told_and_nothing_is_printed(host: Host)
     assert steps[0].loss == 3.0
     assert all(step.seconds >= step.ready > 0 for step in steps[1:])
     assert text == ""
+
+
+def test_the_last_step_before_a_kill_is_told(host: Host) -> None:
+    steps, _ = run(host, KILLED, ends=-9)
+    assert [step.step for step in steps] == [1, 2, 3]
 
 
 def test_children_are_not_watched_but_what_the_rank_becomes(host: Host) -> None:

@@ -80,11 +80,6 @@ class Hooks:
         """Whether this is the thread that trains, or one that does its backward pass."""
         return self._passes > 0 or get_ident() == self._thread
 
-    def _flush(self) -> None:
-        """Tell what has waited: it may be long until the step ends."""
-        self._steps.flush()
-        self._report.flush()
-
     # Backward passes and losses
 
     def _hook_backward(self, module: ModuleType) -> None:
@@ -92,7 +87,7 @@ class Hooks:
         inject(vars(module)["backward"], begin, end)
 
     def _backward(self, found: Locals) -> None:
-        self._flush()
+        self._steps.flush()
         self._passes += 1
         if self._passes > 1:  # within another one, as by a checkpoint
             return
@@ -167,7 +162,7 @@ class Hooks:
 
     def _load(self, _: Locals) -> None:
         self._steps.begin()
-        self._flush()
+        self._steps.flush()
         if not sys.modules["torch"].is_grad_enabled():
             self._pause(None)
         elif self._steps.is_paused:

@@ -257,28 +257,16 @@ def test_a_step_is_written_as_the_wire_has_it(pipe: tuple[int, int]) -> None:
     assert [getattr(one, "loss", 0) for one in more] == [float("inf"), float("-inf")]
 
 
-def test_quick_steps_are_written_together(
-    pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = [1.0]
-    monkeypatch.setattr(reports.time, "monotonic", lambda: now[0])
+def test_a_step_is_written_at_once(pipe: tuple[int, int]) -> None:
     report = Report(pipe[1], 0)
-    report.step(a_step(1))
-    assert len(read(pipe[0])) == 1
-    for number in (2, 3, 4):
+    for number in (1, 2):
         report.step(a_step(number))
-    os.set_blocking(pipe[0], False)
-    with pytest.raises(BlockingIOError):
-        read(pipe[0])
-    now[0] += reports.GATHER
-    report.flush()
-    assert len(read(pipe[0])) == 3
+        assert [event(line)["step"] for line in read(pipe[0])] == [number]
 
 
 def test_an_agent_that_does_not_read_holds_nobody_up(
     pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reports, "GATHER", 0.0)
     monkeypatch.setattr(reports, "LAST", 0.0)
     report = Report(pipe[1], 0)
     for number in range(2000):
