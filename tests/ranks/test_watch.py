@@ -305,7 +305,7 @@ def both(loop: Callable[[Place], Parameters]) -> Callable[[Place], Result]:
         without = loop(place)
         pipe, end = os.pipe()
         report = Report(end, place.rank)
-        Hooks(Steps(report.step), report).look()
+        Hooks(Steps(report.steps, gather=0), report).look()
         if loop is failing:
             fail_in_third_step()
         found = loop(place)

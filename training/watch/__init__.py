@@ -9,6 +9,7 @@ fails in it is said once, and ends it.
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Callable
 
@@ -22,5 +23,6 @@ def begin(pipe: int) -> Callable[[], None]:
     now and then while torch is imported."""
     rank = os.environ.get("RANK", "")
     report = Report(pipe, int(rank) if rank.isdigit() else 0)
-    hooks = Hooks(Steps(report.step), report)
+    hooks = Hooks(Steps(report.steps), report)
+    atexit.register(hooks.end)  # runs before that of `report`, which was registered earlier
     return hooks.look

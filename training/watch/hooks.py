@@ -64,6 +64,10 @@ class Hooks:
                 except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
                     self._report.failed(error, f"cannot watch {name}", ends=name in NEEDED)
 
+    def end(self) -> None:
+        """Tell the last steps: the program ends."""
+        self._safe(self._steps.report)()
+
     def _safe(self, hook: Callable[..., None]) -> Callable[..., None]:
         """The hook, which raises nothing and ends the watch where it fails."""
 
@@ -110,11 +114,13 @@ class Hooks:
         torch = sys.modules["torch"]
         if isinstance(loss, (list, tuple)) and len(loss) == 1:
             loss = loss[0]
-        if type(loss) is not torch.Tensor or loss.numel() != 1 or loss.is_complex():
+        if type(loss) is not torch.Tensor or loss.numel() != 1:
             return
-        if loss.device.type == "cpu":
-            self._steps.lost(loss.item())
-        elif loss.is_cuda:
+        if loss.is_cpu:
+            number = loss.item()
+            if isinstance(number, float):
+                self._steps.lost(number)
+        elif loss.is_cuda and not loss.is_complex():
             self._steps.clock.use_gpu()
             if not torch.cuda.is_current_stream_capturing():
                 number = torch.empty((), dtype=loss.dtype, pin_memory=True)

@@ -8,6 +8,7 @@ import os
 import select
 import stat
 import traceback
+from collections.abc import Sequence
 
 from .steps import Step
 
@@ -35,17 +36,20 @@ class Report:
         os.register_at_fork(after_in_child=self._end)
         atexit.register(self.close)
 
-    def step(self, step: Step) -> None:
-        """Report a step, at once: if the process is killed right after it, it is told."""
+    def steps(self, steps: Sequence[Step]) -> None:
+        """Report steps."""
+        self._say("".join(map(self._line, steps)))
+        self._write()
+
+    def _line(self, step: Step) -> str:
         loss = step.loss if math.isfinite(step.loss) else _NOT_FINITE[str(step.loss)]
-        self._say(  # ten times as fast as `json.dumps`
+        return (  # ten times as fast as `json.dumps`
             f'@rankboard {{"time":{step.time:.6f},"event":"step","rank":{self._rank},"epoch":0,'
             f'"step":{step.step},"loss":{loss},"seconds":{step.seconds:.6f},'
             f'"data":{step.data:.6f},"compute":{step.compute:.6f},"sync":{step.sync:.6f},'
             f'"ready":{step.ready:.6f},"cpu_seconds":{step.cpu_seconds:.6f},'
             f'"samples":{step.samples},"correct":0,"bytes_sent":0,"staleness":0}}\n'
         )
-        self._write()
 
     def failed(
         self, error: BaseException, what: str = "the watch has failed", *, ends: bool = True

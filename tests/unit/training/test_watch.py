@@ -8,6 +8,7 @@ import json
 import os
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from importlib.machinery import ModuleSpec
@@ -75,7 +76,7 @@ def told() -> list[Step]:
 
 @pytest.fixture
 def steps(clock: Seconds, told: list[Step]) -> Steps:
-    made = Steps(told.append, clock)
+    made = Steps(told.extend, clock, gather=0)
     made.begin()
     return made
 
@@ -129,7 +130,7 @@ def test_ready_is_all_that_is_no_wait_where_nothing_tells_of_gradients(
 
 
 def test_what_was_before_the_first_step_is_no_part_of_it(clock: Seconds, told: list[Step]) -> None:
-    steps = Steps(told.append, clock)
+    steps = Steps(told.extend, clock, gather=0)
     steps.waited(clock.wait(60))
     steps.begin()
     clock.wait(1)
@@ -165,6 +166,21 @@ def test_what_does_not_end_before_the_backward_pass_was_no_evaluation(
     assert told[0].seconds == 3
 
 
+def test_quick_steps_are_told_together(
+    clock: Seconds, told: list[Step], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    steps = Steps(told.extend, clock, gather=0.5)
+    for numbers in ([1], [1], [1], [1, 2, 3, 4]):
+        steps.end()
+        assert [step.step for step in told] == numbers
+        now[0] += 0.2
+    steps.end()
+    steps.report()
+    assert [step.step for step in told] == [1, 2, 3, 4, 5]
+
+
 def test_on_a_gpu_a_step_is_told_once_it_has_passed(told: list[Step]) -> None:
     class Gpu(Clock):
         def __init__(self) -> None:
@@ -176,7 +192,7 @@ def test_on_a_gpu_a_step_is_told_once_it_has_passed(told: list[Step]) -> None:
             return self.points[-1]
 
     clock = Gpu()
-    steps = Steps(told.append, clock)
+    steps = Steps(told.extend, clock, gather=0)
     steps.begin()
     steps.end()
     steps.end()
@@ -245,9 +261,9 @@ def test_a_step_is_written_as_the_wire_has_it(pipe: tuple[int, int]) -> None:
     from training.wire.events import Text, expand
 
     report = Report(pipe[1], 3)
-    report.step(a_step(7))
+    report.steps([a_step(7)])
     for loss in map(float, ("nan", "inf", "-inf")):
-        report.step(a_step(8, loss))
+        report.steps([a_step(8, loss)])
     report.close()
     text = Text(3, "stdout", "\n".join(read(pipe[0])))
     first, second, *more = (one.event for one in expand(Record(0, 0, 1, 2e9, text)))
@@ -257,20 +273,13 @@ def test_a_step_is_written_as_the_wire_has_it(pipe: tuple[int, int]) -> None:
     assert [getattr(one, "loss", 0) for one in more] == [float("inf"), float("-inf")]
 
 
-def test_a_step_is_written_at_once(pipe: tuple[int, int]) -> None:
-    report = Report(pipe[1], 0)
-    for number in (1, 2):
-        report.step(a_step(number))
-        assert [event(line)["step"] for line in read(pipe[0])] == [number]
-
-
 def test_an_agent_that_does_not_read_holds_nobody_up(
     pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reports, "LAST", 0.0)
     report = Report(pipe[1], 0)
     for number in range(2000):
-        report.step(a_step(number))
+        report.steps([a_step(number)])
     text = ""
     while block := os.read(pipe[0], 1 << 16).decode() if report._waiting else "":
         text += block
@@ -288,7 +297,7 @@ def test_a_failure_is_said_once(pipe: tuple[int, int]) -> None:
             raise ValueError("two\nlines")
         except ValueError as error:
             report.failed(error)
-    report.step(a_step(1))
+    report.steps([a_step(1)])
     (line,) = read(pipe[0])
     assert line.startswith("rankboard: the watch has failed, the program goes on without: ")
     assert "ValueError: two lines (test_watch.py:" in line
@@ -317,7 +326,7 @@ def test_another_file_with_the_number_of_the_pipe_is_left_alone(tmp_path: Path) 
     report = Report(end, 0)
     with (tmp_path / "file").open("w") as file:
         os.dup2(file.fileno(), end)
-    report.step(a_step(1))
+    report.steps([a_step(1)])
     assert not report.on
     assert (tmp_path / "file").read_text() == ""
     with pytest.raises(OSError, match="its pipe is closed"):
