@@ -13,6 +13,7 @@ from remote.plan.plan import Plan, PlanError
 from remote.record.layout import FETCHED
 from remote.transport import Transport
 from remote.upload import outgoing, results, sources
+from remote.upload.digests import Digests
 from remote.upload.sources import Source
 from remote.upload.transfers import TOLD, Tell, Transfer, Transfers
 from training.agent.layout import CHECKPOINTS
@@ -46,15 +47,18 @@ class Files:
         under SESSION."""
         if not self._plan.uploads:
             return {}
+        digests = Digests(self._plan.project)
         try:
-            found = self._found()
+            announced = outgoing.Announced(self._found(digests))
         except (PlanError, Stopped) as error:
             return {SESSION: str(error)}
-        return self._perform(
+        problems = self._perform(
             "uploading",
             range(len(self._plan.hosts)),
-            partial(outgoing.upload, self._plan, self._transport, found),
+            partial(outgoing.upload, self._plan, self._transport, announced),
         )
+        digests.forget() if problems else digests.save()
+        return problems
 
     def fetch(
         self, folder: Path, hosts: Collection[int], expected: Mapping[int, int] | None = None
@@ -94,7 +98,7 @@ class Files:
 
     # Before the run
 
-    def _found(self) -> list[Source]:
+    def _found(self, digests: Digests) -> list[Source]:
         """The files to upload, with their digests. Raises: PlanError, Stopped."""
         next_look = time.monotonic() + TOLD
 
@@ -109,4 +113,4 @@ class Files:
         found = sources.found(self._plan.uploads, moved)
         if remark := sources.remark(found):
             self._tell(SESSION, remark)
-        return [sources.digested(source, moved) for source in found]
+        return [sources.digested(source, digests, moved) for source in found]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 
 from remote.format import size
@@ -9,21 +10,28 @@ from remote.plan.plan import Plan, PlanError
 from remote.transport import Transport
 from remote.upload.paths import listed, short
 from remote.upload.sources import Source
-from remote.upload.transfers import Transfer
+from remote.upload.transfers import Transfer, encoded
 from training.transfer.entries import chunks, opened
 
 
-def upload(plan: Plan, transport: Transport, found: Sequence[Source], transfer: Transfer) -> None:
+class Announced:
+    """These files, as they are announced to every host."""
+
+    def __init__(self, found: Sequence[Source]) -> None:
+        self.sources = found
+        self.line = encoded(entries=[vars(source.entry) for source in found])
+        self.mark = hashlib.sha256(self.line).hexdigest()
+
+
+def upload(plan: Plan, transport: Transport, announced: Announced, transfer: Transfer) -> None:
     """Make one host have these files. Raises: OSError, PlanError, ValueError."""
     index, place = transfer.index, plan.cwd(transfer.index)
-    transfer.open(
-        transport,
-        "receive",
-        place.removesuffix(f"/{plan.project}"),
-        plan.project,
-    )
-    transfer.say(entries=[source.entry for source in found])
+    found, folder = announced.sources, place.removesuffix(f"/{plan.project}")
+    transfer.open(transport, "receive", folder, plan.project, announced.mark)
     answer = transfer.answer()
+    if "unknown" in answer:
+        transfer.send(announced.line, counted=False)
+        answer = transfer.answer()
     for path in list(answer["kept"])[: transfer.limits.errors]:
         transfer.tell(
             index,

@@ -11,12 +11,13 @@ import socket
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from remote.format import size
 from remote.plan.plan import PlanError, Upload
+from remote.upload.digests import Digests
 from remote.upload.ignore import REPOSITORY, Rules
-from training.transfer.entries import Entry, digest, opened, stays
+from training.transfer.entries import Entry, Stamp, stamp, stays
 
 LARGE, MANY = 200 * 1000**2, 20_000
 """Bytes and files beyond which an upload is remarked upon: it is rarely meant to be that large."""
@@ -26,10 +27,12 @@ NAMED = 3
 
 @dataclass(frozen=True)
 class Source:
-    """A file or link of this machine: where it lies, and as what it is announced to the hosts."""
+    """A file or link of this machine: where it lies, as what it is announced to the hosts, and its
+    stamp."""
 
     path: str
     entry: Entry
+    stamp: Stamp
 
 
 def uploads(paths: Sequence[str], here: Path) -> tuple[Upload, ...]:
@@ -103,16 +106,10 @@ def found(uploads: Sequence[Upload], moved: Callable[[], object] = lambda: None)
 def _below(upload: Upload) -> Iterator[Source]:
     """The files and links of one upload. Raises: PlanError, where something cannot be read."""
     try:
-        if not os.path.isdir(upload.source):
-            yield _source(os.path.realpath(upload.source), upload.target)
-            return
-        for path in _walk(upload.source, Rules.above(Path(upload.source))):
-            target = PurePosixPath(upload.target, os.path.relpath(path, upload.source))
-            if stat.S_IFMT(os.lstat(path).st_mode) in (
-                stat.S_IFREG,
-                stat.S_IFLNK,
-            ):  # others cannot travel
-                yield _source(path, str(target))
+        if os.path.isdir(upload.source):
+            yield from _walk(upload.source, upload.target, Rules.above(Path(upload.source)))
+        else:
+            yield from _source(os.path.realpath(upload.source), upload.target)
     except OSError as error:
         what = shown(str(error.filename or upload.source))
         raise PlanError(
@@ -120,7 +117,7 @@ def _below(upload: Upload) -> Iterator[Source]:
         ) from error
 
 
-def _walk(folder: str, rules: Rules) -> Iterator[str]:
+def _walk(folder: str, target: str, rules: Rules) -> Iterator[Source]:
     rules = rules.inside(folder)
     with os.scandir(folder) as entries:
         inner = sorted(entries, key=lambda entry: entry.name)
@@ -128,32 +125,36 @@ def _walk(folder: str, rules: Rules) -> Iterator[str]:
         is_folder = entry.is_dir(follow_symlinks=False)
         if entry.name == REPOSITORY or rules.leave_out(entry.path, is_folder=is_folder):
             continue
+        into = f"{target}/{entry.name}" if target else entry.name
         if is_folder:
-            yield from _walk(entry.path, rules)
+            yield from _walk(entry.path, into, rules)
         else:
-            yield entry.path
+            yield from _source(entry.path, into)
 
 
-def _source(path: str, target: str) -> Source:
+def _source(path: str, target: str) -> Iterator[Source]:
+    """The file or link at this path; nothing where it is neither, as others cannot travel."""
     state = os.lstat(path)
     if stat.S_ISLNK(state.st_mode):
-        return Source(path, Entry(target, link=os.readlink(path)))
-    return Source(path, Entry(target, state.st_size, executable=bool(state.st_mode & stat.S_IXUSR)))
+        yield Source(path, Entry(target, link=os.readlink(path)), stamp(state))
+    elif stat.S_ISREG(state.st_mode):
+        is_program = bool(state.st_mode & stat.S_IXUSR)
+        entry = Entry(target, state.st_size, executable=is_program)
+        yield Source(path, entry, stamp(state))
 
 
-def digested(source: Source, moved: Callable[[], object]) -> Source:
+def digested(source: Source, digests: Digests, moved: Callable[[], object]) -> Source:
     """The source with the digest of what it has now. Raises: PlanError."""
     if source.entry.link:
         return source
     try:
-        with opened(source.path) as file:
-            entry = replace(source.entry, digest=digest(file, moved), size=os.fstat(file).st_size)
+        size, found = digests.of(source.path, source.stamp, moved)
     except OSError as error:
         raise PlanError(
             f"upload: {shown(source.path)}: {error.strerror}; make it readable, or name it in a "
             ".gitignore"
         ) from error
-    return replace(source, entry=entry)
+    return replace(source, entry=replace(source.entry, size=size, digest=found))
 
 
 def remark(sources: Sequence[Source]) -> str:

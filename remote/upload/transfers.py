@@ -83,7 +83,7 @@ class Transfer:
 
     def say(self, **said: Any) -> None:
         """Send an object. Raises: OSError."""
-        self.send(dumps(said).encode(errors="surrogatepass") + b"\n", counted=False)
+        self.send(encoded(**said), counted=False)
 
     def send(self, data: bytes, *, counted: bool = True) -> None:
         """Send some bytes. Raises: OSError."""
@@ -212,6 +212,11 @@ class Transfers:
                 )
             return _why(error, transfer.close())
         return ""
+
+
+def encoded(**said: Any) -> bytes:
+    """An object as it is sent."""
+    return dumps(said).encode(errors="surrogatepass") + b"\n"
 
 
 _STOPPED = "stopped before its end"

@@ -13,6 +13,7 @@ import socket
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import groupby
 
 from training.transfer.entries import Entry, Misplaced, digest, opened
 from training.writing import write_all
@@ -82,9 +83,20 @@ class Tree:
 
     def state(self, path: str) -> os.stat_result | None:
         """What is at a path (a link counts as itself), if anything."""
-        with suppress(FileNotFoundError), self._parent(path) as (folder, name):
-            return os.stat(name, dir_fd=folder, follow_symlinks=False)
-        return None
+        return self.states([path]).get(path)
+
+    def states(self, paths: Iterable[str]) -> dict[str, os.stat_result]:
+        """What is at these paths, as far as there is something. Those of a folder that follow each
+        other cost its way once."""
+        found = {}
+        for _, inside in groupby(paths, os.path.dirname):
+            first = next(inside)
+            with suppress(FileNotFoundError), self._parent(first) as (folder, _):
+                for path in (first, *inside):
+                    name = path.rpartition("/")[2]
+                    with suppress(FileNotFoundError), _naming(path):
+                        found[path] = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        return found
 
     def holds(self, entry: Entry, moved: Callable[[], object] = lambda: None) -> bool:
         """Whether the entry is there with these contents; whether it is executable does not

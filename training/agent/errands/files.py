@@ -16,7 +16,7 @@ import os
 import signal
 import stat
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -58,31 +58,37 @@ class Known:
 
 
 def receive(words: Sequence[str]) -> Said:
-    """`receive FOLDER NAME`: make FOLDER/NAME hold what is announced on stdin; what an earlier
-    upload put there, and is not announced any more, goes, unless it has changed since.
+    """`receive FOLDER NAME MARK`: make FOLDER/NAME hold what is announced on stdin; what an earlier
+    upload put there, and is not announced any more, goes, unless it has changed since. MARK stands
+    for the announcement: where the last upload had the same, it is not asked for again.
 
-    Says `need`, `kept` (the paths of those that have changed) and, at the end, `damaged` (the paths
-    of those that did not arrive as announced); before that perhaps `busy`, while it has nothing
-    else to say.
+    Says `unknown` where it waits for the announcement, then `need`, `kept` (the paths of those that
+    have changed) and, at the end, `damaged` (the paths of those that did not arrive as announced);
+    before that perhaps `busy`, while it has nothing else to say.
     """
-    folder, name = os.path.expanduser(words[0]), words[1]
-    incoming = Incoming(_stdin)
-    entries = entries_of(incoming.line().get("entries"))
+    folder, name, mark = os.path.expanduser(words[0]), words[1], words[2]
     os.makedirs(folder, mode=0o700, exist_ok=True)
     root = os.path.join(folder, name)
     with open(f"{root}.lock", "ab") as lock:
         for _ in _locked(lock.fileno()):
             yield {"busy": "another upload into the same folder is under way"}
         with contextlib.closing(Tree(root, f"{root}.new")) as tree:
-            yield from _take_in(tree, f"{root}.json", entries, incoming)
+            yield from _take_in(tree, f"{root}.json", mark, Incoming(_stdin))
     signal.alarm(0)
 
 
-def _take_in(tree: Tree, record: str, entries: list[Entry], incoming: Incoming) -> Said:
+def _take_in(tree: Tree, record: str, mark: str, incoming: Incoming) -> Said:
     tree.sweep()
-    known, announced = _read(record), {entry.path: entry for entry in entries}
+    known, last = _read(record)
+    if mark == last:
+        entries = [one.entry for one in known.values()]
+    else:
+        yield {"unknown": mark}
+        entries = entries_of(incoming.line().get("entries"))
+    announced = {entry.path: entry for entry in entries}
     kept = _remove(tree, {path: one for path, one in known.items() if path not in announced})
-    stamps = {entry.path: _there(tree, entry, known.get(entry.path)) for entry in entries}
+    states = tree.states(announced)
+    stamps = {path: _there(tree, one, known.get(path), states) for path, one in announced.items()}
     need = [number for number, entry in enumerate(entries) if not stamps[entry.path]]
     _check_room(tree, sum(entries[number].size for number in need))
     if need or known.keys() != announced.keys():
@@ -100,8 +106,10 @@ def _take_in(tree: Tree, record: str, entries: list[Entry], incoming: Incoming) 
     now = {
         path: Known(entry, stamps[path] or _stamp(tree, path)) for path, entry in announced.items()
     }
-    if now != known:
-        _write(record, now)
+    if damaged:
+        mark = ""
+    if (now, mark) != (known, last):
+        _write(record, now, mark)
     yield {"damaged": damaged}
 
 
@@ -120,10 +128,12 @@ def _remove(tree: Tree, gone: dict[str, Known]) -> list[str]:
     return kept
 
 
-def _there(tree: Tree, entry: Entry, known: Known | None) -> Stamp | None:
+def _there(
+    tree: Tree, entry: Entry, known: Known | None, states: Mapping[str, os.stat_result]
+) -> Stamp | None:
     """The stamp of a file that is there as announced; it is also made executable, or not, as
     announced. None where it is not there."""
-    state = tree.state(entry.path)
+    state = states.get(entry.path)
     if state is None:
         return None
     if known and known.stamp == stamp(state):
@@ -150,8 +160,9 @@ def _check_room(tree: Tree, size: int) -> None:
         raise OSError(errno.ENOSPC, f"{text}, or set another workdir for it in hosts.toml")
 
 
-def _read(record: str) -> dict[str, Known]:
-    """What uploads have put here; nothing where that is not known."""
+def _read(record: str) -> tuple[dict[str, Known], str]:
+    """What uploads have put here, and the mark of the last one that came to its end; nothing where
+    that is not known."""
     try:
         with open(record, "rb") as file:
             found = json.load(file)
@@ -160,16 +171,17 @@ def _read(record: str) -> dict[str, Known]:
             Known(entry, read_stamp(mark) if mark else None)
             for entry, mark in zip(entries, stamps, strict=True)
         ]
+        return {one.entry.path: one for one in known}, str(found["mark"])
     except (OSError, ValueError, LookupError, TypeError):
-        return {}
-    return {one.entry.path: one for one in known}
+        return {}, ""
 
 
-def _write(record: str, known: dict[str, Known]) -> None:
+def _write(record: str, known: dict[str, Known], mark: str = "") -> None:
     """Write the record, whole or not at all."""
     data = {
-        "entries": [asdict(one.entry) for one in known.values()],
+        "entries": [vars(one.entry) for one in known.values()],
         "stamps": [one.stamp for one in known.values()],
+        "mark": mark,
     }
     write_whole(record, json.dumps(data).encode())
 
