@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import posixpath
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
-from remote.plan.plan import Plan, Script, Slot
+from remote.plan.plan import NO_PYTHON, Plan, Script, Slot
 from training.agent.layout import ERRORS
 from training.place import ERROR_FILE
 from training.wire.events import Hello
@@ -16,6 +19,9 @@ SIGNALS = "SIGTERM,SIGINT,SIGHUP,SIGQUIT"
 """The signals that torchrun passes on to its ranks."""
 WATCH = "RANKBOARD_WATCH"
 """Makes our sitecustomize watch torch."""
+PYTHON = re.compile(r"python[\d.]*")
+OPTIONS = re.compile(r"-[bBdEhiIOPqsSuvVx]+")
+"""Those of Python that have no value."""
 
 
 def named(plan: Plan) -> Variables:
@@ -83,12 +89,24 @@ FRAMEWORKS = (
 )
 
 
+def unwatched(script: Script) -> str:
+    """The option of Python for which a program is not watched, as in `python -I train.py`: it keeps
+    Python from our sitecustomize. "" if there is none."""
+    words = [word for word in script.words if word != NO_PYTHON]
+    if not PYTHON.fullmatch(posixpath.basename(words[0])):
+        return ""
+    options = takewhile(OPTIONS.fullmatch, words[1:])
+    return next((f"-{one}" for word in options for one in word if one in "IES"), "")
+
+
 def remarks(plan: Plan, facts: Sequence[Hello | None]) -> list[str]:
     """What the ranks are given because of a framework that is installed, one line each; not of one
-    that the program's file does not name."""
+    that the program's file does not name. And that torch is not watched, where this is so."""
     if not isinstance(plan.work, Script):
         return []
     found = []
+    if plan.work.watch and (option := unwatched(plan.work)):
+        found.append(f"python {option}: torch is not watched, all values come from the log")
     for one in FRAMEWORKS:
         names = [
             host.name

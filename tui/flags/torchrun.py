@@ -4,8 +4,10 @@ instead."""
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import Any
 
 from remote.cluster.hosts import Cluster, with_slots
@@ -37,6 +39,13 @@ OTHERS = ("accelerate", "deepspeed", "horovodrun", "mpiexec", "mpirun", "srun")
 LOGS = "every rank's output is shown, and recorded in logs/ of the run"
 DIGITS = 9
 """Of the longest number that a flag may have."""
+PET = {
+    "PET_NNODES": "--nnodes",
+    "PET_NPROC_PER_NODE": "--nproc-per-node",
+    "PET_MAX_RESTARTS": "--max-restarts",
+}
+"""Variables from which torchrun takes a flag that is not typed. The others tell its nodes how to
+find each other, or belong to flags that have no use here."""
 LEAVE_OUT = {
     "--redirects": LOGS,
     "--log-dir": f"{LOGS}; --runs-dir names the folder of all runs",
@@ -105,7 +114,8 @@ def read(words: Sequence[str]) -> Line:
             del rest[: start + 2]
     if rest and rest[0] in OTHERS:
         raise UsageError(_started_by(rest))
-    flags: dict[str, str] = {}
+    is_torchrun = len(rest) < len(words)
+    flags = _from_environment() if is_torchrun else {}
     while rest and rest[0].startswith("-"):
         word = rest.pop(0)
         if not (name := _begun(word)):
@@ -122,6 +132,11 @@ def read(words: Sequence[str]) -> Line:
     if not rest or not rest[0]:
         raise UsageError("after -- stands your own program, as in rankboard --run -- train.py")
     return Line(_program(rest, flags, passes), flags)
+
+
+def _from_environment() -> dict[str, str]:
+    """The flags that torchrun takes from its environment."""
+    return {flag: os.environ[name] for name, flag in PET.items() if os.environ.get(name)}
 
 
 def _program(rest: list[str], flags: Mapping[str, str], passes: bool) -> tuple[str, ...]:
@@ -154,13 +169,15 @@ def hosts(line: Line, flags: Mapping[str, Any]) -> dict[str, Any]:
     is_alone = many in ("", "1") and not (
         found["hosts"] or found["host"] or found["slurm"] or has_usual()
     )
+    is_here = "--standalone" in said or is_alone or found["local"]
+    per_node = _here(ranks) if ranks and is_here else 0
     if "--standalone" in said or (is_alone and not found["local"]):
-        found["local"] = found["local"] or _here(ranks or "1")
+        found["local"] = found["local"] or per_node or 1
     elif found["local"]:
         size, over = divmod(found["local"], int(many or 1))
         if over:
             raise UsageError(f"--nnodes {nodes}: does not divide the ranks of --local")
-        found["slots"] = found["slots"] or (_here(ranks) if ranks else size * bool(many)) or None
+        found["slots"] = found["slots"] or per_node or size * bool(many) or None
     else:
         found["nodes"] = found["nodes"] or (int(many) if many else None)
     return found
@@ -248,15 +265,20 @@ def _here(ranks: str) -> int:
     """The number of ranks on this machine."""
     from training.agent.here import gpus, usable_cores  # of which other commands need nothing
 
-    if ranks in ("gpu", "auto") and (visible := os.environ.get("CUDA_VISIBLE_DEVICES", "")):
-        return len(visible.split(","))
-    if ranks in ("gpu", "auto") and gpus():
-        return len(gpus())
+    if ranks in ("gpu", "auto"):
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        if found := len(gpus()) if visible is None else _visible(visible):
+            return found
     if ranks in ("cpu", "auto"):
         return max(1, int(usable_cores()))
     if ranks == "gpu":
         raise UsageError("--nproc-per-node gpu: no GPU of NVIDIA is here: write a number")
     return _number("--nproc-per-node", ranks, 1)
+
+
+def _visible(devices: str) -> int:
+    """How many GPUs CUDA_VISIBLE_DEVICES names: CUDA sees none from the first that is no device."""
+    return len([*takewhile(re.compile(r"\d|GPU-|MIG-").match, devices.split(","))])
 
 
 def _number(flag: str, text: str, least: int = 0) -> int:

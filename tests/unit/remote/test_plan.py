@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from remote.cluster.hosts import Host
-from remote.plan import serialize
+from remote.plan import elastic, serialize
 from remote.plan.dry_run import dry_run, notes
 from remote.plan.place import master_address, place
 from remote.plan.plan import Plan, PlanError, Policy, Script, Upload, check, new_run
@@ -211,6 +211,26 @@ def test_what_a_rank_of_a_program_executes(words: str, executed: str) -> None:
 
 def script_plan(*hosts: Host, **more: Any) -> Plan:
     return Plan("a-run", hosts, Script(("train.py",), **more), Policy(max_restarts=2))
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        ("python -I train.py", "-I"),
+        ("/a/bin/python3.11 -uE -m pkg.train", "-E"),
+        ("--no-python python -O -S train.py", "-S"),
+        ("python -m pkg -I", ""),
+        ("python -W ignore train.py -E", ""),
+        ("train.py -I", ""),
+        ("./run -I", ""),
+    ],
+)
+def test_it_is_said_which_python_cannot_be_watched(words: str, option: str) -> None:
+    script = Script(tuple(words.split()))
+    remarks = elastic.remarks(replace(script_plan(host(1)), work=script), [None])
+    assert [one.partition(":")[0] for one in remarks] == ([f"python {option}"] if option else [])
+    unwatched = replace(script, watch=False)
+    assert not elastic.remarks(replace(script_plan(host(1)), work=unwatched), [None])
 
 
 def test_a_program_has_the_variables_of_torchrun() -> None:

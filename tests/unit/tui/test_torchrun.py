@@ -12,6 +12,7 @@ import torch.distributed.run as real
 from typer.testing import CliRunner
 
 from remote.cluster.hosts import Cluster, Host
+from training.agent import here
 from tui import cli
 from tui.exit import UsageError
 from tui.flags import torchrun
@@ -80,6 +81,31 @@ def test_the_program_of_a_line(text: str, words: str) -> None:
 )
 def test_what_a_line_says_of_hosts(text: str, given: Any, meant: Any) -> None:
     assert hosts(line(text), HOST_FLAGS | given) == HOST_FLAGS | meant
+
+
+@pytest.mark.parametrize("given", [{"local": 2}, {"local": 2, "slots": 1}, {"hosts": "h"}])
+def test_a_number_of_ranks_that_is_none(given: Any) -> None:
+    with pytest.raises(UsageError, match="--nproc-per-node 0: write a number from 1"):
+        hosts(line("--standalone --nproc-per-node 0 x.py"), HOST_FLAGS | given)
+
+
+@pytest.mark.parametrize(
+    ("visible", "ranks"), [("0", 1), ("2,GPU-5ef1,MIG-7", 3), ("1,-1,0", 1), ("-1", 5), ("", 5)]
+)
+def test_the_gpus_that_are_visible(
+    visible: str, ranks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    monkeypatch.setattr(here, "usable_cores", lambda: 5.0)
+    assert hosts(line("--nproc-per-node auto x.py"), HOST_FLAGS)["local"] == ranks
+
+
+def test_torchrun_takes_flags_from_its_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("NPROC_PER_NODE", "3"), ("MAX_RESTARTS", "2"), ("NODE_RANK", "1")):
+        monkeypatch.setenv(f"PET_{name}", value)
+    assert line("torchrun x.py").flags == {"--nproc-per-node": "3", "--max-restarts": "2"}
+    assert line("torchrun --nproc-per-node 4 x.py").flags["--nproc-per-node"] == "4"
+    assert line("--nnodes 1 x.py").flags == {"--nnodes": "1"}
 
 
 @pytest.mark.parametrize("nodes", ["0", "0:2", "2:0", "1:2:3", "two", "9" * 5000])
