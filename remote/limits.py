@@ -33,7 +33,7 @@ class Limits:
     listing: int = 16 * MIB
     """The list of files that a transfer begins with."""
     shown: int = 8 * 1024
-    """Characters of one line that are kept to be shown; the log files have the whole line."""
+    """Characters of one line that are kept to be shown; the log files have up to 16 MiB of it."""
     log: int = 64 * MIB
     """Lines of a run that are kept in memory to be shown."""
     unsent: int = 8 * MIB

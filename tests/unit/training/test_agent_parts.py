@@ -208,8 +208,8 @@ def test_on_a_disk_that_is_really_full_the_last_record_is_readable(tmp_path: Pat
 # Pipes
 
 
-def fed(*blocks: bytes) -> list[str]:
-    lines = Lines()
+def fed(*blocks: bytes, most: int = sys.maxsize) -> list[str]:
+    lines = Lines(most=most)
     return [text for text in (*map(lines.feed, blocks), lines.end()) if text is not None]
 
 
@@ -238,6 +238,25 @@ def test_a_line_without_end_comes_in_pieces_that_cut_no_character() -> None:
     pieces = fed(*(line[start : start + CHUNK] for start in range(0, len(line), CHUNK)), b"\n")
     assert "".join(pieces) == "€" * 200_000
     assert all(len(piece) <= 2 * CHUNK for piece in pieces)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "texts"),
+    [
+        ([b"12345", b"12345"], ["12345 … 5 bytes left out"]),
+        ([b"12345", b"12", b"345\nrest"], ["12345 … 5 bytes left out", "rest"]),
+        ([b"12345", b"12\n12345", b"1\n"], ["1234512", "123451"]),
+        ([b"1234\n1234", b"56", b"7", b"8\n"], ["1234", "123456 … 2 bytes left out"]),
+        ([b"12345", b"\r12345", b"12", b"3\r1\n"], ["12345\r12345 … 3 bytes left out\r1"]),
+        (
+            [b"12345", b"x" * 1000, b"x" * 1000, b"\n", b"1\n"],
+            ["12345 … 2,000 bytes left out", "1"],
+        ),
+        ([b"123\n" * 5], ["123\n123\n123\n123\n123"]),
+    ],
+)
+def test_a_line_that_is_too_long_is_cut_and_says_so(blocks: list[bytes], texts: list[str]) -> None:
+    assert fed(*blocks, most=5) == texts
 
 
 def test_a_pipe_that_a_descendant_floods_does_not_hold_up_the_end_of_its_rank() -> None:

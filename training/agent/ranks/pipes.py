@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 
@@ -12,6 +13,8 @@ from training.wire.events import Text
 
 CHUNK = 1 << 16
 """Bytes of one read. A longer line is forwarded in pieces."""
+MOST = 16 << 20
+"""Bytes of one line that are forwarded. Who prints more means no line, and would fill the disks."""
 STATES = 1.0
 """Seconds after which the states of a line that is written over, such as a progress bar, are
 forwarded, as the line may end in hours."""
@@ -26,10 +29,15 @@ class Lines:
 
     No secret that `redaction` knows is cut in two: a piece of a line has them hidden, and ends
     before its last characters, which may be the beginning of one.
+
+    Of a line, or of one state of a line that is written over, so many bytes or a little more are
+    kept; how many are left out stands in their place.
     """
 
-    def __init__(self, redaction: Redaction | None = None) -> None:
+    def __init__(self, redaction: Redaction | None = None, most: int = sys.maxsize) -> None:
         self._redaction = redaction or Redaction()
+        self._most = most
+        self._length = self._left_out = 0  # of the present line, in bytes
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._parts: list[str] = []
         self._size = 0
@@ -37,7 +45,7 @@ class Lines:
     def feed(self, block: bytes) -> str | None:
         """The lines that this block completes, joined by newlines; a piece of a line of more than
         CHUNK characters; or None."""
-        whole, newline, rest = self._decode(block).rpartition("\n")
+        whole, newline, rest = self._decode(self._shortened(block)).rpartition("\n")
         if newline:
             text = self._take(whole).removesuffix("\r")
         self._parts.append(rest)
@@ -63,7 +71,32 @@ class Lines:
 
     def end(self) -> str | None:
         """The last line, if it has no newline."""
-        return self._take(self._decode(b"", True)) or None
+        return self._take(self._decode(self._remark(), True)) or None
+
+    def _shortened(self, block: bytes) -> bytes:
+        """The block without what is too much of the present line."""
+        end = max(block.rfind(b"\n"), block.rfind(b"\r"))
+        if end < 0 and self._length < self._most:
+            self._length += len(block)
+            return block
+        if end < 0:
+            if not self._left_out:  # what may be the beginning of a secret goes, too
+                text, rest = self._redaction.cut(self._take(""))
+                self._parts, self._size = [text], len(text)
+                self._left_out = len(rest.encode(errors="replace"))
+            self._left_out += len(block)
+            return b""
+        self._length = len(block) - end - 1
+        if not self._left_out:
+            return block
+        start = min(at for at in (block.find(b"\n"), block.find(b"\r")) if at >= 0)
+        self._left_out += start
+        return self._remark() + block[start:]
+
+    def _remark(self) -> bytes:
+        """How much of the present line is left out, if anything is."""
+        number, self._left_out = self._left_out, 0
+        return f" … {number:,} bytes left out".encode() if number else b""
 
     def _take(self, more: str) -> str:
         text = "".join((*self._parts, more)).replace("\r\n", "\n")
@@ -86,7 +119,7 @@ class Pipe:
         os.set_blocking(fd, False)
         self._clock, self._told = clock, clock()
         self._fd, self._rank, self._stream = fd, rank, stream
-        self._lines = Lines(redaction)
+        self._lines = Lines(redaction, MOST)
         self.ended = self.filled = False
 
     def fileno(self) -> int:
