@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
+from remote.formats.fields import Field, Found
 from remote.formats.memory import RATE, Memory, whole
 from remote.formats.names import NEVER, PLACES, canonical
 from remote.formats.numbers import GROUPED, NUMBER, number
@@ -116,6 +117,16 @@ class Pairs:
     def _each(self) -> Callable[[str], list[tuple[str, str]]]:
         return re.compile(shape(self._made_of[0])).findall
 
+    def fields(self, text: str, begin: int, fields: list[Field]) -> None:
+        """Add the numbers of the text, which begins at this place of the line."""
+        known = {field.name for field in fields}
+        for found in re.finditer(shape(self._made_of[0]), text):
+            name, factor = self._names(found[1])
+            name = NEVER if name in known else name
+            known.add(name)
+            start, end = (begin + place for place in found.span(2))
+            fields.append(Field(name, factor, start, end, begin + found.start(1)))
+
     def read(self, text: str, values: dict[str, float]) -> None:
         """Put the pairs of the text into the values. The first of a name counts."""
         names = self._names
@@ -126,6 +137,10 @@ class Pairs:
                     values[known] = float(value) * factor
                 except ValueError:
                     values[known] = number(value) * factor
+
+
+_REPEATS = r"\1"
+"""In a pattern that compares the numbers of a line."""
 
 
 class Line(Matcher):
@@ -151,6 +166,12 @@ class Line(Matcher):
             if name != "pairs"
         ]
 
+    @cached_property
+    def _whole(self) -> list[bool]:
+        """Whether each of the fields is a whole number."""
+        names = [name for name in self.regex.groupindex if name != "pairs"]
+        return [f"<{name}:int>" in self._pattern for name in names]
+
     def __reduce__(self) -> tuple[type[Line], tuple[object, ...]]:
         """It is copied by what it was made of."""
         return Line, self._made_of
@@ -174,9 +195,26 @@ class Line(Matcher):
         found = self.find(line, start if self.anchored else 0)
         return None if found is None else self._values(found)
 
+    def numbers(self, line: str, start: int) -> Found | None:
+        """Where the numbers of the line stand; None if it is of another kind, or tells no value."""
+        found = self.find(line, start if self.anchored else 0)
+        if found is None or _REPEATS in self._pattern:
+            return None
+        fields = [
+            Field(name, factor, *found.span(index + 1), found.start(index + 1), whole)
+            for (index, name, factor), whole in zip(self._fields, self._whole, strict=True)
+            if found[index + 1] is not None
+        ]
+        if self._pairs:
+            self._pairs.fields(found["pairs"], found.start("pairs"), fields)
+        return Found(fields, self.tell)
+
     def of(self, found: re.Match[str], memory: Memory) -> Reading | None:
         """What a match tells."""
-        values = self._values(found)
+        return self.tell(self._values(found), memory)
+
+    def tell(self, values: dict[str, float], memory: Memory) -> Reading | None:
+        """What the values and places of a line tell."""
         name, more = self._only or ("", 0)
         if self._kind is None or len(values) < 2 or name not in values:
             return memory.place(self._kind, values)
@@ -237,6 +275,14 @@ class Reader(Protocol):
         tells nothing by itself. Raises: ValueError, where a number in it is none."""
 
 
+@runtime_checkable
+class Finder(Protocol):
+    """A reader that says where the numbers stand that it reads: its lines have shapes."""
+
+    def numbers(self, line: str, start: int) -> Found | None:
+        """Of a line that it has read. None: it cannot say."""
+
+
 @dataclass(frozen=True)
 class Sample:
     """Text as a program writes it, and what is read of it."""
@@ -258,6 +304,13 @@ class Table:
         for one in self._lines:
             if (reading := one.read(line, start, memory)) is not None:
                 return reading
+        return None
+
+    def numbers(self, line: str, start: int) -> Found | None:
+        """See `Finder`."""
+        for one in self._lines:
+            if one.find(line, start if one.anchored else 0):
+                return one.numbers(line, start) if isinstance(one, Line) else None
         return None
 
 

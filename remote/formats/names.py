@@ -13,6 +13,7 @@ Any other value keeps its printed name. Names of places, which no value has, are
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 PLACES = ("step", "index", "steps", "epoch", "epoch_index", "epochs", "n", "n_index", "total")
 NEVER = ""
@@ -99,6 +100,7 @@ def canonical(name: str) -> tuple[str, float]:
     return name.strip(), 1.0
 
 
+@lru_cache(2_000)
 def is_outcome(name: str) -> bool:
     """Whether the (normalised) name is of what training strives for, such as a loss or an
     accuracy, not of a setting."""

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from operator import itemgetter
 
 from remote.formats import records, unread
 from remote.formats.candidates import candidates, finder, starts_of
-from remote.formats.format import Format, Reader
+from remote.formats.format import Finder, Format, Reader
 from remote.formats.known import ALL
 from remote.formats.known.bars import TQDM as BARS
 from remote.formats.memory import Memory
-from remote.formats.reading import EVALUATION, OTHER, STEP, UNDERSTOOD, Reading
+from remote.formats.reading import EVALUATION, OTHER, STEP, Reading
 from remote.formats.rules import OWN, Rule, of_user
+from remote.formats.shapes import Shapes
 
 LOCK = 3
 """Readings of one format after which it is that of the rank."""
 TAKE_OVER = 8
 """Readings of another format, with none of the rank's own between them, after which it is that."""
+MANY = 8
+"""Lines of the rank's format in one text from which on their shapes are learned."""
+HEAD = 1 << 13
+"""Characters of a text from which the shapes in the rest of it are learned."""
 PIECE = 1 << 16
 """A text of so many characters without a newline is a piece of a longer line."""
 
@@ -53,8 +57,9 @@ class LogReader:
         self._hits: dict[str, int] = {}
         self._rest = ""
         self._told: dict[int, int] = {}
-        self._straight: Format | None = None
-        self._ranks = False
+        self._shapes = Shapes()
+        self._read_slowly: list[tuple[str, Format]] = []
+        self._named: Format | None = None
 
     @property
     def format(self) -> str:
@@ -69,53 +74,57 @@ class LogReader:
         """The readings of `read`, each with the last line that tells it, and its format."""
         block = records.clean(self._whole(text))
         found: list[Told] = []
-        if self._straight and not self._has_ranks(block):
-            block = self._matches(block, self._straight, found)
-        elif self._first:
+        head = 0 if self._shapes or len(block) < HEAD else block.find("\n", HEAD) + 1
+        left = self._lines(block[:head], found) if head else ""
+        left += self._lines(block[head:], found)
+        self._pass(left)
+        return self._steps_once(found)
+
+    def _lines(self, block: str, found: list[Told]) -> str:
+        """Read what lines tell; return the other lines."""
+        memory = self._memory
+        left: list[str] = []
+        end, step = 0, -1
+        for begin, stop, shape, values in () if self._open else self._shapes.hits(block):
+            if begin > end:
+                left.append(self._search(block[end:begin], found))
+                end, step = begin, -1
+                if self._open or not self._shapes:
+                    break
+            if begin == end and (reading := shape.tell(values, memory)) is not None:
+                if reading.step == step or step < 0 or self._hits or shape.one is not self._named:
+                    self._add(found, block[begin : stop - 1], shape.one, reading)
+                    self._named = shape.one
+                else:
+                    found.append((block[begin : stop - 1], shape.one, reading))
+                end = stop
+                if reading.step:
+                    memory.step = step = reading.step
+        left.append(self._search(block[end:], found))
+        self._learn()
+        return "".join(left)
+
+    def _learn(self) -> None:
+        """Know the shapes of lines that many were like. A few lines are read sooner."""
+        slow, self._read_slowly = self._read_slowly, []
+        if len(slow) < MANY or self._formats[0].kin == OWN:
+            return
+        for line, one in slow[-MANY:]:
+            reader = self._readers[one]
+            start, _ = records.peel(line)
+            may_be_rank = line[start:].lstrip()[:1].isdigit()  # that depends on what follows
+            if may_be_rank or not isinstance(reader, Finder):
+                continue
+            if found := reader.numbers(line, start):
+                self._shapes.learn(line, start, one, found)
+
+    def _search(self, block: str, found: list[Told]) -> str:
+        """Read what is told by lines of any shape; return the others."""
+        if self._first:
             block = self._scan(block, starts_of(block, self._marks), self._first, found)
         if block:
             block = self._scan(block, candidates(block), self._others, found)
-        self._pass(block)
-        return self._steps_once(found)
-
-    def _has_ranks(self, block: str) -> bool:
-        """Whether lines of the block begin with a rank, as far as its first and its last line
-        show."""
-        if not self._ranks:
-            ends = block[: block.find("\n")], block[block.rfind("\n", 0, -1) + 1 :]
-            self._ranks = any(records.peel(line)[1] >= 0 for line in ends)
-        return self._ranks
-
-    def _matches(self, block: str, one: Format, found: list[Told]) -> str:
-        """Read the lines of the rank's format out of the block at once; return the others."""
-        memory = self._memory
-        matches = [(match.start(), line, match) for line in one.lines for match in line.all(block)]
-        if len(one.lines) > 1:
-            matches.sort(key=itemgetter(0))
-        left: list[str] = []
-        end = 0
-        last = UNDERSTOOD
-        for place, line, match in matches:
-            if place < end:
-                continue
-            start = block.rfind("\n", end, place) + 1 or end
-            if start > end:
-                left.append(block[end:start])
-            stop = block.find("\n", match.end())
-            end = stop + 1 if stop >= 0 else len(block)
-            reading = line.of(match, memory)
-            if reading is None:
-                left.append(block[start:end])
-            elif (reading.step and reading.step == last.step) or not reading.values:
-                self._add(found, block[start:end], one, reading)
-            else:
-                found.append((block[start:end], one, reading))
-                last = reading
-        if found:
-            memory.step = found[-1][2].step or memory.step
-            self._fit(one, found[-1][2])
-        left.append(block[end:])
-        return "".join(left)
+        return block
 
     def _whole(self, text: str) -> str:
         """The text, from the beginning of a record to the end of one."""
@@ -196,6 +205,8 @@ class LogReader:
         if reading is not None:
             if rank >= 0:
                 reading = _changed(reading, rank=rank)
+            elif reading.values and self._locked and one.kin == self._locked.kin:
+                self._read_slowly.append((line, one))
             if reading.step:
                 self._memory.step = reading.step
         return reading
@@ -222,9 +233,7 @@ class LogReader:
     def _lock(self, one: Format) -> None:
         self._locked, self._read_as = one, None
         self._hits.clear()
-        own = self._formats[0].kin == OWN
-        straight = one.lines and not own and not any(line.anchored for line in one.lines)
-        self._straight = one if straight else None
+        self._shapes.clear()
         first = () if one.generic else (OWN, one.kin, BARS)
         self._first = [each for each in self._formats if each.kin in first]
         self._first.sort(key=lambda each: first.index(each.kin))

@@ -2,12 +2,14 @@
 
 import json
 import re
+from collections.abc import Collection
 from typing import Any
 
+from remote.formats.fields import Field, Found
 from remote.formats.format import Format, Lazy, Line, Names, Sample
 from remote.formats.memory import BEYOND, Memory
 from remote.formats.names import NEVER, PLACES, is_outcome
-from remote.formats.numbers import NUMBER, number
+from remote.formats.numbers import NUMBER
 from remote.formats.reading import EVALUATION, OTHER, STEP, Reading, evaluation, other, step
 
 _WRAPPED = Lazy(
@@ -31,6 +33,9 @@ _SECOND = Lazy(
 )
 
 
+_ACCURACIES = frozenset(("accuracy", "val_accuracy", "accuracy_top5", "val_accuracy_top5"))
+
+
 class Counter:
     """Where a hand-made line stands in the run. Finds out whether steps count anew in each epoch:
     they do where both are told with their totals, and once they fall while the epoch rises."""
@@ -41,19 +46,14 @@ class Counter:
         self._percent: set[str] = set()
 
     def reading(self, values: dict[str, float], memory: Memory) -> Reading | None:
-        """The reading of values that tell a step or an epoch and what training strives for; None
-        of others."""
-        if not ("step" in values or "epoch" in values):
-            return None
-        if not any(name not in PLACES and is_outcome(name) for name in values):
-            return None
-        return self.located(values, memory)
+        """The reading of values that tell something, see `_tells`; None of others."""
+        return self.located(values, memory) if _tells(values) else None
 
     def located(self, values: dict[str, float], memory: Memory) -> Reading | None:
         """The reading of values; None where there is none but places."""
         if "step" in values and "epoch" in values:
             self._count(values)
-        for name in ("accuracy", "val_accuracy", "accuracy_top5", "val_accuracy_top5"):
+        for name in () if _ACCURACIES.isdisjoint(values) else sorted(_ACCURACIES):
             if values.get(name, 0.0) > 1:
                 self._percent.add(name)
             if name in values and name in self._percent:
@@ -61,10 +61,10 @@ class Counter:
         return memory.place(None, values)
 
     def _count(self, values: dict[str, float]) -> None:
-        epoch, number = values["epoch"], values["step"]
-        if not all(0 <= one < BEYOND for one in (epoch, number, values.get("steps", 0.0))):
+        epoch, number, steps = values["epoch"], values["step"], values.get("steps", 0.0)
+        if not (0 <= epoch < BEYOND and 0 <= number < BEYOND and 0 <= steps < BEYOND):
             return
-        if values.get("epochs", 0.0) > 1 and "steps" in values:  # of an epoch
+        if "steps" in values and values.get("epochs", 0.0) > 1:  # of an epoch
             values["step"] = max(0.0, epoch - 1) * values["steps"] + number
             values["steps"] *= values["epochs"]
             return
@@ -77,6 +77,13 @@ class Counter:
             values["step"] = self._base + number
             if "steps" in values:
                 values["steps"] *= values.get("epochs", 0.0)
+
+
+def _tells(names: Collection[str]) -> bool:
+    """Whether values of these names tell a step or an epoch, and what training strives for."""
+    return ("step" in names or "epoch" in names) and any(
+        name not in PLACES and is_outcome(name) for name in names
+    )
 
 
 class Objects:
@@ -129,36 +136,48 @@ class KeyValue:
             return None
         if "(" in line:
             line = _WRAPPED.sub(r"\1", line)
-        values: dict[str, float] = {}
-        for name, value, percent in _PAIR.findall(line, start):
-            self._put(values, name, value, percent)
-        if not any(map(is_outcome, values)):
-            for name, value, percent in _SPACED.findall(line, start):
-                known, _ = self._names(name)
-                if is_outcome(known) or (known != name and known not in PLACES):
-                    self._put(values, name, value, percent)
+        found = self._found(line, start, place)
+        return None if found is None else found.tell(found.values(line), memory)
+
+    def numbers(self, line: str, start: int) -> Found | None:
+        """See `Finder`."""
+        if "(" in line and _WRAPPED.search(line):
+            return None
+        return self._found(line, start, _COUNTER.match(line, start))
+
+    def _found(self, line: str, start: int, place: re.Match[str] | None) -> Found | None:
+        fields: dict[str, Field] = {}
+        for found in _PAIR.finditer(line, start):
+            self._put(fields, found)
+        if not any(map(is_outcome, fields)):
+            for found in _SPACED.finditer(line, start):
+                known, _ = self._names(found[1])
+                if is_outcome(known) or (known != found[1] and known not in PLACES):
+                    self._put(fields, found)
         if place is not None:
-            self._place(place, values)
+            self._place(place, fields)
             if second := _SECOND.match(line, place.end()):
-                self._place(second, values)
-        return self._counter.reading(values, memory)
+                self._place(second, fields)
+        return Found(list(fields.values()), self._counter.located) if _tells(fields) else None
 
-    def _put(self, values: dict[str, float], name: str, value: str, percent: str) -> None:
-        known, factor = self._names(name)
-        if known is not NEVER and known not in values:
-            values[known] = number(value) * (0.01 if percent else factor)
+    def _put(self, fields: dict[str, Field], found: re.Match[str]) -> None:
+        known, factor = self._names(found[1])
+        if known is not NEVER and known not in fields:
+            factor = 0.01 if found[3] else factor
+            fields[known] = Field(known, factor, *found.span(2), found.start())
 
-    def _place(self, found: re.Match[str], values: dict[str, float]) -> None:
-        """Put what a counter says into the values."""
+    def _place(self, found: re.Match[str], fields: dict[str, Field]) -> None:
+        """Add what a counter says."""
         what = found["what"].lower()
         if what == "epoch":
-            values.setdefault("epoch", float(found["n"]))
-            if found["total"]:
-                values.setdefault("epochs", float(found["total"]))
-        elif what != "batch" or "epoch" in values:
-            values.setdefault("step", float(found["n"]))
-            if found["total"]:
-                values.setdefault("steps", float(found["total"]))
+            names = "epoch", "epochs"
+        elif what != "batch" or "epoch" in fields:
+            names = "step", "steps"
+        else:
+            return
+        for name, group in zip(names, ("n", "total"), strict=True):
+            if found[group] and (name not in fields or fields[name][2:4] == found.span(group)):
+                fields[name] = Field(name, 1.0, *found.span(group), found.start(group), whole=True)
 
 
 JSON_LINES = Format(

@@ -2,8 +2,10 @@
 numbers are bare up to version 4, in quotes since version 5. It has no step: that stands in the
 progress bar."""
 
+from remote.formats.fields import Field, Found
 from remote.formats.format import Format, Ignored, Lazy, Line, Names, Sample
 from remote.formats.memory import Memory, whole
+from remote.formats.names import NEVER
 from remote.formats.numbers import NUMBER
 from remote.formats.reading import (
     EVALUATION,
@@ -22,6 +24,8 @@ _BAR = Lazy(r"(\d{1,12})/(\d{1,12}) \[\d{1,4}:[^\]\n]{0,60}\]")
 _OF = Lazy(r"'global_step/max_steps': '(\d{1,12})/(\d{1,12})'")
 _ALL_STEPS = Lazy(r"^\W{0,8}Total optimization steps = ([\d,]{1,20})")
 _EPOCHS = Lazy(r"^\W{0,8}Num Epochs = ([\d,]{1,12})")
+_AT, _ALL = "n of all", "all"
+"""Names of what `_OF` finds."""
 _RUN = frozenset(("train_runtime", "train_loss", "train_samples_per_second"))
 NAMES = {
     "train_loss": "train_loss",
@@ -51,15 +55,38 @@ class Dict:
         begin = line.find("{'")
         if begin < 0:
             return self._header(line, start, memory)
-        values: dict[str, float] = {}
-        names = self._names
-        for name, quoted, bare in PAIR.findall(line, begin):
-            known, factor = names(name)
-            if known and known not in values:
-                values[known] = float(quoted or bare) * factor
-        if "epoch" not in values or len(values) < 2 or "step" in values:
+        found = self._numbers(line, begin)
+        if found is None:
             return None
-        return self._reading(line, begin, values, memory)
+        bars = _BAR.findall(line, 0, begin) if begin else ()
+        return self._told(found.values(line), bars[-1] if bars else None, memory)
+
+    def numbers(self, line: str, start: int) -> Found | None:
+        """See `Finder`. What a bar before the dict tells is none of its numbers."""
+        begin = line.find("{'")
+        if begin < 0 or _BAR.search(line, 0, begin):
+            return None
+        return self._numbers(line, begin)
+
+    def _numbers(self, line: str, begin: int) -> Found | None:
+        fields: list[Field] = []
+        known: set[str] = set()
+        for found in PAIR.finditer(line, begin):
+            name, factor = self._names(found[1])
+            name = NEVER if name in known else name
+            known.add(name)
+            begins, ends = found.span(found.lastindex)
+            fields.append(Field(name, factor, begins, ends, found.start()))
+        if "epoch" not in known or len(known - {NEVER}) < 2 or "step" in known:
+            return None
+        if place := _OF.search(line, begin):
+            for name, group in ((_AT, 1), (_ALL, 2)):
+                begins, ends = place.span(group)
+                fields.append(Field(name, 1.0, begins, ends, begins, whole=True))
+        return Found(fields, self._tell)
+
+    def _tell(self, values: dict[str, float], memory: Memory) -> Reading | None:
+        return self._told(values, None, memory)
 
     def _header(self, line: str, start: int, memory: Memory) -> Reading | None:
         """What the trainer says before it begins."""
@@ -74,37 +101,34 @@ class Dict:
             memory.per_epoch = memory.steps / memory.epochs
         return UNDERSTOOD
 
-    def _reading(
-        self, line: str, begin: int, values: dict[str, float], memory: Memory
+    def _told(
+        self, values: dict[str, float], bar: tuple[str, str] | None, memory: Memory
     ) -> Reading | None:
         kind: Kind = STEP
         if not _RUN.isdisjoint(values):
             kind = OTHER
         elif "loss" not in values and any(name.startswith("val_") for name in values):
             kind = EVALUATION
-        epoch = values["epoch"]
-        at, steps = self._step(line, begin, epoch, memory, kind)
+        if _AT in values:
+            at, steps = values.pop(_AT), values.pop(_ALL)
+        else:
+            at, steps = self._step(values["epoch"], bar, memory, kind), memory.steps
         if at:
             values["step"] = at
         if steps:
             values["steps"] = steps
         return memory.place(kind, values)
 
-    def _step(
-        self, line: str, begin: int, epoch: float, memory: Memory, kind: Kind
-    ) -> tuple[int, int]:
-        """The step and the number of all steps, as far as they are known: from the dict, from the
-        bar before it, or from the epoch."""
-        if found := _OF.search(line, begin):
-            return int(found[1]), int(found[2])
+    def _step(self, epoch: float, bar: tuple[str, str] | None, memory: Memory, kind: Kind) -> int:
+        """The step as far as it is known: from the bar before the dict, or from the epoch."""
         at, memory.bar = memory.bar, 0
-        if begin and kind is STEP and (bars := _BAR.findall(line, 0, begin)):
-            at, memory.steps = map(int, bars[-1])
         if kind is not STEP:
-            at = 0
-        elif not memory.step < at or not epoch:
+            return 0
+        if bar:
+            at, memory.steps = map(int, bar)
+        if not memory.step < at or not epoch:
             at = whole(epoch * memory.per_epoch + 0.5)
-        return at, memory.steps
+        return at
 
 
 FAMILY = "Hugging Face"

@@ -2,6 +2,7 @@
 
 import json
 
+from remote.formats.fields import Field, Found
 from remote.formats.format import Format, Ignored, Line, Names, Pairs, Sample
 from remote.formats.known.tables import Headed
 from remote.formats.memory import Memory
@@ -43,36 +44,48 @@ class Megatron:
 
     def read(self, line: str, start: int, memory: Memory) -> Reading | None:
         """See `Reader`."""
-        values = self._place.values(line, start)
-        if values is None:
+        found = self.numbers(line, start)
+        if found is None:
             return self._evaluation.read(line, start, memory)
-        names = self._names
-        for field in line.split("|"):
-            name, colon, text = field.partition(": ")
+        return self.tell(found.values(line), memory)
+
+    def numbers(self, line: str, start: int) -> Found | None:
+        """See `Finder`."""
+        place = self._place.numbers(line, start)
+        if place is None:
+            return None
+        fields, known = [*place.fields], {"step", "steps"}
+        end = -1
+        for part in line.split("|"):
+            begin, end = end + 1, end + 1 + len(part)
+            name, colon, text = part.partition(": ")
             if not colon:
                 continue
-            known, factor = names(name.strip())
-            if known is NEVER or known in values:
-                continue
-            try:
-                values[known] = float(text) * factor
-            except ValueError:
-                value = _first(text)
-                if value is not None:
-                    values[known] = value * factor
+            told, factor = self._names(name.strip())
+            told = NEVER if told in known else told
+            at = begin + len(name) + len(colon) + len(text) - len(text.lstrip())
+            if first := _first(text):
+                known.add(told)
+                fields.append(Field(told, factor, at, at + len(first), begin))
+        return Found(fields, self.tell)
+
+    def tell(self, values: dict[str, float], memory: Memory) -> Reading | None:
+        """What the values of an iteration tell."""
         seconds, batch = values.get("step_seconds", 0.0), values.get("global_batch_size")
         if "samples_per_second" not in values and batch and seconds > 0:
             values["samples_per_second"] = batch / seconds
         return memory.place(STEP, values)
 
 
-def _first(text: str) -> float | None:
-    """The number that the text begins with: "13100.0/13240.9", "112.9TFLOPS"."""
+def _first(text: str) -> str:
+    """The number that the text begins with, "" if there is none: "13100.0/13240.9",
+    "112.9TFLOPS"."""
     text = text.split("/")[0].strip().rstrip("TFLOPSs")
     try:
-        return number(text)
+        number(text)
     except ValueError:
-        return None
+        return ""
+    return text
 
 
 PRIMUS = Format(
