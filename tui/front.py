@@ -38,7 +38,8 @@ if TYPE_CHECKING:  # loaded once the terminal is quiet
 class Lines:
     """How a session is shown as lines.
 
-    `leaves`: Ctrl+C leaves the run instead of stopping it. `detach`: leave it once all ranks train.
+    `leaves`: Ctrl+C leaves the run instead of stopping it. `detach`: leave it once it has got
+    going.
     `quiet`: without the output of the ranks. `verbose`: with each step of the start.
     """
 
@@ -101,7 +102,7 @@ def show_lines(launcher: Launcher, session: Session, how: Lines) -> int:
     ):
         for records in session.batches():
             _show_batch(show, records, session, how.leaves)
-            if detach and session.begun:
+            if detach and session.has_got_going:
                 session.detach()
                 detach = False
         show.end(session.state)

@@ -104,7 +104,7 @@ class Replay(WatchedRun):
             return
         if until == self._until == END:  # no jump came in between
             self._position, self._began = END, self.state.started
-            self.duration = max(0.0, self.state.now - self._began)
+            self.duration = self.state.elapsed
         if self.is_live:
             super()._hold(until, is_there=True)
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,7 +19,9 @@ LISTED = 5
 def find(run: str, runs_dir: Path) -> Path | None:
     """The folder of the run that is recorded here by this name, by the name that a person gave it,
     by a name that begins so, or (`last`) as the newest that has begun; None where there is none.
-    Raises: PlanError, where several are meant."""
+    Its path is a name, too. Raises: PlanError, where several are meant, or where a path leads
+    elsewhere."""
+    given, run = run, _within(run, runs_dir)
     folders = recorded(runs_dir)
     if run == LAST and not (runs_dir / LAST / PLAN).exists():
         return next(filter(has_begun, reversed(folders)), next(reversed(folders), None))
@@ -28,7 +31,26 @@ def find(run: str, runs_dir: Path) -> Path | None:
         _check_one(run, named, "have this name")
         run = next(iter(named), run)
     name = meant(run, names)
+    if not name and given != run:
+        raise _missing(given, runs_dir)
     return runs_dir / name if name else None
+
+
+def _within(run: str, runs_dir: Path) -> str:
+    """The name of a run that is given by its path, as it is printed. Raises: PlanError."""
+    path = Path(run).absolute()
+    if "/" not in run:
+        return run
+    if os.path.realpath(path.parent) == os.path.realpath(runs_dir):
+        return path.name
+    if (path / PLAN).exists():
+        raise PlanError(f"{run} is not in {runs_dir}: add --runs-dir {Path(run).parent}")
+    raise _missing(run, runs_dir)
+
+
+def _missing(run: str, runs_dir: Path) -> PlanError:
+    what = "is no run" if Path(run).exists() else "there is no such file or folder"
+    return PlanError(f"{run}: {what}; rankboard runs lists the runs in {runs_dir}")
 
 
 def meant(run: str, names: Sequence[str]) -> str:

@@ -20,8 +20,10 @@ from remote.jsonl import load
 from remote.limits import LIMITS
 from remote.record import entry, files
 from remote.record.entry import DEFAULTS, RUNNING, UNKNOWN, Entry
-from remote.record.layout import EVENTS, INDEX, JOURNAL, NAME, NOTE, PLAN, STUDY, SUMMARY
+from remote.record.files import is_folder
+from remote.record.layout import EVENTS, INDEX, JOURNAL, NAME, NODE, NOTE, PLAN, STUDY, SUMMARY
 from remote.record.lock import launcher
+from training.wire.answers import RunFolder
 from training.writing import write_whole
 
 VERSION = 2
@@ -38,6 +40,8 @@ OTHERS = (*ENDED, f"/{EVENTS}")
 HEAD = [VERSION, [*STORED], DEFAULTS]
 """An index that begins otherwise is of another version."""
 NO_STUDY = ("", "")
+FATES = ("lost", "failed", "stopped", "finished")
+"""What becomes of a run is the first of these that any of its agents tells."""
 Remark = Callable[[str, OSError], object]
 TYPES: dict[str, set[type]] = {
     "str": {str},
@@ -104,8 +108,31 @@ def _entry(
     found = Entry._make((name, *row, *trials.get(name, NO_STUDY)))
     if found.verdict:
         return found
-    is_live = not found.problem and launcher(runs_dir / name) is not None
-    return found._replace(verdict=RUNNING if is_live else UNKNOWN)
+    if found.problem:
+        return found._replace(verdict=UNKNOWN)
+    if launcher(runs_dir / name) is not None:
+        return found._replace(verdict=RUNNING)
+    return _left(found, runs_dir.absolute() / name / NODE)
+
+
+def _left(found: Entry, workdir: Path) -> Entry:
+    """A run of which no launcher has seen the end, with what its agents have recorded of it, where
+    they are on this machine."""
+    from training.agent import here  # most runs have ended under a launcher
+
+    parts: list[RunFolder] = []
+    if is_folder(workdir):
+        with suppress(OSError):
+            parts = [here.examine(str(workdir), *one) for one in here.folders(str(workdir))]
+    fates = {part.phase for part in parts}
+    fate = next((one for one in FATES if one in fates), UNKNOWN)
+    if fate == UNKNOWN or any(part.live for part in parts):
+        return found._replace(verdict=UNKNOWN)
+    began, last = min(part.began for part in parts), max(part.last for part in parts)
+    step = max(found.step, *(part.step for part in parts))
+    return found._replace(
+        verdict=fate, step=step, elapsed=max(0.0, last - (found.started or began))
+    )
 
 
 def _folders(runs_dir: Path) -> list[str]:

@@ -35,7 +35,8 @@ class Course:
     start their ranks, `refused`: the start is refused. `person_stopped`: a person has stopped the
     run, and from `abandoned_at` on no longer waits for its hosts; `impatient`: has done so.
     `stop_now`: ranks get no time to end by themselves. `final`: the run is not restarted. `keep`:
-    agents go on without a launcher. `returned`: this launcher is not the first one.
+    agents go on without a launcher. `returned`: this launcher is not the first one; it came at
+    `returned_at`, 0 where it is.
     """
 
     policy: Policy
@@ -62,6 +63,7 @@ class Course:
     detached: bool = False
     cut_off: bool = False
     returned: bool = False
+    returned_at: float = 0.0
     transfers: dict[str, bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -155,7 +157,7 @@ class Course:
 
     def _attach(self, when: float) -> None:
         """Another launcher takes over, and gives hosts as much time as the one before."""
-        self.returned = True
+        self.returned, self.returned_at = True, when
         self.detached = self.cut_off = self.leaving = False
         self.abandoned_at = math.inf
         self.stopped_elsewhere = self.person_stopped

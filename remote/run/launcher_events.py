@@ -51,9 +51,18 @@ def apply(run: Run, record: Record, when: float) -> None:
         case launcher.Stopping():
             _stop(run, event, when)
         case launcher.Closed():
-            run.phase, run.ended = RunPhase.ENDED, run.now
+            run.phase, run.ended = RunPhase.ENDED, _end(run)
             run.verdict = run.judge.close()
     run.course.apply(event, when)
+
+
+def _end(run: Run) -> float:
+    """When a run that a launcher closes has ended: where all agents had ended before it returned,
+    with the last of them."""
+    agents = [host for host in run.hosts if not host.left_out]
+    last = max((host.heard for host in agents), default=run.now)
+    is_found = all(host.ended for host in agents) and last < run.course.returned_at
+    return last if is_found else run.now
 
 
 def _apply_on_host(run: Run, event: Event, host: HostState, when: float) -> None:

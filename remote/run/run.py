@@ -30,12 +30,11 @@ class Run:
     """A run as its records tell it. All times are by the session's clock.
 
     `started` is the first record's time, `now` the newest's, `ended` 0 until the launcher has
-    closed. `verdict` is None while the run lives. `course` is how far launchers have come with it,
-    `progress` how far its training has, `watch` knows which ranks hold it up, `forecast` when it
-    ends; `curves` are its series, `metrics` what a user's own program tells, `marks` what happened
-    on the way. `checks` are the latest results
-    of checks, by host (or SESSION) and name. `rendezvous` is the address and port where ranks
-    meet, "" before it is
+    closed, then when it was over. `verdict` is None while the run lives. `course` is how far
+    launchers have come with it, `progress` how far its training has, `watch` knows which ranks hold
+    it up, `forecast` when it ends; `curves` are its series, `metrics` what a user's own program
+    tells, `marks` what happened on the way. `checks` are the latest results of checks, by host (or
+    SESSION) and name. `rendezvous` is the address and port where ranks meet, "" before it is
     reserved. `stalls` are the times in which ranks made no steps. `seq` is the number of the newest
     record of a launcher. `is_held`: the time stands still at `now`, as in a replay, or where nobody
     records the run.

@@ -12,6 +12,7 @@ from remote.events import Attached, Clock, Parted, Reaching, Refused, Said, Tran
 from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan
 from remote.run.course import FETCH, Stage
+from remote.run.rank import RankState
 from remote.session import requests, watchdog
 from remote.session.actions import Action, Open, Release, Say, Send
 from remote.session.contact import Contact
@@ -174,9 +175,15 @@ class Controller:
         return done
 
     @property
-    def has_stepped(self) -> bool:
-        """Whether all ranks have made a step in this attempt."""
-        return not self._view(0.0).without_step
+    def has_got_going(self) -> bool:
+        """Whether all ranks have made a step in this attempt. Of a user's own script: whether a
+        rank has, or all have run for `Times.settling`."""
+        run = self.state
+        if self._view(0.0).without_step or any(map(_has_failed, run.ranks)):
+            return False
+        if run.plan.job or any(rank.pace for rank in run.ranks):
+            return True
+        return run.now - max(rank.since for rank in run.ranks) >= self._times.settling
 
     @property
     def is_over(self) -> bool:
@@ -220,3 +227,7 @@ class Controller:
             for one in live:
                 one.spared_at = now
         self.contacts[on].heard_at = now
+
+
+def _has_failed(rank: RankState) -> bool:
+    return bool(rank.exited and rank.exited.code)

@@ -92,10 +92,9 @@ class Session:
         self._ask(self._controller.ask_stacks)
 
     @property
-    def begun(self) -> bool:
-        """Whether all ranks have made a step in this attempt; those of a user's own script: whether
-        they have been started."""
-        return self._controller.has_stepped
+    def has_got_going(self) -> bool:
+        """See `Controller.has_got_going`."""
+        return self._controller.has_got_going
 
     @property
     def detached(self) -> bool:

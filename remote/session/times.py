@@ -34,6 +34,9 @@ class Times:
     its ranks by then."""
     retry: float = 1.0
     """From a connection that could not be made to the next try."""
+    settling: float = 10.0
+    """From the start of a user's own script without a step until it counts as under way: what is
+    wrong with its arguments or its imports shows before."""
     stacks: float = 5.0
     """In which the stacks of the ranks have to come before a stall is acted on."""
     grace: float = 2.0

@@ -10,9 +10,13 @@ from typing import Annotated
 
 import typer
 
+from remote.record.find import find
 from tui import front
 from tui.exit import UsageError, refusing
 from tui.flags.common import RUNS, Ascii, HostsFile, RunsDir
+
+SUFFIXES = (".err", ".log", ".out", ".txt")
+"""Names that end so are names of log files, and hosts are not asked for runs of these names."""
 
 
 def open(
@@ -48,7 +52,7 @@ def open(
     with front.quiet():
         with refusing():
             front.check_terminal()
-            files = _files(names, follow)
+            files = _files(names, follow, runs_dir)
             if files:
                 code = _show_files(files, follow)
         if not files:
@@ -65,8 +69,8 @@ def _show_run(run: str, hosts: Path | None, runs_dir: Path) -> int:
     return front.show_opened(history.launcher(session.plan), session)
 
 
-def _files(names: Sequence[str], follow: bool) -> list[Path]:
-    """The log files that are named; none where it is a run. Raises: UsageError."""
+def _files(names: Sequence[str], follow: bool, runs_dir: Path) -> list[Path]:
+    """The log files that are named; none where it is a run. Raises: PlanError, UsageError."""
     files = [Path(name) for name in names if Path(name).is_file()]
     missing = [name for name in names if not Path(name).is_file()]
     if missing and (files or follow or len(names) > 1):
@@ -74,6 +78,8 @@ def _files(names: Sequence[str], follow: bool) -> list[Path]:
             f"{missing[0]} is no file: give one run, or log files"
             + (" to follow" if follow else "")
         )
+    if missing and Path(missing[0]).suffix in SUFFIXES and not find(missing[0], runs_dir):
+        raise UsageError(f"{missing[0]}: there is no such file")
     return files
 
 

@@ -55,7 +55,8 @@ def run(
         bool,
         typer.Option(
             "--detach",
-            help="with --run: return once all ranks train; the run continues on the hosts",
+            help="with --run: return once all ranks train, or your own script has made a step or "
+            "run for 10 s; the run continues on the hosts",
         ),
     ] = False,
     verbose: Annotated[

@@ -63,7 +63,7 @@ def runs(
 
     loss is that of the last step, accuracy that of the last evaluation, s/iter the mean of
     all iterations but the first. The verdict of a live run is "running". It is "unknown" where no
-    launcher here has seen the end: rankboard ps asks the hosts.
+    launcher here has seen the end, nor this machine: rankboard ps asks the hosts.
 
     Examples:
       rankboard runs sync=ring nodes=4 'loss<0.5'

@@ -32,8 +32,8 @@ Run = Annotated[
     str,
     typer.Argument(
         metavar="RUN",
-        help="the run: its name, the name that you gave it, the beginning of its name, or last for "
-        "the newest run",
+        help="the run: its name, the name that you gave it, the beginning of its name, its folder, "
+        "or last for the newest run",
     ),
 ]
 

@@ -33,6 +33,7 @@ from remote.events import (
 )
 from remote.plan.plan import OnNan, OnStall, Plan, Policy, Upload
 from remote.run.phases import Verdict
+from remote.run.reading import expander
 from remote.run.state import RunState
 from remote.session.actions import Action, Fetch, Open, Release, Say, Send, StopTransfers
 from remote.session.actions import Upload as BeginUpload
@@ -41,6 +42,7 @@ from remote.session.controller import Controller
 from remote.session.decide import decide
 from remote.session.times import TIMES
 from tests.kit import histories
+from tests.kit.scripts import script, seen, started
 from tests.kit.stage import HELLO
 from training.wire.commands import Close, Connect, Keep, OnDisconnect, Reserve, Stacks, Start, Stop
 from training.wire.enums import EndReason, Reach
@@ -61,6 +63,7 @@ from training.wire.events import (
 )
 
 START = 1_000.0
+SAMPLE = HostSample((10.0,), 1, 2)
 UNCHECKED = Policy(doctor=False)
 
 
@@ -619,6 +622,28 @@ def test_a_failed_run_of_which_a_host_was_given_up_has_not_ended() -> None:
     controller.recall(history.records)
     assert controller.state.verdict is Verdict.FAILED
     assert not controller.state.is_settled
+
+
+def got_going(history: histories.History) -> bool:
+    records: Any = None
+    controller = Controller(history.plan, records, {}, TIMES)
+    controller.recall(record for one in history.records for record in expander(history.plan)(one))
+    return controller.has_got_going
+
+
+def test_a_job_has_got_going_once_all_its_ranks_have_made_a_step() -> None:
+    history = histories.History(histories.plan(2)).training().rank(0, histories.stepped(0, 1))
+    assert not got_going(history)
+    assert got_going(history.rank(1, histories.stepped(1, 1)))
+
+
+def test_a_script_has_got_going_with_a_step_or_after_a_while_without_a_failure() -> None:
+    assert not got_going(started(script()))
+    assert got_going(started(script(watch=True)).say(0, seen(0, 1, 0.5)))
+    later = started(script()).say(0, SAMPLE, after=TIMES.settling)
+    assert got_going(later)
+    assert not got_going(started(script()).say(0, Exited(1, 2), SAMPLE, after=TIMES.settling))
+    assert got_going(started(script()).say(0, Exited(1, 0)).say(1, SAMPLE, after=TIMES.settling))
 
 
 def test_a_start_that_takes_too_long_names_the_ranks_without_a_step() -> None:

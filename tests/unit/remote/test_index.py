@@ -4,6 +4,7 @@ broken."""
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 from collections.abc import Callable
@@ -16,11 +17,14 @@ import pytest
 from remote.plan.plan import Plan
 from remote.record import entry, files, index, latest, marks
 from remote.record.entry import Entry
-from remote.record.layout import EVENTS, INDEX, JOURNAL, NOTE, PLAN, SUMMARY
+from remote.record.layout import EVENTS, INDEX, JOURNAL, NODE, NOTE, PLAN, SUMMARY
 from remote.record.write import Recorder
 from tests.kit.histories import START, History, plan, stepped
+from tests.kit.scripts import seen
+from training.agent.layout import LOCK, run_folder
 from training.job import Job
-from training.wire.events import Evaluated, Exited, encode
+from training.wire.enums import EndReason
+from training.wire.events import Ended, Evaluated, Exited, encode
 
 LONG_AGO = 1_000_000_000
 
@@ -265,6 +269,37 @@ def test_a_live_run_is_running(tmp_path: Path) -> None:
         assert found.step_seconds == pytest.approx(0.1)
     into.release()
     assert index.entries(tmp_path)[0].verdict == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("exits", "reason", "verdict"),
+    [
+        ((Exited(0, 0), Exited(1, 0)), EndReason.ALL_ENDED, "finished"),
+        ((Exited(0, 1), Exited(1, 0)), EndReason.ALL_ENDED, "failed"),
+        ((Exited(0, 0), Exited(1, 0)), None, "unknown"),
+    ],
+)
+def test_a_run_that_ended_without_its_launcher_is_known_from_its_agents(
+    tmp_path: Path, exits: tuple[Exited, ...], reason: EndReason | None, verdict: str
+) -> None:
+    made = named("a", plan(1, 2))
+    into = Recorder(tmp_path, made)
+    into.raw(encode(History(made).training().records[0]).encode())
+    into.flush()
+    into.release()
+    node = run_folder(str(tmp_path / "a" / NODE), "a", 0)
+    ended = (Ended(reason),) if reason else ()
+    history = History(made).training().say(0, seen(0, 4, 0.5)).say(0, *exits, *ended, after=3.0)
+    os.makedirs(node)
+    Path(node, "000000000001.journal").write_text("".join(encode(one) for one in history.records))
+    with Path(node, LOCK).open("w") as lock:
+        if not reason:  # its guard holds it
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        (found,) = index.entries(tmp_path)
+    assert found.verdict == verdict
+    if reason:
+        assert found.step == 4
+        assert found.elapsed == pytest.approx(9.0, abs=0.3)
 
 
 def test_of_a_long_record_the_ends_are_read(

@@ -14,9 +14,12 @@ import numpy as np
 import pytest
 
 from remote.events import (
+    Attached,
     Checked,
     Clock,
     Closed,
+    Closing,
+    Detached,
     Lost,
     Reaching,
     Refused,
@@ -26,6 +29,7 @@ from remote.events import (
     Stopping,
     expand,
 )
+from remote.format import duration
 from remote.plan.plan import OnNan, Policy
 from remote.record import summary
 from remote.run.state import HostPhase, RankPhase, RunPhase, RunState, Timing, Verdict
@@ -409,6 +413,27 @@ def test_a_restart_that_the_checks_refuse_is_no_run_that_was_not_started(steps: 
     assert state.verdict is Verdict.LOST
     assert state.cause is not None
     assert state.cause.what == "its port is taken"
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_a_run_that_ended_before_its_launcher_returned_took_until_then(before: bool) -> None:
+    """Where agents end only once it is there, or a host is lost, it takes until it is closed."""
+    history = History(plan(2)).training(steps=4).session(Detached())
+    history.done(0).say(0, Ended(EndReason.ALL_ENDED))
+    if before:
+        history.done(1).say(1, Ended(EndReason.ALL_ENDED))
+    took = history.now - history.records[0].time
+    history.session(Attached(), after=500.0)
+    if not before:
+        history.session(Lost(1, "node2: gone", reached=True))
+    history.session(Closing())
+    state = history.closed()
+    whole = history.now - history.records[0].time
+    assert state.elapsed == pytest.approx(took if before else whole)
+    assert (state.verdict is Verdict.FINISHED) == before
+    assert summary.of(state)["elapsed"] == state.elapsed
+    if before:
+        assert outcome.verdict(state).startswith(f"finished in {duration(took)}")
 
 
 def test_an_older_attempt_is_ignored() -> None:
