@@ -12,7 +12,7 @@ from remote.run import agent_end, marks, stall
 from remote.run.cause import Death, Evidence, ended
 from remote.run.host import LAST_WORDS, HostState
 from remote.run.phases import HostPhase, RankPhase, RunPhase
-from remote.run.progress import Diverged
+from remote.run.progress import WATCHED, Diverged
 from remote.run.rank import RankState
 from remote.run.run import Run
 from training.wire import events
@@ -59,7 +59,7 @@ def _apply_rank(run: Run, event: Event, host: HostState, rank: RankState, when: 
             return
         event = run.known(event, rank, when)
     elif rank.begun is None and isinstance(event, events.Step):  # a script tells of no start
-        _resume(run, event)
+        _step(run, event, when)
     rank.apply(event, when)
     run.curves.take(event, rank.rank, rank.step, when - run.started)
     match event:
@@ -101,8 +101,12 @@ def _apply_rank(run: Run, event: Event, host: HostState, rank: RankState, when: 
             run.judge_rank(rank)
 
 
-def _resume(run: Run, event: events.Step) -> None:
-    """The first step that is told of in a later attempt says where that one begins."""
+def _step(run: Run, event: events.Step, when: float) -> None:
+    """A step of a user's own program. The first one that is watched says that it is, and the first
+    in a later attempt where that one begins."""
+    if not run.progress.watched and run.plan.job is None and (event.compute or event.sync):
+        run.progress.watched = True
+        run.note("", WATCHED, when)
     if run.progress.anew < run.attempt:
         run.progress.anew = run.attempt
         run.progress.go_back(max(0, event.step - 1))

@@ -12,6 +12,8 @@ from training.wire import events
 RISEN = 2.0
 """How many times the first loss a last one is that has risen."""
 NOT_LEARNED = "did not learn"
+WATCHED = "torch is watched"
+"""What is said of a user's own program of which steps are seen without a print."""
 
 
 @dataclass(frozen=True)
@@ -81,11 +83,13 @@ class Progress:
     ranks' models to differ, at `drifted`, `largest_drift` the one that found them to differ most.
     `diverged` is the first loss that was no finite number, `restarts` tell when the run was
     restarted. `printed_steps` are those of the whole run as a user's own program prints them, 0 if
-    it does not, `formats` those by which that is read, `files` those of its files that are read.
+    it does not, `formats` those by which that is read, `files` those of its files that are read,
+    `watched`: torch is, in it.
     `anew` is the attempt of which the first step is known."""
 
     begun: events.Started | None = None
     printed_steps: int = 0
+    watched: bool = False
     anew: int = 0
     formats: list[str] = field(default_factory=list)
     files: list[str] = field(default_factory=list)

@@ -83,6 +83,12 @@ class Run:
         return self.judge.is_refused(diverged=self.progress.diverged is not None)
 
     @property
+    def doing(self) -> str:
+        """Its phase. Without a step, nobody knows whether a user's own program trains."""
+        is_silent = self.phase is RunPhase.TRAINING and self.plan.job is None and not self.step
+        return "running" if is_silent else self.phase.value
+
+    @property
     def has_begun(self) -> bool:
         """Whether the ranks have begun to train, now or before a restart."""
         return self.progress.begun is not None or any(rank.step for rank in self.ranks)

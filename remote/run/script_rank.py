@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from remote.events import Parsed
+from remote.run.phases import RankPhase
 from remote.run.rank import LASTING, RankState
 from training.wire import events
 from training.wire.events import Event
@@ -33,6 +34,12 @@ class ScriptRank(RankState):
     longest: float = 0.0
 
     @property
+    def doing(self) -> str:
+        """See `RankState.doing`. Without a step, nobody knows whether it trains."""
+        is_silent = self.phase is RankPhase.TRAINING and not (self.step or self.stalled)
+        return "running" if is_silent else super(ScriptRank, self).doing
+
+    @property
     def makes_steps(self) -> bool:
         """See `RankState.makes_steps`. Of a script perhaps one rank prints them."""
         return self.step > 0
@@ -42,11 +49,6 @@ class ScriptRank(RankState):
         """See `RankState.between`."""
         mean = sum(self.gaps) / len(self.gaps) if self.gaps else 0.0
         return max(self.pace.seconds, mean, LONGEST * self.longest) if self.pace else mean
-
-    @property
-    def tells_phases(self) -> bool:
-        """Whether it is known where the time of its steps goes, as torch is watched."""
-        return any(map(any, (self.pace.last("compute"), self.pace.last("sync"))))
 
     @property
     def is_diverged(self) -> bool:

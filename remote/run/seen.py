@@ -7,6 +7,7 @@ import shlex
 from remote.format import count, ranks_text
 from remote.plan.plan import LOG_FILES, Script
 from remote.run.phases import RankPhase, RunPhase
+from remote.run.progress import WATCHED
 from remote.run.run import Run
 from remote.run.script_rank import ScriptRank
 
@@ -29,7 +30,7 @@ def ways(run: Run) -> list[str]:
     for rank in ranks:
         if rank.parsed and rank.parsed.format:
             printing.setdefault(rank.parsed.format, []).append(rank.rank)
-    watched = ["torch is watched"] if any(rank.tells_phases for rank in ranks) else []
+    watched = [WATCHED] if run.progress.watched else []
     printed = (f"read as: {name}, {_prints(who)}" for name, who in printing.items())
     return [*watched, *printed, *_files(run)]
 
@@ -74,8 +75,10 @@ def advice(run: Run, now: float) -> str:
 def _is_late(run: Run, now: float) -> bool:
     """Whether a program has had the time to show something."""
     since = [rank.since for rank in run.ranks if rank.phase is RankPhase.TRAINING]
-    has_run = run.phase is RunPhase.ENDED and any(rank.exited for rank in run.ranks)
-    return has_run or (bool(since) and now - min(since) >= SOON)
+    exits = [rank.exited.code for rank in run.ranks if rank.exited]
+    if run.phase is RunPhase.ENDED:  # of one that failed at once, the cause is what counts
+        return bool(exits) and (not any(exits) or run.elapsed >= SOON)
+    return bool(since) and now - min(since) >= SOON
 
 
 def _log_files(run: Run) -> tuple[str, ...]:

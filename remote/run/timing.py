@@ -130,6 +130,11 @@ class Timing:
         return _between(self._first, self._at_40 or self._sums())
 
     @property
+    def last_early(self) -> int:
+        """The number of the last of these iterations."""
+        return min(self.count, 40)
+
+    @property
     def warm(self) -> Means:
         """Means over all iterations but the first, which warms up."""
         return _between(self._first, self._sums())

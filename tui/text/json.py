@@ -55,7 +55,7 @@ class JsonPrinter(PlainPrinter):
         self._warn(state)
         for record in records:
             self._show(record, state)
-        self._tell(records, state)
+        self._tell(self._narration.lines(records, state))
         self._flush()
 
     def end(self, state: RunState) -> None:

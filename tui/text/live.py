@@ -128,7 +128,7 @@ def _progress(state: RunState, now: float) -> RenderableType:
     step, total = state.step, state.progress.steps
     row = Table.grid(padding=(0, 2))
     row.add_row(
-        Line(state.phase.value, style="bold"),
+        Line(state.doing, style="bold"),
         ProgressBar(total=total or None, completed=step, width=24),
         f"step {step}/{total}" if total else f"step {step}",
         f"{seconds(state.step_seconds)} s/iter",

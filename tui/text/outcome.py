@@ -24,7 +24,7 @@ _HEAD = (
     "host",
     "rank",
     "s/iter",
-    "iter 2-40",
+    "iter {}",
     "data",
     "compute",
     "sync",
@@ -37,7 +37,14 @@ _PHASES = ("data", "compute", "sync")
 
 def head(state: RunState) -> tuple[str, ...]:
     """Name the columns of the table of results."""
-    return (*_HEAD, "own accuracy") if _own_accuracies(state) else _HEAD
+    names = tuple(name.format(early(state).replace(" to ", "-")) for name in _HEAD)
+    return (*names, "own accuracy") if _own_accuracies(state) else names
+
+
+def early(state: RunState) -> str:
+    """Which iterations the means in the table are of: "2 to 40", or what there is of them."""
+    last = max((rank.timing.last_early for rank in state.ranks), default=0)
+    return f"2 to {last}" if last > 2 else "2"
 
 
 def table(state: RunState) -> list[tuple[str, ...]]:
@@ -105,7 +112,7 @@ def captions(state: RunState) -> list[str]:
     """Explain the columns of the table, and give the test accuracy of the run."""
     lines = [
         "s/iter: mean of all iterations; last loss: of each rank's last batch",
-        "iter 2-40, data, compute, sync, samples/s: means of iterations 2 to 40",
+        f"{head(state)[3]}, data, compute, sync, samples/s: means of iterations {early(state)}",
     ]
     if not state.plan.job and "sync" not in columns(state)[0]:
         lines = []

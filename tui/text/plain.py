@@ -16,6 +16,7 @@ from training.wire.events import Record
 from tui.narrate import narrate
 from tui.text import outcome
 from tui.text.narration import Narration, RankLines
+from tui.text.progress import ProgressLines
 from tui.text.table import ruled
 
 
@@ -30,12 +31,14 @@ class PlainPrinter:
         self._out, self._err, self._quiet = out, err, quiet
         self._narration = Narration(told, verbose=verbose)
         self._ranks = RankLines()
+        self._progress = ProgressLines()
 
     def batch(self, records: list[Record], state: RunState) -> None:
         """Print the output of ranks among these records, and describe the others."""
-        if not self._quiet:
-            self._write_all(self._ranks.chunks(records, state))
-        self._tell(records, state)
+        chunks = () if self._quiet else [*self._ranks.chunks(records, state)]
+        self._write_all(chunks)
+        self._tell(self._narration.lines(records, state))
+        self._tell(self._progress.lines(state, printed=bool(chunks)))
         self._flush()
 
     def end(self, state: RunState) -> None:
@@ -58,8 +61,8 @@ class PlainPrinter:
             self._err.write(line + "\n")
         self._err.flush()
 
-    def _tell(self, records: list[Record], state: RunState) -> None:
-        for line in self._narration.lines(records, state):
+    def _tell(self, lines: Iterable[str]) -> None:
+        for line in lines:
             narrate(line, file=self._err)
         self._err.flush()
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from remote.record import summary
 from remote.run.seen import FEW, SOON, advice, sees_nothing, unread, ways
 from tests.kit.histories import History, plan, said
 from tests.kit.scripts import ended, logging, script, seen, started
-from training.wire.events import HostSample
+from training.wire.events import Exited, HostSample
 
 SAMPLE = HostSample((10.0,), 1, 2)
 
@@ -42,6 +44,25 @@ def test_where_nothing_is_seen_it_is_said_after_a_while() -> None:
     assert said_later == told
     state = ended(history).closed()
     assert advice(state, state.now) == said_later
+
+
+@pytest.mark.parametrize(("after", "is_told"), [(1.0, False), (SOON, True)])
+def test_where_a_program_failed_at_once_its_cause_is_enough(after: float, is_told: bool) -> None:
+    history = started(script()).say(0, Exited(0, 2), Exited(1, 2), after=after / 2)
+    history.say(1, Exited(2, 2), Exited(3, 2))
+    state = history.closed()
+    assert sees_nothing(state)
+    assert ("tells why" in advice(state, state.now)) == is_told
+
+
+def test_a_program_without_a_step_runs_and_nobody_says_that_it_trains() -> None:
+    history = started(script(watch=True))
+    state = history.state()
+    assert (state.doing, state.ranks[0].doing) == ("running", "running")
+    state = history.rank(0, seen(0, 1, 1.0, compute=0.1)).state()
+    assert (state.doing, state.ranks[0].doing) == ("training", "training")
+    assert state.ranks[1].doing == "running"
+    assert History(plan()).training().state().doing == "training"
 
 
 def test_lines_that_are_not_read_are_counted() -> None:

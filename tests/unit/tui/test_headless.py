@@ -26,11 +26,13 @@ from remote.events import (
     expand,
 )
 from remote.run.cause import Cause
+from remote.run.reading import expander
 from remote.run.state import RunState
 from tests.kit.histories import GLOO, START, History, plan, raised, said, stepped
 from tests.kit.printing import FOLDER, HELLO, good, printed, show
-from tests.kit.scripts import ended, logging, script, started
+from tests.kit.scripts import ended, logging, script, seen, started
 from training.wire.events import (
+    PREFIX,
     SESSION,
     Evaluated,
     Exited,
@@ -39,12 +41,14 @@ from training.wire.events import (
     Launched,
     Metrics,
     Record,
+    Text,
 )
 from tui.text import live, outcome
 from tui.text.json import JsonPrinter
 from tui.text.narration import MOMENT, Gathered
 from tui.text.plain import PlainPrinter
 from tui.text.printer import printer
+from tui.text.progress import ProgressLines
 
 
 def failed() -> History:
@@ -264,7 +268,7 @@ def test_a_failure_says_its_cause_first() -> None:
         "failed",
     ]
     assert end[-1].startswith("rankboard: failed after ")
-    assert "iter 2-40" in out
+    assert "iter 2-12" in out
     assert "last words" not in out
 
 
@@ -522,7 +526,7 @@ def test_the_end_on_a_terminal() -> None:
     assert end.startswith(
         "cause: node2, rank 1: ValueError: bad batch at step 12; rank 0 failed as a consequence"
     )
-    assert end.index("victim") < end.index("iter 2-40") < end.index("failed after")
+    assert end.index("victim") < end.index("iter 2-") < end.index("failed after")
 
 
 def test_text_of_ranks_is_no_markup_and_a_flood_is_cut() -> None:
@@ -570,7 +574,7 @@ def test_the_table_of_a_program_has_the_columns_that_tell_something() -> None:
     out, err = printed(history, PlainPrinter)
     head, _, *rows = (line for line in out.splitlines() if "|" in line or "-+-" in line)
     cells = [[cell.strip() for cell in row.split("|")] for row in (head, *rows)]
-    assert cells[0] == ["host", "rank", "s/iter", "iter 2-40", "last loss"]
+    assert cells[0] == ["host", "rank", "s/iter", "iter 2-28", "last loss"]
     assert cells[1] == ["node1", "0", "-", "-", "-"]
     assert cells[4] == ["node2", "3", "0.500", "0.500", "3.4483"]
     assert cells[5][0] == "all", "the row of shares is left out"
@@ -584,3 +588,45 @@ def test_a_program_of_which_nothing_is_seen() -> None:
     out, err = printed(history, PlainPrinter)
     assert out == ""
     assert f"no steps and no values are seen: rankboard parse {history.plan.run} tells why" in err
+
+
+def watching(steps: int, seconds: float) -> History:
+    """A program that prints nothing, of which the watch tells a step of two each second."""
+    history = started(script(watch=True))
+    for step in range(1, steps + 1):
+        for rank in range(4):
+            history.rank(rank, seen(rank, step, 2.0, compute=0.3, sync=0.2))
+        history.now += seconds
+    return history
+
+
+@pytest.mark.parametrize(
+    ("history", "told"),
+    [
+        (watching(40, 1.0), ["step 10, loss 2.0000, 0.500 s/iter, sync 40%", "step 20", "step 30"]),
+        (logging(started(script()), 3, range(1, 40), 1.0), []),
+    ],
+    ids=["silent", "prints its steps"],
+)
+def test_of_a_program_that_prints_no_steps_it_is_said_now_and_then_how_far_it_is(
+    history: History, told: list[str]
+) -> None:
+    state, expand = RunState(history.plan), expander(history.plan)
+    now = START
+    progress = ProgressLines(lambda: now)
+    lines: list[str] = []
+    for record in history.records:
+        now = record.time
+        for one in expand(record):
+            state.apply(one)
+        printed = isinstance(record.event, Text) and not record.event.text.startswith(PREFIX)
+        lines += progress.lines(state, printed=printed)
+    assert [one.startswith(two) for one, two in zip(lines, told, strict=True)] == [True] * len(told)
+
+
+def test_it_is_said_that_torch_is_watched() -> None:
+    _, err = printed(watching(2, 0.1), PlainPrinter)
+    assert err.count("rankboard: torch is watched\n") == 1
+    _, err = printed(logging(started(script()), 3, range(1, 40), 1.0), PlainPrinter)
+    assert "torch is watched" not in err
+    assert "rankboard: read as:" in err

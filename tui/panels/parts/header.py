@@ -128,7 +128,7 @@ def _what(plan: Plan) -> str:
 
 
 def _phase(run: RunState) -> str:
-    name = run.verdict.name.lower() if run.verdict else str(run.phase)
+    name = run.verdict.name.lower() if run.verdict else run.doing
     most = run.plan.policy.max_restarts + 1
     attempt = f" (attempt {run.attempt + 1} of {most})" if run.attempt else ""
     text = phase(name).text

@@ -98,7 +98,7 @@ def _summary(run: RunState) -> list[str]:
         epochs = [fmean(rank.epoch_seconds) for rank in known if rank.epoch_seconds]
         whole = fixed(fmean(rank.timing.mean for rank in known), 3)
         more = f"; of an epoch {fixed(fmean(epochs), 2)} s" if epochs else ""
-        lines.append(f"mean of iterations 2 to 40: {steps}, of all {whole} s{more}")
+        lines.append(f"mean of iterations {outcome.early(run)}: {steps}, of all {whole} s{more}")
     sign = palette.sign("slow")
     return [*(f"{sign} {plain(told)}" for told in slow_spells(run)[:SPELLS]), *lines]
 

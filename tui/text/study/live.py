@@ -112,7 +112,7 @@ def picture(result: StudyResult, width: int, height: int) -> Table:
 
 def doing(state: RunState) -> str:
     """How far a run is: "training, step 12/40, 0.512 s/iter, ETA 14 s"."""
-    parts = [state.phase.value]
+    parts = [state.doing]
     if state.step:
         parts += [
             f"step {state.step}/{state.progress.steps or UNKNOWN}",
