@@ -59,6 +59,7 @@ CONTRAST = Theme(
         "text-muted": "#E0E0E0",
         "text-disabled": "#B0B0B0",
         "footer-key-foreground": "#F0E442",
+        "band-tint": "0.45",
     },
 )
 THEMES = (DARK, LIGHT, CONTRAST)

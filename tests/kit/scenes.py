@@ -97,6 +97,8 @@ def still(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
         patch.setattr("remote.record.lock._named", lambda _: Holder(4711, socket.gethostname()))
         patch.setattr(Screen, "_compositor_refresh", _forget)  # nobody sees it
         patch.setenv("TZ", "UTC")
+        patch.setenv("TERM", "xterm-256color")
+        patch.setenv("COLORTERM", "truecolor")
         time.tzset()
         yield
     time.tzset()

@@ -28,6 +28,12 @@ def too_small(size: Size) -> bool:
     return size.width < LEAST[0] or size.height < LEAST[1]
 
 
+WIDEST = 120
+"""Columns of a box with a text to read, at most."""
+AROUND = len("│  │") + 1
+"""Columns of the box that are not the text's."""
+
+
 class Leave(Enum):
     """The answers to the question how to leave a live run."""
 
@@ -199,12 +205,13 @@ class LeaveDialog(Dialog):
 
 
 class TextDialog(ModalScreen[None]):
-    """A text to read, in the middle of the screen."""
+    """A text to read, in the middle of the screen; the box is as wide as its lines, up to
+    `WIDEST`."""
 
     DEFAULT_CSS = """
     TextDialog { align: center middle; background: $background 50%; }
     TextDialog VerticalScroll {
-        width: 76; max-width: 100%; height: auto; max-height: 100%; padding: 0 1;
+        min-width: 76; max-width: 100%; height: auto; max-height: 100%; padding: 0 1;
         border: round $primary; background: $surface; scrollbar-size-vertical: 1;
     }
     """
@@ -217,6 +224,7 @@ class TextDialog(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         with VerticalScroll() as box:
+            box.styles.width = min(WIDEST, max(map(len, self._text.split("\n"))) + AROUND)
             box.border_title = self._title
             box.border_subtitle = key_of(self.app, "back")
             yield Static(self._text.rstrip(), markup=False)

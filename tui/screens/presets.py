@@ -30,7 +30,7 @@ from tui.screens.pick import CSS, Ask
 class Presets(ModalScreen[Preset | Recent | None]):
     """Presets, then jobs of recorded runs; the result is what the form takes over."""
 
-    DEFAULT_CSS = CSS.format("Presets")
+    DEFAULT_CSS = CSS.format("Presets") + "Presets Vertical { width: 60%; min-width: 76; }"
     place = Place.PRESETS
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 

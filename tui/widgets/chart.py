@@ -128,7 +128,7 @@ class Chart(Lines, can_focus=True):
         found = self._styles.get((curve, band))
         if found is None:
             ground = self.background_colors[1]
-            tint = ground.blend(self._colour(band), 0.25).rich_color if band != NONE else None
+            tint = ground.blend(self._colour(band), self._tint).rich_color if band != NONE else None
             found = self._styles[(curve, band)] = Style(color=self._ink(curve), bgcolor=tint)
         return found
 
@@ -139,7 +139,13 @@ class Chart(Lines, can_focus=True):
             return self.get_component_rich_style("chart--axis").color
         if curve < FAINT:
             return self._colour(curve).rich_color
-        return self.background_colors[1].blend(self._colour(curve - FAINT), 0.45).rich_color
+        faint = self.background_colors[1].blend(self._colour(curve - FAINT), 0.2 + self._tint)
+        return faint.rich_color
+
+    @property
+    def _tint(self) -> float:
+        """How much of its colour a band has."""
+        return float(self.app.current_theme.variables.get("band-tint", 0.25))
 
     def _colour(self, number: int) -> Color:
         return Color.parse(palette.colour(number, self.app.current_theme.dark))

@@ -58,9 +58,15 @@ class Choices(Table):
         strip = super().render_line(y)
         if y and y + self.scroll_offset.y == self.cursor + 1 and self._rows:
             ground = self.get_component_rich_style("choices--cursor")
-            bar = Style(bgcolor=ground.bgcolor, bold=True)
+            ink = self.rich_style.color if self._has_few_colours else None
+            bar = Style(color=ink, bgcolor=ground.bgcolor, bold=True)
             return Strip(Segment.apply_style(strip, post_style=bar), strip.cell_length)
         return strip
+
+    @property
+    def _has_few_colours(self) -> bool:
+        """Whether the terminal has 16 colours, of which not all can be read on the cursor's."""
+        return self.app.console.color_system == "standard"
 
     def action_move(self, step: int) -> None:
         self.cursor += step

@@ -97,6 +97,20 @@ async def test_while_starting_the_hosts_and_their_phases_are_on_the_screen() -> 
         assert "does not answer at 127.0.0.2:22" in " ".join(stage.text().split())
 
 
+async def test_on_a_low_screen_a_finished_run_is_summed_up_briefly() -> None:
+    stage = Stage()
+    async with stage.training(size=(80, 24)) as pilot:
+        stage.session.finish(60, 1)
+        await stage.ended(pilot)
+        text = stage.text()
+        assert "test accuracy 94.72%" in text
+        assert "mean of iterations 2 to 40" in text
+        assert "mean over classes" not in text
+        assert stage.screen.query_one(Outcome).size.height == 3
+        await pilot.resize_terminal(120, 40)
+        await until(pilot, lambda: "mean over classes" in stage.text())
+
+
 async def test_a_failure_shows_its_cause() -> None:
     stage = Stage()
     async with stage.training() as pilot:

@@ -6,6 +6,7 @@ import pytest
 from textual.app import App, ComposeResult
 
 from tests.kit.acted import screen_text, until
+from tui.widgets.choices import Choices
 from tui.widgets.table import Cell, Column, Table, fitted, layout, most_skipped
 
 COLUMNS = [Column("rank", 5), Column("loss", 7), Column("memory", 8), Column("CPU", 6)]
@@ -97,3 +98,24 @@ async def test_any_size() -> None:
             table.fill([tuple(map(Cell, "1🎉345"))] * 50)
             await pilot.press("right", "end", "left", "pageup")
             assert all(len(line) >= min(width, 1) for line in app.lines)
+
+
+class Chosen(App[None]):
+    def compose(self) -> ComposeResult:
+        yield Choices()
+
+
+@pytest.mark.parametrize(("term", "is_drawn"), [("", False), ("truecolor", True)])
+async def test_with_16_colours_the_chosen_row_has_one(
+    term: str, is_drawn: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLORTERM", term)
+    app = Chosen()
+    async with app.run_test(size=(20, 5)) as pilot:
+        table = app.query_one(Choices)
+        table.show([Column("state", 5, right=False)], [(Cell("good", "#00FF00"),)])
+        await pilot.pause()
+        inks = [part.style.color for part in table.render_line(1) if part.text.startswith("good")]
+        green = [ink is not None and ink.name == "#00ff00" for ink in inks]
+        assert green == [is_drawn]

@@ -30,6 +30,9 @@ SPELLS = 2
 LEAST = 4
 """Lines of last output that even the lowest screen shows; the user can scroll."""
 
+LOW = 30
+"""Lines of a screen below which a success is told briefly: the charts need the room."""
+
 
 class Outcome(VerticalScroll):
     """How the run ended; hidden until then."""
@@ -52,7 +55,8 @@ class Outcome(VerticalScroll):
         at in turns."""
         if not self._turn.has_come_for(run, place=1) and run.verdict is not None:
             return
-        text = _text(run, max(LEAST, self.screen.size.height * 2 // 5 - FRAME))
+        height = self.screen.size.height
+        text = _text(run, max(LEAST, height * 2 // 5 - FRAME), brief=height < LOW)
         if text == self._shown:
             return
         self._shown = text
@@ -62,7 +66,7 @@ class Outcome(VerticalScroll):
         self.query_one(Static).update(Text(text))
 
 
-def _text(run: RunState, room: int) -> str:
+def _text(run: RunState, room: int, *, brief: bool) -> str:
     lines = _cause(run.cause, room) if run.cause is not None else []
     if run.verdict is not None:
         sign = phase(run.verdict.name.lower()).text.split()[0]
@@ -70,7 +74,7 @@ def _text(run: RunState, room: int) -> str:
             sign = palette.sign("warn")
         lines.insert(bool(lines), f"{sign} {outcome.verdict(run)}")
     if run.verdict in (Verdict.FINISHED, Verdict.STOPPED):
-        lines += _summary(run)
+        lines += _summary(run, brief=brief)
     return "\n".join(lines)
 
 
@@ -88,16 +92,17 @@ def _cause(cause: Cause, room: int) -> list[str]:
     return lines
 
 
-def _summary(run: RunState) -> list[str]:
+def _summary(run: RunState, *, brief: bool) -> list[str]:
     """List the ranks that were slow, the test accuracy, and the times of an iteration and of an
-    epoch, which are nearly the same for all ranks."""
+    epoch, which are nearly the same for all ranks. `brief`: no more than a line of the
+    accuracy and of the times."""
     known = [rank for rank in run.ranks if rank.timing.count > 1]  # the first one warms up
-    lines = _tested(run)
+    lines = _tested(run)[: 1 if brief else None]
     if known:
         steps = _between([rank.timing.rule for rank in known], 3)
         epochs = [fmean(rank.epoch_seconds) for rank in known if rank.epoch_seconds]
         whole = fixed(fmean(rank.timing.mean for rank in known), 3)
-        more = f"; of an epoch {fixed(fmean(epochs), 2)} s" if epochs else ""
+        more = f"; of an epoch {fixed(fmean(epochs), 2)} s" if epochs and not brief else ""
         lines.append(f"mean of iterations {outcome.early(run)}: {steps}, of all {whole} s{more}")
     sign = palette.sign("slow")
     return [*(f"{sign} {plain(told)}" for told in slow_spells(run)[:SPELLS]), *lines]
