@@ -126,11 +126,15 @@ class Run:
 
     def eta(self, now: float) -> float:
         """Seconds that are left at the time `now`; NaN where that is not known."""
-        return NAN if self.phase is RunPhase.ENDED else self.forecast.left(now)
+        return NAN if self._stands_still else self.forecast.left(now)
 
     def eta_between(self, now: float) -> tuple[float, float]:
         """The least and the most of that; equal unless the pace varies much."""
-        return (NAN, NAN) if self.phase is RunPhase.ENDED else self.forecast.between(now)
+        return (NAN, NAN) if self._stands_still else self.forecast.between(now)
+
+    @property
+    def _stands_still(self) -> bool:
+        return self.phase is RunPhase.ENDED or self.stall is not None
 
     @property
     def step_seconds(self) -> float:

@@ -181,7 +181,7 @@ class Controller:
         run = self.state
         if self._view(0.0).without_step or any(map(_has_failed, run.ranks)):
             return False
-        if run.plan.job or any(rank.pace for rank in run.ranks):
+        if run.plan.job or any(rank.stepped_at for rank in run.ranks):
             return True
         return run.now - max(rank.since for rank in run.ranks) >= self._times.settling
 

@@ -26,7 +26,7 @@ count = os.environ["TORCHELASTIC_RESTART_COUNT"]
 print("attempt", count, "of", os.environ["TORCHELASTIC_MAX_RESTARTS"], flush=True)
 sys.exit(count == "0" and os.environ["RANK"] == "1")
 """
-WAITS = "import time\nprint('waiting', flush=True)\ntime.sleep(600)\n"
+WAITS = "import time\nprint('step=1 loss=0.5', flush=True)\ntime.sleep(600)\n"
 
 
 @pytest.fixture(autouse=True)
@@ -88,6 +88,17 @@ def test_a_program_is_left_returned_to_and_stopped(sshd: Sshd, tmp_path: Path) -
     )
     assert stopped.returncode == 0, stopped.stderr
     assert back.end() == 130
+
+
+def test_a_program_that_fails_at_once_is_not_left(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import argparse\nargparse.ArgumentParser().parse_args()\n")
+    done = run(tmp_path, "--run", "--detach", "--local", "2", "--", "train.py", "--lr", "1")
+    assert done.returncode == 1
+    assert "unrecognized arguments: --lr 1 (exit code 2)" in done.stderr
+    assert "tells why" not in done.stderr
+    folder = done.stderr.split("recorded in ")[1].strip()
+    shown = run(tmp_path, "logs", folder)
+    assert "[rank 1] train.py: error: unrecognized arguments: --lr 1" in shown.stderr
 
 
 LOGS = """

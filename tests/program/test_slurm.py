@@ -19,6 +19,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 PROGRAM = """\
 import os, sys, time
 rank = int(os.environ["RANK"])
+print("step=1 loss=0.5", flush=True)
 print("environment", os.environ["SLURM_JOB_ID"], os.environ["OMP_NUM_THREADS"],
       [name for name in ("SLURM_PROCID", "SLURM_NTASKS") if name in os.environ])
 if rank == 1 and sys.argv[1] == "die":

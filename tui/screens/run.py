@@ -99,12 +99,15 @@ class RunScreen(Drawn, Screen[None]):
                 self.refresh_bindings()
 
     def _warn(self, new: Sequence[Alert]) -> None:
-        """Ring the bell and show a note, also of the desktop, once for each alert that comes while
-        one watches; not of a replay, whose alerts are old."""
+        """Ring the bell and show a note of the desktop, once for each alert that comes while one
+        watches; a note here only where the lines on top are not seen. Not of a replay, whose alerts
+        are old."""
+        is_above = self.is_current and self.maximized is None
         for alert in new if self._watched else ():
             self.app.bell()
             desktop.note(self.app, alert.text)
-            self.notify(plain(alert.text), severity="warning", markup=False)
+            if not is_above:
+                self.notify(plain(alert.text), severity="warning", markup=False)
         self._watched = not isinstance(self.session, Replay)
 
     def _is_seen(self, panel: Panel) -> bool:

@@ -13,6 +13,7 @@ from tests.kit.dashboard import Stage
 from training.wire.events import SESSION
 from tui.panels.parts import desktop
 from tui.panels.parts.desktop import sequence_of
+from tui.panels.parts.header import Header
 
 
 @pytest.mark.parametrize(
@@ -57,5 +58,41 @@ async def test_each_alert_is_noted_once() -> None:
             stage.app.tick()
             stage.app.tick()
             assert noted == ["stalled: ranks 0 and 1 have made no step for 30 s"]
+            assert not [*stage.app._notifications]  # the header says it
             stage.session.close()
             await stage.ended(pilot)
+
+
+async def test_an_alert_is_shown_over_what_hides_the_header() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await stage.train(pilot, 20)
+        await pilot.press("1", "z")
+        await until(pilot, lambda: stage.app.screen.maximized is not None)
+        stage.session.say(SESSION, launcher.Stalled((0, 1), 30.0))
+        await until(pilot, lambda: [*stage.app._notifications])
+        (note,) = stage.app._notifications
+        assert note.message == "stalled: ranks 0 and 1 have made no step for 30 s"
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+async def test_while_ranks_have_come_to_a_halt_the_header_gives_no_pace() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(120, 40)) as pilot:
+        await stage.train(pilot, 20)
+        await until(pilot, lambda: "s/iter" in header(stage))
+        assert "samples/s" in header(stage)
+        stage.session.say(SESSION, launcher.Stalled((0, 1), 30.0))
+        await until(pilot, lambda: "stalled:" in header(stage))
+        await until(pilot, lambda: "s/iter" not in header(stage))
+        assert "samples/s" not in header(stage)
+        assert "ETA -" in header(stage)
+        stage.session.steps(21, 40)
+        await until(pilot, lambda: "s/iter" in header(stage))
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+def header(stage: Stage) -> str:
+    return "\n".join(stage.app.screen.query_one(Header)._shown)

@@ -149,8 +149,15 @@ def _known(value: float, written: Callable[[float], str], text: str) -> str:
     return text.format(written(value)) if value > 0 else ""
 
 
+def _lasting(figure: str, written: Callable[[float], str], text: str) -> Callable[[RunState], str]:
+    """A figure of the last steps, which says nothing of ranks that have come to a halt."""
+    return lambda run: "" if run.stall else _known(getattr(run, figure), written, text)
+
+
 def _printed_rate(run: RunState) -> str:
     """Samples or tokens per second of all ranks, as a user's own program prints them."""
+    if run.stall:
+        return ""
     for name, unit in (("samples_per_second", "samples/s"), ("tokens_per_second", "tokens/s")):
         if metric := run.metrics.named.get(name):
             return _known(metric.last, rate, f"{{}} {unit}")
@@ -171,13 +178,13 @@ def _saved(run: RunState) -> str:
 
 
 PACE: Sequence[Callable[[RunState], str]] = (
-    lambda run: _known(run.throughput, rate, "{} samples/s"),
-    lambda run: _known(run.step_seconds, seconds, "{} s/iter"),
-    lambda run: _known(run.sync_share, percent, "sync {}"),
+    _lasting("throughput", rate, "{} samples/s"),
+    _lasting("step_seconds", seconds, "{} s/iter"),
+    _lasting("sync_share", percent, "sync {}"),
     lambda run: "  ".join(seen.ways(run)),
     _printed_rate,
     _tested,
-    lambda run: _known(run.bytes_per_second, size, "{}/s sent"),
+    _lasting("bytes_per_second", size, "{}/s sent"),
     _saved,
 )
 """How fast a run trains and how well it has tested, the most important first; "" for what is not
