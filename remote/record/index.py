@@ -129,10 +129,10 @@ def _left(found: Entry, workdir: Path) -> Entry:
     if fate == UNKNOWN or any(part.live for part in parts):
         return found._replace(verdict=UNKNOWN)
     began, last = min(part.began for part in parts), max(part.last for part in parts)
-    step = max(found.step, *(part.step for part in parts))
-    return found._replace(
-        verdict=fate, step=step, elapsed=max(0.0, last - (found.started or began))
-    )
+    step, elapsed = max(part.step for part in parts), max(0.0, last - (found.started or began))
+    if step > found.step:  # the newest loss is one of then
+        found = found._replace(step=step, loss=None, step_seconds=None)
+    return found._replace(verdict=fate, elapsed=elapsed)
 
 
 def _folders(runs_dir: Path) -> list[str]:
