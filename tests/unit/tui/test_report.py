@@ -27,8 +27,9 @@ from remote.study.study import Trial
 from tests.kit.commands import Done, run
 from tests.kit.histories import History, plan, raised
 from tests.kit.recorded import recorded
+from tests.kit.scripts import script, seen, started
 from tests.kit.studies import BYTES, study
-from training.wire.events import Exited, HostSample
+from training.wire.events import Exited, HostSample, Text
 from tui.commands.report import report
 from tui.report import data
 from tui.report.chapter import chapter
@@ -451,3 +452,18 @@ def test_missing_packages_are_named(run: Run, monkeypatch: pytest.MonkeyPatch) -
     assert done.returncode == 2
     assert "needs matplotlib, which is not installed" in done.stderr
     assert "pip install 'rankboard[report]'" in done.stderr
+
+
+def test_what_a_program_tells_is_in_the_report(tmp_path: Path) -> None:
+    history = started(script(watch=True))
+    for step in range(1, 41):
+        for rank in range(4):
+            history.say(history.plan.slots[rank].host, seen(rank, step, 2.0 / step), after=0.01)
+        text = f"step={step} loss=1.0 perplexity={step + 0.25}"
+        history.say(0, Text(0, "stdout", text))
+    history.rank(0, Exited(0, 0)).session(Closed())
+    folder = recorded(tmp_path, history)
+    sections = chapter(Reader(tmp_path, 0.0, str).runs([folder])).sections
+    tables = [table for section in sections for table in section.tables]
+    (told,) = [table for table in tables if table.title == "What the program tells"]
+    assert (told.head[1:], told.rows[0][1:]) == (("perplexity",), ("40.2",))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from statistics import fmean
 
 from remote.figures.points import Points, accuracy_by_time, loss_by_step, loss_by_time
 from remote.figures.run import RunFigures
-from remote.format import UNKNOWN, fixed, percent
+from remote.format import UNKNOWN, fixed, number, percent
 from tui.report.document import Picture, Section, Table
 from tui.report.numbers.curves import Curve, curve
 from tui.report.numbers.targets import Reached, reached, targets
@@ -17,6 +18,8 @@ from tui.report.subject import Subject
 
 MOST = 7
 """Curves in a picture: more cannot be told apart."""
+METRICS = 8
+"""Values of a user's own program in a table, at most."""
 
 
 def section(subject: Subject, timing: Timing) -> Section | None:
@@ -24,7 +27,28 @@ def section(subject: Subject, timing: Timing) -> Section | None:
     pictures = _pictures(subject)
     if not pictures:
         return None
-    return Section("training", "Training", subject.selection(MOST), _targets(subject), pictures)
+    return Section("training", "Training", subject.selection(MOST), _tables(subject), pictures)
+
+
+def _tables(subject: Subject) -> list[Table]:
+    """Time to targets, and what programs of users' own tell besides the loss."""
+    return [*_targets(subject), *_told(subject)]
+
+
+def _told(subject: Subject) -> list[Table]:
+    names = list(dict.fromkeys(one.name for run in subject.runs for one in run.metrics))
+    names = [name for name in names if name != "loss"][:METRICS]
+    if not names:
+        return []
+    rows = [(group.label, *(_last(group.all, name) for name in names)) for group in subject.groups]
+    note = "The last value of each run; means over runs."
+    return [Table("What the program tells", ("cell", *names), rows, note)]
+
+
+def _last(runs: Sequence[RunFigures], name: str) -> str:
+    told = [[one.value for one in run.metrics if one.name == name] for run in runs]
+    values = [values[-1] for values in told if values]
+    return number(fmean(values)) if values else UNKNOWN
 
 
 def _pictures(subject: Subject) -> list[Picture]:
