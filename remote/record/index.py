@@ -130,7 +130,7 @@ def _left(found: Entry, workdir: Path) -> Entry:
         return found._replace(verdict=UNKNOWN)
     began, last = min(part.began for part in parts), max(part.last for part in parts)
     step, elapsed = max(part.step for part in parts), max(0.0, last - (found.started or began))
-    if step > found.step:  # the newest loss is one of then
+    if step > found.step:  # the loss that is known here is an old one
         found = found._replace(step=step, loss=None, step_seconds=None)
     return found._replace(verdict=fate, elapsed=elapsed)
 
