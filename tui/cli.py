@@ -58,7 +58,7 @@ class CommandLine(Rankboard):
             self._refuse_flags_of_torchrun(ctx, before, theirs)
         elif not self._names_command(ctx, ours):
             with refusing():
-                ctx.meta[torchrun.PROGRAM] = torchrun.read([*theirs, *words])
+                ctx.meta[torchrun.PROGRAM] = torchrun.read(words, theirs)
             args = ours
         return super().parse_args(ctx, args)
 

@@ -17,7 +17,7 @@ import tomllib
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from remote.cluster import hostfile
-from remote.cluster.hosts import HOSTS, SSH, Cluster, Host, HostsError, bounds
+from remote.cluster.hosts import HOSTS, PLACE, SSH, Cluster, Host, HostsError, bounds
 from remote.formats import Kind, Rule
 from remote.formats.rules import OWN as OWN_FORMAT
 from training.registry import did_you_mean
@@ -104,17 +104,6 @@ OWN = {
     "NCCL_SOCKET_IFNAME": "interface",
 }
 """Environment variables that a key of their own sets."""
-PLACE = {
-    "RANK",
-    "LOCAL_RANK",
-    "WORLD_SIZE",
-    "LOCAL_WORLD_SIZE",
-    "GROUP_RANK",
-    "GROUP_WORLD_SIZE",
-    "MASTER_ADDR",
-    "MASTER_PORT",
-}
-"""Environment variables that the place of a rank sets."""
 
 
 BRACKETS = "write [[host]] with two brackets, once per host"
@@ -155,9 +144,20 @@ class _Reading:
         return table
 
 
+SYNONYMS = {
+    **dict.fromkeys(("ranks", "gpus", "nproc", "nproc_per_node", "processes"), "slots"),
+    **dict.fromkeys(("host", "hostname", "ip"), "address"),
+    "username": "user",
+    "key": "identity_file",
+}
+"""What people write instead of a key of a host."""
+
+
 def _mistake(key: str, value: object, model: type[BaseModel], *, unknown: bool) -> str:
     if unknown:
         known = list(model.model_fields)
+        if (meant := SYNONYMS.get(key)) in known:
+            return f"unknown key '{key}': write '{meant}'"
         return (
             f"unknown key '{key}'{did_you_mean(key, known) or '; the keys are ' + ', '.join(known)}"
         )

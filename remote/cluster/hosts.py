@@ -30,6 +30,17 @@ _HOSTS_FILE = re.compile(r"(?<![\w./-])hosts\.toml\b")
 _COMMAND = re.compile(r"\brankboard (?:trust|setup|doctor|ps|prune)\b(?!.* --hosts )")
 HOSTS = SLOTS = THREADS = RANKS = 4096
 """How many hosts a run has at most, slots and threads a host, and ranks a run."""
+PLACE = {
+    "RANK",
+    "LOCAL_RANK",
+    "WORLD_SIZE",
+    "LOCAL_WORLD_SIZE",
+    "GROUP_RANK",
+    "GROUP_WORLD_SIZE",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+}
+"""Environment variables that the place of a rank sets."""
 
 
 def _key(

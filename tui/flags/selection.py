@@ -180,8 +180,8 @@ def _elsewhere(flags: Mapping[str, Any]) -> Cluster:
         return load_slurm()
     if not has_usual():
         raise HostsError(
-            f"{HOSTS}: no such file: name yours with --hosts FILE, or use --local N to run on this "
-            "machine"
+            f"{HOSTS}: no such file: write it with two lines per host, [[host]] and address = "
+            '"192.168.0.11", or name yours with --hosts FILE; --local N runs on this machine'
         )
     return load_usual()
 

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any
 
-from remote.cluster.hosts import Cluster, with_slots
+from remote.cluster.hosts import PLACE, Cluster, with_slots
 from remote.cluster.load import has_usual
 from remote.plan.plan import LOCAL_RANK, NO_PYTHON, PYTHONS
 from tui.exit import UsageError
 from tui.flags.common import HOSTS
+from tui.narrate import narrate
 
 SWITCHES = (
     "--standalone",
@@ -37,6 +38,7 @@ RUN, LAUNCH = "torch.distributed.run", "torch.distributed.launch"
 OTHERS = ("accelerate", "deepspeed", "horovodrun", "mpiexec", "mpirun", "srun")
 """Other programs that start ranks."""
 LOGS = "every rank's output is shown, and recorded in logs/ of the run"
+VARIABLE = re.compile(r"[A-Za-z_]\w*=")
 DIGITS = 9
 """Of the longest number that a flag may have."""
 PET = {
@@ -60,10 +62,13 @@ LEAVE_OUT = {
 
 @dataclass(frozen=True)
 class Line:
-    """A command line: the `words` of the program, and the flags of torchrun before them."""
+    """A command line: the `words` of the program, the flags of torchrun and the variables `env`
+    before them. `is_torchrun`: torchrun itself stands there."""
 
     words: tuple[str, ...] = ()
     flags: Mapping[str, str] = field(default_factory=dict)
+    env: tuple[tuple[str, str], ...] = ()
+    is_torchrun: bool = False
 
 
 PROGRAM = "rankboard.program"
@@ -100,22 +105,18 @@ def taken_out(words: Sequence[str], own: Sequence[str]) -> tuple[list[str], list
     return ours, theirs
 
 
-def read(words: Sequence[str]) -> Line:
-    """The program of the words after `--`, which may begin with torchrun or its flags. Raises:
-    UsageError."""
-    rest = list(words)
-    passes = False
-    if rest and os.path.basename(rest[0]) == "torchrun":
-        del rest[0]
-    else:
-        start = 1 if rest and rest[0] in PYTHONS else 0
-        if rest[start : start + 1] == ["-m"] and rest[start + 1 : start + 2] in ([RUN], [LAUNCH]):
-            passes = rest[start + 1] == LAUNCH
-            del rest[: start + 2]
+def read(words: Sequence[str], before: Sequence[str] = ()) -> Line:
+    """The program of the words after `--`, which may begin with variables, torchrun or its flags;
+    `before` are its flags that stand before `--`. Raises: UsageError."""
+    variables = list(takewhile(VARIABLE.match, words))
+    env = dict(word.split("=", 1) for word in variables)
+    typed = list(words[len(variables) :])
+    rest, passes = _without_launcher(typed)
     if rest and rest[0] in OTHERS:
         raise UsageError(_started_by(rest))
-    is_torchrun = len(rest) < len(words)
-    flags = _from_environment() if is_torchrun else {}
+    is_torchrun = len(rest) < len(typed)
+    flags = _from_environment({**os.environ, **env}) if is_torchrun else {}
+    rest[:0] = before
     while rest and rest[0].startswith("-"):
         word = rest.pop(0)
         if not (name := _begun(word)):
@@ -131,12 +132,23 @@ def read(words: Sequence[str]) -> Line:
         flags[name] = value
     if not rest or not rest[0]:
         raise UsageError("after -- stands your own program, as in rankboard --run -- train.py")
-    return Line(_program(rest, flags, passes), flags)
+    return Line(_program(rest, flags, passes), flags, tuple(env.items()), is_torchrun)
 
 
-def _from_environment() -> dict[str, str]:
+def _without_launcher(words: list[str]) -> tuple[list[str], bool]:
+    """The words after torchrun, all of them without it; and whether it passes the number of a rank
+    on its host as an argument."""
+    if words and os.path.basename(words[0]) == "torchrun":
+        return words[1:], False
+    start = 1 if words and words[0] in PYTHONS else 0
+    if words[start : start + 1] == ["-m"] and words[start + 1 : start + 2] in ([RUN], [LAUNCH]):
+        return words[start + 2 :], words[start + 1] == LAUNCH
+    return list(words), False
+
+
+def _from_environment(env: Mapping[str, str]) -> dict[str, str]:
     """The flags that torchrun takes from its environment."""
-    return {flag: os.environ[name] for name, flag in PET.items() if os.environ.get(name)}
+    return {flag: env[name] for name, flag in PET.items() if env.get(name)}
 
 
 def _program(rest: list[str], flags: Mapping[str, str], passes: bool) -> tuple[str, ...]:
@@ -160,7 +172,7 @@ def _started_by(words: list[str]) -> str:
 def hosts(line: Line, flags: Mapping[str, Any]) -> dict[str, Any]:
     """The flags that select hosts, with what torchrun's say of them. Raises: UsageError."""
     found, said = dict(flags), line.flags
-    if not said:
+    if not (said or line.is_torchrun):
         return found
     nodes, ranks = said.get("--nnodes", ""), said.get("--nproc-per-node", "")
     many = nodes.rpartition(":")[2]
@@ -170,13 +182,18 @@ def hosts(line: Line, flags: Mapping[str, Any]) -> dict[str, Any]:
         found["hosts"] or found["host"] or found["slurm"] or has_usual()
     )
     is_here = "--standalone" in said or is_alone or found["local"]
-    per_node = _here(ranks) if ranks and is_here else 0
+    per_node = _here(ranks, {**os.environ, **dict(line.env)}) if ranks and is_here else 0
     if "--standalone" in said or (is_alone and not found["local"]):
         found["local"] = found["local"] or per_node or 1
     elif found["local"]:
         size, over = divmod(found["local"], int(many or 1))
         if over:
             raise UsageError(f"--nnodes {nodes}: does not divide the ranks of --local")
+        if per_node and found["local"] % per_node:
+            raise UsageError(
+                f"--nproc-per-node {ranks} does not divide the ranks of --local "
+                f"{found['local']}: leave one of them out"
+            )
         found["slots"] = found["slots"] or per_node or size * bool(many) or None
     else:
         found["nodes"] = found["nodes"] or (int(many) if many else None)
@@ -195,10 +212,12 @@ def policy(line: Line, flags: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def on_hosts(line: Line, cluster: Cluster, *, local: bool) -> Cluster:
-    """The hosts, with what the other flags say of them. Raises: UsageError."""
+    """The hosts, with what the other flags say of them. Prints what of a line of torchrun is
+    ignored. Raises: UsageError."""
     said = line.flags
-    _check(said, cluster, local)
-    env = [
+    _check(line, cluster, local)
+    env = [(name, value) for name, value in line.env if name not in PLACE and name not in PET]
+    env += [
         (name, said[flag])
         for flag, name in (("--role", "ROLE_NAME"), ("--rdzv-id", "TORCHELASTIC_RUN_ID"))
         if flag in said
@@ -206,8 +225,8 @@ def on_hosts(line: Line, cluster: Cluster, *, local: bool) -> Cluster:
     ranks = "" if local else said.get("--nproc-per-node", "")
     if ranks in ("auto", "gpu", "cpu", "xpu"):
         raise UsageError(
-            f"--nproc-per-node {ranks}: ranks are placed before a host is asked: write slots = 8, "
-            f"or another number of ranks, for each host in {cluster.file or HOSTS}"
+            f"--nproc-per-node {ranks}: ranks are placed before a host is asked: leave it out, and "
+            f"write slots = 8, or another number of ranks, for each host in {cluster.file or HOSTS}"
         )
     made = [
         replace(
@@ -222,25 +241,45 @@ def on_hosts(line: Line, cluster: Cluster, *, local: bool) -> Cluster:
     return replace(cluster, hosts=tuple(made))
 
 
-def _check(said: Mapping[str, str], cluster: Cluster, local: bool) -> None:
-    """Raises: UsageError, for flags that mean nothing here."""
-    for flag, value in said.items():
+def _check(line: Line, cluster: Cluster, local: bool) -> None:
+    """Print what of a line of torchrun is ignored. Raises: UsageError, with all flags that mean
+    nothing here where torchrun itself is not typed."""
+    found: dict[str, list[str]] = {}
+    for flag, value in line.flags.items():
         word = f"{flag} {value}".strip()
-        if flag in LEAVE_OUT:
-            raise UsageError(f"{word}: leave it out: {LEAVE_OUT[flag]}")
-        if flag == "--node-rank" and (
-            value != "0" or said.get("--nnodes", "1") not in ("1", "1:1")
-        ):
-            raise UsageError(
-                f"{word}: leave it out: rankboard starts all nodes from here, in the order of "
-                f"{cluster.file or HOSTS}"
-            )
-        if flag == "--rdzv-backend" and value not in ("c10d", "static"):
-            raise UsageError(f"{word}: leave it out: the ranks meet at the first host, by TCP")
-        if flag in ("--master-addr", "--rdzv-endpoint"):
-            _check_master(flag, value.partition(":")[0], cluster, local)
-        if flag not in KNOWN:
+        if flag in REFUSED:
             raise UsageError(f"{word}: rankboard has nothing of this kind: leave it out")
+        if why := _useless(flag, value, line.flags, cluster, local):
+            found.setdefault(why, []).append(word)
+    for name, value in line.env:
+        if name in PLACE:
+            found.setdefault("it follows from a rank's place", []).append(f"{name}={value}")
+    said = [(", ".join(words), why) for why, words in found.items()]
+    if said and not line.is_torchrun:
+        raise UsageError("\n".join(f"{words}: leave it out: {why}" for words, why in said))
+    if said:
+        narrate("ignored: " + "; ".join(f"{words}: {why}" for words, why in said))
+
+
+def _useless(flag: str, value: str, said: Mapping[str, str], cluster: Cluster, local: bool) -> str:
+    """Why a flag of this value has no use here; "" where it has one, or says what is so anyway."""
+    first = cluster.hosts[0]
+    names = {first.name, first.address, *(["localhost", ""] if local else [])}
+    is_one = said.get("--nnodes", "1") in ("1", "1:1")
+    is_useless = {
+        "--node-rank": value != "0" or not is_one,
+        "--rdzv-backend": value not in ("c10d", "static"),
+        "--master-addr": value not in names,
+        "--rdzv-endpoint": value.partition(":")[0] not in names,
+    }
+    if is_useless.get(flag):
+        return (
+            f"rankboard starts all nodes from here, and the ranks meet on the first host of "
+            f"{cluster.file or HOSTS}, {first.name}"
+        )
+    if flag in LEAVE_OUT:
+        return LEAVE_OUT[flag]
+    return "" if flag in KNOWN else "rankboard has nothing of this kind"
 
 
 KNOWN = (
@@ -249,24 +288,16 @@ KNOWN = (
     *("--rdzv-id", "--max-restarts", "--role", "--tee"),
 )
 """The flags that mean something here."""
+REFUSED = ("--run-path", "--virtual-local-rank")
+"""The flags without which the program would be another one."""
 
 
-def _check_master(flag: str, value: str, cluster: Cluster, local: bool) -> None:
-    first = cluster.hosts[0]
-    names = {first.name, first.address, *(["localhost", ""] if local else [])}
-    if value not in names:
-        raise UsageError(
-            f"{flag} {value}: the ranks meet on the first host, {first.name} ({first.address}): "
-            f"leave it out, or put another host first in {cluster.file or HOSTS}"
-        )
-
-
-def _here(ranks: str) -> int:
-    """The number of ranks on this machine."""
+def _here(ranks: str, env: Mapping[str, str]) -> int:
+    """The number of ranks on this machine, for programs with these variables."""
     from training.agent.here import gpus, usable_cores  # of which other commands need nothing
 
     if ranks in ("gpu", "auto"):
-        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        visible = env.get("CUDA_VISIBLE_DEVICES")
         if found := len(gpus()) if visible is None else _visible(visible):
             return found
     if ranks in ("cpu", "auto"):

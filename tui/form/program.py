@@ -43,6 +43,8 @@ def read(text: Callable[[str], str]) -> Script:
         raise PlanError(f"--program: {error}") from None
     if other := line.flags.keys() - {"--module", "--no-python", "--use-env"}:
         raise PlanError(f"--program: {min(other)}: leave flags of torchrun out here")
+    if line.env:
+        raise PlanError(f"--program: {line.env[0][0]}: write variables in env of hosts.toml")
     given = {
         "watch": text(WATCH) == ON,
         "follow": _split("follow", text(FOLLOW)),

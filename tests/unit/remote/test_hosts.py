@@ -134,6 +134,8 @@ def test_all_mistakes_at_once_each_with_its_place(tmp_path: Path) -> None:
     [
         ("", "no host yet: write [[host]]"),
         ("[defaults]\nport = 22", "no host yet: write [[host]]"),
+        ("[[host]]\nname = 'a'\nranks = 2", "host 1 (a): unknown key 'ranks': write 'slots'"),
+        ("[[host]]\nhostname = 'a'", "host 1: unknown key 'hostname': write 'address'"),
         ("[[hosts]]\nname = 'a'", "unknown table 'hosts': did you mean 'host'?"),
         ("[host]\nname = 'a'", "line 1: write [[host]] with two brackets"),
         (

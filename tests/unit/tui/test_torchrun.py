@@ -69,6 +69,8 @@ def test_the_program_of_a_line(text: str, words: str) -> None:
     ("text", "given", "meant"),
     [
         ("train.py", {}, {}),
+        ("torchrun train.py", {}, {"local": 1}),
+        ("torchrun train.py", {"hosts": "h"}, {"hosts": "h"}),
         ("torchrun --nproc-per-node 4 train.py", {}, {"local": 4}),
         ("torchrun --standalone train.py", {}, {"local": 1}),
         ("--nnodes=1 --nproc-per-node 2 train.py", {}, {"local": 2}),
@@ -125,6 +127,44 @@ def test_what_a_line_says_of_the_hosts_of_a_file() -> None:
     assert on_hosts(line("train.py"), LAB, local=False) == LAB
 
 
+PASTED = "torchrun --nnodes 2 --nproc-per-node 2 --node-rank 0 --master-addr node0 --log-dir x a.py"
+
+
+def test_of_a_line_of_torchrun_one_note_says_what_is_ignored(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    made = on_hosts(line(f"RANK=3 A=b {PASTED}"), LAB, local=False)
+    assert [(one.slots, one.env) for one in made.hosts] == [(2, (("A", "b"),))] * 2
+    (note,) = capsys.readouterr().err.splitlines()
+    assert note.startswith("rankboard: ignored: --node-rank 0, --master-addr node0: rankboard")
+    assert "; --log-dir x: every rank's output" in note
+    assert note.endswith("; RANK=3: it follows from a rank's place")
+
+
+def test_without_torchrun_all_flags_that_mean_nothing_are_named_at_once() -> None:
+    with pytest.raises(UsageError) as error:
+        on_hosts(line(PASTED.removeprefix("torchrun ")), LAB, local=False)
+    assert [one.partition(":")[0] for one in str(error.value).splitlines()] == [
+        "--node-rank 0, --master-addr node0",
+        "--log-dir x",
+    ]
+
+
+def test_variables_before_the_program() -> None:
+    made = line("OMP_NUM_THREADS=1 PET_NPROC_PER_NODE=3 torchrun a.py b=c")
+    assert (made.words, made.flags) == (("a.py", "b=c"), {"--nproc-per-node": "3"})
+    assert on_hosts(made, LAB, local=False).hosts[0].env == (("OMP_NUM_THREADS", "1"),)
+    visible = line("CUDA_VISIBLE_DEVICES=0,2 torchrun --nproc-per-node gpu a.py")
+    assert hosts(visible, HOST_FLAGS)["local"] == 2
+    before = read(("A=b", "torchrun", "x.py"), ("--nproc-per-node", "4"))
+    assert (before.words, before.flags) == (("x.py",), {"--nproc-per-node": "4"})
+
+
+def test_ranks_that_do_not_divide_those_of_local() -> None:
+    with pytest.raises(UsageError, match=r"--nproc-per-node 3 does not divide .* --local 2"):
+        hosts(line("torchrun --nproc-per-node 3 x.py"), HOST_FLAGS | {"local": 2})
+
+
 def test_what_a_line_says_of_restarts() -> None:
     flags = {"max_restarts": 0, "min_nodes": 0}
     said = policy(line("--max_restarts 3 --nnodes 1:2 x.py"), flags)
@@ -154,10 +194,10 @@ def test_lines_that_cannot_be_read(text: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("--node-rank 1 x.py", "starts all nodes from here, in the order of hosts.toml"),
+        ("--node-rank 1 x.py", "rankboard starts all nodes from here"),
         ("--nnodes 2 --node-rank 0 x.py", "leave it out"),
-        ("--master-addr other x.py", r"the first host, node1 \(10\.0\.0\.1\)"),
-        ("--rdzv-backend etcd x.py", "meet at the first host"),
+        ("--master-addr other x.py", "the first host of hosts.toml, node1"),
+        ("--rdzv-backend etcd x.py", "meet on the first host"),
         ("--nproc-per-node gpu x.py", "write slots = 8"),
         ("--nproc-per-node x x.py", "write a number"),
         ("--nproc-per-node 0 x.py", "write a number from 1"),
