@@ -38,7 +38,7 @@ def dry_run(plan: Plan) -> str:
         for placement in placements:
             env = " ".join(
                 f"{key}={_quoted(value)}"
-                for key, value in (dict(placement.env) | dict(placement.defaults)).items()
+                for key, value in (dict(placement.defaults) | dict(placement.env)).items()
             )
             lines.append(f"  rank {placement.rank}: {env}")
     return "\n".join(lines)

@@ -66,8 +66,8 @@ class Framework:
     why: str
 
     def is_told(self, hello: Hello) -> bool:
-        """Whether a person is told of it."""
-        return self.is_on(hello) and self.package not in hello.unnamed
+        """Whether a person is told of it: the program could be read, and names the package."""
+        return self.is_on(hello) and bool(hello.unnamed) and self.package not in hello.unnamed
 
 
 FRAMEWORKS = (
@@ -81,6 +81,7 @@ FRAMEWORKS = (
         "lightning",
         lambda hello: (
             "rich" in hello.packages
+            and "lightning" not in hello.unnamed
             and bool({"lightning", "pytorch_lightning"}.intersection(hello.packages))
         ),
         (("TTY_COMPATIBLE", 1), ("COLUMNS", 240)),
@@ -100,8 +101,8 @@ def unwatched(script: Script) -> str:
 
 
 def remarks(plan: Plan, facts: Sequence[Hello | None]) -> list[str]:
-    """What the ranks are given because of a framework that is installed, one line each; not of one
-    that the program's file does not name. And that torch is not watched, where this is so."""
+    """What the ranks are given because of a framework that is installed, one line each, where the
+    program's file names it. And that torch is not watched, where this is so."""
     if not isinstance(plan.work, Script):
         return []
     found = []

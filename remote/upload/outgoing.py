@@ -38,6 +38,12 @@ def upload(plan: Plan, transport: Transport, announced: Announced, transfer: Tra
             f"{short(path)} stays there though it is gone here: it has changed there since "
             "its upload",
         )
+    if replaced := list(answer["replaced"]):
+        transfer.tell(
+            index,
+            f"{transfer.host.name}: {listed(replaced)}: changed there since the upload before; the "
+            "file of this folder replaces it",
+        )
     need = [found[number] for number in _distinct(answer["need"])]
     transfer.begin([source.entry for source in need])
     broken = _send(transfer, need)

@@ -151,9 +151,14 @@ def test_only_what_changed_is_sent_and_what_vanished_vanishes(sshd: Sshd, here: 
     }
     assert [text for text in upload.told if text.startswith("configs/a stays there")]
     assert [text for text in upload.told if "1 of 1 files (11 B) uploaded" in text]
+    assert not [text for text in upload.told if "replaces" in text]
     (root / "train.py").write_text("import sys\n")  # and what was changed there is put right
     assert upload() == {}
+    assert "node1: train.py: changed there since the upload before" in upload.told[0]
     assert (root / "train.py").read_text() == "import os\n "
+    (here / "lib" / "made_there.txt").write_text("of here")
+    assert upload() == {}
+    assert "node1: lib/made_there.txt: changed there" in upload.told[0]
     (here / "train.py").chmod(0o755)
     assert upload() == {}
     assert (root / "train.py").stat().st_mode & 0o100
@@ -756,7 +761,7 @@ def test_a_fetch_leaves_room_on_the_disk_and_keeps_what_came_whole(
 
 def test_a_host_gets_each_file_of_an_upload_once(here: Path) -> None:
     upload = Uploading((Host("node1", "x"),), here)
-    host = Endless(b'{"kept":[],"need":[0,1,0]}\n')
+    host = Endless(b'{"kept":[],"replaced":[],"need":[0,1,0]}\n')
     problems = Files(upload.plan, host, lambda *_: None).upload()
     assert problems == {0: "node1: it asks for a file twice"}
     assert host.wrote == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -101,7 +102,14 @@ def test_only_frameworks_that_a_program_names_are_told_of(folder: Path) -> None:
     assert said("import torch") == []
     assert said("import transformers") == ["ACCELERATE_USE_CPU"]
     assert said("from pytorch_lightning import Trainer") == ["TTY_COMPATIBLE"]
-    assert programs.look({"cwd": str(folder), "module": "pkg"})["unnamed"] == ()
+    assert "COLUMNS" not in elastic.defaults(replace(facts, unnamed=("lightning",)))
+    look = partial(programs.look, {"cwd": str(folder), "module": "mod.train"})
+    assert look()["unnamed"] == ()
+    assert elastic.remarks(plan("train.py", folder), [facts]) == []
+    (folder / "mod").mkdir()
+    (folder / "mod" / "train.py").write_text("import accelerate")
+    assert "lightning" in look()["unnamed"]
+    assert "accelerate" not in look()["unnamed"]
 
 
 def test_frameworks_get_what_they_miss() -> None:
@@ -110,7 +118,7 @@ def test_frameworks_get_what_they_miss() -> None:
     facts = replace(hello(0), packages=("accelerate", "lightning", "rich"), gpus=())
     assert elastic.defaults(facts)["ACCELERATE_USE_CPU"] == "true"
     assert elastic.defaults(facts)["TTY_COMPATIBLE"] == 1
-    assert len(elastic.remarks(of, [facts])) == 2
+    assert len(elastic.remarks(of, [replace(facts, unnamed=("deepspeed",))])) == 2
     with_gpu = replace(facts, packages=("accelerate",), accelerator=True)
     assert "ACCELERATE_USE_CPU" not in elastic.defaults(with_gpu)
     assert elastic.remarks(of, [with_gpu]) == []

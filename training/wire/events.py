@@ -222,7 +222,8 @@ class Hello(Event):
     of `resume` on the host, 0 if there is none; then `resume_known` are runs that have one.
 
     A program of the user's own: `program_lacks` is why it cannot be started, and `packages` are
-    installed, see `training.agent.host.program`; its file does not name those that are `unnamed`.
+    installed, see `training.agent.host.program`; its file does not name those that are `unnamed`,
+    of which there are none where it could not be read.
     `accelerator`: there is a GPU, or the like.
     """
 

@@ -63,8 +63,9 @@ def receive(words: Sequence[str]) -> Said:
     for the announcement: where the last upload had the same, it is not asked for again.
 
     Says `unknown` where it waits for the announcement, then `need`, `kept` (the paths of those that
-    have changed) and, at the end, `damaged` (the paths of those that did not arrive as announced);
-    before that perhaps `busy`, while it has nothing else to say.
+    have changed), `replaced` (of those that have changed and are announced otherwise) and, at the
+    end, `damaged` (the paths of those that did not arrive as announced); before that perhaps
+    `busy`, while it has nothing else to say.
     """
     folder, name, mark = os.path.expanduser(words[0]), words[1], words[2]
     os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -90,11 +91,16 @@ def _take_in(tree: Tree, record: str, mark: str, incoming: Incoming) -> Said:
     states = tree.states(announced)
     stamps = {path: _there(tree, one, known.get(path), states) for path, one in announced.items()}
     need = [number for number, entry in enumerate(entries) if not stamps[entry.path]]
+    replaced = [
+        path
+        for path in (entries[number].path for number in need)
+        if path in states and _changed(known.get(path), states[path])
+    ]
     _check_room(tree, sum(entries[number].size for number in need))
     if need or known.keys() != announced.keys():
         # what comes now is ours, even if its upload breaks half way
         _write(record, {path: known.get(path, Known(entry)) for path, entry in announced.items()})
-    yield {"need": need, "kept": kept}
+    yield {"need": need, "kept": kept, "replaced": replaced}
     damaged = []
     for number in need:
         try:
@@ -144,6 +150,13 @@ def _there(
         tree.mark(entry)
         return _stamp(tree, entry.path)
     return stamp(state) if there else None
+
+
+def _changed(known: Known | None, state: os.stat_result) -> bool:
+    """Whether what is there is no longer what an upload put there."""
+    return stat.S_ISREG(state.st_mode) and (
+        known is None or (known.stamp is not None and known.stamp != stamp(state))
+    )
 
 
 def _stamp(tree: Tree, path: str) -> Stamp | None:

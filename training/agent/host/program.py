@@ -8,6 +8,7 @@ import sys
 
 TYPE_CHECKING = False  # as typing itself takes long to import
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
 FOLDER, FILE, READ, EXECUTE, MODULE, COMMAND = (
@@ -58,17 +59,29 @@ def _lacks(wanted: dict[str, Any]) -> str:
 
 
 def _unnamed(wanted: dict[str, Any]) -> tuple[str, ...]:
-    """Those of PACKAGES that a file of Python does not name; none where it cannot be read."""
-    try:
-        with open(os.path.join(os.path.expanduser(wanted["cwd"]), wanted["file"]), "rb") as file:
-            text = file.read(LARGEST)
-    except (KeyError, OSError):
+    """Those of PACKAGES that a file of Python, or the one of a module, does not name; none where
+    it cannot be read."""
+    text = next(_texts(wanted), None)
+    if text is None:
         return ()
     return tuple(
         package
         for package in PACKAGES
         if not any(name.encode() in text for name in NAMES.get(package, (package,)))
     )
+
+
+def _texts(wanted: dict[str, Any]) -> Iterator[bytes]:
+    """The text of the program, where it is a file of Python that can be read."""
+    module = (wanted.get("module") or "").replace(".", "/")
+    names = [wanted.get("file")] if not module else [f"{module}.py", f"{module}/__main__.py"]
+    for name in filter(None, names):
+        path = os.path.join(os.path.expanduser(wanted.get("cwd") or "."), name)
+        try:
+            with open(path, "rb") as file:
+                yield file.read(LARGEST)
+        except OSError:
+            continue
 
 
 def _unreadable(path: str) -> str:
