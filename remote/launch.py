@@ -65,7 +65,8 @@ class Launcher:
         if local:
             hosts = tuple(replace(host, workdir=str(self.runs_dir / run / NODE)) for host in hosts)
         policy = policy or self.policy
-        policy = replace(policy, fetch=policy.fetch and not local)
+        is_here_already = local and isinstance(work, Job)
+        policy = replace(policy, fetch=policy.fetch and not is_here_already)
         plan = Plan(run, hosts, work, policy, uploads, project, cluster.file or HOSTS_FILE)
         planning.check(plan)
         if policy.min_nodes > len(hosts):

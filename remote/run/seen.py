@@ -42,6 +42,17 @@ def _files(run: Run) -> list[str]:
     return [f"reads {first}{others}"] if first else []
 
 
+def unfollowed(run: Run) -> str:
+    """That a program has ended, and none of the files that it should write was read; "" where one
+    was, or none is looked for."""
+    work = run.plan.work
+    if not isinstance(work, Script) or not work.follow or run.progress.files:
+        return ""
+    if not any(rank.exited for rank in run.ranks):
+        return ""
+    return f"nothing was read: no file was written that matches --follow {' '.join(work.follow)}"
+
+
 def _prints(ranks: list[int]) -> str:
     return f"{ranks_text(ranks)} {'prints' if len(ranks) == 1 else 'print'}"
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 
-from remote.events import Closed, Closing, Failing, Stopping, Transferring
+from remote.events import Closed, Closing, Failing, Said, Stopping, Transferring
 from remote.format import ranks_text
 from remote.plan.plan import OnNan
 from remote.run import agent_end
 from remote.run.course import FETCH, UPLOAD, Stage
 from remote.run.host import HostState
+from remote.run.seen import unfollowed
 from remote.session.actions import Action, Fetch, Release, Say, StopTransfers
 from remote.session.contact import Contact
 from remote.session.reach import lose
 from remote.session.restart import restart
 from remote.session.view import Host, View, is_done, send_once
 from training.wire.commands import Close, Stop
+from training.wire.events import SESSION
 
 ELSEWHERE = "stopped from elsewhere"
 
@@ -112,7 +114,10 @@ def close(view: View) -> list[Action]:
     if FETCH not in view.course.transfers and _is_to_fetch(view):
         there = tuple(host.index for host, _ in view.hosts() if not (host.lost or host.left_out))
         return [Say(Transferring(FETCH)), Fetch(there)]
-    return [] if view.course.is_transferring(FETCH) else [Say(Closed())]
+    if view.course.is_transferring(FETCH):
+        return []
+    said = [Say(Said(SESSION, text)) for text in filter(None, [unfollowed(view.run)])]
+    return [*said, Say(Closed())]
 
 
 # -------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan, PlanError
 from remote.record.layout import FETCHED
 from remote.transport import Transport
+from remote.transport.registry import is_here
 from remote.upload import outgoing, results, sources
 from remote.upload.digests import Digests
 from remote.upload.sources import Source
@@ -71,6 +72,10 @@ class Files:
         results stay.
         """
         if not self._plan.policy.fetch or not results.wanted(self._plan):
+            return {}
+        if is_here(self._plan.hosts):
+            if none := results.missing_here(self._plan):
+                self._tell(SESSION, none)
             return {}
         every = enumerate(self._plan.hosts)
         problems = {

@@ -15,6 +15,7 @@ from remote.run.rank import RankState
 from remote.transport import Transport
 from remote.upload.paths import folder_of, listed, short
 from remote.upload.transfers import Transfer
+from training.agent.find import Search
 from training.agent.layout import CHECKPOINTS, MANIFEST, REPORTS
 from training.job import Job
 from training.transfer.entries import Entry, entries_of
@@ -67,6 +68,13 @@ def fetch(
         transfer.tell(transfer.index, none)
     if failed:
         raise ValueError(f"{listed(failed)} could not be read there, or changed meanwhile")
+
+
+def missing_here(plan: Plan) -> str:
+    """That no file of this machine matches, where the ranks ran here; "" where one does."""
+    found = Search(folders=True).find(wanted(plan), plan.cwd(0))
+    matches = " ".join(wanted(plan))
+    return "" if any(map(os.path.lexists, found)) else f"no file here matches --fetch {matches}"
 
 
 def _check(entries: Sequence[Entry], limits: Limits, expected: int | None) -> None:

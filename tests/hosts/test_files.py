@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from remote.cluster.hosts import Host
+from remote.cluster.hosts import LOCAL, Host
 from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan, PlanError, Policy, Script, Upload
 from remote.record.layout import FETCHED
@@ -567,6 +567,20 @@ def test_results_by_patterns_never_leave_the_folder(
     files = Files(plan, Counting(), lambda *_: None)
     assert files.fetch(tmp_path / "run", [0]) == {}
     assert contents(tmp_path / "run").keys() == {f"{FETCHED}/node1/{name}" for name in names}
+
+
+@pytest.mark.parametrize(("pattern", "said"), [("*.pt", 0), ("*.csv", 1), ("none.pt", 1)])
+def test_results_that_are_here_are_not_fetched_but_missed(
+    tmp_path: Path, pattern: str, said: int
+) -> None:
+    (tmp_path / "a.pt").touch()
+    here = Host("local", "127.0.0.1", transport=LOCAL, cwd=str(tmp_path))
+    told = list[str]()
+    plan = Plan("a-run", (here,), Script(("a",), fetch=(pattern,)))
+    files = Files(plan, Counting(), lambda _, text: told.append(text))
+    assert files.fetch(tmp_path / "run", [0]) == {}
+    assert told == [f"no file here matches --fetch {pattern}"] * said
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_run_without_results_costs_no_connection(tmp_path: Path, sshd: Sshd) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from remote.plan.plan import Script
 from remote.record import summary
-from remote.run.seen import FEW, SOON, advice, sees_nothing, unread, ways
+from remote.run.seen import FEW, SOON, advice, sees_nothing, unfollowed, unread, ways
 from tests.kit.histories import History, plan, said
 from tests.kit.scripts import ended, logging, script, seen, started
 from training.wire.events import Exited, HostSample
@@ -98,3 +101,14 @@ def test_the_summary_has_the_metrics() -> None:
         {},
         {"grad_norm": 3.0, "val_loss": 1.0},
     ]
+
+
+def test_a_program_that_wrote_no_file_that_is_followed() -> None:
+    work = Script(("train.py",), follow=("out/*.csv",))
+    history = started(replace(script(), work=work))
+    assert unfollowed(history.state()) == ""
+    state = ended(history).state()
+    assert unfollowed(state).endswith("no file was written that matches --follow out/*.csv")
+    state.progress.files.append("out/a.csv")
+    assert unfollowed(state) == ""
+    assert unfollowed(ended(started(script())).state()) == ""
