@@ -162,10 +162,15 @@ def opening(state: RunState) -> str:
     return f"run {plan.run}: {ranks}, {plan.what}"
 
 
+TRUST = "rankboard trust "
+"""Begins the line that says how to accept the key of a host; a cause says it of all hosts."""
+
+
 def repeats(text: str, found: Cause | None) -> bool:
     """Whether a line says no more than the cause, which is printed at the end."""
     core = found.what.partition(" (exit code ")[0].rstrip("…") if found else ""
-    return bool(core) and (core in text or (len(text) > LEAST and text in core))
+    is_told = core in text or (len(text) > LEAST and text in core)
+    return bool(core) and (is_told or (text.startswith(TRUST) and TRUST in core))
 
 
 def cause(state: RunState) -> list[str]:

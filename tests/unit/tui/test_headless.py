@@ -630,3 +630,10 @@ def test_it_is_said_that_torch_is_watched() -> None:
     _, err = printed(logging(started(script()), 3, range(1, 40), 1.0), PlainPrinter)
     assert "torch is watched" not in err
     assert "rankboard: read as:" in err
+
+
+def test_how_to_accept_a_key_is_said_once_where_the_cause_says_it_of_all_hosts() -> None:
+    said = Cause("h1", -1, "h1 and h2: its host key is unknown:\nrankboard trust --all")
+    assert outcome.repeats("rankboard trust h1", said)
+    assert not outcome.repeats("rankboard trust h1", Cause("h3", -1, "h3: no route to the host"))
+    assert not outcome.repeats("rankboard trust h1", None)
