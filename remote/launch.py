@@ -65,8 +65,8 @@ class Launcher:
         if local:
             hosts = tuple(replace(host, workdir=str(self.runs_dir / run / NODE)) for host in hosts)
         policy = policy or self.policy
-        is_here_already = local and isinstance(work, Job)
-        policy = replace(policy, fetch=policy.fetch and not is_here_already)
+        is_looked_for = isinstance(work, Script) and bool(work.fetch)  # to say what is missing
+        policy = replace(policy, fetch=policy.fetch and (is_looked_for or not local))
         plan = Plan(run, hosts, work, policy, uploads, project, cluster.file or HOSTS_FILE)
         planning.check(plan)
         if policy.min_nodes > len(hosts):
