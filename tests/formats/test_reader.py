@@ -109,11 +109,30 @@ def test_an_own_rule_may_use_groups_and_aliases() -> None:
         ("round {step", "names no value"),
         ("round {step}", "names no value"),
         ("round ({loss}", "no regular expression"),
+        (
+            "<{step}> {loss} | {step_seconds__ms}ms",
+            r"\{step_seconds__ms\} may be missing: write \\\| for the",
+        ),
+        ("it {stp} {loss}", r"\{stp\}: did you mean \{step\}\?"),
+        ("it {step} {lsos}", r"\{lsos\}: did you mean \{loss\}\?"),
     ],
 )
 def test_a_wrong_rule_is_said(line: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Rule(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        r"<{step}> {loss} \| {step_seconds__ms}ms",
+        "<{step}> (at|of) [|] {loss}",
+        "{step}/{steps} {loss1} {lr}",
+        r"(?P<stp>\d+) {loss}",
+    ],
+)
+def test_a_rule_that_is_right_is_taken(line: str) -> None:
+    assert Rule(line).line == line
 
 
 def test_a_record_that_two_texts_share_is_read_whole() -> None:

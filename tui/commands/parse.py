@@ -16,7 +16,7 @@ from remote.format import count
 from remote.formats import Kind, Rule
 from remote.formats.account import Account, texts
 from remote.record.find import find
-from remote.record.layout import LOGS
+from remote.record.layout import LOGS, PLAN
 from remote.sanitise import one_line
 from tui.exit import UsageError, refusing
 from tui.flags.common import RUNS, HostsFile, RunsDir
@@ -50,8 +50,8 @@ def parse(
 ) -> None:
     """Say what is read of log files: by which format, which values, and which lines are not read.
 
-    Rules of your own come first: those of --rule, then the [[format]] tables of rankboard.toml and
-    of the hosts file.
+    Rules of your own come first: those of --rule, then the [\\[format]] tables of rankboard.toml
+    and of the hosts file.
 
     Examples:
       rankboard parse train.log
@@ -92,6 +92,8 @@ def _logs(name: str, runs_dir: Path) -> Iterator[tuple[str, Path | None]]:
             return
         path = found
     logs = sorted((path / LOGS).glob("rank-*.log"), key=lambda log: (len(log.name), log.name))
+    if not logs and (path / PLAN).exists():
+        raise UsageError(f"{path.name}: its ranks have printed nothing")
     if not logs:
         raise UsageError(f"{path}: this folder has no {LOGS}/rank-*.log: name the log files")
     yield from ((str(log), log) for log in logs)

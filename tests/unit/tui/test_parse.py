@@ -154,3 +154,16 @@ def test_one_format_is_shown_with_its_samples_and_their_values(folder: Path) -> 
 def test_formats_as_json_hold_every_sample(folder: Path) -> None:
     said = run(folder, "formats", "--json").stdout.splitlines()
     assert [json.loads(line)["name"] for line in said] == [one.name for one in ALL]
+
+
+def test_a_run_without_output_is_said_to_have_none(folder: Path) -> None:
+    (folder / "runs" / "quiet" / "logs").mkdir(parents=True)
+    (folder / "runs" / "quiet" / "plan.json").touch()
+    found = run(folder, "parse", "runs/quiet")
+    assert "quiet: its ranks have printed nothing" in found.stderr
+    found = run(folder, "parse", "runs/quiet/logs")
+    assert "name the log files" in found.stderr
+
+
+def test_help_keeps_brackets(folder: Path) -> None:
+    assert "[[format]]" in run(folder, "parse", "--help").stdout
