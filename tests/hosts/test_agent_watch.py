@@ -7,6 +7,7 @@ import textwrap
 from pathlib import Path
 
 from tests.kit.agents import Host
+from training.watch.gloo import TURN
 from training.watch.steps import GATHER
 from training.wire.commands import Placement
 from training.wire.events import Step, Text, expand
@@ -42,6 +43,22 @@ os.dup2(os.open("mine", os.O_CREAT | os.O_WRONLY), pipe)
 step()
 assert os.path.getsize("mine") == 0
 """
+GLOO = f"""
+import torch
+from torch import distributed
+
+def sleep(seconds):
+    os.write(1, f"slept {{seconds}}\\n".encode())
+
+distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+{STEP}
+step()
+distributed.all_reduce(weight.detach())
+distributed.destroy_process_group()
+os.dup2(2, int(os.environ["RANKBOARD_EVENTS_FD"].split(":")[0]))  # ends the watch
+time.sleep = sleep
+"""
+"""An optimiser imports what keeps the threads of Gloo after their group is destroyed."""
 IS_WATCHED = "any(type(one).__name__ == 'Finder' for one in __import__('sys').meta_path)"
 CHILDREN = f"""
 import os, subprocess, sys
@@ -77,6 +94,11 @@ def test_each_step_of_the_rank_itself_is_told_and_nothing_is_printed(host: Host)
 def test_a_kill_loses_no_step_unless_they_are_quick(host: Host) -> None:
     steps, _ = run(host, KILLED, ends=-9)
     assert [step.step for step in steps] == [1, 2, 3]
+
+
+def test_threads_of_gloo_get_time_to_finish_also_without_the_watch(host: Host) -> None:
+    """Otherwise, some of these programs die by SIGABRT."""
+    assert run(host, GLOO)[1] == f"slept {TURN}"
 
 
 def test_children_are_not_watched_but_what_the_rank_becomes(host: Host) -> None:

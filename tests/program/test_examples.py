@@ -26,7 +26,7 @@ NEEDS = {
 READ_AS = {"accelerate_loop": "name=value", "hf_trainer": "Hugging Face Trainer"}
 """What the logs of examples are read as, of those that print each so many steps."""
 TORCHRUN = """
-import os, runpy, sys
+import atexit, os, runpy, sys, time
 from pathlib import Path
 import torch
 
@@ -35,10 +35,12 @@ def backward(loss, *args, real=torch.Tensor.backward, **named):
     return real(loss, *args, **named)
 
 torch.Tensor.backward = backward
+atexit.register(time.sleep, 0.1)
 del sys.argv[0]
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
-"""Runs an example, and keeps the loss of its last step."""
+"""Runs an example, and keeps the loss of its last step. It sleeps at its end, as otherwise torch
+may abort it: `training.watch.gloo` says why. Under rankboard, the watch does that."""
 
 
 @pytest.fixture(params=["ddp", "fsdp", "silent", *NEEDS])

@@ -4,7 +4,7 @@ Runs in the user's process, on any Python from 3.9 and any torch from 2.0; `site
 agent loads it by its path. It says what it sees over a pipe, as the wire event `Step`.
 
 It takes part in nothing: it never waits for a GPU, changes no result, and is in no traceback. What
-fails in it is said once, and ends it.
+fails in it is said once, and ends it. Only at the end of a program it helps it: see `gloo`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import atexit
 import os
 from collections.abc import Callable
 
+from .gloo import let_go
 from .hooks import Hooks
 from .report import Report
 from .steps import Steps
@@ -21,6 +22,7 @@ from .steps import Steps
 def begin(pipe: int) -> Callable[[], None]:
     """Watch this process, and write to this pipe. The function that is returned is to be called
     now and then while torch is imported."""
+    atexit.register(let_go)
     rank = os.environ.get("RANK", "")
     report = Report(pipe, int(rank) if rank.isdigit() else 0)
     hooks = Hooks(Steps(report.steps), report)

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from training.place import EVENTS_FD
+from training.watch import gloo
 from training.watch import report as reports
 from training.watch.clock import Clock
 from training.watch.gradients import LEARN, Gradients
@@ -439,6 +440,30 @@ def test_a_method_in_c_tells_when_it_runs_and_is_in_no_traceback() -> None:
     assert len(raised.traceback) == 1
     assert told == ["begin", "end"] * 2
     assert Words.pop is list.pop
+
+
+# The end of a program
+
+
+def test_threads_of_gloo_get_time_to_finish(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(time, "sleep", slept.append)
+    named, done = threading.Event(), threading.Event()
+
+    def be_gloo() -> None:
+        Path(f"/proc/self/task/{threading.get_native_id()}/comm").write_text(gloo.THREAD)
+        named.set()
+        done.wait()
+
+    gloo.let_go()
+    assert slept == []
+    thread = threading.Thread(target=be_gloo)
+    thread.start()
+    named.wait()
+    gloo.let_go()
+    done.set()
+    thread.join()
+    assert slept == [gloo.TURN]
 
 
 # Gradients
