@@ -33,7 +33,7 @@ def in_background(
     threading.Thread(target=work, name="background", daemon=True).start()
 
 
-class Work(Generic[T]):
+class Repeated(Generic[T]):
     """Work that a screen asks for again and again. It is done once at a time: if it is asked for
     meanwhile, it is done once more after that."""
 

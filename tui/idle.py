@@ -8,7 +8,7 @@ from tui.view import Session
 
 
 class Idle:
-    """See `tui.leaving.Work`."""
+    """See `tui.leaving.Shown`."""
 
     session: Session | None = None
     live = kept = False
@@ -29,7 +29,7 @@ class Idle:
     def stop(self, *, now: bool = False) -> None:
         """There is nothing to stop."""
 
-    def finish(self, *, stop: bool, abandon: bool) -> None:
+    def finish(self, *, stop: bool, abandon: bool, within: float) -> None:
         """There is nothing to end."""
 
     def exit_code(self, return_code: int) -> int:

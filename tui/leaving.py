@@ -22,11 +22,13 @@ from tui.exit import STOPPED
 from tui.screens.dialogs import Dialog, Leave, LeaveDialog
 from tui.view import Session
 
+ENDING = 15.0
+"""Seconds that what is live has to end when its dashboard is gone."""
 MOUNTING = 0.01
 """Seconds between two looks at whether a screen has its widgets."""
 
 
-class Work(Protocol):
+class Shown(Protocol):
     """What a dashboard shows."""
 
     @property
@@ -55,14 +57,14 @@ class Work(Protocol):
     def stop(self, *, now: bool = False) -> None:
         """Stop what is live; returns at once."""
 
-    def finish(self, *, stop: bool, abandon: bool) -> None:
-        """After the dashboard: end what is live, and wait for it a moment."""
+    def finish(self, *, stop: bool, abandon: bool, within: float) -> None:
+        """After the dashboard: end what is live, and wait at most so many seconds for that."""
 
     def exit_code(self, return_code: int) -> int:
         """The exit code of the command; `return_code` is the app's own."""
 
 
-W = TypeVar("W", bound=Work)
+W = TypeVar("W", bound=Shown)
 
 
 class Leaving(App[None], Generic[W]):
@@ -76,7 +78,7 @@ class Leaving(App[None], Generic[W]):
 
     @property
     def exit_code(self) -> int:
-        """The exit code of the command, see `Work.exit_code`."""
+        """The exit code of the command, see `Shown.exit_code`."""
         return self.runs.exit_code(self.return_code or 0)
 
     @property
@@ -191,4 +193,4 @@ class Leaving(App[None], Generic[W]):
 
     def finish(self) -> None:
         """After `run`: end the runs that are live although the dashboard is gone."""
-        self.runs.finish(stop=self._leaving, abandon=self._abandoned)
+        self.runs.finish(stop=self._leaving, abandon=self._abandoned, within=ENDING)

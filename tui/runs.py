@@ -17,9 +17,6 @@ from tui.exit import STOPPED
 from tui.replay import Replay
 from tui.view import Checks, Session
 
-ENDING = 15.0
-"""Seconds that a run has to end when its dashboard is gone."""
-
 S = TypeVar("S", bound=Checks)
 MakePlan = Callable[[Cluster, Job | Script, Policy], Plan]
 
@@ -201,12 +198,12 @@ class Runs:
         for session in self.live_sessions:
             session.detach()
 
-    def finish(self, *, stop: bool, abandon: bool) -> None:
-        """End what is live, because the dashboard is gone; wait for it at most `ENDING`.
+    def finish(self, *, stop: bool, abandon: bool, within: float) -> None:
+        """End what is live, because the dashboard is gone; wait at most so many seconds for that.
 
         A run that is kept is left, unless it should `stop`. `abandon`: leave all as it is.
         """
-        deadline = time.monotonic() + ENDING
+        deadline = time.monotonic() + within
         waited = list[Listener[Any]]()
         if self._checks and self._checks.is_alive():
             self._checks.session.stop()

@@ -9,9 +9,6 @@ from remote.study.runner import Runner
 from tui.exit import STOPPED
 from tui.view import Session
 
-ENDING = 15.0
-"""Seconds that a run has to end when its dashboard is gone."""
-
 
 class StudyRuns:
     """Makes the runs of a study, in a thread that does not keep the process alive."""
@@ -68,13 +65,13 @@ class StudyRuns:
         """Stop the run under way, and begin no other."""
         self.runner.stop("stopped by the operator", now=now)
 
-    def finish(self, *, stop: bool, abandon: bool) -> None:
-        """End the study, because the dashboard is gone; wait for it at most `ENDING`. Nobody
-        else goes on with it, so `stop` says nothing. `abandon`: leave the run under way, which its
-        hosts end and the next call judges."""
+    def finish(self, *, stop: bool, abandon: bool, within: float) -> None:
+        """End the study, because the dashboard is gone; wait at most so many seconds for that.
+        Nobody else goes on with it, so `stop` says nothing. `abandon`: leave the run under way,
+        which its hosts end and the next call judges."""
         if self.live and not abandon:
             self.stop()
-            self._thread.join(ENDING)
+            self._thread.join(within)
 
     def exit_code(self, return_code: int) -> int:
         """That of the app; 130 where the study was left before its end."""

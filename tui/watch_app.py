@@ -38,7 +38,7 @@ class Watching(Idle):
         if self._listener.error:
             raise self._listener.error
 
-    def finish(self, *, stop: bool, abandon: bool) -> None:
+    def finish(self, *, stop: bool, abandon: bool, within: float) -> None:
         """Stop watching; the run goes on."""
         self.run.stop()
         if self._listener.is_alive():

@@ -14,7 +14,7 @@ from remote.format import count
 from remote.record.checkpoints import saved_step
 from remote.record.entry import RUNNING, UNKNOWN, Entry
 from tui.actions import Place
-from tui.background import Work
+from tui.background import Repeated
 from tui.bindings import bindings, key_of
 from tui.history import Answered, History, Listed
 from tui.messages import CompareRuns, NewRun, OpenRun, OpenStudy
@@ -58,9 +58,9 @@ class HomeScreen(Drawn, Keeping):
 
     def __init__(self, history: History) -> None:
         super().__init__(history)
-        self._reading = Work(self, self._take_listed, self.fail)
-        self._asking = Work(self, self._take_answered, self._fail_to_ask)
-        self._tracing = Work(self, self._take_courses, self.fail)
+        self._reading = Repeated(self, self._take_listed, self.fail)
+        self._asking = Repeated(self, self._take_answered, self._fail_to_ask)
+        self._tracing = Repeated(self, self._take_courses, self.fail)
         self._listed: Listed | None = None
         self._answered = Answered()
         self._items: list[Item] = []

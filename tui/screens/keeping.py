@@ -12,7 +12,7 @@ from textual.screen import Screen
 from remote.format import size
 from remote.record.entry import Entry
 from remote.record.query import QueryError
-from tui.background import Work, in_background
+from tui.background import Repeated, in_background
 from tui.exit import MISTAKES
 from tui.history import History
 from tui.messages import ResumeRun
@@ -32,7 +32,7 @@ class Keeping(Screen[None]):
     def __init__(self, history: History) -> None:
         super().__init__()
         self.history = history
-        self._removable = Work(self, self._ask_to_delete, self.fail)
+        self._removable = Repeated(self, self._ask_to_delete, self.fail)
 
     @property
     def entry(self) -> Entry | None:

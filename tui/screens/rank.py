@@ -31,6 +31,7 @@ from tui.view import Drawn, Session
 from tui.widgets.keys import Keys
 from tui.widgets.log_rows import Filter
 from tui.widgets.plain import plain
+from tui.widgets.table import INKS
 
 FIRST = ("loss", "ready", "cpu", "seconds")
 """The charts that stand first, by their ids."""
@@ -40,12 +41,6 @@ ABOUT = 10
 """Columns of what a fact is about."""
 TALL = 30
 """Rows from which on there is room for all facts."""
-INKS = {
-    "table--good": "$text-success",
-    "table--work": "$text-warning",
-    "table--bad": "bold $text-error",
-    "table--dim": "$text-muted",
-}
 
 
 class RankScreen(Screen[None], Drawn):

@@ -48,18 +48,23 @@ UNSEEN: Row = ()
 
 
 INKS = {
-    "table--head": "text-style: bold; color: $text-muted;",
-    "table--good": "color: $text-success;",
-    "table--work": "color: $text-warning;",
-    "table--bad": "color: $text-error; text-style: bold;",
-    "table--dim": "color: $text-muted;",
+    "table--head": "bold $text-muted",
+    "table--good": "$text-success",
+    "table--work": "$text-warning",
+    "table--bad": "bold $text-error",
+    "table--dim": "$text-muted",
 }
-"""The component classes of widgets with cells, and their styles."""
+"""The component classes of widgets with cells, and their styles, as text in them has them."""
 
 
 def inks(widget: str) -> str:
     """The CSS of the component classes of a widget."""
-    return "\n".join(f"{widget} > .{name} {{ {style} }}" for name, style in INKS.items())
+    return "\n".join(f"{widget} > .{name} {{ {_css(style)} }}" for name, style in INKS.items())
+
+
+def _css(style: str) -> str:
+    *letters, colour = style.split()
+    return f"color: {colour};" + f" text-style: {' '.join(letters)};" * bool(letters)
 
 
 class Table(ScrollView, Lines, can_focus=True):

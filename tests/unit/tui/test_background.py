@@ -8,14 +8,14 @@ import pytest
 from textual.app import App
 
 from tests.kit.acted import until
-from tui.background import Work
+from tui.background import Repeated
 
 
 async def test_work_is_done_once_at_a_time_and_once_more_if_asked_for_meanwhile() -> None:
     app = App[None]()
     taken, begun, goes_on = list[str](), list[str](), threading.Semaphore(0)
     async with app.run_test() as pilot:
-        work = Work(app, taken.append)
+        work = Repeated(app, taken.append)
 
         def begin(name: str) -> None:
             def act() -> str:
@@ -45,7 +45,7 @@ def fail() -> None:
 async def test_an_error_is_told() -> None:
     app, told = App[None](), list[str]()
     async with app.run_test() as pilot:
-        Work(app, print, lambda error: told.append(str(error))).begin(fail)
+        Repeated(app, print, lambda error: told.append(str(error))).begin(fail)
         await until(pilot, lambda: told == ["the disk is full"])
 
 
@@ -53,7 +53,7 @@ class Fails(App[None]):
     """Has work that fails, and tells nobody."""
 
     def on_mount(self) -> None:
-        Work(self, print).begin(fail)
+        Repeated(self, print).begin(fail)
 
 
 async def test_an_error_that_nobody_tells_is_not_lost(capsys: pytest.CaptureFixture[str]) -> None:
