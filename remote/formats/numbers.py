@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+from typing import Any, TypeGuard
 
 _EXPONENT = r"(?:[eE][-+]?\d{1,4})?"
 _WORDS = "nan|inf|NaN|Infinity|NAN|INF"
@@ -14,8 +16,14 @@ GROUPED = (
 """Regular expressions of a number: plain, and one that may have commas between thousands."""
 LIMIT = 40
 """Characters of the longest number."""
+LARGEST = sys.float_info.max
 _SCALES = {"k": 1e3, "K": 1e3, "M": 1e6, "m": 1e6, "B": 1e9, "G": 1e9, "T": 1e12}
 _WRAPPED = re.compile(r"(?:np\.float\d{2}|tensor|array|float)\(\s{0,3}\[?([^,)\]]{1,40})")
+
+
+def is_number(value: Any) -> TypeGuard[int | float]:
+    """Whether a value of JSON is a number that a float can hold: an integer may be larger."""
+    return isinstance(value, float) or (type(value) is int and abs(value) <= LARGEST)
 
 
 def number(text: str) -> float:

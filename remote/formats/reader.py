@@ -199,7 +199,7 @@ class LogReader:
         start, rank = records.peel(line)
         try:
             reading = reader.read(line, start, self._memory)
-        except ValueError:  # a number that is none, such as 0.5.3
+        except (ValueError, ArithmeticError):  # no number, such as 0.5.3, or too large a one
             reading = None
         self._open = one if reader.open else None
         if reading is not None:

@@ -152,6 +152,39 @@ def test_a_list_of_objects() -> None:
     assert [(one.epoch, one.values) for one in found] == [(1, {"loss": 0.5}), (2, {"loss": 0.25})]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[\n{"step": 1, "loss": 0.5},\n{"step": 2, "loss": 0.25}\n]',
+        '[{"step": 1, "loss": 0.5},\n{"step": 2, "loss": 0.25}]',
+        '[\n{"step": 1, "loss": 0.5}, {"step": 2, "loss": 0.25}\n]\n',
+        '[\n{\n"step": 1,\n"loss": 0.5\n},\n{\n"step": 2,\n"loss": 0.25\n}\n]',
+        json.dumps([{"step": 1, "loss": 0.5}, {"step": 2, "loss": 0.25}], indent=2),
+    ],
+)
+def test_an_array_of_several_lines(text: str) -> None:
+    assert reader_of("history.json").read(text) == [step(1, loss=0.5), step(2, loss=0.25)]
+
+
+def test_an_array_is_read_while_it_grows() -> None:
+    reader = reader_of("history.json")
+    assert reader.read('[\n{"step": 1, "loss": 0.5},') == [step(1, loss=0.5)]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("a.csv", "step,loss\n1,0.5"), ("a.json", '{"step": 1, "loss": 0.5}')]
+)
+def test_a_byte_order_mark_tells_nothing(name: str, text: str) -> None:
+    reader = reader_of(name)
+    assert reader.read(f"\ufeff{text}") == [step(1, loss=0.5)]
+    assert reader.read(f"\ufeff{text}") == [], "written anew"
+
+
+def test_an_integer_that_is_too_large_is_left_out() -> None:
+    text = f'{{"step": 1, "loss": 0.5, "tokens": {10**30}, "lr": {"9" * 400}}}'
+    assert reader_of("a.jsonl").read(text) == [step(1, loss=0.5, tokens=1e30)]
+
+
 def test_a_document_without_end_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("remote.formats.files.objects.LONGEST", 1000)
     reader = reader_of("trainer_state.json")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import random
+import re
 import time
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import pytest
 
 from remote.formats import LogReader
 from remote.formats.known import ALL
+from remote.formats.reading import step
 
 ORDINARY = gzip.decompress((Path(__file__).parent / "ordinary.txt.gz").read_bytes()).decode()
 SAMPLES = [sample.text for one in ALL for sample in one.samples]
@@ -64,6 +66,29 @@ def test_nothing_makes_it_raise(seed: int) -> None:
     for text in texts:
         assert repr(one.read(text)) == repr(other.read(text))
     assert (one.format, one.unread) == (other.format, other.unread)
+
+
+@pytest.mark.parametrize("text", [text for text in SAMPLES if "{" in text])
+@pytest.mark.parametrize("digits", [19, 309, 400, 5_000])
+def test_no_integer_is_too_large(text: str, digits: int) -> None:
+    """In place of any value of an object, and of all of them."""
+    values = list(re.finditer(r"(?<=[:\[,] )[-\d.e]+|\"[-\d.e]+\"|nan", text))
+    large = "9" * digits
+    LogReader().read(re.sub(r"(?<=[:\[,] )[-\d.e]+", large, text))
+    for found in values:
+        LogReader().read(f"{text[: found.start()]}{large}{text[found.end() :]}")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"step": 3, "loss": 0.5, "lr": LARGE}',
+        ':::MLLOG {"key": "train_loss", "value": 0.5, "metadata": {"step": 3, "lr": LARGE}}',
+    ],
+)
+def test_the_other_values_of_a_line_are_read(line: str) -> None:
+    for large in ("9" * 400, "-" + "9" * 309):
+        assert LogReader().read(line.replace("LARGE", large)) == [step(3, loss=0.5)]
 
 
 HARD = [

@@ -17,6 +17,7 @@ MOST_KNOWN = 200_000
 """Entries that are known again where a file is written anew."""
 LONGEST = 1 << 25
 """Characters of the longest line, or document."""
+BOM = "\ufeff"
 _NAMES = {"Step": "step", "Epoch": "epoch", "time": NEVER, "Time": NEVER, "wall_time": NEVER}
 
 
@@ -67,13 +68,14 @@ class Entries:
 
 
 class Lines:
-    """Puts the pieces of long lines together."""
+    """Puts the pieces of long lines together, and leaves out byte order marks."""
 
     def __init__(self) -> None:
         self._rest = ""
 
     def of(self, text: str) -> list[str]:
         """The whole lines of a text."""
+        text = text.replace(BOM, "")
         if len(text) >= PIECE and "\n" not in text:
             self._rest = (self._rest + text)[:LONGEST]
             return []

@@ -9,6 +9,7 @@ from typing import Any
 
 from remote.formats.files.entries import LONGEST, Entries, Lines
 from remote.formats.known.hugging_face import NAMES
+from remote.formats.numbers import is_number
 from remote.formats.reading import OTHER, Reading
 
 HISTORY = "log_history"
@@ -36,7 +37,7 @@ class Objects:
     def _read(self, line: str) -> list[Reading]:
         line = line.rstrip()
         if line.startswith(_OPENS):
-            found = _load(line)
+            found = _part(line)
             self._document, self._size = ([line], len(line)) if found is None else ([], 0)
             return self._told(found, "JSON lines")
         if not self._document or self._size + len(line) > LONGEST:
@@ -46,7 +47,7 @@ class Objects:
         self._size += len(line)
         if not line.startswith(_CLOSES):
             return []
-        found = _load("\n".join(self._document))
+        found = _part("\n".join(self._document))
         self._document.clear()
         return self._told(found, "JSON")
 
@@ -72,6 +73,14 @@ class Objects:
         return replace(reading, kind=OTHER)
 
 
+def _part(text: str) -> Any:
+    """What a text holds that is JSON, or part of an array, such as `{…},`; None if it is
+    neither."""
+    if (found := _load(text)) is not None:
+        return found
+    return _load(f"[{text.removeprefix('[').rstrip(',]')}]") or None
+
+
 def _load(text: str) -> Any:
     """What a text of JSON holds; None if it is none."""
     try:
@@ -93,6 +102,6 @@ def _numbers(values: dict[str, Any]) -> list[tuple[str, float]]:
         else:
             within = [(name, value)]
         for each, number in within:
-            if isinstance(number, float) or (type(number) is int and abs(number) < 1 << 63):
+            if is_number(number):
                 found.append((each, float(number)))
     return found

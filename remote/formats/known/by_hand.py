@@ -9,7 +9,7 @@ from remote.formats.fields import Field, Found
 from remote.formats.format import Format, Lazy, Line, Names, Sample
 from remote.formats.memory import BEYOND, Memory
 from remote.formats.names import NEVER, PLACES, is_outcome
-from remote.formats.numbers import NUMBER
+from remote.formats.numbers import NUMBER, is_number
 from remote.formats.reading import EVALUATION, OTHER, STEP, Reading, evaluation, other, step
 
 _WRAPPED = Lazy(
@@ -117,7 +117,7 @@ class Objects:
             found, _ = json.JSONDecoder().raw_decode(text)
         except (ValueError, RecursionError):
             return []
-        return [(name, value) for name, value in found.items() if type(value) in (int, float)]
+        return [(name, value) for name, value in found.items() if is_number(value)]
 
 
 class KeyValue:

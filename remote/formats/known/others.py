@@ -6,6 +6,7 @@ from remote.formats.format import Format, Line, Names, Pairs, Sample
 from remote.formats.known.tables import Framed
 from remote.formats.memory import Memory
 from remote.formats.names import NEVER
+from remote.formats.numbers import is_number
 from remote.formats.reading import (
     EVALUATION,
     OTHER,
@@ -242,7 +243,7 @@ class MlPerf:
             return UNDERSTOOD
         values: dict[str, float] = {}
         for name, one in (*said.items(), *(where.items() if isinstance(where, dict) else ())):
-            if type(one) in (int, float) and isinstance(name, str):
+            if is_number(one):
                 known, factor = self._names(
                     {"step": "step", "step_num": "step", "epoch_num": "epoch"}.get(name, name)
                 )
