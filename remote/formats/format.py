@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
@@ -63,7 +63,7 @@ class Names:
 
 
 class Lazy:
-    """A regular expression that is compiled when it is first used."""
+    """A pattern, see `shape`, which is compiled when it is first used: most never are."""
 
     def __init__(self, pattern: str, flags: int = 0) -> None:
         self._made_of = pattern, flags
@@ -74,32 +74,32 @@ class Lazy:
 
     def __getattr__(self, name: str) -> Any:
         """A method of the compiled expression."""
-        found = getattr(re.compile(*self._made_of), name)
+        pattern, flags = self._made_of
+        found = getattr(re.compile(shape(pattern), flags), name)
         self.__dict__[name] = found
         return found
 
 
 class Matcher:
-    """A pattern, see `shape`, which is compiled when it is first used: most formats never are."""
+    """A pattern that is found in lines: an anchored one, which begins with `^`, where the prefixes
+    of the line end."""
 
     def __init__(self, pattern: str) -> None:
         self.anchored = pattern.startswith("^")
+        self._made_of: tuple[object, ...] = (pattern,)
         self._pattern = pattern.removeprefix("^")
+        self._regex = Lazy(self._pattern, re.MULTILINE)
 
-    @cached_property
-    def regex(self) -> re.Pattern[str]:
-        """Matches text of any number of lines."""
-        return re.compile(shape(self._pattern), re.MULTILINE)
-
-    @cached_property
-    def all(self) -> Callable[[str], Iterator[re.Match[str]]]:
-        """All matches in a text."""
-        return self.regex.finditer
+    def __reduce__(self) -> tuple[type[Matcher], tuple[object, ...]]:
+        """It is copied by what it was made of."""
+        return type(self), self._made_of
 
     @cached_property
     def find(self) -> Callable[[str, int], re.Match[str] | None]:
-        """The match in a line; of an anchored pattern, where the prefixes of the line end."""
-        return self.regex.match if self.anchored else self.regex.search
+        """Finds the match in a line, from this place on."""
+        found: Callable[[str, int], re.Match[str] | None]
+        found = self._regex.match if self.anchored else self._regex.search
+        return found
 
 
 class Pairs:
@@ -107,20 +107,17 @@ class Pairs:
 
     def __init__(self, pattern: str, names: Mapping[str, str] | None = None) -> None:
         self._made_of = pattern, names
+        self._regex = Lazy(pattern)
         self._names = Names(names)
 
     def __reduce__(self) -> tuple[type[Pairs], tuple[object, ...]]:
         """It is copied by what it was made of."""
         return Pairs, self._made_of
 
-    @cached_property
-    def _each(self) -> Callable[[str], list[tuple[str, str]]]:
-        return re.compile(shape(self._made_of[0])).findall
-
     def fields(self, text: str, begin: int, fields: list[Field]) -> None:
         """Add the numbers of the text, which begins at this place of the line."""
         known = {field.name for field in fields}
-        for found in re.finditer(shape(self._made_of[0]), text):
+        for found in self._regex.finditer(text):
             name, factor = self._names(found[1])
             name = NEVER if name in known else name
             known.add(name)
@@ -130,7 +127,7 @@ class Pairs:
     def read(self, text: str, values: dict[str, float]) -> None:
         """Put the pairs of the text into the values. The first of a name counts."""
         names = self._names
-        for name, value in self._each(text):
+        for name, value in self._regex.findall(text):
             known, factor = names(name)
             if known is not NEVER and known not in values:
                 try:
@@ -162,25 +159,21 @@ class Line(Matcher):
         """The groups that are values and places: number, name, factor of its unit."""
         return [
             (index - 1, name.partition("__")[0], UNITS.get(name.partition("__")[2], 1.0))
-            for name, index in self.regex.groupindex.items()
+            for name, index in self._regex.groupindex.items()
             if name != "pairs"
         ]
 
     @cached_property
     def _whole(self) -> list[bool]:
         """Whether each of the fields is a whole number."""
-        names = [name for name in self.regex.groupindex if name != "pairs"]
+        names = [name for name in self._regex.groupindex if name != "pairs"]
         return [f"<{name}:int>" in self._pattern for name in names]
-
-    def __reduce__(self) -> tuple[type[Line], tuple[object, ...]]:
-        """It is copied by what it was made of."""
-        return Line, self._made_of
 
     @cached_property
     def _only(self) -> tuple[str, int] | None:
         """The only place in the line, if it is a step, and what to add to it; `Memory.place` takes
         longer."""
-        found = [name for name in self.regex.groupindex if name in (*PLACES, RATE, "pairs")]
+        found = [name for name in self._regex.groupindex if name in (*PLACES, RATE, "pairs")]
         return (
             {"step": ("step", 0), "index": ("index", 1)}.get(found[0]) if len(found) == 1 else None
         )
@@ -188,7 +181,7 @@ class Line(Matcher):
     def read(self, line: str, start: int, memory: Memory) -> Reading | None:
         """What the line tells; its prefixes end at `start`."""
         found = self.find(line, start if self.anchored else 0)
-        return None if found is None else self.of(found, memory)
+        return None if found is None else self.tell(self._values(found), memory)
 
     def values(self, line: str, start: int) -> dict[str, float] | None:
         """The values and places in the line; None if it is of another kind."""
@@ -208,10 +201,6 @@ class Line(Matcher):
         if self._pairs:
             self._pairs.fields(found["pairs"], found.start("pairs"), fields)
         return Found(fields, self.tell)
-
-    def of(self, found: re.Match[str], memory: Memory) -> Reading | None:
-        """What a match tells."""
-        return self.tell(self._values(found), memory)
 
     def tell(self, values: dict[str, float], memory: Memory) -> Reading | None:
         """What the values and places of a line tell."""
@@ -237,21 +226,9 @@ class Line(Matcher):
 class Ignored(Matcher):
     """A kind of line that belongs to a format and tells nothing by itself."""
 
-    def __init__(self, pattern: str) -> None:
-        super().__init__(pattern)
-        self._made_of = (pattern,)
-
-    def __reduce__(self) -> tuple[type[Ignored], tuple[str]]:
-        """It is copied by what it was made of."""
-        return Ignored, self._made_of
-
     def read(self, line: str, start: int, memory: Memory) -> Reading | None:
         """See `Line.read`."""
         return UNDERSTOOD if self.find(line, start if self.anchored else 0) else None
-
-    def of(self, found: re.Match[str], memory: Memory) -> Reading | None:
-        """See `Line.of`."""
-        return UNDERSTOOD
 
 
 KNOWN: dict[str, Format] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from remote.formats.format import Lazy, Line, Names, shape
+from remote.formats.format import Lazy, Line, Matcher, Names
 from remote.formats.memory import Memory
 from remote.formats.names import NEVER
 from remote.formats.numbers import number
@@ -25,8 +25,7 @@ class Headed:
     ) -> None:
         self.open = False
         self._header = Line(header, STEP)
-        self._value = Lazy(shape(value.removeprefix("^")))
-        self._anchored = value.startswith("^")
+        self._value = Matcher(value)
         self._names = names or Names()
         self._evaluates = evaluates
         self._place: dict[str, float] = {}
@@ -40,7 +39,7 @@ class Headed:
             return UNDERSTOOD
         if not self.open:
             return None
-        found = self._value.match(line, start) if self._anchored else self._value.search(line)
+        found = self._value.find(line, start if self._value.anchored else 0)
         if found is None:
             self.open = False
             return None

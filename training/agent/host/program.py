@@ -21,7 +21,7 @@ FOLDER, FILE, READ, EXECUTE, MODULE, COMMAND = (
 )
 """What is wrong: there is no such folder, file, module or command; or the file is there, and this
 user may not read or execute it."""
-PACKAGES = ("accelerate", "lightning", "pytorch_lightning", "rich", "deepspeed")
+PACKAGES = ("accelerate", "lightning", "pytorch_lightning", "rich")
 """Packages for which ranks are given more variables where they are installed."""
 NAMES = {"accelerate": ("accelerate", "transformers", "trl")}
 """What a program that uses a package names, where that is more than the package."""

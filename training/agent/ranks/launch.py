@@ -22,8 +22,8 @@ from training.wire.commands import Placement
 CODE = str(Path(__file__).absolute().parents[3])
 """The folder that contains this `training` package."""
 SITE = str(Path(__file__).absolute().parent / "site")
-"""A folder for the PYTHONPATH of user programs. Its `sitecustomize` lets them report their
-stacks."""
+"""A folder for the PYTHONPATH of user programs. Its `sitecustomize` watches torch in them, and lets
+them report their stacks."""
 _PRELOAD_CODE = (
     f"import sys; sys.path[0] = {CODE!r}; import runpy; "
     "runpy.run_module('training.preload', run_name='__main__', alter_sys=True)"
