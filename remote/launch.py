@@ -160,7 +160,7 @@ def _check_uploaded(script: Script, uploads: Sequence[Upload]) -> None:
     if not here.exists():
         raise PlanError(f"there is no {name} in {Path.cwd()}, whose files --upload sends")
     if not any(here.is_relative_to(upload.source) for upload in uploads):
-        raise PlanError(f"{name} is not in what --upload sends: add --upload .")
+        raise PlanError(f"--upload does not send {name}: add --upload .")
 
 
 def _with_cwd(cluster: Cluster, uploads: Sequence[Upload]) -> Cluster:

@@ -71,7 +71,7 @@ class CommandLine(Rankboard):
             line = shlex.join([*args[:at], "--", *args[at:]])
             with refusing():
                 raise UsageError(
-                    f"{theirs[0]} is a flag of torchrun; it stands after --, before your program: "
+                    f"{theirs[0]} is a flag of torchrun; write it after --, before your program: "
                     f"rankboard {line}"
                 )
 

@@ -130,8 +130,8 @@ class _Reading:
         if not isinstance(table, dict):
             self.say(
                 where,
-                "this is no table: write its keys below a line of its own, [cluster], [defaults] "
-                "or [[host]]",
+                "this is not a table: write its keys below a line of its own, [cluster], "
+                "[defaults] or [[host]]",
             )
             return {}
         try:

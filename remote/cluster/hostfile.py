@@ -104,7 +104,7 @@ def _named(place: str, line: str, example: str) -> Named:
         raise HostsError(f"{place}: {line!r} is no host: write {example}")
     if count is not None and not (count.isdecimal() and 1 <= int(count) <= SLOTS):
         raise HostsError(
-            f"{place}: {count!r} is no number of ranks: write one from 1 to {SLOTS}, as in "
+            f"{place}: {count!r} is not a number of ranks: write one from 1 to {SLOTS}, as in "
             f"{example}"
         )
     name = found["bracketed"] or found["name"]

@@ -123,7 +123,7 @@ def load(facts: Facts, index: int) -> Found:
         return Found(
             WARNING,
             f"another run of yours trains there: {listing}",
-            "each slows the other down: wait for its end, end it with rankboard stop "
+            "they slow each other down: wait for its end, end it with rankboard stop "
             f"{runs[0][0]}{without}",
         )
     others = hello.load - (len(machine) - 1)

@@ -63,8 +63,7 @@ def _no_address(facts: Facts, index: int) -> Found:
         )
     return Found(
         FAILED,
-        f"no way from there to {master.address}: the name does not resolve there, or there is no "
-        "route",
+        f"it cannot reach {master.address}: the name does not resolve there, or there is no route",
         f"set the address of {master.name} in hosts.toml to one that all hosts reach, as ip route "
         "get ADDRESS on each "
         f"shows, or set interface on all hosts",

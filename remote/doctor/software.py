@@ -82,11 +82,13 @@ def torchvision(facts: Facts, index: int) -> Found:
         return Found(OK, hello.torchvision)
     install = f"install it there: {hello.executable} -m pip install torchvision"
     if needs == "model":
-        return Found(FAILED, "no torchvision, and the model is one of its own", install)
+        return Found(FAILED, "no torchvision, which provides the model", install)
     if hello.data_missing:
         return Found(FAILED, "no torchvision to download the data set with", install)
     return Found(
-        WARNING, "no torchvision; the data set needs it, unless its files lie ready there", install
+        WARNING,
+        "no torchvision; the data set needs it, unless its files are already there",
+        install,
     )
 
 
@@ -121,8 +123,7 @@ def code(facts: Facts, index: int) -> Found:
     if facts.hello(index).code_changed:
         return Found(
             WARNING,
-            f"{archive().count} files, sent again: those in its workdir were not as they had been "
-            "sent",
+            f"{archive().count} files, sent again: those in its workdir had been changed",
             "see who or what changes files there",
         )
     return Found(OK, f"{archive().count} files")

@@ -36,7 +36,7 @@ class Rule:
         try:
             regex = re.compile(self.pattern)
         except re.error as error:
-            raise ValueError(f"this is no regular expression: {error}") from None
+            raise ValueError(f"this is not a regular expression: {error}") from None
         if not set(regex.groupindex) - set(PLACES):
             raise ValueError(
                 "it names no value: write {loss} or (?P<loss>…) where the value stands in the line"

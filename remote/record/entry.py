@@ -108,7 +108,7 @@ def _plan(folder: Path, failed: files.Failed) -> tuple[dict[str, Any], str]:
         failed(error)
         return {}, error.strerror or "it cannot be read"
     if not isinstance(data.get("hosts"), list) or not isinstance(data.get("work"), dict):
-        return {}, "it is no plan"
+        return {}, "it is not a plan"
     number = format_of(data)
     return data, "" if number == FORMAT else f"it is in format {number}, not {FORMAT}"
 

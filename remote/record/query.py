@@ -151,7 +151,7 @@ def _number(text: str, word: str) -> float:
     """The number of a text such as 0.5 or 60%. Raises: QueryError."""
     with suppress(ValueError):
         return float(text[:-1]) / 100 if text.endswith("%") else float(text)
-    raise QueryError(f"{word}: {text or 'nothing'} is no number")
+    raise QueryError(f"{word}: {text or 'nothing'} is not a number")
 
 
 def _moment(text: str, word: str) -> str:

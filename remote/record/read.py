@@ -129,6 +129,6 @@ class Sieve:
         """Remark on what was left out."""
         if self._strange:
             remark(
-                f"{path}: {self._strange} records were left out: they tell of hosts that the run "
+                f"{path}: {self._strange} records were left out: they name hosts that the run "
                 "does not have"
             )

@@ -80,7 +80,7 @@ class WatchedRun:
             return f"watching beside its launcher, {self.launcher}: nothing here acts on the run"
         what_to_do = f"rankboard attach {self.plan.run} returns to it"
         if self.state.course.detached:
-            return f"its launcher has left the run, which goes on unrecorded: {what_to_do}"
+            return f"its launcher has left the run, which continues without a record: {what_to_do}"
         return f"its launcher is gone, and what became of the run is not recorded: {what_to_do}"
 
     def batches(self) -> Iterator[list[Record]]:

@@ -162,7 +162,7 @@ def _look_at_stall(run: Run, when: float) -> None:
     if run.stall and not any(rank.stalled and not rank.finished for rank in run.ranks):
         run.stalls[-1] = replace(run.stall, over=when)
         seconds = when - run.stalls[-1].since
-        run.note("", f"the ranks go on, after a stall of {duration(seconds)}", when)
+        run.note("", f"the ranks continue after a stall of {duration(seconds)}", when)
 
 
 def _apply_agent(run: Run, record: Record, host: HostState, when: float) -> None:
@@ -202,7 +202,7 @@ def _is_current(run: Run, record: Record) -> bool:
 def _launch(run: Run, record: Record, host: HostState, hosts: tuple[int, ...], when: float) -> None:
     """Ranks are started on a host, perhaps by a launcher of which nothing is recorded here."""
     if record.attempt > run.attempt and run.are_hosts(hosts):
-        why = f"so {host.name} tells, where its launcher was heard"
+        why = f"as {host.name} reports, which heard from its launcher"
         run.restart(record.attempt, hosts, why, when, started=True)
     elif record.attempt >= run.attempt:
         run.course.launch(record.attempt)

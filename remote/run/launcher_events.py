@@ -119,9 +119,9 @@ def _check(run: Run, check: launcher.Checked, when: float) -> None:
 def _detached_text(run: Run) -> str:
     policy = run.plan.policy
     stops = policy.on_stall is not OnStall.REPORT or policy.on_nan is OnNan.STOP
-    waits = f"stalls and failures wait for: rankboard attach {run.plan.run}"
+    waits = f"to handle stalls and failures: rankboard attach {run.plan.run}"
     more = f"; {waits}" if policy.max_restarts or stops else ""
-    return f"detached: the run goes on without its launcher{more}"
+    return f"detached: the run continues without its launcher{more}"
 
 
 def _attach(run: Run) -> None:

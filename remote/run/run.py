@@ -200,8 +200,8 @@ class Run:
         event = self.metrics.take(event, rank.step)
         if first and self.metrics.beyond:
             name = min(self.metrics.beyond)
-            more = f"no more are kept, such as {name}: they are counted"
-            self.note("", f"the run has {MOST} metrics; {more}", when)
+            more = f"others, such as {name}, are counted but not kept"
+            self.note("", f"the run has {MOST} metrics, the limit; {more}", when)
         return event
 
     def host_name(self, index: int) -> str:

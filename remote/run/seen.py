@@ -77,7 +77,7 @@ def advice(run: Run, now: float) -> str:
         is_due, few = _is_late(run, now), FEW
     how, number = _command(run), unread(run)
     if sees_nothing(run):
-        return f"no steps and no values are seen: {how} tells why" if is_due else ""
+        return f"rankboard sees no steps and no values: {how} says why" if is_due else ""
     if number < few:
         return ""
     return f"{count(number, 'line')} with numbers not read: {how} shows them"

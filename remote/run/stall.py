@@ -208,19 +208,19 @@ def in_words(
     silent = tuple(sorted(missing))
     inside, blamed = _of(found, Presence.INSIDE), _culprits(found)
     waits = f"; {_waiting(found, inside, 'it' if len(blamed) == 1 else 'them')}" if inside else ""
-    unheard = f"; no stack came of {ranks_text(silent)}" if silent else ""
+    unheard = f"; no stack came from {ranks_text(silent)}" if silent else ""
     if blamed:
         return f"{_blamed(found, blamed, names)}{waits}{unheard}"
     if inside and silent:
         who = names[silent[0]] if len(silent) == 1 else ranks_text(silent)
-        return f"{_waiting(found, inside, '')}; no stack came of {who}"
+        return f"{_waiting(found, inside, '')}; no stack came from {who}"
     if inside:
         places = _grouped(found, inside)
         if len(places) > 1:
             return f"all ranks are inside collectives, but not the same: {'; '.join(places)}"
         if all(found[rank].where == ON_GPU for rank in inside):
             return (
-                f"each rank waits for {ON_GPU}: do nvidia-smi and dmesg tell of a failure, and "
+                f"each rank waits for {ON_GPU}: do nvidia-smi and dmesg show a failure, and "
                 "does the network still work?"
             )
         return (
@@ -251,7 +251,10 @@ def _accusation(one: Whereabouts, name: str) -> str:
                 f", in {one.where}" if one.where else ""
             )
         case Presence.UNKNOWN:
-            return f"{name} may not be inside a collective: it tells no Python stack ({one.where})"
+            return (
+                f"{name} is perhaps not inside a collective: it reports no Python stack "
+                f"({one.where})"
+            )
     return f"{name} is not inside a collective: it is in {one.where}"
 
 

@@ -141,7 +141,7 @@ class Controller:
             contact.failure, contact.cause = reason, cause
         elif not host.hello and not contact.problem:
             contact.problem = reason
-            self.ledger.say(Said(on, f"{reason}; trying again, the others go on"), now)
+            self.ledger.say(Said(on, f"{reason}; trying again, while the others continue"), now)
 
     def take_transfer(self, what: str, problems: Mapping[int, str], now: float) -> None:
         """A transfer is over. `problems` are what went wrong, by host."""

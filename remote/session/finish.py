@@ -203,7 +203,7 @@ def _may_go_on(view: View, reason: str) -> str:
     if not view.course.keep or view.course.stage is not Stage.STOPPING:
         return reason
     run = view.run.plan.run
-    return f"{reason}; what may go on there ends with rankboard stop {run}, once it is back"
+    return f"{reason}; once it is back, rankboard stop {run} stops what still runs there"
 
 
 def _lose_unreachable(view: View, left: Collection[Host]) -> list[Action]:

@@ -50,5 +50,5 @@ def _warn_anew(view: View, hosts: Collection[int]) -> list[Action]:
     states = view.run.hosts
     if any(states[on].saved_step for on in hosts) or not any(one.saved_step for one in states):
         return []
-    what = "no host that is left has a complete checkpoint: the run begins anew"
+    what = "no remaining host has a complete checkpoint: the run starts from the beginning"
     return [Say(Said(SESSION, what))]

@@ -63,7 +63,7 @@ def find(name: str) -> tuple[str, str]:
             f"{', '.join(known)}"
         ) from None
     if not is_label(title) or title.startswith("."):
-        raise StudyError(f"{name}: the study is called as its file: give it a name")
+        raise StudyError(f"{name}: a study has the name of its file: give the file a name")
     return title, text
 
 

@@ -35,14 +35,14 @@ def upload(plan: Plan, transport: Transport, announced: Announced, transfer: Tra
     for path in list(answer["kept"])[: transfer.limits.errors]:
         transfer.tell(
             index,
-            f"{short(path)} stays there though it is gone here: it has changed there since "
+            f"{short(path)} was deleted here but is kept there: it has changed there since "
             "its upload",
         )
     if replaced := list(answer["replaced"]):
         transfer.tell(
             index,
-            f"{transfer.host.name}: {listed(replaced)}: changed there since the upload before; the "
-            "file of this folder replaces it",
+            f"{transfer.host.name}: {listed(replaced)}: changed there since the last upload; the "
+            "version of this folder replaces it",
         )
     need = [found[number] for number in _distinct(answer["need"])]
     transfer.begin([source.entry for source in need])

@@ -50,8 +50,8 @@ def uploads(paths: Sequence[str], here: Path) -> tuple[Upload, ...]:
         for other, taken in found.items():
             if target == taken and path < other:
                 raise PlanError(
-                    f"uploads {shown(path)} and {shown(other)} have one name: rename one, or "
-                    "start above both"
+                    f"uploads {shown(path)} and {shown(other)} have the same name: rename "
+                    "one, or start rankboard in a folder above both"
                 )
     return tuple(Upload(path, target) for path, target in found.items())
 

@@ -108,7 +108,7 @@ def test_an_own_rule_may_use_groups_and_aliases() -> None:
     [
         ("round {step", "names no value"),
         ("round {step}", "names no value"),
-        ("round ({loss}", "no regular expression"),
+        ("round ({loss}", "not a regular expression"),
         (
             "<{step}> {loss} | {step_seconds__ms}ms",
             r"\{step_seconds__ms\} may be missing: write \\\| for the",

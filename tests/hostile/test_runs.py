@@ -520,7 +520,7 @@ def test_records_of_hosts_that_the_run_does_not_have_are_left_out(
     done = run(function, run="a-run", **words)
     assert done.returncode == {"attach": 130}.get(command, 0), done.stderr
     said = (
-        f"events.jsonl: {len(events)} records were left out: they tell of hosts that the run does "
+        f"events.jsonl: {len(events)} records were left out: they name hosts that the run does "
         "not have"
     )
     assert done.stderr.count(said) == 1

@@ -87,7 +87,7 @@ AMISS = {
         {"code_changed": True},
         "code",
         "warning",
-        "files, sent again: those in its workdir were not as they had been",
+        "files, sent again: those in its workdir had been changed",
     ),
     "no torch": (
         {"torch": ""},
@@ -117,7 +117,7 @@ AMISS = {
         "about 8 other processes on 8 cores will slow every",
     ),
     "some GPUs": ({"gpus": ("NVIDIA H200",)}, "gpus", "warning", "no GPU"),
-    "no way": ({"route_address": ""}, "interface", "failed", "no way from there to 10.0.0.1"),
+    "no way": ({"route_address": ""}, "interface", "failed", "it cannot reach 10.0.0.1"),
     "itself": (
         {"route_address": "127.0.1.1"},
         "interface",

@@ -149,12 +149,16 @@ def test_only_what_changed_is_sent_and_what_vanished_vanishes(sshd: Sshd, here: 
         "lib/made_there.txt": b"x",
         "train.py": b"import os\n ",
     }
-    assert [text for text in upload.told if text.startswith("configs/a stays there")]
+    assert [
+        text
+        for text in upload.told
+        if text.startswith("configs/a was deleted here but is kept there")
+    ]
     assert [text for text in upload.told if "1 of 1 files (11 B) uploaded" in text]
     assert not [text for text in upload.told if "replaces" in text]
     (root / "train.py").write_text("import sys\n")  # and what was changed there is put right
     assert upload() == {}
-    assert "node1: train.py: changed there since the upload before" in upload.told[0]
+    assert "node1: train.py: changed there since the last upload" in upload.told[0]
     assert (root / "train.py").read_text() == "import os\n "
     (here / "lib" / "made_there.txt").write_text("of here")
     assert upload() == {}
@@ -372,7 +376,7 @@ def test_where_uploads_land(tmp_path: Path) -> None:
     assert sources.project(here) != sources.project(tmp_path / "q" / "p")
     with pytest.raises(PlanError, match="there is no such file or folder; see --upload"):
         sources.uploads([str(here / "none")], here)
-    with pytest.raises(PlanError, match="have one name"):
+    with pytest.raises(PlanError, match="have the same name"):
         sources.uploads([str(tree(here / "lib", {"x": ""})), str(outside)], here)
 
 

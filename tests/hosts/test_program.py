@@ -77,7 +77,7 @@ def test_what_is_uploaded_is_looked_for_here(folder: Path, monkeypatch: pytest.M
     monkeypatch.chdir(folder)
     launcher = Launcher(LocalTransport(), folder / "runs")
     there = Cluster("lab", (Host("node1", "10.0.0.1"),), sync=(str(folder / "pkg"),))
-    with pytest.raises(PlanError, match=r"train\.py is not in what --upload sends"):
+    with pytest.raises(PlanError, match=r"--upload does not send train\.py"):
         launcher.plan(there, Script(("train.py",)))
     with pytest.raises(PlanError, match=r"there is no trian\.py in"):
         launcher.plan(there, Script(("trian.py",)))

@@ -45,7 +45,7 @@ LOADS = dump(
 STOPPED = Stack(
     0,
     "kernel",
-    "state: T (stopped); process 7, python\nno Python stack: as it is stopped, it cannot tell",
+    "state: T (stopped); process 7, python\nno Python stack: it is stopped, so it cannot report",
 )
 
 

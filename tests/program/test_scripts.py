@@ -95,7 +95,7 @@ def test_a_program_that_fails_at_once_is_not_left(tmp_path: Path) -> None:
     done = run(tmp_path, "--run", "--detach", "--local", "2", "--", "train.py", "--lr", "1")
     assert done.returncode == 1
     assert "unrecognized arguments: --lr 1 (exit code 2)" in done.stderr
-    assert "tells why" not in done.stderr
+    assert "sees no steps and no values" not in done.stderr
     folder = done.stderr.split("recorded in ")[1].strip()
     shown = run(tmp_path, "logs", folder)
     assert "[rank 1] train.py: error: unrecognized arguments: --lr 1" in shown.stderr

@@ -27,7 +27,8 @@ def attach(
             metavar="N",
             min=0,
             max=RESTARTS,
-            help="restart a failed run up to N times (default: as when it was started here)",
+            help="restart a failed run up to N times (default: the limit that it was started with "
+            "here)",
         ),
     ] = None,
     as_lines: Annotated[

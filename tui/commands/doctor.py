@@ -35,7 +35,7 @@ from tui.text.table import GAP
 def doctor(
     program: Annotated[
         list[str] | None,
-        typer.Argument(metavar="-- PROGRAM", help="check for this program of your own"),
+        typer.Argument(metavar="-- PROGRAM", help="check the hosts for your own program"),
     ] = None,
     host_flags: Mapping[str, Any] = MappingProxyType({}),
     cwd: Annotated[
@@ -48,8 +48,8 @@ def doctor(
     """Check whether the hosts are ready for a run, and say how to fix what is not.
 
     Nothing is started; only rankboard's own code is copied to the hosts. Every start makes the same
-    checks; --no-doctor skips them. With job options, the checks are for that job; with a program,
-    that it is there and can be started.
+    checks; --no-doctor skips them. With job options, doctor also checks that job; with a program,
+    it checks that the program exists and can be started.
 
     Examples:
       rankboard doctor

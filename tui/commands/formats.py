@@ -24,9 +24,10 @@ def formats(
     ] = "",
     json: Annotated[bool, typer.Option("--json", help="print one JSON object per format")] = False,
 ) -> None:
-    """List the log formats that are read, each with a line; or show one with all its samples.
+    """List the log formats that rankboard reads, each with an example; or show one with all its
+    samples.
 
-    rankboard finds the format of a program's output by itself: see rankboard parse.
+    rankboard detects the format of a program's output automatically: see rankboard parse.
 
     Examples:
       rankboard formats
@@ -79,7 +80,7 @@ def _show(one: Format) -> None:
         for reading in sample.readings:
             typer.echo(f"    -> {told(reading)}")
         if not sample.readings:
-            typer.echo("    -> nothing: it tells no value of the training")
+            typer.echo("    -> nothing: the line has no value of the training")
 
 
 def _data(one: Format) -> dict[str, object]:

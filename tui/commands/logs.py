@@ -31,7 +31,8 @@ def logs(
     parse: Annotated[
         bool,
         typer.Option(
-            "--parse", help="print the steps and values that are read out of a program's output"
+            "--parse",
+            help="print the steps and values that rankboard reads from a program's output",
         ),
     ] = False,
     hosts: HostsFile = None,
@@ -75,11 +76,11 @@ def _check_parse(plan: Plan, follow: bool) -> None:
     """Raises: UsageError."""
     if plan.job:
         raise UsageError(
-            f"--parse: {plan.run} is no program of your own; rankboard events {plan.run} prints "
+            f"--parse: {plan.run} did not run your own program; rankboard events {plan.run} prints "
             "its steps"
         )
     if follow:
-        raise UsageError("--parse reads what is recorded: leave --follow away")
+        raise UsageError("--parse reads what is recorded: leave --follow out")
 
 
 def _print_rest(

@@ -75,7 +75,7 @@ def _files(names: Sequence[str], follow: bool, runs_dir: Path) -> list[Path]:
     missing = [name for name in names if not Path(name).is_file()]
     if missing and (files or follow or len(names) > 1):
         raise UsageError(
-            f"{missing[0]} is no file: give one run, or log files"
+            f"{missing[0]} is not a file: give one run, or log files"
             + (" to follow" if follow else "")
         )
     if missing and Path(missing[0]).suffix in SUFFIXES and not find(missing[0], runs_dir):

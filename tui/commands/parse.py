@@ -48,7 +48,8 @@ def parse(
     hosts: HostsFile = None,
     runs_dir: RunsDir = RUNS,
 ) -> None:
-    """Say what is read of log files: by which format, which values, and which lines are not read.
+    """Show what rankboard reads from log files: the format, the values, and the lines that it does
+    not read.
 
     Rules of your own come first: those of --rule, then the [\\[format]] tables of rankboard.toml
     and of the hosts file.
@@ -122,7 +123,7 @@ def _stdin() -> TextIO:
 def _show(name: str, account: Account) -> None:
     lines = count(account.lines, "line")
     if not account.format:
-        typer.echo(f"{name}: nothing is read of {lines}")
+        typer.echo(f"{name}: rankboard reads nothing from {lines}")
     else:
         typer.echo(f"{name}: read as {account.format}, {lines}")
         kinds = account.kinds
@@ -162,7 +163,7 @@ def _show_unread(account: Account) -> None:
         typer.echo(f"           and {len(account.unread) - SHOWN:,} kinds more")
     if not account.format:
         typer.echo(
-            "If one of these tells steps, write a rule for it, such as --rule "
+            "If one of these lines reports steps, write a rule for it, such as --rule "
             "'round {step}: cost {loss}'"
         )
 

@@ -33,7 +33,7 @@ def runs(
         ),
     ] = None,
     sort: Annotated[
-        str, typer.Option(metavar="KEY", help="sort by this key, the least first")
+        str, typer.Option(metavar="KEY", help="sort by this key, the lowest value first")
     ] = "run",
     reverse: Annotated[bool, typer.Option("--reverse", "-r", help="reverse the order")] = False,
     json: Annotated[bool, typer.Option("--json", help="print one JSON object per run")] = False,
@@ -58,12 +58,12 @@ def runs(
 
     A run has to pass all filters. Keys are the settings of a job and the options of sync methods,
     and: run, name, study, trial, host, nodes, ranks, verdict, cause, step, loss, test_loss,
-    accuracy, step_seconds, started, elapsed, note, star, diverged. VALUE may be several with
-    commas, or a pattern such as 'torchvision/*'. Quote filters with < and >.
+    accuracy, step_seconds, started, elapsed, note, star, diverged. VALUE may be several values
+    separated by commas, or a pattern such as 'torchvision/*'. Quote filters with < and >.
 
     loss is that of the last step, accuracy that of the last evaluation, s/iter the mean of
-    all iterations but the first. The verdict of a live run is "running". It is "unknown" where no
-    launcher here has seen the end, nor this machine: rankboard ps asks the hosts.
+    all iterations but the first. The verdict of a live run is "running". It is "unknown" if
+    neither a launcher here nor this machine has seen the end: rankboard ps asks the hosts.
 
     Examples:
       rankboard runs sync=ring nodes=4 'loss<0.5'

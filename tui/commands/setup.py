@@ -44,7 +44,7 @@ def setup(
 ) -> None:
     """Install torch and torchvision on the hosts that lack them or have another version.
 
-    They go into an environment in the host's workdir; the hosts' own Python is left as it is.
+    They go into an environment in each host's workdir; the host's own Python stays unchanged.
 
     Examples:
       rankboard setup

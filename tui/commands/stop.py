@@ -59,7 +59,7 @@ def _close(session: Session) -> int:
     for _ in session.batches():  # none come
         continue
     verdict = session.state.verdict
-    how = verdict.name.lower() if verdict else "how is not known"
+    how = verdict.name.lower() if verdict else "its verdict is not known"
     narrate(f"{session.plan.run} had already ended: {how}")
     return 0
 

@@ -74,7 +74,7 @@ def study(
     runs_dir: RunsDir = RUNS,
     **job_flags: Any,
 ) -> None:
-    """Make all runs of a study, and say what came out.
+    """Make all runs of a study, and report the result.
 
     A study varies settings, such as the sync method and the number of hosts, and repeats each
     combination. It opens the dashboard; with --run, it prints lines instead. Ctrl+C stops it; the

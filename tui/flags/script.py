@@ -31,14 +31,14 @@ def _flags(
         ),
     ] = "",
     watch: Annotated[
-        bool, _option(help="see loss, iterations and waits by watching torch in your program")
+        bool, _option(help="watch torch in your program to see loss, iterations and waits")
     ] = True,
     follow: Annotated[
         list[str] | None,
         _option(
             "--follow",
             metavar="GLOB",
-            help="read values out of files that your program writes, such as '**/metrics.csv' "
+            help="read values from files that your program writes, such as '**/metrics.csv' "
             "(repeatable)",
         ),
     ] = None,
@@ -82,8 +82,8 @@ def script(
         return None
     if given := flags_of({name for name, value in job_flags.items() if value is not None}):
         raise PlanError(
-            f"{', '.join(given)}: options of rankboard's own training mean nothing to your program "
-            f"({words[0]}): leave them out, or give them to it, after its name"
+            f"{', '.join(given)}: options of rankboard's own training do not apply to your program "
+            f"({words[0]}): leave them out, or write them after its name"
         )
     for pattern in flags["results"] or ():
         if pattern.startswith(("/", "~")) or ".." in pattern.split("/"):

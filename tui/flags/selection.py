@@ -45,7 +45,10 @@ def _flags(
     host: Annotated[
         str,
         typer.Option(
-            "--host", "-H", metavar="HOSTS", help="these hosts, with their ranks, such as a:4,b:4"
+            "--host",
+            "-H",
+            metavar="HOSTS",
+            help="use these hosts, each with its number of ranks, such as a:4,b:4",
         ),
     ] = "",
     slurm: Annotated[

@@ -78,7 +78,8 @@ def path(name: str) -> Path:
     """The file of a preset. Raises: PresetError, where no preset can have that name."""
     if not NAME.fullmatch(name) or name.strip() != name:
         raise PresetError(
-            f"{name!r} is no name for a preset: write up to 60 letters, digits, spaces, . + - or _"
+            f"{name!r} is not a name for a preset: write up to 60 letters, digits, spaces, . + "
+            "- or _"
         )
     return folder() / f"{name}{SUFFIX}"
 

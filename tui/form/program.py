@@ -24,7 +24,7 @@ FIELDS = (
         "",
     ),
     Field(CWD, "cwd", "the folder on the hosts to work in; empty: the path of this folder", ""),
-    Field(WATCH, "watch", "see loss, iterations and waits by watching torch", ON, SWITCH),
+    Field(WATCH, "watch", "watch torch to see loss, iterations and waits", ON, SWITCH),
     Field(FOLLOW, "follow", "files that it writes, to read as they grow, such as logs/*.csv", ""),
     Field(FETCH, "fetch", "files to copy from the hosts at the end, such as 'out/*.pt'", ""),
 )

@@ -47,7 +47,7 @@ FEW = 4
 """Below so many degrees of freedom, it is mostly their number that makes intervals wide."""
 VAGUE = 10.0
 """A ratio that may be so large is not known."""
-REPEAT = "What settings change shows in repeated runs: that is a study."
+REPEAT = "To see what a setting changes, repeat the runs in a study."
 
 
 def objects(compared: Sequence[Compared]) -> dict[str, Any]:

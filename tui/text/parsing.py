@@ -29,7 +29,7 @@ def show(records: Iterable[Record], plan: Plan, folder: Path, rank: int | None) 
             typer.echo(text)
     ranks = [one for one in seen.ranks_of(state) if rank in (None, one.rank)]
     unread = [one for one in ranks if one.parsed and one.parsed.unread]
-    narrate(*(seen.ways(state) or ["nothing is read: no line has a format that is known"]))
+    narrate(*(seen.ways(state) or ["nothing is read: no line has a known format"]))
     for one in unread:
         lines = count(one.parsed.unread if one.parsed else 0, "line")
         log = shlex.quote(os.path.relpath(rank_log(folder, one.rank)))

@@ -38,5 +38,5 @@ def test_hosts_and_ranks_are_settings_and_so_is_a_program() -> None:
 
 
 def test_runs_without_steps_and_unreadable_ones_are_left_out() -> None:
-    assert names(entry("none", step=0), Entry("broken", "it is no plan", step=3)) == []
+    assert names(entry("none", step=0), Entry("broken", "it is not a plan", step=3)) == []
     assert names(entry("unknown", started=2.0)._replace(started=None)) == ["unknown"]

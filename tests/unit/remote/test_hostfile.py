@@ -55,7 +55,8 @@ def test_mistakes_name_file_and_line(tmp_path: Path) -> None:
     with pytest.raises(HostsError) as caught:
         load(file, NO_CONFIG)
     assert str(caught.value).splitlines() == [
-        f"{file}, line 3: 'many' is no number of ranks: write one from 1 to 4096, as in a slots=4",
+        f"{file}, line 3: 'many' is not a number of ranks: write one from 1 to 4096, as in "
+        "a slots=4",
         f"{file}, line 4: gpus means nothing here: write a slots=4",
         f"{file}, line 5: a is there already ({file}, line 1): name it once, with all its slots",
         f"{file}, line 6: ',' is no host: write a slots=4",

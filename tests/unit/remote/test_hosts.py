@@ -149,7 +149,7 @@ def test_all_mistakes_at_once_each_with_its_place(tmp_path: Path) -> None:
             "[[host]]\naddress = node1.a.org  # mine\n",
             'line 2: put the text in quotes: address = "node1.a.org"',
         ),
-        ("host = [1]", "host 1: this is no table"),
+        ("host = [1]", "host 1: this is not a table"),
         ("a = 1\nb = \n", "line 2, column 5: Invalid value: this is not TOML"),
         (
             "[[host]]\nzzz = 1\nname='a'",

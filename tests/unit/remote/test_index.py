@@ -332,8 +332,8 @@ def test_what_is_no_run_is_not_listed(
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("{", "it is no plan"),
-        ('{"format":1,"run":"a","hosts":1,"work":{}}', "it is no plan"),
+        ("{", "it is not a plan"),
+        ('{"format":1,"run":"a","hosts":1,"work":{}}', "it is not a plan"),
         ('{"format":9,"run":"a","hosts":[],"work":{}}', "it is in format 9, not 1"),
     ],
 )

@@ -139,7 +139,7 @@ def test_of_files_it_is_said_at_once_that_nothing_is_read(
         files.read()
         files.close()
         state = opened(files)
-        assert advice(state, state.now).startswith("no steps and no values" * number)
+        assert advice(state, state.now).startswith("rankboard sees no steps and no values" * number)
         assert bool(advice(state, state.now)) == bool(number)
 
 

@@ -83,7 +83,7 @@ def test_all_mistakes_are_told_at_once() -> None:
         "los<1: runs have no 'los': did you mean 'loss'?",
         "unknown sync method 'rign': did you mean 'ring'?",
         "unknown verdict 'fail': did you mean 'failed'?",
-        "lr=fast: fast is no number",
+        "lr=fast: fast is not a number",
         "star=maybe: write star=yes or star=no",
         "model<3: model is a text: compare it with = or !=",
         "started=now: write a date such as 2026-11-20 or 2026-11-20T09:30",

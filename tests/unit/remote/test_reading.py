@@ -264,7 +264,9 @@ def test_more_names_than_are_kept_are_counted_and_said() -> None:
     assert len(state.curves.metrics) == 200
     assert len(state.ranks[0].metrics) == 200  # type: ignore[attr-defined]
     notes = [one.text for one in state.log.lines]
-    assert notes == ["the run has 200 metrics; no more are kept, such as m200: they are counted"]
+    assert notes == [
+        "the run has 200 metrics, the limit; others, such as m200, are counted but not kept"
+    ]
 
 
 def test_names_of_metrics_are_fit_to_be_shown() -> None:

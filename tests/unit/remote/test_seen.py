@@ -43,7 +43,7 @@ def test_where_nothing_is_seen_it_is_said_after_a_while() -> None:
     assert sees_nothing(state)
     assert advice(state, state.now) == ""
     said_later = advice(state, state.now + SOON)
-    told = f"no steps and no values are seen: rankboard parse {state.plan.run} tells why"
+    told = f"rankboard sees no steps and no values: rankboard parse {state.plan.run} says why"
     assert said_later == told
     state = ended(history).closed()
     assert advice(state, state.now) == said_later
@@ -55,7 +55,7 @@ def test_where_a_program_failed_at_once_its_cause_is_enough(after: float, is_tol
     history.say(1, Exited(2, 2), Exited(3, 2))
     state = history.closed()
     assert sees_nothing(state)
-    assert ("tells why" in advice(state, state.now)) == is_told
+    assert ("says why" in advice(state, state.now)) == is_told
 
 
 def test_a_program_without_a_step_runs_and_nobody_says_that_it_trains() -> None:

@@ -637,7 +637,7 @@ def test_a_host_that_has_not_heard_of_a_stop_is_stopped_by_who_comes_back(
     to_the_end(batches)
     assert session.state.verdict is Verdict.STOPPED
     assert session.state.hosts[1].reason.endswith(
-        "; what may go on there ends with rankboard stop a-run, once it is back"
+        "; once it is back, rankboard stop a-run stops what still runs there"
     )
     stage.refuses.clear()
     again = come_back(stage, tmp_path, Policy(keep=True))
@@ -1048,9 +1048,11 @@ def test_it_goes_on_from_a_checkpoint_that_the_hosts_left_have(both: bool, tmp_p
     start = [command for command in stage.lines[0].commands if isinstance(command, Start)][-1]
     argv = start.placements[0].argv
     assert argv[argv.index("--resume") + 1] == ("a-run" if both else "")
-    said = [note.text for note in state.log.notes if "begins anew" in note.text]
+    said = [note.text for note in state.log.notes if "from the beginning" in note.text]
     assert said == (
-        [] if both else ["no host that is left has a complete checkpoint: the run begins anew"]
+        []
+        if both
+        else ["no remaining host has a complete checkpoint: the run starts from the beginning"]
     )
 
 

@@ -407,7 +407,7 @@ def told(**stacks: Stack) -> RunState:
         ),
         (
             {"_0": WAITS, "_1": WAITS, "_2": WAITS},
-            "ranks 0 to 2 wait in all_reduce; no stack came of rank 3 on node4",
+            "ranks 0 to 2 wait in all_reduce; no stack came from rank 3 on node4",
         ),
         (
             {"_0": WAITS, "_1": WAITS, "_2": WAITS, "_3": dump((C10D[0][0], "barrier"), *OUTER)},
@@ -420,7 +420,7 @@ def told(**stacks: Stack) -> RunState:
         ),
         (
             {"_0": ON_GPU, "_1": ON_GPU, "_2": ON_GPU, "_3": ON_GPU},
-            "each rank waits for a step on its GPU: do nvidia-smi and dmesg tell of a failure, "
+            "each rank waits for a step on its GPU: do nvidia-smi and dmesg show a failure, "
             "and does the network still work?",
         ),
         (
@@ -462,7 +462,7 @@ def test_a_stall_is_over_when_the_ranks_step_again_and_stays_in_the_summary() ->
     state = history.state()
     assert state.stall is None
     assert {rank.phase for rank in state.ranks} == {RankPhase.TRAINING}
-    assert "the ranks go on, after a stall of" in state.log.notes[-1].text
+    assert "the ranks continue after a stall of" in state.log.notes[-1].text
     (stall,) = summary.of(state)["stalls"]
     assert stall["culprits"] == [2]
     assert "rank 2 on node3 is not inside" in stall["text"]

@@ -240,7 +240,7 @@ def test_a_seed_that_a_study_varies_is_that_of_all_repetitions() -> None:
 @pytest.mark.parametrize("name", [".toml", ".hidden.toml", "a\nb.toml"])
 def test_a_file_gives_its_study_a_name(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text(TEXT)
-    with pytest.raises(StudyError, match="give it a name"):
+    with pytest.raises(StudyError, match="give the file a name"):
         find(str(tmp_path / name))
 
 

@@ -189,7 +189,9 @@ def test_a_line_without_end_is_told(recorder: Recorder) -> None:
 def test_a_run_that_was_left_goes_on(tmp_path: Path) -> None:
     folder = recorded(tmp_path, History(PLAN).training(steps=2).session(Detached(False)))
     watcher = WatchedRun(folder, PLAN)
-    assert watcher.news.startswith("its launcher has left the run, which goes on unrecorded")
+    assert watcher.news.startswith(
+        "its launcher has left the run, which continues without a record"
+    )
     assert not watcher.has_ended
     watcher.stop()
     assert [*watcher.batches()] == []

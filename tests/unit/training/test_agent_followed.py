@@ -111,7 +111,10 @@ def test_a_search_ends_in_a_tree_that_is_too_large_and_says_so_once(
     assert not whole.is_cut
     monkeypatch.setattr(followed, "MOST_ENTRIES", 5)
     read = Files(["*.csv"], str(tmp_path), 3, Redaction())
-    what = "--follow: only 5 files and folders are looked at; name the folder of yours"
+    what = (
+        "--follow: only 5 files and folders are searched: write the folder of your files into the "
+        "pattern"
+    )
     assert read.begin() == [Text(AGENT, "stderr", what)]
     assert read.look() == read.end() == []
 

@@ -587,7 +587,9 @@ def test_a_program_of_which_nothing_is_seen() -> None:
     history.closed()
     out, err = printed(history, PlainPrinter)
     assert out == ""
-    assert f"no steps and no values are seen: rankboard parse {history.plan.run} tells why" in err
+    assert (
+        f"rankboard sees no steps and no values: rankboard parse {history.plan.run} says why" in err
+    )
 
 
 def watching(steps: int, seconds: float) -> History:

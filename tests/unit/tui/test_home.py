@@ -514,7 +514,10 @@ def replace_name(entry: Entry, name: str) -> Entry:
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_every_order_sorts_runs_of_which_little_is_known(order: str) -> None:
-    runs = (Entry("a", verdict="finished", job={}, loss=1.0), Entry("b", problem="it is no plan"))
+    runs = (
+        Entry("a", verdict="finished", job={}, loss=1.0),
+        Entry("b", problem="it is not a plan"),
+    )
     assert len(items(Listed(runs), Answered(), (), order)) == 2
 
 

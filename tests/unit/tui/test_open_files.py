@@ -60,7 +60,7 @@ def test_files_and_runs_are_told_apart(tmp_path: Path) -> None:
     assert _files([str(log)], follow=True, runs_dir=tmp_path) == [log]
     assert _files(["last"], follow=False, runs_dir=tmp_path) == []
     for names, follow in (([str(log), "last"], False), (["last"], True), (["a", "b"], False)):
-        with pytest.raises(UsageError, match="no file"):
+        with pytest.raises(UsageError, match="is not a file"):
             _files(names, follow=follow, runs_dir=tmp_path)
     with pytest.raises(UsageError, match=r"^b\.log: there is no such file$"):
         _files(["b.log"], follow=False, runs_dir=tmp_path)

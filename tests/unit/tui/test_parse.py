@@ -106,7 +106,7 @@ def test_rules_stand_in_files(folder: Path, file: str) -> None:
         ("[[format]]\nline = 'round {step}'", 'format 1: line = "round {step}": it names no value'),
         (
             "[[format]]\nline = '({loss}'",
-            'format 1: line = "({loss}": this is no regular expression',
+            'format 1: line = "({loss}": this is not a regular expression',
         ),
         ("[[format]]\nlines = '{loss}'", "format 1: unknown key 'lines': did you mean 'line'?"),
         (

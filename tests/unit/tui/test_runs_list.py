@@ -180,7 +180,7 @@ def test_a_run_that_cannot_be_read_is_told(
     (tmp_path / "runs" / names[0] / "plan.json").write_text("{")
     done = run(runs)
     assert "unreadable" in done.stdout.splitlines()[1]
-    assert done.stderr == f"rankboard: {names[0]}: its plan.json cannot be read: it is no plan\n"
+    assert done.stderr == f"rankboard: {names[0]}: its plan.json cannot be read: it is not a plan\n"
 
 
 def test_where_none_fits_unread_files_are_told(
@@ -193,7 +193,7 @@ def test_where_none_fits_unread_files_are_told(
     (study / "journal.jsonl").symlink_to("elsewhere")
     assert run(runs, words=["study=ways"]).stderr.splitlines() == [
         "rankboard: none of 3 runs fits",
-        f"rankboard: {names[0]}: its plan.json cannot be read: it is no plan",
+        f"rankboard: {names[0]}: its plan.json cannot be read: it is not a plan",
         "rankboard: ways.study: its journal.jsonl cannot be read: it is a link, which is not "
         "followed",
     ]

@@ -68,7 +68,7 @@ def test_a_failed_run_is_told_at_once_and_counted(
     number = 1 if lines.index(begun) < told else 2
     assert begun.startswith(f"run {number} of 2: sync=all_reduce #1, recorded as ")
     assert "sync=all_reduce #1: 0.10" in out
-    assert "1 run failed: the same command makes them again" in lines
+    assert "1 run failed: the same command repeats them" in lines
     assert "not complete: 1 of 2 cells: sync=ring" in lines
 
 

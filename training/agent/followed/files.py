@@ -78,9 +78,7 @@ class Files:
                 continue
             with contextlib.suppress(OSError):
                 if not self._add(path):
-                    return told + self._once(
-                        f"{MOST_FILES} files are read; more match, and are not"
-                    )
+                    return told + self._once(f"only {MOST_FILES} of the matching files are read")
         return told
 
     def _matching(self) -> tuple[list[str], list[Event]]:
@@ -92,7 +90,10 @@ class Files:
         ]
         if not search.is_cut:
             return paths, []
-        many = f"only {MOST_ENTRIES:,} files and folders are looked at; name the folder of yours"
+        many = (
+            f"only {MOST_ENTRIES:,} files and folders are searched: write the folder of your files "
+            "into the pattern"
+        )
         return paths, self._once(many)
 
     def _once(self, what: str) -> list[Event]:

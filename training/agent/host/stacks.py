@@ -119,7 +119,7 @@ def collect(ranks: Sequence[tuple[int, int]], folder: str) -> Iterator[Stack]:
                 yield Stack(question.rank, "faulthandler", f"{spy.state(question.process)}\n{text}")
         time.sleep(LOOK)
     for question in asked:
-        question.why = f"it has not told its stack within {ANSWER:g} s"
+        question.why = f"it has not reported its stack within {ANSWER:g} s"
     yield from _look_from_outside([*mute, *asked])
 
 
@@ -138,7 +138,7 @@ def _ask(rank: int, pid: int, folder: str) -> Question:
             rank, pid, why="it is no Python program that was started with rankboard's sitecustomize"
         )
     if spy.letter(process) in "Tt":
-        return Question(rank, process, why="as it is stopped, it cannot tell its stack")
+        return Question(rank, process, why="it is stopped, so it cannot report its stack")
     try:
         size = os.stat(f"/proc/{process}/fd/{descriptor}").st_size
     except OSError:

@@ -34,6 +34,6 @@ def _said(left: list[int]) -> str:
     more = f" and {len(left) - NAMED} more" if len(left) > NAMED else ""
     what = "a process" if len(left) == 1 else f"{len(left)} processes"
     return (
-        f"the program has ended, but left {what} behind, now killed: {', '.join(names)}{more}; a "
-        "rank ends with its program, so let this stay in the foreground and wait for what it starts"
+        f"the program ended but left {what} behind, now killed: {', '.join(names)}{more}; a "
+        "rank ends with its program, so the program has to wait for what it starts"
     )

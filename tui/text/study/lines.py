@@ -73,10 +73,10 @@ def finish(runner: Runner) -> None:
     why = f" ({runner.stop_reason})" if runner.stop_reason else ""
     if runner.is_refused:
         missing = count(len(left) + failed, "run")
-        narrate(f"{missing} left{why}: mend that, and the same command goes on")
+        narrate(f"{missing} left{why}: correct this, then repeat the same command")
     else:
         if left:
-            narrate(f"{count(len(left), 'run')} left{why}: the same command goes on")
+            narrate(f"{count(len(left), 'run')} left{why}: the same command continues the study")
         if failed:
-            narrate(f"{count(failed, 'run')} failed: the same command makes them again")
+            narrate(f"{count(failed, 'run')} failed: the same command repeats them")
     narrate(f"report: rankboard report {runner.folder.name}")
