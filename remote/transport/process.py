@@ -34,6 +34,14 @@ def _there(pipe: IO[bytes] | None) -> IO[bytes]:
     return pipe
 
 
+def is_ready(pipe: IO[bytes], seconds: float = 0.0) -> bool:
+    """Whether the pipe has bytes, or has ended, within so many seconds. `select.select` takes no
+    descriptor above 1023."""
+    poll = select.poll()
+    poll.register(pipe, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))
+
+
 class ProcessChannel:
     """The pipes of one process. `read` belongs to one thread; any thread may write and close."""
 
@@ -137,7 +145,5 @@ class ProcessChannel:
     def _hear_all(self) -> None:
         """Take what there is of stderr."""
         with self._reading:
-            while select.select([self._err], [], [], 0)[0] and (
-                data := os.read(self._err.fileno(), BLOCK)
-            ):
+            while is_ready(self._err) and (data := os.read(self._err.fileno(), BLOCK)):
                 self._tail = (self._tail + data)[-TAIL:]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import resource
 import threading
 from collections.abc import Iterable, Sequence
 
@@ -10,6 +11,9 @@ from remote.cluster.hosts import Host
 from remote.cluster.transports import PACKAGE, is_transport
 from remote.transport import Channel, Enter, Kind, Program, Progress, Transport
 from remote.transport.host_keys import HostKeys
+
+FILES, OTHERS = 16, 256
+"""Files that a launcher opens for each host, and for all else, at the most."""
 
 
 def kind(name: str) -> Kind:
@@ -40,6 +44,7 @@ class Transports:
         `enter`: what leads to a host of a lab."""
         self._enter = enter
         self._made: dict[str, Transport] = {}
+        self._hosts: set[str] = set()
         self._making = threading.Lock()
         for host in hosts:
             self._of(host)
@@ -50,6 +55,19 @@ class Transports:
 
     def _of(self, host: Host) -> Transport:
         with self._making:
+            if host.name not in self._hosts:
+                self._hosts.add(host.name)
+                _allow_files(FILES * len(self._hosts) + OTHERS)
             if host.transport not in self._made:
                 self._made[host.transport] = kind(host.transport).make(self._enter)
             return self._made[host.transport]
+
+
+def _allow_files(wanted: int) -> None:
+    """Let this process open so many files, or as many as it may. Never fewer: what it starts
+    inherits the limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    unlimited = resource.RLIM_INFINITY
+    if soft != unlimited and soft < wanted:
+        soft = wanted if hard == unlimited else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import select
 import shlex
 import subprocess
 import time
@@ -23,7 +22,7 @@ from remote.transport.bootstrap.archive import PACKAGE, archive
 from remote.transport.bootstrap.first import LEFT
 from remote.transport.failure import Cause
 from remote.transport.problem import Deadline, Problem, explain
-from remote.transport.process import BLOCK, LOOK, ProcessChannel, popen
+from remote.transport.process import BLOCK, LOOK, ProcessChannel, is_ready, popen
 from remote.transport.start import Start
 from remote.transport.talk import last_line, quoted
 from training.wire.enums import Reach
@@ -190,10 +189,7 @@ class SlurmChannel(ProcessChannel):
         until = time.monotonic() + CLOSING
         os.write(self._wake, b"x")  # so that a read of another thread ends
         with self._reading:
-            while (
-                not self._has_left
-                and select.select([self._out], [], [], max(0.0, until - time.monotonic()))[0]
-            ):
+            while not self._has_left and is_ready(self._out, max(0.0, until - time.monotonic())):
                 if not self._known(os.read(self._out.fileno(), BLOCK)):
                     break
         if not self._has_left:
