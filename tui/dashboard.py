@@ -89,8 +89,10 @@ class Dashboard(Keyed, Saving, Leaving[W]):
 
     @property
     def folder(self) -> Path:
-        """Where screenshots, charts and texts are saved."""
         return self.runs.folder
+
+    def folder_of(self, run: str) -> Path | None:
+        return self.runs.folder_of(run)
 
     def on_resize(self, event: Resize) -> None:
         small = too_small(event.size)

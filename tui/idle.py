@@ -18,6 +18,9 @@ class Idle:
         """The current folder."""
         return Path.cwd()
 
+    def folder_of(self, run: str) -> Path | None:
+        """Nothing is written to the record of a run that somebody else has started."""
+
     @property
     def runs_dir(self) -> Path:
         """No runs are recorded: the current folder."""

@@ -45,7 +45,10 @@ class Shown(Protocol):
 
     @property
     def folder(self) -> Path:
-        """Where screenshots are saved."""
+        """Where files are saved that are not of one run."""
+
+    def folder_of(self, run: str) -> Path | None:
+        """The folder of this run; None where there is none, or none of ours."""
 
     @property
     def runs_dir(self) -> Path:

@@ -75,9 +75,10 @@ class ViewChanged(Message):
 
 @dataclass
 class KeepText(Message):
-    """Write this text to a file of this name in the folder of the run, and tell the user so, after
+    """Write this text to a file of this name in the folder of this run, and tell the user so, after
     what was `done`."""
 
+    run: str
     name: str
     text: str
     done: str
@@ -124,10 +125,12 @@ class ShowRank(Message):
 
 @dataclass
 class SaveChart(Message):
-    """Save a chart: `write` takes a folder and returns the files that it has written there, after a
-    while."""
+    """Save a chart in the folder of this run: `write` takes a folder and the name of the files
+    without their endings, and returns the files that it has written, after a while."""
 
-    write: Callable[[Path], list[Path]]
+    run: str
+    name: str
+    write: Callable[[Path, str], list[Path]]
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -16,6 +16,9 @@ from training.job import Job
 from tui.exit import STOPPED
 from tui.replay import Replay
 from tui.view import Checks, Session
+
+GONE = "the dashboard is gone"
+"""Why a run is stopped that ends with its dashboard."""
 
 S = TypeVar("S", bound=Checks)
 MakePlan = Callable[[Cluster, Job | Script, Policy], Plan]
@@ -89,6 +92,13 @@ class Listener(threading.Thread, Generic[S]):
             self.error = error
 
 
+def _join(listeners: Iterable[Listener[Any]], within: float) -> None:
+    """Wait at most so many seconds for the end of all of them."""
+    deadline = time.monotonic() + within
+    for listener in listeners:
+        listener.join(max(0.0, deadline - time.monotonic()))
+
+
 class Runs:
     """Begins runs and checks, shows recorded runs, and ends what is live. `states` are those of all
     runs that are not replayed, in order."""
@@ -130,8 +140,13 @@ class Runs:
     @property
     def folder(self) -> Path:
         """The folder of the run that was shown last, or the current one where there is none."""
-        folder = self.launch.runs_dir / self.session.plan.run if self.session else Path.cwd()
-        return folder if folder.is_dir() else Path.cwd()
+        shown = self.folder_of(self.session.plan.run) if self.session else None
+        return shown or Path.cwd()
+
+    def folder_of(self, run: str) -> Path | None:
+        """The folder of a run; None where it is not recorded here."""
+        folder = self.runs_dir / run
+        return folder if folder.is_dir() else None
 
     def opened(self, run: str) -> Session | None:
         """The session of the run, where it is live or replayed."""
@@ -201,20 +216,25 @@ class Runs:
     def finish(self, *, stop: bool, abandon: bool, within: float) -> None:
         """End what is live, because the dashboard is gone; wait at most so many seconds for that.
 
-        A run that is kept is left, unless it should `stop`. `abandon`: leave all as it is.
+        A run that is kept is left once its ranks run, unless it should `stop`; it is stopped, and
+        waited for as long again, where they do not run in time. `abandon`: leave all as it is.
         """
-        deadline = time.monotonic() + within
-        waited = list[Listener[Any]]()
+        live = [] if abandon else self._live
+        kept = [] if stop else [one for one in live if one.session.keep]
+        waited: list[Listener[Any]] = [*live]
         if self._checks and self._checks.is_alive():
             self._checks.session.stop()
             waited.append(self._checks)
-        for listener in () if abandon else self._live:
-            if listener.session.keep and not stop:
+        for listener in live:
+            if listener in kept:
                 listener.session.detach()
-            listener.session.stop()  # no effect on a run that was left
-            waited.append(listener)
-        for listener in waited:
-            listener.join(max(0.0, deadline - time.monotonic()))
+            else:
+                listener.session.stop(GONE)
+        _join(waited, within)
+        late = [one for one in kept if one.is_alive()]
+        for listener in late:
+            listener.session.stop(GONE)
+        _join(late, within)
 
     def exit_code(self, return_code: int) -> int:
         """The verdict of the newest run; 130 where the user left it before its end. A replay says

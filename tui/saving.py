@@ -17,20 +17,38 @@ NO_PNG = "no PNG without matplotlib: pip install 'rankboard[report]'"
 
 
 class Saving(App[None]):
-    """Saves in `folder`, and says where."""
+    """Saves in the folder of the run that it is about, and says where. Where that has none, it
+    saves in `folder`, with the name of the run before that of the file."""
 
     @property
     def folder(self) -> Path:
-        """Where files are saved."""
+        """Where files are saved that are not of one run."""
         raise NotImplementedError
+
+    def folder_of(self, run: str) -> Path | None:
+        """The folder of this run; None where there is none, or none of ours."""
+        raise NotImplementedError
+
+    def _file(self, run: str, name: str) -> Path:
+        """Where a file about a run is saved."""
+        folder = self.folder_of(run)
+        return folder / name if folder else self.folder / f"{run}-{name}"
+
+    @property
+    def _shown_run(self) -> str:
+        """The run on the screen, or under what lies over it; "" where there is none."""
+        from tui.screens.run import RunScreen
+
+        shown = (one for one in reversed(self.screen_stack) if isinstance(one, RunScreen))
+        return next((one.session.plan.run for one in shown), "")
 
     def deliver_screenshot(
         self, filename: str | None = None, path: str | None = None, time_format: str | None = None
     ) -> str | None:
-        """Save the screen as SVG in the folder of the run, or in the current folder."""
+        """Save the screen as SVG in the folder of the run that it shows, else in `folder`."""
         if not self._may_write():
             return None
-        folder = self.folder
+        folder = (self._shown_run and self.folder_of(self._shown_run)) or self.folder
         try:
             saved = self.save_screenshot(filename, path or str(folder), time_format)
         except OSError as error:
@@ -48,7 +66,7 @@ class Saving(App[None]):
     def on_keep_text(self, message: KeepText) -> None:
         if not self._may_write():
             return
-        path = self.folder / message.name
+        path = self._file(message.run, message.name)
         try:
             write_whole(path, message.text.encode(errors="backslashreplace"))
         except OSError as error:
@@ -59,17 +77,17 @@ class Saving(App[None]):
 
     def on_save_chart(self, message: SaveChart) -> None:
         if self._may_write():
-            self.run_worker(self._save_chart(message.write), exit_on_error=True)
+            path = self._file(message.run, message.name)
+            self.run_worker(self._save_chart(message.write, path), exit_on_error=True)
 
-    async def _save_chart(self, write: Callable[[Path], list[Path]]) -> None:
-        """Save a chart in the folder of the run, and say where."""
-        folder = self.folder
+    async def _save_chart(self, write: Callable[[Path, str], list[Path]], at: Path) -> None:
+        """Save a chart in files of this path without their endings, and say where."""
         try:
-            paths = await asyncio.to_thread(write, folder)
+            paths = await asyncio.to_thread(write, at.parent, at.name)
         except OSError as error:
             self.notify(f"cannot write the chart: {error}", severity="error", markup=False)
             return
         names = ", ".join(path.name for path in paths)
-        self.notify(f"chart: {names} in {folder}", markup=False)
+        self.notify(f"chart: {names} in {at.parent}", markup=False)
         if not any(path.suffix == ".png" for path in paths):
             self.notify(NO_PNG, markup=False)

@@ -51,6 +51,11 @@ class StudyRuns:
         """The folder of the study."""
         return self.runner.folder.path
 
+    def folder_of(self, run: str) -> Path | None:
+        """The folder of a run of the study; None where it is not recorded."""
+        folder = self.runs_dir / run
+        return folder if folder.is_dir() else None
+
     @property
     def runs_dir(self) -> Path:
         """The folder that the study and its runs lie in."""

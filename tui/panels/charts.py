@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -17,7 +18,7 @@ from remote.record.reread import Clocks, steps
 from remote.run.curves import Curves
 from remote.run.reading import expander
 from remote.run.series import SERIES, Scope
-from remote.run.state import RunPhase, RunState
+from remote.run.state import RankState, RunPhase, RunState
 from tui import palette
 from tui.actions import Place
 from tui.bindings import bindings
@@ -62,6 +63,7 @@ class Charts(Panel):
         self.view = View()
         self.is_chosen = False
         self._drawn: Drawing | None = None
+        self._rows: Sequence[int] = ()
         self._described: tuple[object, ...] = ()
         self._run: RunState | None = None
         self._version = -1
@@ -79,7 +81,7 @@ class Charts(Panel):
     def choose(self, kind: Kind, view: View) -> None:
         """Show this kind of chart from now on."""
         self.kind, self.view, self.title, self.is_chosen = kind, view, kind.title, True
-        self._drawn, self._version, self._fine = None, -1, Fine()
+        self._drawn, self._rows, self._version, self._fine = None, (), -1, Fine()
         self._plot.logarithmic = view.log_y and not kind.stacked
 
     def needs_kind(self, name: str) -> bool:
@@ -96,6 +98,7 @@ class Charts(Panel):
             self._drawn = drawn = drawing(run, self.kind, self.view, self._fine.within(self.view))
             if part := coarse(drawn, self.kind, self.view, run):
                 self._read(part, run)
+            self._rows = run.curves.rows(self.kind.series[0])  # the keys do not hold the run's lock
             self._plot.draw(drawn.curves, drawn.marks, drawn.look)
         self._describe()
 
@@ -125,7 +128,7 @@ class Charts(Panel):
         if not self._fine.begin(part, self.view, last):
             return
         low, high = self._fine.steps
-        clocks, ranks = Clocks.of(run), len(run.ranks)
+        clocks, ranks = Clocks.of(run), run.plan.world_size  # also those that a restart left out
         expand = expander(run.plan)
         read = partial(steps, ranks=ranks, clocks=clocks, low=low, high=high, expand=expand)
         take = partial(self._take, self._fine, self._fine.steps)
@@ -197,18 +200,17 @@ class Charts(Panel):
 
     def action_band(self) -> None:
         if self._run and not self.kind.stacked:
-            rows = self._run.curves.rows(self.kind.series[0])
-            self.see(self.view.next_mode(len(rows), self._chosen_row(self._run, rows)))
+            self.see(self.view.next_mode(len(self._rows), self._chosen_row(self._run)))
 
-    def _chosen_row(self, run: RunState, rows: Sequence[int]) -> int:
+    def _chosen_row(self, run: RunState) -> int:
         """The place of the rank that was chosen in the table of ranks, else of the slowest; of its
         host, where the rows are hosts."""
         table = next(iter(self.screen.query(RankTable)), None)
         rank = table.chosen_rank if table else None
-        chosen = rank or max(run.ranks, key=lambda one: one.pace.median("ready"))
+        chosen = rank or max(run.ranks, key=_ready)
         scope = SERIES[self.kind.series[0]].scope
         number = chosen.host if scope is Scope.HOST else chosen.rank
-        return rows.index(number) if number in rows else 0
+        return self._rows.index(number) if number in self._rows else 0
 
     def action_export(self) -> None:
         if self._drawn and self._run:
@@ -216,12 +218,12 @@ class Charts(Panel):
             drawn, kind, view = self._drawn, self.kind, self.view
             run = f"{self._run.plan.what}, {self._run.plan.run}"
 
-            def save(folder: Path) -> list[Path]:
+            def save(folder: Path, name: str) -> list[Path]:
                 from tui.charts import export
 
                 return export.save(folder, name, drawn, kind, view, run)
 
-            self.post_message(SaveChart(save))
+            self.post_message(SaveChart(self._run.plan.run, name, save))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Areas over each other have no choice of curves, no logarithm, no smoothing."""
@@ -262,3 +264,10 @@ class Charts(Panel):
         if int(event.screen_x) == begun:
             x = self._plot.x_at(begun - self._plot.region.x)
             self.see(replace(self.view, cursor=x))
+
+
+def _ready(rank: RankState) -> float:
+    """The seconds until the last gradient of a rank is ready; less than all others where that is
+    not known."""
+    known = rank.pace.median("ready")
+    return -math.inf if math.isnan(known) else known

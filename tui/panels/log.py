@@ -44,7 +44,7 @@ class Log(Panel):
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
     def compose(self) -> ComposeResult:
-        self._ranks = 0
+        self._run, self._ranks = "", 0
         self._cause: Cause | None = None
         self._since = 0.0
         self._prompt: Prompt | None = None
@@ -56,7 +56,7 @@ class Log(Panel):
         return self.query_one(LogView)
 
     def show(self, run: RunState) -> None:
-        self._ranks, self._cause = len(run.ranks), run.cause
+        self._run, self._ranks, self._cause = run.plan.run, len(run.ranks), run.cause
         restarts = run.progress.restarts
         self._since = run.started + restarts[-1].seconds if restarts else 0.0
         self.view.show(run.log, len(run.ranks))
@@ -70,7 +70,9 @@ class Log(Panel):
     def action_next_rank(self) -> None:
         """Show only the next rank; after the last one hosts and session, then all."""
         order = [None, *range(self._ranks), -1]
-        self._set(rank=order[(order.index(self.view.filter.rank) + 1) % len(order)])
+        here = self.view.filter.rank
+        after = order.index(here) + 1 if here in order else 0  # a restart may have left it out
+        self._set(rank=order[after % len(order)])
 
     def action_all_ranks(self) -> None:
         """Show the lines of all ranks."""
@@ -226,7 +228,7 @@ class Log(Panel):
 
     def _keep(self, name: str, text: str, done: str) -> None:
         lines = count(text.count("\n") + bool(text), "line")
-        self.post_message(KeepText(name, f"{text}\n", f"{done} {lines}"))
+        self.post_message(KeepText(self._run, name, f"{text}\n", f"{done} {lines}"))
 
     # Caption
 

@@ -12,6 +12,7 @@ from textual.pilot import Pilot
 from tests.kit.acted import ActedSession, screen_text, until
 from tests.kit.acted_study import acted_runner, finish, stopped
 from tests.kit.dashboard import asked
+from tui.messages import ShowRun
 from tui.screens.cell import CellScreen
 from tui.screens.run import RunScreen
 from tui.screens.study import StudyScreen
@@ -125,6 +126,51 @@ async def test_enter_opens_the_run_under_way_and_escape_goes_back(tmp_path: Path
         await until(pilot, lambda: bool(stage.line("1 of 12 runs")))
         stage.runner.stop("enough")
         stopped(stage.sessions[1])
+
+
+async def test_what_is_saved_goes_to_the_folder_of_its_run(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        for count in (1, 2):
+            await stage.runs(pilot, count)
+            session = stage.sessions[-1]
+            name = session.plan.run
+            folder = tmp_path / "runs" / name
+            if count == 1:
+                folder.mkdir()
+            session.start(40)
+            session.steps(1, 40)
+            stage.app.screen.post_message(ShowRun(name))
+            await until(pilot, lambda: isinstance(stage.app.screen, RunScreen))
+            await until(pilot, lambda: bool(stage.line("step 40/40")))
+            await pilot.press("3", "w", "6", "y", "e")
+            saved = {
+                f"{name}/loss-step40.csv" if count == 1 else f"{STUDY}/{name}-loss-step40.csv",
+                f"{name}/copied.txt" if count == 1 else f"{STUDY}/{name}-copied.txt",
+            }
+            await until(pilot, lambda saved=saved: saved <= files(tmp_path / "runs"))
+            await until(pilot, lambda count=count: len(screenshots(tmp_path)) == count)
+            await pilot.press("escape")
+            finish(session, 0.1)
+        assert {path.parent.name for path in screenshots(tmp_path)} == {
+            stage.sessions[0].plan.run,
+            STUDY,
+        }
+        stage.runner.stop("enough")
+        for session in stage.sessions[2:]:
+            stopped(session)
+        await until(pilot, lambda: stage.runner.is_over)
+
+
+STUDY = "three-ways.study"
+
+
+def files(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+
+
+def screenshots(folder: Path) -> list[Path]:
+    return list(folder.rglob("rankboard*.svg"))
 
 
 async def test_a_cell_shows_its_runs_and_why_one_failed(tmp_path: Path) -> None:

@@ -131,6 +131,22 @@ def test_mistakes(run: Run, tmp_path: Path, named: str, message: str) -> None:
     assert message in done.stderr
 
 
+async def test_files_are_saved_here_with_the_name_of_the_run(
+    recorder: Recorder, tmp_path: Path
+) -> None:
+    record(recorder, History(PLAN).training(steps=2), RunState(PLAN))
+    before = set(recorder.folder.iterdir())
+    app = WatchApp(WatchedRun(recorder.folder, PLAN))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await shown(pilot, "watching beside")
+        await pilot.press("W", "3", "w")
+        for name in ("log-*.txt", "loss-step2.csv"):
+            await until(pilot, lambda name=name: any(tmp_path.glob(f"{PLAN.run}-{name}")))
+        await pilot.press("q")
+    app.finish()
+    assert set(recorder.folder.iterdir()) == before
+
+
 async def test_what_is_seen_closely_is_read_from_the_record_of_the_run(recorder: Recorder) -> None:
     record(recorder, History(PLAN).training(steps=2), RunState(PLAN))
     app, read = WatchApp(WatchedRun(recorder.folder, PLAN)), list[Path]()
