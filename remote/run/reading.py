@@ -249,7 +249,7 @@ class _Output:
         return numbers
 
     def _as_step(self, reading: Reading, values: dict[str, float], each: float) -> Step:
-        seconds = values.pop("step_seconds", each)
+        seconds, is_known = values.pop("step_seconds", each), "loss" in values
         return Step(
             self.rank,
             max(0, math.ceil(reading.epoch)) if math.isfinite(reading.epoch) else 0,
@@ -257,6 +257,7 @@ class _Output:
             values.pop("loss", NAN),
             seconds,
             data=values.pop("data_seconds", 0.0),
+            loss_known=is_known,
         )
 
     def _count(self, record: Record) -> Sequence[Record]:
@@ -298,7 +299,7 @@ def _with(record: Record, event: Event) -> Record:
 def _without_step(event: Event, seen: int) -> Event | None:
     """A step as the metrics that its log told, after what the watch has `seen`."""
     match event:
-        case Step() if math.isnan(event.loss):
+        case Step() if not event.loss_known:
             return None
         case Step():
             return Metrics(event.rank, seen, float(event.epoch), (("loss", event.loss),))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from remote.events import Parsed
+from remote.run.pace import RECENT
 from remote.run.phases import RankPhase
 from remote.run.rank import LASTING, RankState
 from training.wire import events
@@ -19,19 +20,21 @@ LONGEST = 0.2
 """How much the longest time between two reports counts: an evaluation, which no script announces,
 takes as long the next time."""
 SURE = 3
-"""Losses in a row that are no numbers until the loss has become one: one may just be unknown."""
+"""Losses in a row that are no numbers until the loss has become one: a log may have a gap."""
 
 
 @dataclass(slots=True)
 class ScriptRank(RankState):
-    """`metrics` are its newest values by name, `parsed` is how its output is read. A step may stand
-    for all since the one before: a log tells every hundredth."""
+    """`metrics` are its newest values by name, `parsed` is how its output is read, `losses` those
+    of its last steps that are known. A step may stand for all since the one before: a log tells
+    every hundredth."""
 
     lasting: ClassVar[tuple[str, ...]] = (*LASTING, "metrics")
     metrics: dict[str, float] = field(default_factory=dict)
     parsed: Parsed | None = None
     gaps: deque[float] = field(default_factory=lambda: deque(maxlen=REPORTS))
     longest: float = 0.0
+    losses: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
 
     @property
     def doing(self) -> str:
@@ -55,8 +58,8 @@ class ScriptRank(RankState):
         """Whether its loss has become infinite, or was a number before and no longer is."""
         if math.isinf(self.loss):
             return True
-        unknown = [*map(math.isnan, self.pace.last("loss"))]
-        return len(unknown) > SURE and all(unknown[-SURE:]) and not all(unknown)
+        are_nan = [*map(math.isnan, self.losses)]
+        return len(are_nan) > SURE and all(are_nan[-SURE:]) and not all(are_nan)
 
     def apply(self, event: Event, when: float) -> None:
         """Take in what it, or its agent, says of it."""
@@ -88,15 +91,16 @@ class ScriptRank(RankState):
     @property
     def _tells_loss(self) -> bool:
         """Whether its steps have losses."""
-        return not all(map(math.isnan, self.pace.last("loss")))
+        return not all(map(math.isnan, self.losses))
 
     def stepped(self, step: events.Step) -> None:
         """Take in one iteration, or the last of several."""
         made = step.step - self.step if 0 < self.step < step.step else 1
         self.step, self.seconds = step.step, step.seconds
         self.epoch = step.epoch or self.epoch
-        if self._tells_loss or not math.isnan(step.loss):
-            self.loss = step.loss
+        if step.loss_known:
+            self.losses.append(step.loss)
+            self.loss = step.loss if self._tells_loss else self.loss
         if not math.isfinite(step.seconds):
             return
         self.pace.append(step)

@@ -6,6 +6,7 @@ import json
 import os
 import statistics
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -20,7 +21,7 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 from tests.kit import rank_calls
 from tests.kit.forked_ranks import Forker
 from training.place import Place
-from training.watch.hooks import Hooks
+from training.watch.hooks import Hooks, samples_of
 from training.watch.report import Report
 from training.watch.steps import Steps
 from training.wire.events import PREFIX
@@ -32,7 +33,7 @@ WORLDS = {
     1: (
         *("alone", "two_optimisers", "accumulating", "scaled", "checkpointed", "evaluating"),
         *("evaluating_like_gpt", "compiled", "by_workers", "several_losses", "without_backward"),
-        "failing",
+        *("failing", "evaluating_between", "compiled_evaluating", "penalised"),
     ),
     2: ("ddp", "ddp_accumulating", "collectives", "asynchronous", "sharded"),
 }
@@ -170,6 +171,67 @@ def compiled(_: Place) -> Parameters:
         optimizer.zero_grad()
         loss_of(quick, *batch).backward()
         step()
+    return of(model)
+
+
+def evaluating_between(_: Place) -> Parameters:
+    """Without `eval()`, and the batches that are trained on come of no loader."""
+    model = network()
+    optimizer = adam(model)
+    for number, batch in enumerate([data(1)[: 2 * BATCH]] * STEPS):
+        if number == 2:
+            with torch.no_grad():
+                for _ in batches():
+                    time.sleep(WAIT)
+        optimizer.zero_grad()
+        loss_of(model, *batch).backward()
+        optimizer.step()
+    return of(model)
+
+
+class Taught(nn.Module):
+    """Sets the mode of a part of it in each pass."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.student, self.teacher = network(), network()
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        self.teacher.eval()
+        found: torch.Tensor = self.student(inputs) + self.teacher(inputs)
+        return found
+
+
+def compiled_evaluating(_: Place) -> Parameters:
+    model = Taught()
+    optimizer = adam(model)
+    quick = torch.compile(model, backend="eager", fullgraph=True)
+    for batch in batches():
+        optimizer.zero_grad()
+        loss_of(quick, *batch).backward()
+        optimizer.step()
+    return of(model)
+
+
+def penalised(_: Place) -> Parameters:
+    """The gradients of a scaled loss are wanted, but not its backward pass; and its graph goes."""
+    model = network()
+    optimizer, scaler = adam(model), torch.amp.GradScaler("cpu")
+    for inputs, targets in batches():
+        optimizer.zero_grad()
+        hidden = model[0](inputs)
+        gone = weakref.ref(hidden)
+        scaled = scaler.scale(model[1:](hidden).sum() * 1000)
+        (penalty,) = torch.autograd.grad(scaled, [model[0].weight])
+        del hidden, scaled
+        assert gone() is None
+        (loss_of(model, inputs, targets) + 0 * penalty.sum()).backward()
+        optimizer.step()
+        loss = model(inputs).sum()
+        gone = weakref.ref(loss)
+        scaler.scale(loss)
+        del loss
+        assert gone() is None
     return of(model)
 
 
@@ -389,6 +451,12 @@ def test_the_loss_is_what_is_scaled(results: dict[str, list[Result]]) -> None:
     assert found[0]["loss"] == loss_of(network(), *next(batches())).item()
 
 
+def test_what_is_scaled_for_its_gradients_is_no_loss(results: dict[str, list[Result]]) -> None:
+    found = steps(results["penalised"][0])
+    expected = loss_of(network(), *next(batches())).item()
+    assert found[0]["loss"] == pytest.approx(expected)
+
+
 def test_a_pass_within_a_pass_is_part_of_it(results: dict[str, list[Result]]) -> None:
     found = steps(results["checkpointed"][0])
     assert [step["loss"] for step in found] == [step["loss"] for step in steps(results["alone"][0])]
@@ -401,10 +469,14 @@ def test_evaluations_are_part_of_no_step(results: dict[str, list[Result]]) -> No
     found = steps(results["evaluating_like_gpt"][0])
     assert len(found) == STEPS * BATCH
     assert statistics.median(step["seconds"] for step in found[3::4]) < WAIT
+    found = steps(results["evaluating_between"][0])
+    assert len(found) == STEPS
+    assert found[2]["seconds"] < WAIT * STEPS
 
 
 def test_a_compiled_model_is_seen(results: dict[str, list[Result]]) -> None:
     assert len(steps(results["compiled"][0])) == STEPS
+    assert len(steps(results["compiled_evaluating"][0])) == STEPS
 
 
 def test_workers_report_nothing(results: dict[str, list[Result]]) -> None:
@@ -412,9 +484,43 @@ def test_workers_report_nothing(results: dict[str, list[Result]]) -> None:
 
 
 def test_what_is_no_single_number_is_no_loss(results: dict[str, list[Result]]) -> None:
-    losses = [step["loss"] for step in steps(results["several_losses"][0])]
-    assert [loss == loss for loss in losses] == [False, False, True]
-    assert losses[2] == 7
+    found = steps(results["several_losses"][0])
+    assert [step["loss_known"] for step in found] == [False, False, True]
+    assert found[2]["loss"] == 7
+
+
+class Lazy:
+    """A batch whose values are not there yet."""
+
+    @property
+    def values(self) -> Any:
+        raise RuntimeError("nothing is loaded yet")
+
+
+class Columns:
+    """A batch that is no mapping."""
+
+    values = torch.ones(BATCH)
+
+
+@pytest.mark.parametrize(
+    ("batch", "samples"),
+    [
+        (torch.ones(BATCH, 3), BATCH),
+        ([torch.ones(BATCH, 3), torch.ones(7)], BATCH),
+        ([[torch.ones(BATCH, 3), torch.ones(BATCH, 2)], torch.ones(7)], BATCH),
+        ({"images": torch.ones(BATCH, 3), "more": 7}, BATCH),
+        (((torch.ones(3, 9), torch.ones(3, 8)), ({}, {})), 2),
+        ({"images": (torch.ones(3, 9), torch.ones(3, 8))}, 2),
+        (torch.tensor(1.0), 0),
+        ((), 0),
+        (None, 0),
+        (Lazy(), 0),
+        (Columns(), 0),
+    ],
+)
+def test_samples_are_counted_where_a_batch_tells_them(batch: Any, samples: int) -> None:
+    assert samples_of(batch) == samples
 
 
 def test_steps_without_a_backward_pass_count(results: dict[str, list[Result]]) -> None:

@@ -26,14 +26,16 @@ class Clock:
 
     def now(self) -> Point:
         """This moment."""
-        if not self.on_gpu:
+        if not self.on_gpu or self.is_capturing():
             return time.perf_counter()
-        cuda = sys.modules["torch"].cuda
-        if cuda.is_current_stream_capturing():  # for a CUDA graph, to be run later
-            return time.perf_counter()
-        event = cuda.Event(enable_timing=True)
+        event = sys.modules["torch"].cuda.Event(enable_timing=True)
         event.record()
         return event
+
+    def is_capturing(self) -> bool:
+        """Whether the GPU only notes its work, for a CUDA graph that is run later. To ask for
+        events meanwhile would break the graph."""
+        return self._wants_gpu and bool(sys.modules["torch"].cuda.is_current_stream_capturing())
 
     def next_step(self, end: Point) -> Point:
         """The start of the next step, when one has ended."""

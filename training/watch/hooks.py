@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from threading import get_ident
 from types import ModuleType
 from typing import Any
@@ -28,7 +28,7 @@ class Hooks:
 
     def __init__(self, steps: Steps, report: Report) -> None:
         self._steps, self._report = steps, report
-        self._gradients = Gradients(self._safe(self._gradient))
+        self._gradients = Gradients(self._safe(steps.gradient))
         self._spans = Spans(steps.clock, self._is_training)
         self._thread = get_ident()
         self._passes = 0
@@ -36,8 +36,6 @@ class Hooks:
         self._unscaled: Any = None
         self._leader: weakref.ref[Any] | None = None
         self._of_others = 0
-        self._evaluated: weakref.ref[Any] | None = None
-        self._evaluating: list[bool] = []
         self._communicates = False
         self._wanted: dict[str, Callable[[ModuleType], None]] = {
             "torch.autograd": self._hook_backward,
@@ -69,10 +67,11 @@ class Hooks:
         self._safe(self._steps.report)()
 
     def _safe(self, hook: Callable[..., None]) -> Callable[..., None]:
-        """The hook, which raises nothing and ends the watch where it fails."""
+        """The hook, which raises nothing and ends the watch where it fails. It does nothing in code
+        that is compiled instead of executed."""
 
         def safe(*arguments: Any) -> None:
-            if self._report.on:
+            if not is_compiling() and self._report.on:
                 try:
                     hook(*arguments)
                 except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
@@ -89,6 +88,7 @@ class Hooks:
     def _hook_backward(self, module: ModuleType) -> None:
         begin, end = self._safe(self._backward), self._safe(self._backward_ended)
         inject(vars(module)["backward"], begin, end)
+        inject(vars(module)["grad"], self._safe(self._forget_scaled))
 
     def _backward(self, found: Locals) -> None:
         self._steps.flush()
@@ -97,8 +97,7 @@ class Hooks:
             return
         self._backwards += 1
         self._steps.begin()
-        if self._steps.is_paused:
-            self._resume()
+        self._steps.resume()
         self._steps.backward()
         loss, self._unscaled = self._unscaled, None
         if found.get("grad_tensors") is None:
@@ -122,27 +121,17 @@ class Hooks:
                 self._steps.lost(number)
         elif loss.is_cuda and not loss.is_complex():
             self._steps.clock.use_gpu()
-            if not torch.cuda.is_current_stream_capturing():
-                number = torch.empty((), dtype=loss.dtype, pin_memory=True)
+            if not self._steps.clock.is_capturing():
+                number = torch.empty((), dtype=loss.dtype, device="cpu", pin_memory=True)
                 number.copy_(loss.detach().reshape(()), non_blocking=True)
                 self._steps.lost(number)
-
-    def _gradient(self) -> None:
-        if not is_compiling(sys.modules["torch"]):
-            self._steps.gradient()
 
     # Steps
 
     def _hook_steps(self, module: ModuleType) -> None:
-        stepped, torch = self._safe(self._stepped), sys.modules["torch"]
+        vars(module)["register_optimizer_step_post_hook"](self._safe(self._stepped))
 
-        def hook(optimizer: Any, _: Any, __: Any) -> None:
-            if not is_compiling(torch):  # a step that is compiled as a whole is not told
-                stepped(optimizer)
-
-        vars(module)["register_optimizer_step_post_hook"](hook)
-
-    def _stepped(self, optimizer: Any) -> None:
+    def _stepped(self, optimizer: Any, *_: Any) -> None:
         """A step of the run is a step of the optimiser that was the first to make one: in a GAN,
         each optimiser makes one per iteration. Without a backward pass since the last one, it is a
         further part of that step."""
@@ -170,8 +159,8 @@ class Hooks:
         self._steps.begin()
         self._steps.flush()
         if not sys.modules["torch"].is_grad_enabled():
-            self._pause(None)
-        elif self._steps.is_paused:
+            self._steps.pause()
+        else:
             self._steps.may_resume()
         self._spans.begin()
 
@@ -179,29 +168,19 @@ class Hooks:
         begin = self._spans.end()
         if begin is not None:
             self._steps.loaded(begin, samples_of(found.get("data")))
+        if "data" not in found:
+            self._steps.loads_ended()
 
     def _hook_modes(self, module: ModuleType) -> None:
         """From `eval()` of a module until its `train()`, or until the load of the next batch that
         is trained on, is an evaluation."""
         cls = vars(module)["Module"]
-        inject(cls.eval, self._safe(lambda found: self._pause(found["self"])))
-        inject(cls.train, self._safe(self._train), condition=self._evaluating)
-
-    def _pause(self, module: Any) -> None:
-        if not self._steps.is_paused and self._steps.lap.gradient is None:
-            self._steps.pause()
-            self._evaluated = None if module is None else weakref.ref(module)
-            self._evaluating.append(True)
+        inject(cls.eval, self._safe(lambda found: self._steps.pause(found["self"])))
+        inject(cls.train, self._safe(self._train), condition=self._steps.pauses)
 
     def _train(self, found: Locals) -> None:
-        evaluated = self._evaluated and self._evaluated()
-        if found["mode"] and found["self"] is evaluated:
-            self._steps.may_resume()
-            self._resume()
-
-    def _resume(self) -> None:
-        self._steps.resume()
-        self._evaluating.clear()
+        if found["mode"]:
+            self._steps.trains(found["self"])
 
     # Waits for other ranks
 
@@ -256,25 +235,39 @@ class Hooks:
                 inject(cls.scale, self._safe(self._scale))
 
     def _scale(self, found: Locals) -> None:
-        self._unscaled = found["outputs"]
+        """The loss of the next backward pass, without the graph that it belongs to."""
+        loss = found["outputs"]
+        is_number = type(loss) is sys.modules["torch"].Tensor and loss.numel() == 1
+        self._unscaled = loss.detach() if is_number else None
+
+    def _forget_scaled(self, _: Locals) -> None:
+        """What was scaled is no loss, but the gradients of it are wanted, as for a penalty."""
+        self._unscaled = None
 
 
-def is_compiling(torch: Any) -> bool:
+def is_compiling() -> bool:
     """Whether the code that runs is compiled, by `torch.compile`, instead of executed."""
+    torch = sys.modules.get("torch")
     found = getattr(getattr(torch, "compiler", None), "is_compiling", None)  # not in torch 2.0
     return found is not None and found()
 
 
 def samples_of(batch: Any) -> int:
-    """The samples of a batch: the length of the first tensor in it; 0 if there is none."""
-    torch = sys.modules["torch"]
-    for _ in range(4):
-        if isinstance(batch, torch.Tensor):
-            return int(batch.shape[0]) if batch.dim() else 0
-        if isinstance(batch, (list, tuple)) and batch:
-            batch = batch[0]
-        elif hasattr(batch, "values"):
-            batch = next(iter(batch.values()), None)
-        else:
-            break
+    """The samples of a batch: the length of the first tensor in it, or of the tuple of tensors that
+    comes first, as of images of different sizes. 0 if there is none, or it does not tell."""
+    try:
+        tensor = sys.modules["torch"].Tensor
+        for depth in range(4):
+            if isinstance(batch, tensor):
+                return int(batch.shape[0]) if batch.dim() else 0
+            if isinstance(batch, Mapping):
+                batch = next(iter(batch.values()), None)
+            elif isinstance(batch, (list, tuple)) and batch:
+                if depth and type(batch) is tuple and all(isinstance(one, tensor) for one in batch):
+                    return len(batch)
+                batch = batch[0]
+            else:
+                break
+    except Exception:  # noqa: BLE001 - a class of the program's own may raise whatever it likes
+        pass
     return 0

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -16,16 +16,20 @@ LATE = 64
 GATHER = 0.05
 """Seconds between two reports. What is told of a step takes a tenth of a millisecond where the
 program has filled the caches of its CPU: of quick steps, that of several together takes as long."""
+MOST = 10_000
+"""Loads, waits or losses of a step. If there are more, the program makes no steps that are seen:
+those so far are forgotten, as they would take ever more memory."""
 Spans = list[tuple[Point, Point]]
 
 
 @dataclass
 class Step:
-    """What a rank's event `Step` tells; the names are its fields."""
+    """What a rank's event `Step` tells; the names are its fields. `loss` is None if it is unknown,
+    as of a backward pass of several losses."""
 
     step: int
     time: float
-    loss: float
+    loss: float | None
     seconds: float
     data: float
     compute: float
@@ -69,7 +73,7 @@ class Lap:
         return Step(
             step=number,
             time=self.when,
-            loss=sum(losses) / len(losses) if losses else math.nan,
+            loss=sum(losses) / len(losses) if losses else None,
             seconds=max(0.0, seconds),
             data=data,
             compute=max(0.0, seconds - data - sync),
@@ -96,16 +100,17 @@ class Mark:
 
 @dataclass
 class Pause:
-    """A time that may turn out to be an evaluation: from one mark until another, if there is
-    one."""
+    """A time that may turn out to be an evaluation: from one mark until another, if there is one.
+    `model` is the one whose `eval()` began it, if one did."""
 
     begin: Mark
+    model: weakref.ref[Any] | None
     end: Mark | None = None
 
 
 class Steps:
     """The steps of a rank. They are told to `report`, quick ones together; on a GPU a step
-    later."""
+    later. `pauses` is the evaluation that may be under way, if there is one."""
 
     def __init__(
         self,
@@ -118,7 +123,7 @@ class Steps:
         self._reported = 0.0
         self._made = 0
         self._late: deque[tuple[int, Lap]] = deque()
-        self._pause: Pause | None = None
+        self.pauses: list[Pause] = []
         self._shares_gradients = self._has_begun = False
         self._cpu = 0.0
         self.lap = Lap(0.0)
@@ -134,12 +139,12 @@ class Steps:
 
     def loaded(self, begin: Point, samples: int) -> None:
         """A batch was loaded, from `begin` until now."""
-        self.lap.loads.append((begin, self.clock.now()))
         self.lap.samples += samples
+        self._add(self.lap.loads, (begin, self.clock.now()))
 
     def waited(self, begin: Point) -> None:
         """It was blocked on other ranks, from `begin` until now."""
-        self.lap.waits.append((begin, self.clock.now()))
+        self._add(self.lap.waits, (begin, self.clock.now()))
 
     def backward(self) -> None:
         """A backward pass begins."""
@@ -162,28 +167,44 @@ class Steps:
 
     def lost(self, loss: Any) -> None:
         """The loss of a backward pass: a number, or a tensor that becomes one."""
-        self.lap.losses.append(loss)
+        self._add(self.lap.losses, loss)
+
+    def _add(self, entries: list[Any], entry: Any) -> None:
+        """Add to the lap."""
+        entries.append(entry)
+        if len(entries) > MOST:
+            self.lap = Lap(self.clock.now())
+            self.pauses.clear()
+            self._shares_gradients = False
 
     # Evaluations
 
-    def pause(self) -> None:
-        """An evaluation may begin here."""
-        if self._pause is None:
-            self._pause = Pause(self._mark())
-
-    @property
-    def is_paused(self) -> bool:
-        """Whether an evaluation may be under way."""
-        return self._pause is not None
+    def pause(self, model: Any = None) -> None:
+        """An evaluation may begin here, of this model; unless gradients wait for their step."""
+        if not self.pauses and self.lap.gradient is None:
+            ref = None if model is None else weakref.ref(model)
+            self.pauses.append(Pause(self._mark(), ref))
 
     def may_resume(self) -> None:
         """If an evaluation is under way, it may have ended here."""
-        if self._pause:
-            self._pause.end = self._mark()
+        for pause in self.pauses:
+            pause.end = self._mark()
+
+    def loads_ended(self) -> None:
+        """There are no more batches. An evaluation that no `eval()` began may have ended here."""
+        if self.pauses and self.pauses[0].model is None:
+            self.may_resume()
+
+    def trains(self, model: Any) -> None:
+        """This model trains again. An evaluation that its `eval()` began has ended here."""
+        ref = self.pauses[0].model if self.pauses else None
+        if ref and ref() is model:
+            self.may_resume()
+            self.resume()
 
     def resume(self) -> None:
         """Training goes on. There was an evaluation, if it may have ended before."""
-        pause, self._pause = self._pause, None
+        pause = self.pauses.pop() if self.pauses else None
         if pause and pause.end:
             begin, end, lap = pause.begin, pause.end, self.lap
             lap.pauses.append((begin.when, end.when))
@@ -206,7 +227,7 @@ class Steps:
         lap.cpu, self._cpu = cpu - self._cpu, cpu
         self._made += 1
         self._late.append((self._made, lap))
-        self._pause = None
+        self.pauses.clear()
         self.lap = Lap(self.clock.next_step(lap.end))
         self.flush()
 
@@ -217,6 +238,8 @@ class Steps:
 
     def report(self) -> None:
         """Report what has passed."""
+        if self.clock.is_capturing():
+            return
         self._reported = time.monotonic()
         told = []
         while self._late and self._late[0][1].has_passed():

@@ -86,7 +86,8 @@ class Step(Event):
     that the sync method passed to the network. The answers of an asynchronous server count in its
     own next step; a dedicated server has no steps and reports none. `staleness` (parameter server)
     is the number of updates from other ranks between this rank's pull of the parameters and its
-    push of the gradient.
+    push of the gradient. `loss_known` is False where nobody could read the loss, of a user's own
+    program; `loss` then is NaN, but means nothing.
     """
 
     rank: int
@@ -103,6 +104,7 @@ class Step(Event):
     correct: int = 0
     bytes_sent: int = 0
     staleness: int = 0
+    loss_known: bool = True
 
 
 @immutable

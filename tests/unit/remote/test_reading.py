@@ -223,6 +223,22 @@ def test_a_rank_that_prints_seldom_stalls_later(every: float) -> None:
     assert found.ranks == (0,), "the others print nothing"
 
 
+def test_a_loss_that_the_watch_cannot_read_is_no_divergence() -> None:
+    history = started(script())
+    for step in range(1, 5):
+        history.say(0, seen(0, step, 1 / step))
+    for step in range(5, 12):
+        history.say(0, seen(0, step, loss_known=False))
+    state = history.state()
+    assert state.progress.diverged is None
+    assert (state.ranks[0].step, state.ranks[0].loss) == (11, 1 / 4)
+    curve = state.curves.of("loss", 0)
+    assert [mean for mean in curve.mean.tolist() if mean == mean] == [1, 1 / 2, 1 / 3, 1 / 4]
+    for step in range(12, 15):
+        history.say(0, seen(0, step))
+    assert history.state().progress.diverged is not None
+
+
 def test_an_unknown_loss_is_no_divergence() -> None:
     history = started(script(watch=True))
     for step in range(1, 9):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import fcntl
 import inspect
 import json
 import os
+import resource
 import sys
 import threading
 import time
@@ -13,7 +15,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -27,6 +29,7 @@ from training.watch.hooks import Hooks
 from training.watch.inject import CannotInject, inject
 from training.watch.report import MOST, Report
 from training.watch.spans import Spans
+from training.watch.steps import MOST as MOST_ENTRIES
 from training.watch.steps import Step, Steps
 from training.watch.waits import Waiting
 from training.wire.events import PREFIX
@@ -127,7 +130,7 @@ def test_ready_is_all_that_is_no_wait_where_nothing_tells_of_gradients(
     clock.wait(1)
     steps.end()
     assert [step.ready for step in told] == [2, 1]
-    assert [step.loss == step.loss for step in told] == [False, False]
+    assert [step.loss for step in told] == [None, None]
 
 
 def test_what_was_before_the_first_step_is_no_part_of_it(clock: Seconds, told: list[Step]) -> None:
@@ -165,6 +168,68 @@ def test_what_does_not_end_before_the_backward_pass_was_no_evaluation(
     steps.resume()
     steps.end()
     assert told[0].seconds == 3
+
+
+def test_an_evaluation_of_a_loader_may_end_with_it(
+    steps: Steps, clock: Seconds, told: list[Step]
+) -> None:
+    """Unless an `eval()` began it: that ends with a `train()`."""
+    for model in (None, Model()):
+        steps.pause(model)
+        steps.loaded(clock.wait(10), 100)
+        steps.loads_ended()
+        clock.wait(2)
+        steps.resume()
+        steps.end()
+    assert [step.seconds for step in told] == [2, 12]
+
+
+def test_an_evaluation_ends_with_the_training_of_its_model_only(
+    steps: Steps, clock: Seconds, told: list[Step]
+) -> None:
+    model = Model()
+    steps.pause(model)
+    clock.wait(1)
+    steps.trains(Model())
+    clock.wait(2)
+    steps.trains(model)
+    clock.wait(4)
+    steps.end()
+    assert told[0].seconds == 4
+
+
+def test_pauses_do_not_pile_up(steps: Steps) -> None:
+    """A change of a model's mode costs next to nothing where there is none."""
+    pauses = steps.pauses
+    for _ in range(3):
+        steps.pause(Model())
+        steps.pause()
+        assert len(pauses) == 1
+        steps.end()
+        assert pauses == []
+
+
+@pytest.mark.parametrize("entry", ["load", "wait", "loss"])
+def test_a_program_without_steps_takes_no_more_and_more_memory(
+    entry: str, steps: Steps, clock: Seconds, told: list[Step]
+) -> None:
+    steps.pause()
+    steps.backward()
+    steps.gradient()
+    for _ in range(MOST_ENTRIES + 1):
+        begin = clock.wait(1)
+        if entry == "load":
+            steps.loaded(begin, 1)
+        elif entry == "wait":
+            steps.waited(begin)
+        else:
+            steps.lost(3.0)
+    lap = steps.lap
+    assert (lap.loads, lap.waits, lap.losses, steps.pauses) == ([], [], [], [])
+    assert not steps.backward_ended()
+    clock.wait(5)
+    steps.end()
+    assert told[0].seconds == 5
 
 
 def test_quick_steps_are_told_together(
@@ -210,6 +275,74 @@ def test_on_a_gpu_a_step_is_told_once_it_has_passed(told: list[Step]) -> None:
     assert told[-1].step == 102
 
 
+def test_no_event_is_asked_for_while_a_graph_is_captured(
+    told: list[Step], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Event:
+        def __init__(self, **_: bool) -> None:
+            pass
+
+        def record(self) -> None:
+            assert not capturing
+
+        def query(self) -> bool:
+            assert not capturing
+            return True
+
+        def elapsed_time(self, _: Event) -> float:
+            return 1000.0
+
+    capturing: list[bool] = []
+    cuda = SimpleNamespace(
+        Event=Event,
+        current_stream=int,
+        is_current_stream_capturing=lambda: bool(capturing),
+    )
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))  # type: ignore[arg-type]
+    steps = Steps(told.extend, gather=3600)
+    steps.clock.use_gpu()
+    steps.begin()
+    for _ in range(3):
+        steps.end()
+    capturing.append(True)
+    steps.report()
+    assert len(told) < 3
+    capturing.clear()
+    steps.report()
+    assert [step.step for step in told] == [1, 2, 3]
+
+
+def test_the_copy_of_a_loss_is_on_the_host_whatever_the_default_device(
+    steps: Steps, told: list[Step], monkeypatch: pytest.MonkeyPatch, pipe: tuple[int, int]
+) -> None:
+    class Loss:
+        is_cpu, is_cuda, dtype = False, True, "float32"
+
+        def numel(self) -> int:
+            return 1
+
+        def is_complex(self) -> bool:
+            return False
+
+        def detach(self) -> Loss:
+            return self
+
+        def reshape(self, _: tuple[int, ...]) -> Loss:
+            return self
+
+        def copy_(self, _: Loss, non_blocking: bool) -> None:
+            assert non_blocking
+
+    asked: list[dict[str, Any]] = []
+    cuda = SimpleNamespace(is_current_stream_capturing=lambda: False)
+    torch = SimpleNamespace(
+        cuda=cuda, Tensor=Loss, empty=lambda _, **options: asked.append(options) or Loss()
+    )
+    monkeypatch.setitem(sys.modules, "torch", torch)  # type: ignore[arg-type]
+    Hooks(steps, Report(pipe[1], 0))._take_loss(Loss())
+    assert asked == [{"dtype": "float32", "device": "cpu", "pin_memory": True}]
+
+
 # Spans
 
 
@@ -245,7 +378,7 @@ def pipe() -> Iterator[tuple[int, int]]:
         os.close(end)
 
 
-def a_step(number: int, loss: float = 0.5) -> Step:
+def a_step(number: int, loss: float | None = 0.5) -> Step:
     return Step(number, 1e9, loss, 4.0, 1.0, 2.0, 1.0, 2.5, 3.0, 8)
 
 
@@ -263,14 +396,18 @@ def test_a_step_is_written_as_the_wire_has_it(pipe: tuple[int, int]) -> None:
 
     report = Report(pipe[1], 3)
     report.steps([a_step(7)])
-    for loss in map(float, ("nan", "inf", "-inf")):
+    for loss in (*map(float, ("nan", "inf", "-inf")), None):
         report.steps([a_step(8, loss)])
     report.close()
     text = Text(3, "stdout", "\n".join(read(pipe[0])))
-    first, second, *more = (one.event for one in expand(Record(0, 0, 1, 2e9, text)))
+    first, second, *more, unknown = (one.event for one in expand(Record(0, 0, 1, 2e9, text)))
     assert first == Told(3, 0, 7, 0.5, 4.0, 1.0, 2.0, 1.0, 2.5, 3.0, 8)
     assert isinstance(second, Told)
     assert second.loss != second.loss
+    assert second.loss_known
+    assert isinstance(unknown, Told)
+    assert unknown.loss != unknown.loss
+    assert not unknown.loss_known
     assert [getattr(one, "loss", 0) for one in more] == [float("inf"), float("-inf")]
 
 
@@ -289,6 +426,24 @@ def test_an_agent_that_does_not_read_holds_nobody_up(
     numbers = [event(line)["step"] for line in text.splitlines()]
     assert numbers == [*range(len(numbers))]
     assert MOST < len(text) < 1 << 20
+
+
+def test_the_rest_is_written_to_a_pipe_of_any_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2048), hard))
+    pipe, end = os.pipe()
+    high = fcntl.fcntl(end, fcntl.F_DUPFD, 1024)
+    os.close(end)
+    report = Report(high, 0)
+    for number in range(2000):
+        report.steps([a_step(number)])
+    assert report._waiting
+    monkeypatch.setattr(reports, "LAST", 0.0)
+    report.close()
+    os.close(high)
+    os.close(pipe)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    report.on = False
 
 
 def test_a_failure_is_said_once(pipe: tuple[int, int]) -> None:

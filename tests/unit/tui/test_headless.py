@@ -20,6 +20,7 @@ from remote.events import (
     Lost,
     Reaching,
     Refused,
+    Restarted,
     Said,
     Silent,
     Stopping,
@@ -45,7 +46,7 @@ from training.wire.events import (
 )
 from tui.text import live, outcome
 from tui.text.json import JsonPrinter
-from tui.text.narration import MOMENT, Gathered
+from tui.text.narration import MOMENT, Gathered, Narration
 from tui.text.plain import PlainPrinter
 from tui.text.printer import printer
 from tui.text.progress import ProgressLines
@@ -335,6 +336,7 @@ def test_json_is_one_strict_object_per_event_and_nothing_else() -> None:
         "correct": 0,
         "bytes_sent": 0,
         "staleness": 0,
+        "loss_known": True,
     }
     assert (steps[-1]["seconds"], steps[-1]["sync"]) == (None, None)
     texts = [
@@ -548,6 +550,14 @@ def test_a_run_left_alone_has_an_end_too() -> None:
     state = History(plan(1)).training(steps=2).state()
     assert outcome.verdict(state) == "left after 0 s; the run may still be live"
     assert outcome.cause(state) == []
+
+
+def test_the_end_of_a_rank_that_a_restart_leaves_out_is_told() -> None:
+    history = History(plan(2)).training(steps=2).rank(1, Exited(1, 1))
+    history.session(Restarted((0,), "node2 was lost"))
+    narration = Narration()
+    lines = [*narration.lines(history.records, history.state())]
+    assert any(line.startswith("rank 1 ") and "exit code 1" in line for line in lines)
 
 
 def test_a_lost_host_in_a_training_run() -> None:
