@@ -69,10 +69,6 @@ class ShowStacks(Message):
     """Show where every rank of the run is."""
 
 
-class ViewChanged(Message):
-    """The user has changed what a chart shows."""
-
-
 @dataclass
 class KeepText(Message):
     """Write this text to a file of this name in the folder of this run, and tell the user so, after

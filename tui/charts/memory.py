@@ -49,7 +49,7 @@ def save(kind: str, chosen: Chosen, file: Path) -> None:
 
 def _object(view: View) -> dict[str, Any]:
     """What lasts of a view: not the part of a run that is in view."""
-    lasting = asdict(replace(view, window=None, cursor=None, tail=0.0))
+    lasting = asdict(view.whole())
     return lasting | {"along": view.along.value, "mode": view.mode.value}
 
 
@@ -64,6 +64,6 @@ def _view(found: object) -> View:
             fit[one.name] = next((each for each in type(usual) if each.value == value), usual)
         elif type(value) is type(usual):
             fit[one.name] = value
-    view = replace(View(**fit), window=None, tail=0.0, cursor=None)
+    view = View(**fit).whole()
     smoothing = view.smoothing if 0 <= view.smoothing < 1 else View.smoothing
     return replace(view, smoothing=smoothing, one=max(view.one, 0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -13,6 +13,7 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.content import Content
+from textual.message import Message
 
 from remote.record.reread import Clocks, steps
 from remote.run.curves import Curves
@@ -27,7 +28,7 @@ from tui.charts.drawing import Drawing, coarse, drawing
 from tui.charts.fine import Fine
 from tui.charts.kinds import KINDS, Kind
 from tui.charts.view import View
-from tui.messages import ReadRecord, SaveChart, ViewChanged
+from tui.messages import ReadRecord, SaveChart
 from tui.panels.parts.panel import Panel, ScreenRow
 from tui.panels.parts.rank_table import RankTable
 from tui.panels.parts.turn import Turn
@@ -56,6 +57,13 @@ class Charts(Panel):
     copies = 3
     place = Place.CHART
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
+
+    @dataclass
+    class ViewChanged(Message):
+        """The user has changed how a chart of this kind is seen."""
+
+        kind: Kind
+        view: View
 
     def __init__(self) -> None:
         super().__init__()
@@ -147,7 +155,7 @@ class Charts(Panel):
         self.view = view
         self._plot.logarithmic = view.log_y and not self.kind.stacked
         self._version = -1
-        self.post_message(ViewChanged())
+        self.post_message(self.ViewChanged(self.kind, view))
 
     @property
     def layered(self) -> bool:

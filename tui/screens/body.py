@@ -51,9 +51,6 @@ class Body(Container):
             panel.number = number
             yield panel
 
-    def on_unmount(self) -> None:
-        self.deck.save()
-
     @property
     def _is_beside(self) -> bool:
         """Whether the hosts stand beside the ranks."""
@@ -140,13 +137,8 @@ class Body(Container):
             return charts[place]
         kinds = available(run)
         kind = self.deck.following(place, kinds, seen)
-        self.deck.put(place, kind or self.deck.first(place, kinds, seen))
+        self.deck.put(place, kind or self.deck.first(place, kinds, seen), kinds)
         for at, chart in enumerate(charts):
             chart.choose(found := self.deck.at(at, kinds), self.deck.view(found))
         hosts = next((panel for panel in self.panels if isinstance(panel, Hosts)), None)
         return hosts if hosts and not kind and not self._is_beside else charts[place]
-
-    def keep_views(self) -> None:
-        """Take over how the user sees the charts."""
-        for chart in self._charts:
-            self.deck.see(chart.kind, chart.view)

@@ -98,19 +98,28 @@ class RankScreen(Screen[None], Drawn):
         """Offer other ranks only where there are some."""
         return action != "rank" or len(self.session.state.ranks) > 1
 
-    def on_view_changed(self) -> None:
+    def on_charts_view_changed(self) -> None:
         self.tick()
 
     def tick(self) -> None:
         """Draw what has changed. The run's lock is held only while this copies from it."""
         with self.app.batch_update(), self.session.lock:
             run = self.session.state
-            rank, now = run.ranks[self._rank], self._clock.now(run)
+            rank, now = run.rank(self._rank), self._clock.now(run)
+            if rank is None:
+                self._leave_out(run)
+                return
             self._show_facts(rank, run, now)
             self._show_charts(run)
             self._show_log(run)
             if self.has_class("-stack"):
                 self._show_stack(rank, run, now)
+
+    def _leave_out(self, run: RunState) -> None:
+        """The run has been restarted without the rank: go back to the run."""
+        if self.is_active:  # else once what lies over it is closed
+            self.notify(f"rank {self._rank} is not part of attempt {run.attempt + 1}")
+            self.dismiss()
 
     def _show_log(self, run: RunState) -> None:
         """Draw the lines of the rank, all of them: here they do not drown others."""

@@ -15,6 +15,7 @@ from remote.run.state import RunPhase
 from tui.actions import Place
 from tui.bindings import bindings, named_keys, panel_action
 from tui.messages import CompareRun, GoHome, NewRun, OtherRun, ShowChecks, ShowStacks
+from tui.panels.charts import Charts
 from tui.panels.parts import desktop
 from tui.panels.parts.alerts import Alerts, in_full
 from tui.panels.parts.header import Header
@@ -190,9 +191,9 @@ class RunScreen(Drawn, Screen[None]):
     def _is_layered(self) -> bool:
         return self.maximized is not None or self._layered_panel() is not None
 
-    def on_view_changed(self) -> None:
+    def on_charts_view_changed(self, message: Charts.ViewChanged) -> None:
         self.refresh_bindings()
-        self._body.keep_views()
+        self._body.deck.see(message.kind, message.view)
         self.tick()
 
     def action_zoom(self) -> None:

@@ -27,6 +27,7 @@ from tui.widgets.axis import Axis
 from tui.widgets.frame import frame
 
 LOSS, PHASES, ACCURACY = KINDS[:3]
+GPU = next(kind for kind in KINDS if kind.id == "gpu")
 ENDS = (0.0, 100.0)
 WHOLE = Axis(0.0, 100.0)
 
@@ -318,10 +319,9 @@ def test_charts_and_views_are_remembered_for_each_kind_of_run(tmp_path: Path) ->
     assert [deck.at(place, kinds).id for place in range(3)] == ["loss", "phases", "accuracy"]
     following = deck.following(0, kinds, [0, 1])
     assert following is ACCURACY
-    deck.put(0, following)
+    deck.put(0, following, kinds)
     assert deck.shown == ["accuracy", "phases", "loss"]
     deck.see(LOSS, View(Along.TIME, Mode.ONE, 2, log_y=True, window=(1.0, 2.0), cursor=3.0))
-    deck.save()
     again = Deck(plan(2), 3, file)
     assert again.shown == deck.shown
     assert again.view(LOSS) == View(Along.TIME, Mode.ONE, 2, log_y=True)
@@ -334,6 +334,35 @@ def test_no_chart_stands_twice_beside_itself(tmp_path: Path) -> None:
     assert [deck.at(place, [LOSS, ACCURACY]).id for place in range(2)] == ["loss", "accuracy"]
     three = [LOSS, Kind("cpu", "CPU", "", ("host_cpu",)), ACCURACY]
     assert [deck.at(place, three).id for place in range(3)] == ["loss", "accuracy", "cpu"]
+
+
+def test_a_chart_is_put_where_it_is_asked_for_and_charts_that_a_run_lacks_are_kept(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "charts.json"
+    memory.save("script", Chosen(("gpu", "loss", "phases")), file)
+    deck, cpu = Deck(plan(2, script=True), 3, file), Kind("cpu", "CPU", "", ("host_cpu",))
+    kinds = [LOSS, PHASES, ACCURACY, cpu]
+
+    def seen() -> list[str]:
+        return [deck.at(place, kinds).id for place in range(3)]
+
+    assert seen() == ["loss", "phases", "accuracy"]
+    deck.put(1, cpu, kinds)
+    assert seen() == ["loss", "cpu", "phases"]
+    deck.put(2, LOSS, kinds)
+    assert seen() == ["phases", "cpu", "loss"]
+    again = Deck(plan(2, script=True), 3, file)
+    assert [again.at(place, [*kinds, GPU]).id for place in range(3)] == ["gpu", "phases", "cpu"]
+
+
+def test_what_lasts_is_remembered_once_it_changes(tmp_path: Path) -> None:
+    file = tmp_path / "charts.json"
+    first, second = (Deck(plan(2), 3, file) for _ in range(2))
+    first.see(LOSS, replace(first.view(LOSS), window=(1.0, 2.0), cursor=1.5))
+    assert not file.exists(), "the part in view does not last"
+    second.see(LOSS, replace(second.view(LOSS), log_y=True))
+    assert Deck(plan(2), 3, file).view(LOSS).log_y
 
 
 @pytest.mark.parametrize(
@@ -351,13 +380,13 @@ def test_what_cannot_be_read_is_not_remembered(text: str, tmp_path: Path) -> Non
     kinds = available(RunState(plan(2)))
     assert len({deck.at(place, kinds).id for place in range(3)}) == 3
     assert deck.view(LOSS) in (View(), View(one=0))
-    deck.save()
+    deck.see(LOSS, View(log_y=True))
     assert "script" in json.loads(file.read_text())
 
 
 def test_where_nothing_can_be_written_nothing_fails(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    Deck(plan(1), 3, tmp_path / "file" / "charts.json").save()
+    Deck(plan(1), 3, tmp_path / "file" / "charts.json").see(LOSS, View(log_y=True))
 
 
 def test_few_kinds_of_run_are_remembered(tmp_path: Path) -> None:

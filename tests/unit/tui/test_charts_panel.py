@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import replace
 from itertools import pairwise
@@ -11,11 +12,15 @@ import pytest
 from textual import events
 from textual.pilot import Pilot
 
+from remote.plan.plan import Script
+from remote.run.source_history import SourceHistory
 from remote.run.state import RunState
 from tests.kit.acted import until
 from tests.kit.dashboard import Stage
 from training.wire import events as events_of
 from training.wire.events import Record
+from tui.charts.deck import Deck
+from tui.charts.kinds import KINDS
 from tui.charts.view import Along, Mode
 from tui.panels.charts import Charts
 from tui.panels.hosts import Hosts
@@ -129,6 +134,60 @@ async def test_one_rank_against_the_mean_is_the_chosen_one_else_the_slowest() ->
         await stage.ended(pilot)
 
 
+async def test_of_ranks_that_do_not_tell_when_they_are_ready_none_is_the_slowest() -> None:
+    stage = Stage()
+    async with stage.training(size=(120, 40)) as pilot:
+        for step in range(61, 82):
+            for rank in range(4):
+                ready = (math.nan, 0.02, 0.08, 0.02)[rank]
+                one = events_of.Step(rank, 1, step, 1.0, 0.1, ready=ready)
+                stage.session.say(stage.session.host_of(rank), one)
+        await stage.heard(pilot, 81)
+        chart = first(stage)
+        await pilot.press("3", "b", "b")
+        await until(pilot, lambda: (chart.view.mode, chart.view.one) == (Mode.ONE, 2))
+
+
+async def test_keys_read_nothing_of_the_run_that_its_session_may_be_writing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stage = Stage()
+    async with stage.training(size=(120, 40)) as pilot:
+        await drawn(stage, pilot)
+        chart = first(stage)
+
+        def pack(_: SourceHistory) -> None:
+            assert stage.session.lock.locked(), "the session may be appending"
+
+        monkeypatch.setattr(SourceHistory, "pack", pack)
+        await pilot.press("3", "b")
+        await until(pilot, lambda: chart.view.mode is Mode.EACH)
+
+
+async def test_before_a_restart_on_fewer_hosts_all_ranks_are_read_again(tmp_path: Path) -> None:
+    stage = Stage(hosts=2, slots=1, runs_dir=tmp_path)
+    async with stage.shown(size=(80, 40)) as pilot:
+        stage.session.start(steps=5_000)
+        folder = tmp_path / stage.session.plan.run
+        folder.mkdir()
+        with (folder / "events.jsonl").open("w") as file:
+            for rank in (0, 1):
+                made = [events_of.Step(rank, 1, step, 2.0, 0.1) for step in range(1, 5_001)]
+                stage.session.say(rank, *made)
+                for number, one in enumerate(made, 2):
+                    record = Record(rank, 0, number, 1_000.0 + number / 10, one)
+                    file.write(events_of.encode(record))
+        stage.session.restart(0, resumed=5_000)
+        stage.session.steps(5_001, 5_010)
+        await until(pilot, lambda: stage.session.state.step == 5_010)
+        await pilot.press("3")
+        chart = first(stage)
+        chart.see(replace(chart.view, window=(1_000.0, 1_040.0)))
+        await until(pilot, lambda: chart._fine.curves is not None)
+        assert chart._fine.curves
+        assert chart._fine.curves.rows("loss") == (0, 1)
+
+
 async def test_a_replay_that_goes_back_shows_no_later_step() -> None:
     stage = Stage()
     async with stage.training() as pilot:
@@ -177,6 +236,33 @@ async def test_the_wheel_zooms_at_the_pointer_and_dragging_pans() -> None:
         await pilot.hover(plot, offset=(60, 3))
         await pilot.mouse_up(plot, offset=(60, 3))
         assert chart.view.window[0] < low - 3
+
+
+async def test_a_view_is_kept_where_a_run_has_fewer_charts_than_places() -> None:
+    stage = Stage()
+    stage.app.runs.launch = replace(stage.app.runs.launch, work=Script(("train.py",)))
+    async with stage.shown(size=(160, 40)) as pilot:
+        stage.session.start()
+        for step in range(1, 4):
+            for rank in range(4):
+                stage.session.say(rank // 2, events_of.Step(rank, 1, step, 2.0 / step, 0.0))
+        await until(pilot, lambda: len(shown(stage)) == 1)
+        await drawn(stage, pilot)
+        await pilot.press("3", "l", "c")
+        await pilot.pause()
+        assert first(stage).kind.id == "loss"
+        assert first(stage).view.log_y
+
+
+async def test_the_screen_of_an_older_run_leaves_newer_choices_alone() -> None:
+    stage = Stage()
+    async with stage.training() as pilot:
+        newer = Deck(stage.session.plan, Charts.copies)
+        newer.see(KINDS[0], replace(newer.view(KINDS[0]), log_y=True))
+        stage.session.close()
+        await stage.ended(pilot)
+        await pilot.press("q")
+    assert Deck(stage.session.plan, Charts.copies).view(KINDS[0]).log_y
 
 
 async def test_other_runs_of_its_kind_are_watched_alike() -> None:
