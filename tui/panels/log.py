@@ -42,6 +42,8 @@ class Log(Panel):
     row = ScreenRow.BOTTOM
     place = Place.LOG
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
+    fixed_rank: int | None = None
+    """The only rank of which there are lines, whatever the user filters by; None for all."""
 
     def compose(self) -> ComposeResult:
         self._run, self._ranks = "", 0
@@ -63,6 +65,17 @@ class Log(Panel):
         self._describe()
 
     # Which lines
+
+    def fix_rank(self, rank: int) -> None:
+        """Have the lines of this rank only: at first all, as here they do not drown others."""
+        if rank != self.fixed_rank:
+            self.fixed_rank = rank
+            self._set(rank=rank, news=False)
+
+    @property
+    def _whole(self) -> Filter:
+        """The filter that lets all through that there is."""
+        return Filter(rank=self.fixed_rank)
 
     def _set(self, **settings: object) -> None:
         self.view.filter = replace(self.view.filter, **settings)  # type: ignore[arg-type]
@@ -88,10 +101,13 @@ class Log(Panel):
 
     def action_first_error(self) -> None:
         """Go to the line at which the run went wrong."""
-        lines = self.view.news
-        line = first_error(lines, self._cause, self._since)
-        if line is None and self._cause and has_lines(self._cause):
-            line = self._last_words(lines, self._cause)
+        fixed, cause = self.fixed_rank, self._cause
+        lines = [line for line in self.view.news if fixed in (None, line.rank)]
+        if cause and fixed not in (None, cause.rank):
+            cause = None
+        line = first_error(lines, cause, self._since)
+        if line is None and cause and has_lines(cause):
+            line = self._last_words(lines, cause)
         elif line is None:
             self.notify("no line reports an error")
         if line:
@@ -111,7 +127,7 @@ class Log(Panel):
     def _let_through(self, number: int, rank: int) -> None:
         """Have the filter let this line of a rank through, as a row of its own."""
         if not self.view.rows.has(number):
-            self.view.filter = Filter(news=self.view.filter.news)
+            self.view.filter = replace(self._whole, news=self.view.filter.news)
         if not self.view.rows.has(number):
             self._set(rank=rank)
 
@@ -188,17 +204,19 @@ class Log(Panel):
             view.search, view.current = None, -1
         else:
             layer = next(name for name in LAYERS if self._is_set(name))
-            self._set(**{layer: getattr(Filter(), layer)})
+            self._set(**{layer: getattr(self._whole, layer)})
 
     def _is_set(self, layer: str) -> bool:
-        return bool(getattr(self.view.filter, layer) != getattr(Filter(), layer))
+        return bool(getattr(self.view.filter, layer) != getattr(self._whole, layer))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Ask for one expression at a time, go to matches of a search, and leave only what there
-        is to leave."""
+        """Ask for one expression at a time, go to matches of a search, leave only what there is to
+        leave, and choose no rank where there is only one."""
         view = self.view
         if action in ("find", "only"):
             return self._prompt is None
+        if action in ("next_rank", "all_ranks"):
+            return self.fixed_rank is None
         if action == "next":
             return view.search is not None
         if action == "leave":

@@ -29,7 +29,6 @@ from tui.panels.parts.stack import stack
 from tui.session_clock import SessionClock
 from tui.view import Drawn, Session
 from tui.widgets.keys import Keys
-from tui.widgets.log_rows import Filter
 from tui.widgets.plain import plain
 from tui.widgets.table import INKS
 
@@ -122,10 +121,8 @@ class RankScreen(Screen[None], Drawn):
             self.dismiss()
 
     def _show_log(self, run: RunState) -> None:
-        """Draw the lines of the rank, all of them: here they do not drown others."""
         log = self.query_one(Log)
-        if log.view.filter.rank != self._rank:
-            log.view.filter = Filter(rank=self._rank, news=False)
+        log.fix_rank(self._rank)
         log.show(run)
 
     def _show_facts(self, rank: RankState, run: RunState, now: float) -> None:

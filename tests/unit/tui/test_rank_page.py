@@ -9,7 +9,10 @@ from tests.kit.checks import hello
 from tests.kit.dashboard import Stage
 from tests.kit.dumps import LOADS, by
 from training.wire import events
+from tui.messages import ShowRank
 from tui.panels.charts import Charts
+from tui.screens.help import HelpDialog
+from tui.panels.log import Log
 from tui.screens.rank import RankScreen
 from tui.screens.run import RunScreen
 
@@ -72,6 +75,26 @@ async def test_the_arrows_lead_to_the_other_ranks_around() -> None:
         assert "[1]" not in stage.text()
 
 
+async def test_it_closes_where_a_restart_leaves_out_its_rank() -> None:
+    stage = Stage(hosts=2, slots=2)
+    async with stage.training(notifications=True) as pilot:
+        await opened(stage, pilot, 3)
+        await pilot.press("question_mark")
+        await until(pilot, lambda: isinstance(stage.app.screen, HelpDialog))
+        stage.session.restart(0, resumed=40)
+        await until(pilot, lambda: len(stage.session.state.ranks) == 2)
+        await pilot.press("escape")
+        await until(pilot, lambda: stage.app.screen is stage.screen)
+        await until(pilot, lambda: "rank 3 is not part of attempt 2" in stage.text())
+        stage.screen.post_message(ShowRank(3))  # of a table that was drawn before
+        await until(pilot, lambda: len(stage.app._notifications) == 2)
+        await until(pilot, lambda: stage.app.screen is stage.screen)
+        stage.session.steps(41, 60)
+        stage.session.finish(60)
+        await stage.ended(pilot)
+        assert "finished" in stage.text()
+
+
 async def test_s_asks_for_the_stack_and_esc_leaves_one_layer() -> None:
     stage = Stage(hosts=2, slots=2)
     async with stage.training() as pilot:
@@ -84,6 +107,25 @@ async def test_s_asks_for_the_stack_and_esc_leaves_one_layer() -> None:
         assert "epoch 1 step" not in stage.text()
         await pilot.press("escape")
         await until(pilot, lambda: "epoch 1 step 60" in stage.text())
+        await pilot.press("escape")
+        assert isinstance(stage.app.screen, RunScreen)
+
+
+async def test_in_the_log_esc_leaves_what_was_typed_then_the_page() -> None:
+    stage = Stage(hosts=2, slots=2)
+    async with stage.training(size=(120, 40)) as pilot:
+        await opened(stage, pilot, 3)
+        log = stage.app.screen.query_one(Log)
+        log.view.focus()
+        await pilot.press("ampersand", *"step 60", "enter")
+        await until(pilot, lambda: "rank 3, matching step 60" in stage.text())
+        await pilot.press("r", "R", "E")
+        stage.app.tick()
+        await pilot.pause()
+        assert "rank 3, matching step 60" in stage.text()
+        assert "r Rank" not in stage.text()
+        await pilot.press("escape")
+        await until(pilot, lambda: "all lines, rank 3, following" in stage.text())
         await pilot.press("escape")
         assert isinstance(stage.app.screen, RunScreen)
 
