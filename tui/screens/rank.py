@@ -58,7 +58,7 @@ class RankScreen(Screen[None], Drawn):
     RankScreen #stack { display: none; }
     RankScreen.-stack #stack { display: block; }
     RankScreen.-stack Log { display: none; }
-    RankScreen.-low #charts { display: none; }
+    RankScreen.-low #charts, RankScreen.-bare #charts { display: none; }
     """
     VERTICAL_BREAKPOINTS = [(0, "-low"), (18, "-tall")]  # noqa: RUF012
     place = Place.RANK
@@ -145,7 +145,8 @@ class RankScreen(Screen[None], Drawn):
     def _show_charts(self, run: RunState) -> None:
         """Draw as many charts as have room beside each other, each of the rank against the mean of
         all."""
-        kinds = _kinds(run)
+        kinds = _kinds(run, self._rank)
+        self.set_class(not kinds, "-bare")
         room = max(1, sum(self.app.size.width >= width for width in WIDTHS))
         for place, chart in enumerate(self.query(Charts)):
             chart.display = place < min(room, len(kinds))
@@ -153,7 +154,7 @@ class RankScreen(Screen[None], Drawn):
                 continue
             kind = kinds[(self._first + place) % len(kinds)]
             rows = run.curves.rows(kind.series[0])
-            one = rows.index(self._rank) if self._rank in rows else len(rows)
+            one = rows.index(self._rank) if rows else 0
             if chart.needs_kind(kind.id):
                 chart.choose(kind, View(mode=Mode.ONE, smoothing=0.0))
             chart.see(replace(chart.view, mode=Mode.ONE, one=one))
@@ -199,12 +200,14 @@ class RankScreen(Screen[None], Drawn):
         self.tick()
 
 
-def _kinds(run: RunState) -> list[Kind]:
-    """The charts that have a curve of a rank, the most telling ones first."""
+def _kinds(run: RunState, rank: int) -> list[Kind]:
+    """The charts that have a curve of the rank, or that have none yet, the most telling ones
+    first."""
     found = [
         kind
         for kind in available(run)
         if SERIES[kind.series[0]].scope is Scope.RANK and not kind.stacked
+        if not (rows := run.curves.rows(kind.series[0])) or rank in rows
     ]
     return sorted(found, key=lambda kind: FIRST.index(kind.id) if kind.id in FIRST else len(FIRST))
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import pytest
 
+from remote.plan.plan import Script
 from tests.kit.acted import until
 from tests.kit.checks import hello
 from tests.kit.dashboard import Stage
@@ -128,6 +132,29 @@ async def test_in_the_log_esc_leaves_what_was_typed_then_the_page() -> None:
         await until(pilot, lambda: "all lines, rank 3, following" in stage.text())
         await pilot.press("escape")
         assert isinstance(stage.app.screen, RunScreen)
+
+
+async def test_it_shows_no_chart_of_what_only_other_ranks_tell() -> None:
+    stage = Stage(hosts=1, slots=2)
+    stage.app.runs.launch = replace(stage.app.runs.launch, work=Script(("train.py",)))
+    async with stage.shown(size=(160, 40)) as pilot:
+        stage.session.start()
+        for step in range(1, 9):
+            stage.session.say(
+                0,
+                *(events.Step(rank, 1, step, math.nan, 0.1) for rank in range(2)),
+                events.Metrics(0, step, 0, (("loss", 2.0 / step), ("mood", 1.0 * step))),
+            )
+        for rank, titles in ((0, {"loss", "mood", "s/iteration by rank"}), (1, set())):
+            await opened(stage, pilot, rank)
+            await until(pilot, lambda titles=titles: titles <= titles_of(stage))
+            assert ("mood" in titles_of(stage)) == (rank == 0)
+            assert ("loss" in titles_of(stage)) == (rank == 0)
+            await pilot.press("escape")
+
+
+def titles_of(stage: Stage) -> set[str]:
+    return {chart.kind.title for chart in stage.app.screen.query(Charts) if chart.display}
 
 
 async def test_the_next_chart() -> None:
