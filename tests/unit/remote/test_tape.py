@@ -35,6 +35,7 @@ def stepped(rank: int, step: int) -> Text:
         "step": step,
         "loss": 2.0 / step,
         "seconds": 0.01,
+        "loss_known": True,
     }
     return Text(rank, "stdout", f"{PREFIX}{dumps(told)}")
 
