@@ -191,11 +191,8 @@ class RankboardApp(Dashboard[Runs]):
             self.notify(failure, severity="error", markup=False)
 
     def on_start_run(self, message: StartRun) -> None:
-        from tui.screens.launch import LaunchScreen
-
-        if isinstance(self.screen, LaunchScreen) and not self._exiting:
-            self.pop_screen()
-            self._start(message.cluster, message.work, message.policy)
+        self.pop_screen()
+        self._start(message.cluster, message.work, message.policy)
 
     def on_check_hosts(self, message: CheckHosts) -> None:
         from tui.screens.launch import LaunchScreen
@@ -216,20 +213,17 @@ class RankboardApp(Dashboard[Runs]):
 
         if not isinstance(self.screen, LaunchScreen):
             super().on_show_checks()
-        elif self.runs.checks and self._asked and not self._exiting:
+        elif self.runs.checks and self._asked:
             again = partial(self._check, self.screen, self._asked)
             self.push_screen(DoctorScreen(self.runs.checks, again))
 
     def on_new_run(self) -> None:
-        from tui.screens.run import RunScreen
-
-        if not self._exiting:
-            filled: dict[str, Any] = {}
-            if isinstance(self.screen, RunScreen):
-                work = self.screen.session.plan.work
-                filled["work"] = replace(work, resume="") if isinstance(work, Job) else work
-                self.pop_screen()
-            self._show_form(**filled)
+        filled: dict[str, Any] = {}
+        if session := self.shown:
+            work = session.plan.work
+            filled["work"] = replace(work, resume="") if isinstance(work, Job) else work
+            self.pop_screen()
+        self._show_form(**filled)
 
     # Leaving
 

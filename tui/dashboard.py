@@ -11,12 +11,13 @@ from typing import Any, ClassVar
 
 from rich.console import RenderableType
 from textual._compositor import ChopsUpdate
-from textual.events import Resize
+from textual.events import Event, Resize
+from textual.message import Message
 from textual.screen import Screen
 
 from tui.keyed import Keyed
 from tui.leaving import Leaving, W
-from tui.messages import CompareRuns, ReadRecord, ShowRank
+from tui.messages import CompareRuns, ReadRecord, ScreenAsked, ShowRank
 from tui.saving import Saving
 from tui.screens.dialogs import Dialog, Leave, TooSmall, too_small
 from tui.view import Drawn
@@ -43,6 +44,7 @@ class Dashboard(Keyed, Saving, Leaving[W]):
     def __init__(self, runs: W) -> None:
         super().__init__(runs)
         self._ticks = 0
+        self._turned = 0.0
         self._written = Written()
 
     def on_mount(self) -> None:
@@ -51,6 +53,7 @@ class Dashboard(Keyed, Saving, Leaving[W]):
             self.handle_signals()
         self.open()
         self.tell_remarks()
+        self.screen_change_signal.subscribe(self, self._turn, immediate=True)
         self.set_interval(TICK, self._on_time)
 
     def open(self) -> None:
@@ -103,32 +106,38 @@ class Dashboard(Keyed, Saving, Leaving[W]):
 
     # Screens
 
+    def _turn(self, screen: Screen[Any]) -> None:
+        """Another screen is shown: what was asked before does not count any more."""
+        self._turned = Message().time
+
+    async def on_event(self, event: Event) -> None:
+        """Handle an event, unless it asks, too late, for another screen."""
+        if not (isinstance(event, ScreenAsked) and (self._exiting or event.time < self._turned)):
+            await super().on_event(event)
+
     def on_show_checks(self) -> None:
         from tui.screens.doctor import DoctorScreen
-        from tui.screens.run import RunScreen
 
-        if isinstance(self.screen, RunScreen) and not self._exiting:
-            self.push_screen(DoctorScreen(self.screen.session))
+        if session := self.shown:
+            self.push_screen(DoctorScreen(session))
 
     def on_show_rank(self, message: ShowRank) -> None:
         from tui.screens.rank import RankScreen
-        from tui.screens.run import RunScreen
 
-        if isinstance(self.screen, RunScreen) and not self._exiting:
-            self.push_screen(RankScreen(self.screen.session, message.rank, asks=self.acts))
+        if session := self.shown:
+            self.push_screen(RankScreen(session, message.rank, asks=self.acts))
 
     def on_show_stacks(self) -> None:
-        from tui.screens.run import RunScreen
         from tui.screens.stacks import StacksScreen
 
-        if isinstance(self.screen, RunScreen) and not self._exiting:
-            self.push_screen(StacksScreen(self.screen.session, asks=self.acts))
+        if session := self.shown:
+            self.push_screen(StacksScreen(session, asks=self.acts))
 
     def on_compare_run(self) -> None:
         from tui.screens.alike import PickAlike
 
-        session, runs_dir = self.runs.session, self.runs.runs_dir
-        if session and not self._exiting:
+        session, runs_dir = self.shown, self.runs.runs_dir
+        if session:
             run = session.plan.run
             self.push_screen(PickAlike(run, runs_dir), partial(self._compare, runs_dir, run))
 
@@ -141,8 +150,7 @@ class Dashboard(Keyed, Saving, Leaving[W]):
     def on_compare_runs(self, message: CompareRuns) -> None:
         from tui.screens.compare import CompareScreen  # whose figures take a while to load
 
-        if not self._exiting:
-            self.push_screen(CompareScreen(message.folders))
+        self.push_screen(CompareScreen(message.folders))
 
     def on_read_record(self, message: ReadRecord) -> None:
         self.run_worker(self._read_record(message))

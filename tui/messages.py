@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from textual.events import Event
 from textual.message import Message
 
 from remote.cluster.hosts import Cluster
@@ -14,8 +15,13 @@ from remote.run.curves import Curves
 from training.job import Job
 
 
+class ScreenAsked(Event):
+    """The user asks for another screen. The app does nothing where the screen has changed since:
+    keys may come twice."""
+
+
 @dataclass
-class StartRun(Message):
+class StartRun(ScreenAsked):
     """Start this work on these hosts, with this policy."""
 
     cluster: Cluster
@@ -33,39 +39,39 @@ class CheckHosts(Message):
 
 
 @dataclass
-class ShowRun(Message):
+class ShowRun(ScreenAsked):
     """Show the run under way of a study."""
 
     name: str
 
 
 @dataclass
-class ShowCell(Message):
+class ShowCell(ScreenAsked):
     """Show the runs of a cell of a study."""
 
     key: str
 
 
 @dataclass
-class CompareRuns(Message):
+class CompareRuns(ScreenAsked):
     """Compare the runs that are recorded in these folders, two to eight."""
 
     folders: tuple[Path, ...]
 
 
-class CompareRun(Message):
+class CompareRun(ScreenAsked):
     """Compare the run with another one, which the user chooses."""
 
 
-class NewRun(Message):
+class NewRun(ScreenAsked):
     """Show the launch form again."""
 
 
-class ShowChecks(Message):
+class ShowChecks(ScreenAsked):
     """Show what the checks of the hosts have found: those of the run, or of the form."""
 
 
-class ShowStacks(Message):
+class ShowStacks(ScreenAsked):
     """Show where every rank of the run is."""
 
 
@@ -80,26 +86,26 @@ class KeepText(Message):
     done: str
 
 
-class GoHome(Message):
+class GoHome(ScreenAsked):
     """Show the list of all runs."""
 
 
 @dataclass
-class OpenRun(Message):
+class OpenRun(ScreenAsked):
     """Open the run of this name."""
 
     name: str
 
 
 @dataclass
-class ResumeRun(Message):
+class ResumeRun(ScreenAsked):
     """Show the launch form for a run that goes on from this one."""
 
     name: str
 
 
 @dataclass
-class OpenStudy(Message):
+class OpenStudy(ScreenAsked):
     """Show the cells of the recorded study of this name."""
 
     name: str
@@ -113,7 +119,7 @@ class OtherRun(Message):
 
 
 @dataclass
-class ShowRank(Message):
+class ShowRank(ScreenAsked):
     """Show all that is known of a rank of the run."""
 
     rank: int

@@ -11,6 +11,7 @@ from textual.app import App
 
 from training.writing import write_whole
 from tui.messages import KeepText, SaveChart
+from tui.view import Session
 
 NO_PNG = "no PNG without matplotlib: pip install 'rankboard[report]'"
 """What a user does for charts as PNG."""
@@ -35,12 +36,12 @@ class Saving(App[None]):
         return folder / name if folder else self.folder / f"{run}-{name}"
 
     @property
-    def _shown_run(self) -> str:
-        """The run on the screen, or under what lies over it; "" where there is none."""
+    def shown(self) -> Session | None:
+        """The run on the screen, or under what lies over it."""
         from tui.screens.run import RunScreen
 
         shown = (one for one in reversed(self.screen_stack) if isinstance(one, RunScreen))
-        return next((one.session.plan.run for one in shown), "")
+        return next((one.session for one in shown), None)
 
     def deliver_screenshot(
         self, filename: str | None = None, path: str | None = None, time_format: str | None = None
@@ -48,7 +49,7 @@ class Saving(App[None]):
         """Save the screen as SVG in the folder of the run that it shows, else in `folder`."""
         if not self._may_write():
             return None
-        folder = (self._shown_run and self.folder_of(self._shown_run)) or self.folder
+        folder = (self.shown and self.folder_of(self.shown.plan.run)) or self.folder
         try:
             saved = self.save_screenshot(filename, path or str(folder), time_format)
         except OSError as error:

@@ -24,12 +24,11 @@ class StudyApp(Dashboard[StudyRuns]):
 
     def on_show_run(self, message: ShowRun) -> None:
         run = self.runs.runner.current
-        if run and run.session.plan.run == message.name and not self._exiting:
+        if run and run.session.plan.run == message.name:
             self.push_screen(RunScreen(run.session, inside=True))
 
     def on_show_cell(self, message: ShowCell) -> None:
-        if not self._exiting:
-            self.push_screen(CellScreen(self.runs.runner, message.key))
+        self.push_screen(CellScreen(self.runs.runner, message.key))
 
     def question(self) -> StudyDialog:
         return StudyDialog()

@@ -103,6 +103,7 @@ class HomeScreen(Drawn, Keeping):
     def _take_listed(self, found: Listed) -> None:
         is_first, self._listed = self._listed is None, found
         self._grown = {run.name for run in found.runs if run.verdict == RUNNING}
+        self._marked &= {run.name for run in found.runs}
         if is_first:
             self._ask()
         self._draw()

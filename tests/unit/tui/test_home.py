@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -11,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual.events import Key
 from textual.pilot import Pilot
+from textual.screen import Screen
 
 from remote.cluster.hosts import Host
 from remote.errands import inventory
@@ -39,6 +42,7 @@ from tui.messages import OpenRun
 from tui.panels.charts import Charts
 from tui.replay import Replay
 from tui.runs import Launch
+from tui.screens.compare import CompareScreen
 from tui.screens.home import HomeScreen
 from tui.screens.launch import LaunchScreen
 from tui.screens.run import RunScreen
@@ -361,6 +365,45 @@ async def test_a_run_is_deleted_only_after_a_question(runs_dir: Path) -> None:
         await until(pilot, lambda: not (runs_dir / "a-1").exists())
         await home.shows(pilot, "2 runs, 0 live")
     assert (runs_dir / "b-2").exists()
+
+
+async def test_the_mark_of_a_deleted_run_goes_with_it(runs_dir: Path) -> None:
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await home.shows(pilot, "a-1")
+        await pilot.press("space", "space", "space")
+        shutil.rmtree(runs_dir / "b-2")
+        await pilot.press("r")
+        await home.shows(pilot, "2 runs, 0 live")
+        await pilot.press("C")
+        await home.is_at(pilot, CompareScreen)
+        await home.shows(pilot, "compare 2 runs", "a-1", "c-3")
+        assert "holds no run" not in home.text()
+
+
+async def test_a_key_that_comes_twice_opens_a_screen_once(runs_dir: Path) -> None:
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(120, 40)) as pilot:
+        await home.shows(pilot, "a-1")
+        await pilot.press("space", "space")
+
+        async def twice(key: str, kind: type[Screen[Any]]) -> None:
+            for _ in range(2):
+                home.app.post_message(Key(key, None))
+            await home.is_at(pilot, kind)
+            await pilot.pause()
+            await pilot.pause()
+            assert [type(one) for one in home.app.screen_stack[1:]] == [HomeScreen, kind]
+            home.app.screen.dismiss()
+            await home.is_at(pilot, HomeScreen)
+
+        await twice("C", CompareScreen)
+        await twice("n", LaunchScreen)
+        await pilot.press("enter")
+        await home.is_at(pilot, RunScreen)
+        await pilot.press("H")
+        await home.is_at(pilot, HomeScreen)
+        await twice("enter", RunScreen)
 
 
 async def test_all_runs_are_deleted_though_hosts_are_slow(
