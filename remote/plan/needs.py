@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from remote.plan.plan import NO_PYTHON, PYTHONS, Plan, Script
+from remote.plan.python_line import MODULE, python_line
 from training import registry
 from training.job import Job
 
@@ -15,23 +16,22 @@ def on(plan: Plan, index: int) -> dict[str, Any]:
     work = plan.work
     if isinstance(work, Job):
         return of(work)
-    cwd = "" if plan.project else plan.hosts[index].cwd
+    host = plan.hosts[index]
+    cwd = "" if plan.project else host.cwd
     kind, name = program(work)
+    if kind == MODULE and "PYTHONPATH" in (*dict(host.env), *host.env_from):
+        name = ""  # the agent has another path
     return {"program": {"cwd": cwd, kind: name}}
 
 
 def program(script: Script) -> tuple[str, str]:
     """The kind of a program, `file` of Python, `module` or `command`, and its name; the name is ""
     where it cannot be known."""
+    line = python_line(script.words)
+    if line and line.interpreter in ("", *PYTHONS):
+        return line.kind, line.name
     first, second, *_ = (*script.words, "")
-    if first == NO_PYTHON:
-        return "command", second
-    if first in PYTHONS:
-        first = second if second.endswith(".py") else ""
-        return "file", first
-    if first == "-m":
-        return "module", second
-    return ("file" if first.endswith(".py") else "command"), first
+    return "command", second if first == NO_PYTHON else first
 
 
 def of(job: Job) -> dict[str, Any]:

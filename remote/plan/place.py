@@ -10,7 +10,7 @@ from ipaddress import ip_address
 from types import MappingProxyType
 
 from remote.cluster.hosts import Host
-from remote.plan import elastic
+from remote.plan import elastic, frameworks
 from remote.plan.elastic import Variables
 from remote.plan.plan import Plan, PlanError, Script, Slot
 from training.place import COPIES
@@ -54,7 +54,7 @@ def place(
             argv = plan.work.argv(hello.executable if hello else host.python, slot.local_rank)
             where |= elastic.certain(plan, slot, hello, attempt)
             env = (*_texts(elastic.named(plan) | _said(host)), *chosen, *_texts(where))
-            defaults = _texts(elastic.defaults(hello) | cores | link)
+            defaults = _texts(elastic.DEFAULTS | frameworks.defaults(hello) | cores | link)
         else:
             argv, env = plan.work.argv(), (*chosen, *_texts(where | cores | link))
         placements[slot.host].append(

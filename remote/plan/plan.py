@@ -14,6 +14,7 @@ from enum import StrEnum
 
 from remote.cluster.hosts import HOSTS, HOSTS_FILE, RANKS, Host, naming
 from remote.formats.rules import Rule
+from remote.plan.python_line import python_line
 from training.agent.layout import NODE, UPLOADS, run_folder
 from training.job import Job, JobError
 
@@ -64,8 +65,10 @@ class Script:
     @property
     def stem(self) -> str:
         """The program in one plain word, such as `train` of `scripts/train.py`."""
-        named = (word for word in self.words if not word.startswith("-") and word not in PYTHONS)
-        name = posixpath.basename(next(named, "")).removesuffix(".py").removesuffix(".sh")
+        words = [word for word in self.words if word != NO_PYTHON]
+        line = python_line(words)
+        name = posixpath.basename(line.name if line else "".join(words[:1]))
+        name = name.removesuffix(".py").removesuffix(".sh")
         return re.sub(r"[^A-Za-z0-9_]+", "-", name).strip("-")[:24] or "script"
 
     def command_line(self) -> str:

@@ -20,7 +20,7 @@ from remote.events import (
     Starting,
     Transferring,
 )
-from remote.plan import elastic, serialize
+from remote.plan import frameworks, serialize
 from remote.plan.place import master_address, place
 from remote.plan.plan import Plan, PlanError, Script
 from remote.record.layout import PLAN
@@ -73,7 +73,7 @@ def prepare(view: View) -> list[Action]:
     elif course.stage is not Stage.STARTING or course.preparing:
         return []
     facts = [view.run.hosts[on].hello for on in course.hosts]
-    remarks = elastic.remarks(view.plan_on(course.hosts), facts)
+    remarks = frameworks.remarks(view.plan_on(course.hosts), facts)
     said = [Say(Said(SESSION, text)) for text in remarks]
     return [Say(Preparing(course.hosts)), *_check_facts(view), *said]
 

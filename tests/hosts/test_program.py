@@ -14,7 +14,7 @@ from remote.cluster.hosts import Cluster, Host
 from remote.doctor.check import FAILED, OK, Facts
 from remote.doctor.program import program
 from remote.launch import Launcher
-from remote.plan import elastic, needs
+from remote.plan import frameworks, needs
 from remote.plan.plan import Plan, PlanError, Script
 from remote.transport.local import LocalTransport
 from tests.kit.checks import hello
@@ -50,6 +50,10 @@ def folder(tmp_path: Path) -> Path:
         ("true", ""),
         ("trian.py", programs.FILE),
         ("python trian.py", programs.FILE),
+        ("python -u train.py", ""),
+        ("python -u -X dev trian.py", programs.FILE),
+        ("python3 -m pkg.train", ""),
+        ("python -um no_such_package.x", programs.MODULE),
         ("./nothing", programs.FILE),
         ("./plain.sh", programs.EXECUTE),
         ("-m no_such_package.x", programs.MODULE),
@@ -63,6 +67,16 @@ def test_what_a_host_lacks(words: str, lack: str, folder: Path) -> None:
     assert found["program_lacks"] == lack
     told = program(Facts(of, [replace(hello(0), program_lacks=lack)], [0.0]), 0)
     assert (told.outcome, bool(told.advice)) == ((FAILED, True) if lack else (OK, False))
+
+
+def test_a_module_on_a_path_of_its_own_is_not_looked_for(folder: Path) -> None:
+    of = plan("-m no_such_package.x", folder)
+    for own in (
+        replace(of.hosts[0], env=(("PYTHONPATH", "src"),)),
+        replace(of.hosts[0], env_from=("PYTHONPATH",)),
+    ):
+        wanted = needs.on(replace(of, hosts=(own,)), 0)["program"]
+        assert programs.look(wanted)["program_lacks"] == ""
 
 
 def test_a_folder_that_is_not_there(folder: Path) -> None:
@@ -96,16 +110,18 @@ def test_only_frameworks_that_a_program_names_are_told_of(folder: Path) -> None:
     def said(text: str) -> list[str]:
         file.write_text(text)
         seen = programs.look({"cwd": str(folder), "file": "train.py"})
-        told = elastic.remarks(plan("train.py", folder), [replace(facts, unnamed=seen["unnamed"])])
+        told = frameworks.remarks(
+            plan("train.py", folder), [replace(facts, unnamed=seen["unnamed"])]
+        )
         return [one.split("=")[0] for one in told]
 
     assert said("import torch") == []
     assert said("import transformers") == ["ACCELERATE_USE_CPU"]
     assert said("from pytorch_lightning import Trainer") == ["TTY_COMPATIBLE"]
-    assert "COLUMNS" not in elastic.defaults(replace(facts, unnamed=("lightning",)))
+    assert "COLUMNS" not in frameworks.defaults(replace(facts, unnamed=("lightning",)))
     look = partial(programs.look, {"cwd": str(folder), "module": "mod.train"})
     assert look()["unnamed"] == ()
-    assert elastic.remarks(plan("train.py", folder), [facts]) == []
+    assert frameworks.remarks(plan("train.py", folder), [facts]) == []
     (folder / "mod").mkdir()
     (folder / "mod" / "train.py").write_text("import accelerate")
     assert "lightning" in look()["unnamed"]
@@ -116,14 +132,19 @@ def test_frameworks_get_what_they_miss() -> None:
     """Where they are installed; a value of the user's own wins, and nothing is said of it."""
     of = plan("train.py", "/")
     facts = replace(hello(0), packages=("accelerate", "lightning", "rich"), gpus=())
-    assert elastic.defaults(facts)["ACCELERATE_USE_CPU"] == "true"
-    assert elastic.defaults(facts)["TTY_COMPATIBLE"] == 1
-    assert len(elastic.remarks(of, [replace(facts, unnamed=("deepspeed",))])) == 2
+    assert frameworks.defaults(facts)["ACCELERATE_USE_CPU"] == "true"
+    assert frameworks.defaults(facts)["TTY_COMPATIBLE"] == 1
+    assert frameworks.remarks(of, [replace(facts, unnamed=("another",))]) == [
+        "ACCELERATE_USE_CPU=true on node1: otherwise, without a GPU, each rank of Accelerate would "
+        "train alone",
+        "TTY_COMPATIBLE=1 COLUMNS=240 on node1: otherwise, the progress bar of Lightning would "
+        "print nothing",
+    ]
     with_gpu = replace(facts, packages=("accelerate",), accelerator=True)
-    assert "ACCELERATE_USE_CPU" not in elastic.defaults(with_gpu)
-    assert elastic.remarks(of, [with_gpu]) == []
+    assert "ACCELERATE_USE_CPU" not in frameworks.defaults(with_gpu)
+    assert frameworks.remarks(of, [with_gpu]) == []
     own = replace(of.hosts[0], env=(("ACCELERATE_USE_CPU", "no"), ("COLUMNS", "80")))
-    assert elastic.remarks(replace(of, hosts=(own,)), [facts]) == []
+    assert frameworks.remarks(replace(of, hosts=(own,)), [facts]) == []
 
 
 TRACE = "Traceback (most recent call last):\nValueError: bad batch"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
@@ -13,6 +14,7 @@ from typing import Any
 from remote.cluster.hosts import PLACE, Cluster, with_slots
 from remote.cluster.load import has_usual
 from remote.plan.plan import LOCAL_RANK, NO_PYTHON, PYTHONS
+from remote.plan.python_line import python_line
 from tui.exit import UsageError
 from tui.flags.common import HOSTS
 from tui.narrate import narrate
@@ -34,9 +36,16 @@ VALUES = (
     *("--signals-to-handle", "--shutdown-timeout"),
 )
 SHORT = {"-m": "--module", "-r": "--redirects", "-t": "--tee"}
-RUN, LAUNCH = "torch.distributed.run", "torch.distributed.launch"
-OTHERS = ("accelerate", "deepspeed", "horovodrun", "mpiexec", "mpirun", "srun")
-"""Other programs that start ranks."""
+LAUNCH = "torch.distributed.launch"
+TORCHRUN = ("torchrun", "torch.distributed.run", LAUNCH)
+OTHERS = (
+    *("accelerate", "deepspeed", "horovodrun", "mpiexec", "mpirun", "srun"),
+    *("accelerate.commands.launch", "deepspeed.launcher.launch", "deepspeed.launcher.runner"),
+    "horovod.runner.launch",
+)
+"""Other programs and modules that start ranks."""
+STARTERS = (["env"], ["uv", "run"])
+"""What may stand before a program that starts ranks."""
 LOGS = "every rank's output is shown, and recorded in logs/ of the run"
 VARIABLE = re.compile(r"[A-Za-z_]\w*=")
 DIGITS = 9
@@ -55,9 +64,10 @@ LEAVE_OUT = {
     "--local-addr": "interface in hosts.toml says which network a host uses",
     "--rdzv-conf": "--start-timeout limits the time until the first step",
     "--signals-to-handle": "Ctrl+C and rankboard stop end all ranks with SIGTERM",
-    "--shutdown-timeout": "ranks are killed that do not end within seconds after SIGTERM",
+    "--shutdown-timeout": "ranks that do not end within seconds after SIGTERM are killed",
 }
 """Why a flag has no use here."""
+UNSUPPORTED = "rankboard does not support it"
 
 
 @dataclass(frozen=True)
@@ -108,21 +118,27 @@ def taken_out(words: Sequence[str], own: Sequence[str]) -> tuple[list[str], list
 def read(words: Sequence[str], before: Sequence[str] = ()) -> Line:
     """The program of the words after `--`, which may begin with variables, torchrun or its flags;
     `before` are its flags that stand before `--`. Raises: UsageError."""
-    variables = list(takewhile(VARIABLE.match, words))
+    variables, rest = _begin(words)
+    more, inner = _inner(rest)
+    launcher, arguments = _started(inner)
+    if launcher in OTHERS:
+        raise UsageError(_started_by(launcher, arguments))
+    if is_torchrun := launcher in TORCHRUN:
+        variables, rest = variables + more, arguments
+    elif inner != rest and "torchrun" in (names := [*map(os.path.basename, rest)]):
+        before_it = shlex.join(rest[: names.index("torchrun")])
+        raise UsageError(f"leave out {before_it}: write torchrun first")
     env = dict(word.split("=", 1) for word in variables)
-    typed = list(words[len(variables) :])
-    rest, passes = _without_launcher(typed)
-    if rest and rest[0] in OTHERS:
-        raise UsageError(_started_by(rest))
-    is_torchrun = len(rest) < len(typed)
     flags = _from_environment({**os.environ, **env}) if is_torchrun else {}
     rest[:0] = before
     while rest and rest[0].startswith("-"):
         word = rest.pop(0)
+        if word == "--":
+            break
         if not (name := _begun(word)):
             raise UsageError(
-                f"{word.partition('=')[0]} is no flag of torchrun: after -- stands your program, "
-                "and its arguments follow its name"
+                f"{word.partition('=')[0]} is not a flag of torchrun: write your program after --, "
+                "and its arguments after its name"
             )
         _, equals, value = word.partition("=")
         if name in VALUES and not equals:
@@ -131,19 +147,34 @@ def read(words: Sequence[str], before: Sequence[str] = ()) -> Line:
             value = rest.pop(0)
         flags[name] = value
     if not rest or not rest[0]:
-        raise UsageError("after -- stands your own program, as in rankboard --run -- train.py")
-    return Line(_program(rest, flags, passes), flags, tuple(env.items()), is_torchrun)
+        raise UsageError("write your own program after --, as in rankboard --run -- train.py")
+    program = _program(rest, flags, passes=launcher == LAUNCH)
+    return Line(program, flags, tuple(env.items()), is_torchrun)
 
 
-def _without_launcher(words: list[str]) -> tuple[list[str], bool]:
-    """The words after torchrun, all of them without it; and whether it passes the number of a rank
-    on its host as an argument."""
-    if words and os.path.basename(words[0]) == "torchrun":
-        return words[1:], False
-    start = 1 if words and words[0] in PYTHONS else 0
-    if words[start : start + 1] == ["-m"] and words[start + 1 : start + 2] in ([RUN], [LAUNCH]):
-        return words[start + 2 :], words[start + 1] == LAUNCH
-    return list(words), False
+def _begin(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The variables that the words begin with, and the other words."""
+    variables = list(takewhile(VARIABLE.match, words))
+    return variables, list(words[len(variables) :])
+
+
+def _inner(words: list[str]) -> tuple[list[str], list[str]]:
+    """What these words start in the end: `env A=b torchrun x.py` has variables, then torchrun."""
+    first = [os.path.basename(word) for word in words[:2]]
+    for starter in STARTERS:
+        if first[: len(starter)] == starter:
+            variables, rest = _begin(words[len(starter) :])
+            more, inner = _inner(rest)
+            return variables + more, inner
+    return [], words
+
+
+def _started(words: list[str]) -> tuple[str, list[str]]:
+    """The program, or the module of Python, that the words start, and its arguments."""
+    if line := python_line(words):
+        return os.path.basename(line.name), list(line.rest)
+    first, *rest = words or [""]
+    return os.path.basename(first), rest
 
 
 def _from_environment(env: Mapping[str, str]) -> dict[str, str]:
@@ -151,7 +182,7 @@ def _from_environment(env: Mapping[str, str]) -> dict[str, str]:
     return {flag: env[name] for name, flag in PET.items() if env.get(name)}
 
 
-def _program(rest: list[str], flags: Mapping[str, str], passes: bool) -> tuple[str, ...]:
+def _program(rest: list[str], flags: Mapping[str, str], *, passes: bool) -> tuple[str, ...]:
     """The words of the program. `passes`: it gets its number on the host as an argument."""
     rank = [f"--local-rank={LOCAL_RANK}"] * (passes and "--use-env" not in flags)
     first = ["-m"] * ("--module" in flags)
@@ -159,12 +190,12 @@ def _program(rest: list[str], flags: Mapping[str, str], passes: bool) -> tuple[s
     return (*first, rest[0], *rank, *rest[1:])
 
 
-def _started_by(words: list[str]) -> str:
+def _started_by(launcher: str, words: list[str]) -> str:
     program = next(
         (words[at:] for at, word in enumerate(words) if word.endswith(".py")), ["train.py"]
     )
     return (
-        f"{words[0]} starts ranks itself, as rankboard does: write the program alone, "
+        f"{launcher} starts ranks itself, as rankboard does: write the program alone, "
         f"-- {' '.join(program)}"
     )
 
@@ -225,8 +256,9 @@ def on_hosts(line: Line, cluster: Cluster, *, local: bool) -> Cluster:
     ranks = "" if local else said.get("--nproc-per-node", "")
     if ranks in ("auto", "gpu", "cpu", "xpu"):
         raise UsageError(
-            f"--nproc-per-node {ranks}: ranks are placed before a host is asked: leave it out, and "
-            f"write slots = 8, or another number of ranks, for each host in {cluster.file or HOSTS}"
+            f"--nproc-per-node {ranks}: rankboard places the ranks before it contacts a host: "
+            "leave the flag out, and write slots = 8, or another number of ranks, for each host in "
+            f"{cluster.file or HOSTS}"
         )
     made = [
         replace(
@@ -248,7 +280,7 @@ def _check(line: Line, cluster: Cluster, local: bool) -> None:
     for flag, value in line.flags.items():
         word = f"{flag} {value}".strip()
         if flag in REFUSED:
-            raise UsageError(f"{word}: rankboard has nothing of this kind: leave it out")
+            raise UsageError(f"{word}: {UNSUPPORTED}: leave it out")
         if why := _useless(flag, value, line.flags, cluster, local):
             found.setdefault(why, []).append(word)
     for name, value in line.env:
@@ -279,7 +311,7 @@ def _useless(flag: str, value: str, said: Mapping[str, str], cluster: Cluster, l
         )
     if flag in LEAVE_OUT:
         return LEAVE_OUT[flag]
-    return "" if flag in KNOWN else "rankboard has nothing of this kind"
+    return "" if flag in KNOWN else UNSUPPORTED
 
 
 KNOWN = (
@@ -303,7 +335,7 @@ def _here(ranks: str, env: Mapping[str, str]) -> int:
     if ranks in ("cpu", "auto"):
         return max(1, int(usable_cores()))
     if ranks == "gpu":
-        raise UsageError("--nproc-per-node gpu: no GPU of NVIDIA is here: write a number")
+        raise UsageError("--nproc-per-node gpu: this machine has no NVIDIA GPU: write a number")
     return _number("--nproc-per-node", ranks, 1)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from remote.cluster.hosts import Host
-from remote.plan import elastic, serialize
+from remote.plan import frameworks, serialize
 from remote.plan.dry_run import dry_run, notes
 from remote.plan.place import master_address, place
 from remote.plan.plan import Plan, PlanError, Policy, Script, Upload, check, new_run
@@ -221,16 +221,19 @@ def script_plan(*hosts: Host, **more: Any) -> Plan:
         ("--no-python python -O -S train.py", "-S"),
         ("python -m pkg -I", ""),
         ("python -W ignore train.py -E", ""),
+        ("python -W ignore -I train.py", "-I"),
+        ("python3 -X dev -bE train.py", "-E"),
+        ("python -Wignore -m pkg -I", ""),
         ("train.py -I", ""),
         ("./run -I", ""),
     ],
 )
 def test_it_is_said_which_python_cannot_be_watched(words: str, option: str) -> None:
     script = Script(tuple(words.split()))
-    remarks = elastic.remarks(replace(script_plan(host(1)), work=script), [None])
+    remarks = frameworks.remarks(replace(script_plan(host(1)), work=script), [None])
     assert [one.partition(":")[0] for one in remarks] == ([f"python {option}"] if option else [])
     unwatched = replace(script, watch=False)
-    assert not elastic.remarks(replace(script_plan(host(1)), work=unwatched), [None])
+    assert not frameworks.remarks(replace(script_plan(host(1)), work=unwatched), [None])
 
 
 def test_a_program_has_the_variables_of_torchrun() -> None:

@@ -59,6 +59,21 @@ def test_every_flag_of_torchrun_is_known() -> None:
         ("python -m pkg.train", "python -m pkg.train"),
         (f"{LAUNCH} --nproc_per_node 2 train.py -x", "train.py --local-rank=${local_rank} -x"),
         (f"{LAUNCH} --use_env train.py -x", "train.py -x"),
+        (
+            "python -u -m torch.distributed.launch --nproc_per_node=2 train.py",
+            "train.py --local-rank=${local_rank}",
+        ),
+        ("python3.11 -Wignore -X dev -m torch.distributed.run -m pkg.train", "-m pkg.train"),
+        ("/venv/bin/python -um torch.distributed.run train.py", "train.py"),
+        ("python /venv/bin/torchrun train.py", "train.py"),
+        ("torchrun --nproc-per-node 2 -- train.py -- -x", "train.py -- -x"),
+        ("torchrun -- torchrun.py", "torchrun.py"),
+        ("env X=1 torchrun train.py", "train.py"),
+        ("uv run torchrun train.py", "train.py"),
+        ("A=b /usr/bin/env C=d uv run python -m torch.distributed.run train.py", "train.py"),
+        ("env X=1 python train.py", "env X=1 python train.py"),
+        ("uv run train.py", "uv run train.py"),
+        ("train.py --launcher torchrun", "train.py --launcher torchrun"),
     ],
 )
 def test_the_program_of_a_line(text: str, words: str) -> None:
@@ -100,6 +115,12 @@ def test_the_gpus_that_are_visible(
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     monkeypatch.setattr(here, "usable_cores", lambda: 5.0)
     assert hosts(line("--nproc-per-node auto x.py"), HOST_FLAGS)["local"] == ranks
+
+
+def test_gpus_where_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    with pytest.raises(UsageError, match="gpu: this machine has no NVIDIA GPU: write a number"):
+        hosts(line("--nproc-per-node gpu x.py"), HOST_FLAGS)
 
 
 def test_torchrun_takes_flags_from_its_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,6 +175,10 @@ def test_variables_before_the_program() -> None:
     made = line("OMP_NUM_THREADS=1 PET_NPROC_PER_NODE=3 torchrun a.py b=c")
     assert (made.words, made.flags) == (("a.py", "b=c"), {"--nproc-per-node": "3"})
     assert on_hosts(made, LAB, local=False).hosts[0].env == (("OMP_NUM_THREADS", "1"),)
+    wrapped = line("A=b env C=d PET_NPROC_PER_NODE=3 torchrun a.py")
+    assert wrapped.env == (("A", "b"), ("C", "d"), ("PET_NPROC_PER_NODE", "3"))
+    assert wrapped.flags == {"--nproc-per-node": "3"}
+    assert line("A=b env C=d ./a.sh").env == (("A", "b"),)
     visible = line("CUDA_VISIBLE_DEVICES=0,2 torchrun --nproc-per-node gpu a.py")
     assert hosts(visible, HOST_FLAGS)["local"] == 2
     before = read(("A=b", "torchrun", "x.py"), ("--nproc-per-node", "4"))
@@ -175,15 +200,24 @@ def test_what_a_line_says_of_restarts() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("torchrun --bogus 4 x.py", "--bogus is no flag of torchrun"),
-        ("torchrun --nproc-per-node 4", "after -- stands your own program"),
+        (
+            "torchrun --bogus 4 x.py",
+            "--bogus is not a flag of torchrun: write your program after --",
+        ),
+        ("torchrun --nproc-per-node 4", "write your own program after --, as in"),
         ("torchrun --nproc-per-node", "needs a value"),
-        ("''", "after -- stands your own program"),
+        ("''", "write your own program after --, as in"),
         (
             "accelerate launch --mixed x train.py --lr 1",
             r"write the program alone, -- train\.py --lr",
         ),
         ("mpirun -n 4 a.out", "mpirun starts ranks itself"),
+        ("/usr/bin/mpirun -n 4 train.py x", r"mpirun starts .* -- train\.py x"),
+        ("env X=1 srun train.py", "srun starts ranks itself"),
+        ("python -u -m accelerate.commands.launch train.py", "accelerate.commands.launch starts"),
+        ("python3 -m deepspeed.launcher.runner train.py", "deepspeed.launcher.runner starts"),
+        ("/venv/bin/python /venv/bin/deepspeed train.py", "deepspeed starts ranks itself"),
+        ("uv run --with x torchrun train.py", "leave out uv run --with x: write torchrun first"),
     ],
 )
 def test_lines_that_cannot_be_read(text: str, message: str) -> None:
@@ -198,13 +232,17 @@ def test_lines_that_cannot_be_read(text: str, message: str) -> None:
         ("--nnodes 2 --node-rank 0 x.py", "leave it out"),
         ("--master-addr other x.py", "the first host of hosts.toml, node1"),
         ("--rdzv-backend etcd x.py", "meet on the first host"),
-        ("--nproc-per-node gpu x.py", "write slots = 8"),
+        (
+            "--nproc-per-node gpu x.py",
+            r"before it contacts a host: leave the flag out, and write slots = 8",
+        ),
         ("--nproc-per-node x x.py", "write a number"),
         ("--nproc-per-node 0 x.py", "write a number from 1"),
         ("--log-dir x x.py", "--runs-dir"),
         ("-r 3 x.py", "--redirects 3: leave it out: every rank's output is shown"),
         ("--rdzv-conf timeout=3 x.py", "--start-timeout"),
-        ("--run-path x.py", "--run-path: rankboard has nothing of this kind"),
+        ("--run-path x.py", "--run-path: rankboard does not support it: leave it out"),
+        ("--shutdown-timeout 3 x.py", "ranks that do not end within seconds after SIGTERM are"),
     ],
 )
 def test_flags_without_a_meaning_here(text: str, message: str) -> None:

@@ -103,7 +103,7 @@ def test_a_program_of_the_user(words: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--run", "--local", "1", "--"), "after -- stands your own program"),
+        (("--run", "--local", "1", "--"), "write your own program after --"),
         (
             ("--run", "--local", "1", "--lr", "0.1", "--no-bias", "--", "x.py"),
             "No such option",

@@ -1,0 +1,80 @@
+"""What a user's own program is given because of its framework, and what is said of that. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from remote.plan.elastic import Variables
+from remote.plan.plan import NO_PYTHON, Plan, Script
+from remote.plan.python_line import python_line
+from training.wire.events import Hello
+
+
+@dataclass(frozen=True)
+class Framework:
+    """What a framework misses on hosts where this is so, and `why` it is given that. `package` is
+    that of the framework."""
+
+    package: str
+    is_on: Callable[[Hello], bool]
+    env: tuple[tuple[str, int | str], ...]
+    why: str
+
+    def is_told(self, hello: Hello) -> bool:
+        """Whether a person is told of it: the program could be read, and names the package."""
+        return self.is_on(hello) and bool(hello.unnamed) and self.package not in hello.unnamed
+
+
+FRAMEWORKS = (
+    Framework(
+        "accelerate",
+        lambda hello: "accelerate" in hello.packages and not (hello.gpus or hello.accelerator),
+        (("ACCELERATE_USE_CPU", "true"),),
+        "otherwise, without a GPU, each rank of Accelerate would train alone",
+    ),
+    Framework(
+        "lightning",
+        lambda hello: (
+            "rich" in hello.packages
+            and "lightning" not in hello.unnamed
+            and bool({"lightning", "pytorch_lightning"}.intersection(hello.packages))
+        ),
+        (("TTY_COMPATIBLE", 1), ("COLUMNS", 240)),
+        "otherwise, the progress bar of Lightning would print nothing",
+    ),
+)
+
+
+def defaults(hello: Hello | None) -> Variables:
+    """What counts only where the host has nothing else. `hello` has the facts of the host, once it
+    was asked."""
+    return dict(pair for one in FRAMEWORKS if hello and one.is_on(hello) for pair in one.env)
+
+
+def unwatched(script: Script) -> str:
+    """The option of Python for which a program is not watched, as in `python -I train.py`: it keeps
+    Python from our sitecustomize. "" if there is none."""
+    line = python_line([word for word in script.words if word != NO_PYTHON])
+    options = line.options if line else ()
+    return next((option for option in options if option in ("-I", "-E", "-S")), "")
+
+
+def remarks(plan: Plan, facts: Sequence[Hello | None]) -> list[str]:
+    """What the ranks are given because of a framework that is installed, one line each, where the
+    program's file names it. And that torch is not watched, where this is so."""
+    if not isinstance(plan.work, Script):
+        return []
+    found = []
+    if plan.work.watch and (option := unwatched(plan.work)):
+        found.append(f"python {option}: torch is not watched, all values come from the log")
+    for one in FRAMEWORKS:
+        names = [
+            host.name
+            for host, hello in zip(plan.hosts, facts, strict=True)
+            if hello and one.is_told(hello) and not dict(one.env).keys() & dict(host.env).keys()
+        ]
+        if names:
+            env = " ".join(f"{name}={value}" for name, value in one.env)
+            found.append(f"{env} on {', '.join(names)}: {one.why}")
+    return found
