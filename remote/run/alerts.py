@@ -74,12 +74,17 @@ def slow_spells(run: Run) -> list[str]:
     longest first; of each rank its longest time."""
     spells: dict[int, tuple[float, str]] = {}
     for alert in _stragglers(run):
-        rank = run.ranks[alert.subject]
-        lasted = (alert.over or (rank.since if rank.phase in FATES else run.now)) - alert.since
+        lasted = (alert.over or _left_off(run, alert.subject)) - alert.since
         if lasted >= SPELL * run.training_seconds:
             told = f"slow for {duration(lasted)}: {alert.text}"
             spells[alert.subject] = max(spells.get(alert.subject, (0.0, "")), (lasted, told))
     return [told for _, told in sorted(spells.values(), reverse=True)]
+
+
+def _left_off(run: Run, number: int) -> float:
+    """When a rank that was slow to the end ended; now, where it has not."""
+    rank = run.rank(number)
+    return rank.since if rank and rank.phase in FATES else run.now
 
 
 def _restarts(run: Run) -> Iterator[Alert]:

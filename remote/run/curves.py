@@ -143,6 +143,6 @@ def _points(history: SourceHistory, spec: Spec, row: int | None, since: float) -
         mean = buckets.mean(figure, at)
     if spec.over or spec.adds:  # the parts are no measure of the whole
         low = high = mean
-    factor = spec.factor * (len(history.seen) if spec.adds and row is None else 1)
+    factor = spec.factor * (history.counts(step) if spec.adds and row is None else 1.0)
     low, high, mean = (values * factor for values in (low, high, mean))
     return Points(step, time, low, high, mean, lowest, highest).where(filled).lasting()

@@ -47,6 +47,8 @@ class Run:
         self.hosts = [HostState(index, host.name) for index, host in enumerate(plan.hosts)]
         rank = RankState if plan.job else ScriptRank
         self.ranks = [rank(slot.rank, slot.local_rank, slot.host) for slot in plan.slots]
+        self._all_ranks = [*self.ranks]
+        """Also those that are not part of this attempt, as they were last."""
         self.course = Course(plan.policy, hosts=tuple(range(len(plan.hosts))))
         self.progress = Progress()
         self.watch, self.forecast = Watch(), Forecast()
@@ -212,9 +214,13 @@ class Run:
         """Host number `index`, where there is one."""
         return self.hosts[index] if 0 <= index < len(self.hosts) else None
 
+    def rank(self, number: int) -> RankState | None:
+        """Rank number `number`, where it is part of this attempt: one on fewer hosts has fewer."""
+        return self.ranks[number] if 0 <= number < len(self.ranks) else None
+
     def rank_of(self, index: int, host: HostState) -> RankState | None:
         """Rank number `index`, where it is one of the host's."""
-        rank = self.ranks[index] if 0 <= index < len(self.ranks) else None
+        rank = self.rank(index)
         return rank if rank and rank.host == host.index else None
 
     @property
@@ -229,7 +235,7 @@ class Run:
 
     def are_ranks(self, numbers: tuple[int, ...]) -> bool:
         """Whether these are ranks of the run."""
-        return bool(numbers) and all(0 <= rank < len(self.ranks) for rank in numbers)
+        return bool(numbers) and all(map(self.rank, numbers))
 
     def note(self, host: str, text: str, when: float) -> None:
         """Add narration about a host, or ("") the run."""
@@ -252,9 +258,11 @@ class Run:
         self.forecast = Forecast()
         self.progress.begun = None
         slots = replace(self.plan, hosts=tuple(self.plan.hosts[index] for index in hosts)).slots
+        before = self._all_ranks
         self.ranks = [
-            self.ranks[slot.rank].again(slot.local_rank, hosts[slot.host], when) for slot in slots
+            before[slot.rank].again(slot.local_rank, hosts[slot.host], when) for slot in slots
         ]
+        self._all_ranks = [*self.ranks, *before[len(self.ranks) :]]
         for host in self.hosts:
             host.begin()
             host.left_out |= host.index not in hosts and host.ended is None

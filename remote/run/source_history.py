@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from struct import calcsize, pack
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,14 @@ METRIC_CAPACITY, METRIC_ROOM, METRIC_LEAST = 512, 1 << 12, 16
 """The same of a metric: a run may have hundreds of them."""
 
 
+@dataclass(frozen=True)
+class Era:
+    """The steps after `begin`, those of an attempt. `rows` have points there."""
+
+    begin: int
+    rows: set[int] = field(default_factory=set)
+
+
 class SourceHistory:
     """The figures of one source, of each row and of all together: over the whole run, and each step
     of the last ones. Points come as numbers beside each other, which are an array at once."""
@@ -32,7 +41,7 @@ class SourceHistory:
     def __init__(self, source: Source, rows: int) -> None:
         self.source = source
         self.version = 0
-        self.seen: set[int] = set()
+        self._eras = [Era(0)]
         self._rows = rows
         self._format = f"{4 + len(source.figures)}d"
         self._fresh = bytearray()
@@ -41,6 +50,19 @@ class SourceHistory:
         self._each: list[Buckets] = []
         self._together: list[Buckets] = []
         """Over the whole run, then of the last steps."""
+
+    @property
+    def seen(self) -> set[int]:
+        """The rows that have points."""
+        return set().union(*(era.rows for era in self._eras))
+
+    def counts(self, steps: Floats) -> Floats:
+        """How many rows have points in the era of each of these steps."""
+        import numpy as np
+
+        begins = [era.begin for era in self._eras[1:]]
+        counts = np.array([len(era.rows) for era in self._eras], float)
+        return counts[np.searchsorted(begins, steps)]
 
     def append(self, *point: float) -> None:
         """Take in a point: row, who it is of, step, time, figures."""
@@ -58,6 +80,8 @@ class SourceHistory:
         self._spread()
         for buckets in (*self._each, *self._together):
             buckets.rewind(step + 1)
+        kept = [era for era in self._eras if era.rows and era.begin < step]
+        self._eras = [*kept, Era(step)]
 
     def finest(self, since: float, *, each: bool) -> Buckets | None:
         """The finest buckets that reach back to this step, of each row or of all together; None
@@ -86,7 +110,7 @@ class SourceHistory:
         if not len(points):
             return
         row, who = points[:, :2].astype(np.int64).T
-        self.seen.update(np.flatnonzero(np.bincount(row)).tolist())
+        self._eras[-1].rows.update(np.flatnonzero(np.bincount(row)).tolist())
         self._waiting.append(points)
         gathered = Gathered.of(np.zeros_like(row), who, *self._along(points))
         for together in self._together:

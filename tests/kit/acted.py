@@ -6,6 +6,7 @@ import math
 import random
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import datetime
 from queue import SimpleQueue
 from typing import Any
@@ -59,6 +60,7 @@ class ActedSession:
         self.cores: dict[int, float] = {}
         """By host, how many cores it has; others have four."""
         self.clock = BEGIN
+        self.attempt = 0
         self._hosts = [slot.host for slot in plan.slots]  # asked for at each record
         self._seq = 0
         self._queue: SimpleQueue[list[Record] | None] = SimpleQueue()
@@ -87,7 +89,7 @@ class ActedSession:
         records = []
         for event in said:
             self._seq += 1
-            records.append(Record(host, 0, self._seq, self.clock, event))
+            records.append(Record(host, self.attempt, self._seq, self.clock, event))
         self._queue.put(records)
 
     def host_of(self, rank: int) -> int:
@@ -195,7 +197,7 @@ class ActedSession:
         return min(1.0, self.cores.get(host, 4.0) / self._hosts.count(host))
 
     def finish(self, steps: int = 400, epoch: int = 4) -> None:
-        for rank in range(self.plan.world_size):
+        for rank in range(len(self._hosts)):
             confusion = ((9, 1), (2, 8)) if rank == 0 else ()
             tested = events.Evaluated(
                 rank, epoch, steps, 0.21, 0.9472, 360, 0.4, confusion, 0.9 + rank / 100
@@ -203,6 +205,22 @@ class ActedSession:
             done = events.Finished(rank, epoch, steps, 40.0)
             self.say(self.host_of(rank), tested, done, events.Exited(rank, 0))
         self.close()
+
+    def restart(self, *hosts: int, resumed: int = 0) -> None:
+        """The next attempt, on these hosts, goes on after the step `resumed`."""
+        self.attempt += 1
+        self.say(SESSION, launcher.Restarted(hosts, "a host was lost"))
+        slots = replace(self.plan, hosts=tuple(self.plan.hosts[index] for index in hosts)).slots
+        self._hosts = [hosts[slot.host] for slot in slots]
+        for index in hosts:
+            ranks = tuple(rank for rank, host in enumerate(self._hosts) if host == index)
+            self.say(index, events.Launched(ranks, hosts))
+        for rank, host in enumerate(self._hosts):
+            size = (1, 61_706, 400, 100, 1_437, 360, resumed)
+            self.say(
+                host,
+                events.Started(rank, 5_000 + rank, len(slots), "cpu", "gloo", "2.14.1", *size),
+            )
 
     def fail(self, rank: int = 1) -> None:
         """The rank is killed; the others die of it."""

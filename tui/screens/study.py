@@ -70,7 +70,7 @@ class StudyScreen(Drawn, Screen[None]):
     def __init__(self, runner: Runner | RecordedStudy) -> None:
         super().__init__()
         self.runner = runner
-        self._begun = time.monotonic()
+        self._begun, self._over_at = time.monotonic(), 0.0
         self._clock = SessionClock()
         self._changes = -1
 
@@ -139,10 +139,12 @@ class StudyScreen(Drawn, Screen[None]):
 
     def _show_title(self, took: float) -> None:
         study, progress = self.runner.study, self._progress
+        if self._is_over and not self._over_at:
+            self._over_at = time.monotonic()
         width = self.app.size.width - 2
         done, total = progress.settled, len(study.trials())
         facts = f"{done} of {count(max(done, total), 'run')}"
-        times = f"{duration(time.monotonic() - self._begun)} elapsed"
+        times = f"{duration((self._over_at or time.monotonic()) - self._begun)} elapsed"
         if isinstance(self.runner, RecordedStudy):
             times = f"{duration(progress.seconds)} of runs"
         elif not self._is_over:

@@ -97,7 +97,8 @@ class Narration:
                 yield f"{_names(hosts, state)}: {text}"
         for text, ranks in self._ends.due(at_once=at_once):
             if state.has_begun or not state.refused:
-                host = f"{state.host_name(state.ranks[ranks[0]].host)}: " if len(ranks) == 1 else ""
+                rank = state.rank(ranks[0]) if len(ranks) == 1 else None
+                host = f"{state.host_name(rank.host)}: " if rank else ""
                 yield f"{host}{ranks_text(ranks)} {text}"
 
     def _stages(self, state: RunState) -> Iterator[str]:
@@ -132,7 +133,7 @@ class Narration:
             case Exited(rank, code, signal, stopped) if code != 0 and (
                 self._verbose or not stopped
             ):
-                if 0 <= rank < len(state.ranks):
+                if 0 <= rank < state.plan.world_size:
                     self._ends.add(one_line(f"ended: {signal or f'exit code {code}'}"), rank)
         return ""
 

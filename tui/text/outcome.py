@@ -226,10 +226,19 @@ def _diverged(state: RunState) -> str:
     """Say when the loss of a finished run was not a finite number."""
     if not (first := state.progress.diverged):
         return ""
-    newest = state.ranks[first.rank].loss
+    rank = state.rank(first.rank)
+    if rank is None:  # a restart has left it out
+        at = f"at step {first.step}, in attempt {_attempt(state, first.when)}"
+        return f", but the loss was {first.what} {at}"
+    newest = rank.loss
     if math.isfinite(newest):
         return f", but the loss was {first.what} at step {first.step}"
     return f", but the loss is {replace(first, value=newest).what} since step {first.step}"
+
+
+def _attempt(state: RunState, when: float) -> int:
+    """The number, from 1, of the attempt that was under way at this time."""
+    return 1 + sum(state.started + one.seconds <= when for one in state.progress.restarts)
 
 
 def interruption(number: int) -> str:

@@ -70,6 +70,19 @@ def test_a_straggler_is_told_with_its_newest_figures() -> None:
     assert alert.text.startswith("all ranks wait for rank 1 on node2: 0.400 of 0.500 s")
 
 
+def test_a_straggler_that_a_restart_left_out_is_told_at_the_end() -> None:
+    history = History(plan(2)).training()
+    for step in range(1, 41):
+        history.now += 0.5
+        for rank in range(2):
+            history.rank(rank, stepped(rank, step, seconds=0.5, ready=0.4 if rank else 0.05))
+    history.session(Restarted((0,), "node2 was lost"))
+    history.attempt = 1
+    history.rank(0, replace(STARTED, world_size=1, resumed=40))
+    (told,) = slow_spells(history.done(0).closed())
+    assert "all ranks wait for rank 1 on node2: 0.400 of 0.500 s" in told
+
+
 def test_urgent_ones_come_first_and_those_that_are_over_last() -> None:
     given = [
         Alert(Alarm.STALL, 1.0, "over", over=2.0),

@@ -116,6 +116,24 @@ def test_rates_are_quotients_of_sums_and_add_up() -> None:
     assert list(curves.whole("accuracy").mean) == [0.25, 0.25]
 
 
+def test_rates_add_up_over_the_ranks_of_their_attempt() -> None:
+    curves = Curves(4, 1)
+    for ranks, first in ((4, 1), (2, 11), (3, 21)):
+        curves.rewind(first - 1)
+        for rank in range(ranks):
+            for step in range(first, first + 15):  # of which the next attempt makes 5 anew
+                one = Step(rank, 1, step, 1.0, 0.5, samples=8)
+                curves.take(one, rank, step, step)
+    whole = curves.whole("throughput")
+    assert whole.step.tolist() == [*range(1, 36)]
+    assert whole.mean.tolist() == [64.0] * 10 + [32.0] * 10 + [48.0] * 15
+    assert curves.rows("loss") == (0, 1, 2, 3)
+    curves.rewind(0)
+    curves.take(Step(0, 1, 1, 1.0, 0.5, samples=8), 0, 1, 1)
+    assert curves.whole("throughput").mean.tolist() == [16.0]
+    assert curves.rows("loss") == (0,), "nothing of the others is left"
+
+
 def test_a_long_run_stays_bounded_and_its_end_fine() -> None:
     curves = Curves(2, 1)
     for rank in range(2):

@@ -319,6 +319,29 @@ def test_curves_go_on_over_a_restart_with_a_mark(told: tuple[int, Event]) -> Non
     assert (round(seconds), step) == (60, 15)
 
 
+def test_hosts_that_were_left_out_may_come_back() -> None:
+    state = state_of(plan(3), History(plan(3)).training(steps=20).records)
+    state.apply(Record(SESSION, 1, 900, START + 60, Restarted((0, 2), "a host was lost")))
+    assert (len(state.ranks), state.rank(2), state.rank(-1)) == (2, None, None)
+    state.apply(Record(2, 2, 901, START + 70, Launched((2,), (0, 1, 2))))
+    assert [(rank.rank, rank.host, rank.step) for rank in state.ranks] == [
+        (0, 0, 20),
+        (1, 1, 20),
+        (2, 2, 20),
+    ]
+    assert state.rank(2) is state.ranks[2]
+
+
+def test_a_loss_of_a_rank_that_was_left_out_is_told_of_its_attempt() -> None:
+    history = History(plan(2)).training(steps=20)
+    history.rank(1, replace(stepped(1, 21), loss=math.nan))
+    history.session(Restarted((0,), "node2 was lost"))
+    history.attempt = 1
+    begins = Started(0, 77, 1, "cpu", "gloo", "2.14.1", 1, 61_706, 40, 10, 640, 100, resumed=30)
+    state = history.rank(0, begins, stepped(0, 40)).done(0).closed()
+    assert ", but the loss was NaN at step 21, in attempt 1" in outcome.verdict(state)
+
+
 def started_again(history: History, resumed: int, *said_then: Event) -> RunState:
     """The state of a history after which all is started again, and its one rank says these."""
     state = state_of(history.plan, history.records)

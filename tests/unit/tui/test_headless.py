@@ -553,11 +553,14 @@ def test_a_run_left_alone_has_an_end_too() -> None:
 
 
 def test_the_end_of_a_rank_that_a_restart_leaves_out_is_told() -> None:
-    history = History(plan(2)).training(steps=2).rank(1, Exited(1, 1))
-    history.session(Restarted((0,), "node2 was lost"))
-    narration = Narration()
-    lines = [*narration.lines(history.records, history.state())]
-    assert any(line.startswith("rank 1 ") and "exit code 1" in line for line in lines)
+    history = History(plan(2)).training(steps=2)
+    state, narration = history.state(), Narration()
+    for batch in ([Exited(1, 1)], [Restarted((0,), "node2 was lost")]):
+        history.records.clear()
+        for record in history.session(*batch).records:
+            state.apply(record)
+        lines = [*narration.lines(history.records, state)]
+    assert lines[0] == "rank 1 ended: exit code 1"
 
 
 def test_a_lost_host_in_a_training_run() -> None:

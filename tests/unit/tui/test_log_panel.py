@@ -61,6 +61,17 @@ async def test_news_and_all_lines() -> None:
         assert log(stage) == ["  [1] loading shard", "  [1] reached (step) 7"]
 
 
+async def test_behind_a_rank_that_a_restart_left_out_come_all() -> None:
+    stage = Stage()
+    async with trained(stage) as pilot:
+        await pilot.press("r", "r", "r", "r")
+        await until(pilot, lambda: "rank 3, following" in caption(stage))
+        stage.session.restart(0)
+        await until(pilot, lambda: len(stage.session.state.ranks) == 2)
+        await pilot.press("r")
+        await until(pilot, lambda: "all ranks, following" in caption(stage))
+
+
 async def test_rows_have_the_local_time() -> None:
     stage = Stage()
     async with trained(stage) as pilot:

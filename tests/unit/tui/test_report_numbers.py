@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from remote.events import Closed
+from remote.events import Closed, Restarted
 from remote.figures.points import loss_by_step, loss_by_time
 from remote.figures.run import RunFigures, read
 from remote.study.file import parse
@@ -75,6 +75,22 @@ def test_a_loss_that_is_no_number_leaves_the_others(tmp_path: Path) -> None:
     found = curve("one", [run_of(tmp_path, "a", [2.0, math.nan, 1.0])], loss_by_step)
     assert found
     assert found.middle.tolist() == [2.0, 1.5, 1.0]
+
+
+def test_who_waited_names_a_rank_that_a_restart_left_out(tmp_path: Path) -> None:
+    of = History(plan(3)).training()
+    for step in range(1, 11):
+        for rank in range(3):
+            of.rank(rank, Step(rank, 1, step, 1.0, 1.0, sync=0.5, ready=0.1 + 0.3 * rank))
+    of.session(Restarted((0, 1), "node3 was lost"))
+    of.attempt = 1
+    run = read(recorded(tmp_path, of.done(0, 1).session(Closed())))
+    parts = {part.name: part for part in chapter(subject(group(run))).sections}
+    assert [row[0] for row in parts["waits"].tables[0].rows] == [
+        "0 (node1)",
+        "1 (node2)",
+        "2 (left out)",
+    ]
 
 
 def test_long_curves_are_smoothed() -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import random
 import re
 import string
+import threading
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from textual.events import Key, MouseDown, MouseUp
 from textual.pilot import Pilot
 
 from remote import events as launcher
+from remote.plan.plan import Policy
 from remote.run.state import Verdict
 from tests.kit.acted import ActedSession, cluster, make_plan, until
 from tests.kit.dashboard import Stage, asked
@@ -658,6 +661,63 @@ async def test_what_breaks_in_the_session_is_not_hidden() -> None:
 
 async def _watch(stage: Stage) -> None:
     async with stage.app.run_test(size=(80, 24)) as pilot:
+        await stage.ended(pilot)
+
+
+@pytest.mark.parametrize(("keep", "starts"), [(True, False), (True, True), (False, False)])
+async def test_what_breaks_in_the_dashboard_leaves_a_run_that_is_kept(
+    keep: bool, starts: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one whose ranks are being started, which cannot be left before."""
+    stage = Stage()
+    launch = stage.app.runs.launch
+    stage.app.runs.launch = replace(launch, policy=Policy(keep=keep))
+    asked_for: list[str] = []
+
+    def ask(what: str, *_: object, **__: object) -> None:
+        asked_for.append(what)
+        if starts:
+            threading.Timer(0.05, stage.session.close).start()
+        else:
+            stage.session.close()
+
+    def breaks() -> None:
+        raise RuntimeError("the screen broke")
+
+    async def watch() -> None:
+        async with stage.app.run_test(size=(80, 24)) as pilot:
+            await stage.train(pilot)
+            monkeypatch.setattr(stage.screen, "tick", breaks)
+            stage.app.call_later(stage.app.tick)
+            await until(pilot, lambda: not stage.app.is_running)
+
+    with pytest.raises(RuntimeError, match="the screen broke"):
+        await watch()
+    monkeypatch.setattr(stage.session, "detach", partial(ask, "detach"))
+    monkeypatch.setattr(stage.session, "stop", partial(ask, "stop"))
+    stage.app.finish()
+    assert asked_for == (["detach"] if keep else ["stop"])
+    assert not stage.app.runs.live
+
+
+async def test_a_kept_run_that_does_not_start_in_time_is_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stage = Stage()
+    launch = stage.app.runs.launch
+    stage.app.runs.launch = replace(launch, policy=Policy(keep=True))
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: stage.app.runs.live)
+        stops: list[str] = []
+
+        def stop(reason: str) -> None:
+            stops.append(reason)
+            stage.session.close()
+
+        monkeypatch.setattr(stage.session, "detach", lambda: None)
+        monkeypatch.setattr(stage.session, "stop", stop)
+        stage.app.runs.finish(stop=False, abandon=False, within=0.05)
+        assert stops == ["the dashboard is gone"]
         await stage.ended(pilot)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -101,6 +103,20 @@ async def test_a_whole_study_ends_with_the_answer(tmp_path: Path) -> None:
         assert stage.line("2 of 4 comparisons show a difference")
         await pilot.press("q")
     assert stage.app.exit_code == 0
+
+
+async def test_a_study_that_is_over_takes_no_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = Stage(tmp_path)
+    async with stage.app.run_test(size=(120, 40)) as pilot:
+        await stage.make(pilot, by_method)
+        await until(pilot, lambda: bool(stage.line("Three ways", "✓ done")))
+        later = SimpleNamespace(monotonic=lambda: time.monotonic() + 7_200.0)
+        monkeypatch.setattr("tui.screens.study.time", later)
+        stage.app.tick()
+        await pilot.pause()
+        assert stage.line("12 of 12 runs", " s elapsed")
 
 
 async def test_enter_opens_the_run_under_way_and_escape_goes_back(tmp_path: Path) -> None:

@@ -67,19 +67,19 @@ class Header(Static):
         )
         if self._seen_turn.has_come_for(run, place=len(PACE)) or is_asked:
             self._seen = seen.advice(run, now)
-        lines = (
+        head = (
             justified(f"{_phase(run)}  {_what(run.plan)}", run.plan.run, width),
             _progress(run, self._length(run), width, now),
             *_fitting(self._facts, width),
             *waits,
-            *stall,
-            *_folded_all(self._seen, width),
         )
+        lines = (*head, *stall, *_folded_all(self._seen, width))
         if lines != self._shown:
             self._shown = lines
             self.styles.height = len(lines)  # and not `auto`: lines of another width are no measure
             text = Text("\n".join(lines), no_wrap=True, overflow="ellipsis")
-            text.stylize("bold", len(text) - len("\n".join(stall)))
+            begin = len("\n".join(head)) + 1
+            text.stylize("bold", begin, begin + len("\n".join(stall)))
             self.update(text, layout=False)
 
     def _length(self, run: RunState) -> Length:

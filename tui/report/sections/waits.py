@@ -78,4 +78,5 @@ def _picture(at: int, group: Group, run: RunFigures, waiting: Waiting) -> Pictur
 
 
 def _name(run: RunFigures, rank: int) -> str:
-    return f"{rank} ({run.hosts[run.ranks[rank].host].name})"
+    host = next((run.hosts[one.host].name for one in run.ranks if one.rank == rank), "left out")
+    return f"{rank} ({host})"
