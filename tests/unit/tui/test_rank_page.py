@@ -15,8 +15,8 @@ from tests.kit.dumps import LOADS, by
 from training.wire import events
 from tui.messages import ShowRank
 from tui.panels.charts import Charts
-from tui.screens.help import HelpDialog
 from tui.panels.log import Log
+from tui.screens.help import HelpDialog
 from tui.screens.rank import RankScreen
 from tui.screens.run import RunScreen
 
