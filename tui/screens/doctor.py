@@ -21,7 +21,7 @@ from tui.actions import Place
 from tui.bindings import bindings
 from tui.session_clock import SessionClock
 from tui.text import checks
-from tui.view import Checks
+from tui.view import Checks, Drawn
 from tui.widgets.keys import Keys
 
 STYLES = {
@@ -30,11 +30,9 @@ STYLES = {
     FAILED: "bold $text-error",
     "": "$text-muted",
 }
-TICK = 0.2
-"""Seconds between two looks at the results."""
 
 
-class DoctorScreen(Screen[None]):
+class DoctorScreen(Drawn, Screen[None]):
     """The results of checks. With `again`, they are not part of a run."""
 
     CSS = """
@@ -50,7 +48,8 @@ class DoctorScreen(Screen[None]):
         super().__init__()
         self._session, self._again = session, again
         self._clock = SessionClock()
-        self._shown = ""
+        self._seen: tuple[object, ...] = ()
+        self._said = ""
 
     def compose(self) -> ComposeResult:
         hosts = self._session.plan.hosts
@@ -62,20 +61,23 @@ class DoctorScreen(Screen[None]):
 
     def on_mount(self) -> None:
         self.query_one(VerticalScroll).focus()
-        self.set_interval(TICK, self.tick)
 
     def on_resize(self, event: Resize) -> None:
         self.call_after_refresh(self.tick)
 
     def tick(self) -> None:
-        """Draw the results so far, if they have changed."""
+        """Draw what has changed of the results so far."""
+        width, found = self.query_one(VerticalScroll).size.width - 2, None
         with self._session.lock:
-            found = _found(self._session.state, self.query_one(VerticalScroll).size.width - 2)
-            verdict = self._verdict(self._session.state)
-        if (shown := f"{found.plain}{verdict}") != self._shown:
-            self._shown = shown
+            state = self._session.state
+            if (seen := (width, *checks.findings(state))) != self._seen:
+                self._seen, found = seen, _found(state, width)
+            said = self._verdict(state)
+        if found is not None:
             self.query_one("#found", Static).update(found)
-            self.query_one("#verdict", Static).update(verdict)
+        if said != self._said:
+            self._said = said
+            self.query_one("#verdict", Static).update(said)
             self.refresh_bindings()
 
     def _verdict(self, state: RunState) -> str:

@@ -90,7 +90,7 @@ class HomeScreen(Drawn, Keeping):
     def tick(self) -> None:
         """Look again while a run is live, and follow the cursor."""
         is_live = any(item.is_live for item in self._items)
-        if is_live and self.is_current and time.monotonic() - self._read_at > AGAIN:
+        if is_live and self.is_active and time.monotonic() - self._read_at > AGAIN:
             self.read()
         self._describe()
 

@@ -28,16 +28,15 @@ from tui.screens.dialogs import DiscardDialog, Leave
 from tui.screens.editor import Editor
 from tui.screens.fields import Fields
 from tui.screens.presets import PresetForm
-from tui.view import Checks
+from tui.text.checks import findings
+from tui.view import Checks, Drawn
 from tui.widgets.keys import Keys
 
 WIDE = 100
 """Columns from which on what the job amounts to stands beside the fields."""
-TICK = 0.5
-"""Seconds between two looks at checks under way."""
 
 
-class LaunchScreen(PresetForm):
+class LaunchScreen(Drawn, PresetForm):
     """Asks for a job and the hosts; posts `StartRun`."""
 
     CSS = """
@@ -84,6 +83,7 @@ class LaunchScreen(PresetForm):
         self._fields = Fields(self.draft, self._editor)
         self._marks: dict[str, Mark] = {}
         self._summary = ""
+        self._seen: tuple[object, ...] = ()
 
     def compose(self) -> ComposeResult:
         yield Static("rankboard: new run", id="title")
@@ -103,7 +103,6 @@ class LaunchScreen(PresetForm):
             self.app.size.width < WIDE, "-narrow"
         )  # Textual does so only after the first drawing
         self.watch(self._fields, "cursor", self._explain, init=False)
-        self.set_interval(TICK, self._look)
         self._show()
         self.call_after_refresh(self._explain)
 
@@ -222,11 +221,15 @@ class LaunchScreen(PresetForm):
                 self._summary += ", before the last changes"
         self._fields.show_state(self.checked.mistakes, self._marks, self._summary)
 
-    def _look(self) -> None:
-        """Show what checks under way have found since."""
-        if self._checks and self.app.screen is self:
-            self._show_state()
-            self._explain()
+    def tick(self) -> None:
+        """Draw what checks under way have found since."""
+        if self._checks and self.is_active:
+            with self._checks.lock:
+                seen = findings(self._checks.state)
+            if seen != self._seen:
+                self._seen = seen
+                self._show_state()
+                self._explain()
 
     # Start
 

@@ -103,7 +103,7 @@ class RunScreen(Drawn, Screen[None]):
         """Ring the bell and show a note of the desktop, once for each alert that comes while one
         watches; a note here only where the lines on top are not seen. Not of a replay, whose alerts
         are old."""
-        is_above = self.is_current and self.maximized is None
+        is_above = self.is_active and self.maximized is None
         for alert in new if self._watched else ():
             self.app.bell()
             desktop.note(self.app, alert.text)

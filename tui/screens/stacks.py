@@ -16,17 +16,14 @@ from textual.widgets import Static
 from remote.run.state import RankState, RunPhase, RunState
 from tui.actions import Place
 from tui.bindings import bindings
-from tui.panels.parts.stack import last_step, stack, summary
+from tui.panels.parts.stack import last_step, stack, summary, told
 from tui.session_clock import SessionClock
-from tui.view import Session
+from tui.view import Drawn, Session
 from tui.widgets.keys import Keys
 from tui.widgets.plain import plain
 
-TICK = 0.2
-"""Seconds between two looks at what has arrived."""
 
-
-class StacksScreen(Screen[None]):
+class StacksScreen(Drawn, Screen[None]):
     """Asks for the stacks, and shows the newest of each rank: a line per rank, then the calls."""
 
     CSS = """
@@ -44,7 +41,7 @@ class StacksScreen(Screen[None]):
         self._session, self._asks = session, asks
         self._clock = SessionClock()
         self._rank: int | None = None
-        self._shown = ""
+        self._seen: tuple[object, ...] = ()
 
     def compose(self) -> ComposeResult:
         yield Static(id="title")
@@ -57,7 +54,6 @@ class StacksScreen(Screen[None]):
         self.query_one(VerticalScroll).focus()
         self.action_ask()
         self.tick()
-        self.set_interval(TICK, self.tick)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Ask only ranks that can be asked."""
@@ -67,22 +63,24 @@ class StacksScreen(Screen[None]):
         self.call_after_refresh(self.tick)
 
     def tick(self) -> None:
-        """Draw what has arrived, if it has changed."""
+        """Draw what has arrived, if it has changed. The run's lock is held only while this copies
+        from it."""
+        width = self.query_one(VerticalScroll).size.width - 2
         with self._session.lock:
             run = self._session.state
             now = self._clock.now(run)
             ranks = [rank for rank in run.ranks if self._rank in (None, rank.rank)]
-            told = Content("\n").join(
-                _stacks(run, ranks, now, self.query_one(VerticalScroll).size.width - 2)
-            )
             stall = plain(run.stall.text) if run.stall else ""
             title = self._title(run, ranks)
-        if (shown := f"{told.plain}{stall}{title}") != self._shown:
-            self._shown = shown
-            self.query_one("#title", Static).update(Content(title))
-            self.query_one("#stall", Static).update(Content(stall))
-            self.query_one("#stall").display = bool(stall)
-            self.query_one("#stacks", Static).update(told)
+            ages = [(rank.exit, rank.stack, told(run, rank, now)) for rank in ranks]
+            if (seen := (width, stall, title, *ages)) == self._seen:
+                return
+            self._seen = seen
+            stacks = Content("\n").join(_stacks(run, ranks, now, width))
+        self.query_one("#title", Static).update(Content(title))
+        self.query_one("#stall", Static).update(Content(stall))
+        self.query_one("#stall").display = bool(stall)
+        self.query_one("#stacks", Static).update(stacks)
 
     def _title(self, run: RunState, ranks: list[RankState]) -> str:
         who = "all ranks" if self._rank is None else f"rank {self._rank}"

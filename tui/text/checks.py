@@ -106,6 +106,11 @@ def table(state: RunState, width: int) -> list[list[Cell]]:
     return lines
 
 
+def findings(state: RunState) -> tuple[object, ...]:
+    """What the checks have found so far: equal as long as nothing is new."""
+    return state.phase, *state.checks.values()
+
+
 def problems(state: RunState) -> list[Checked]:
     """List failures, then warnings, by host and check; the same of several hosts once."""
     order = {name: number for number, name in enumerate(names(state))}

@@ -21,14 +21,15 @@ from remote.cluster.hosts import Cluster, Host
 from remote.events import Checked
 from remote.plan.plan import Plan, Policy, Script
 from remote.record import index
+from remote.run.state import RunState
 from tests.kit.acted import ActedSession, cluster, make_plan, screen_text, until
 from training.job import Job
 from training.wire.events import SESSION
 from tui.app import RankboardApp
-from tui.form import presets, program
+from tui.form import marks, presets, program
 from tui.form.field import ON
 from tui.runs import Launch
-from tui.screens import pick
+from tui.screens import launch, pick
 from tui.screens.doctor import DoctorScreen
 from tui.screens.editor import Editor
 from tui.screens.fields import Fields
@@ -36,6 +37,7 @@ from tui.screens.launch import LaunchScreen
 from tui.screens.pick import Pick
 from tui.screens.presets import Presets
 from tui.screens.run import RunScreen
+from tui.text import checks
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
 
@@ -520,6 +522,44 @@ async def test_the_worst_finding_of_a_host_is_its_mark_and_nothing_waits() -> No
         assert doctor.stops == ["other work begins"]
         doctor.close()
     assert plan.work == Job(lr=0.2)
+
+
+async def test_checks_are_written_anew_only_where_they_have_found_something(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    form, written = Form(), list[str]()
+
+    def counted(state: RunState, width: int) -> list[list[checks.Cell]]:
+        written.append("table")
+        return table(state, width)
+
+    def marked(state: RunState) -> dict[str, marks.Mark]:
+        written.append("marks")
+        return known(state)
+
+    table, known = checks.table, marks.marks
+    monkeypatch.setattr(checks, "table", counted)
+    monkeypatch.setattr(launch, "marks", marked)
+    async with form.opened(size=(120, 40)) as pilot:
+        await pilot.press("f2")
+        await until(pilot, lambda: "checking" in form.row("host.0"))
+        (doctor,) = form.doctors
+        doctor.say(SESSION, Checked(0, "torch", "ok", "2.14.1"))
+        await until(pilot, lambda: "1 check passed so far" in form.row("host.0"))
+        for kind, key in ((LaunchScreen, ""), (DoctorScreen, "D")):
+            await pilot.press(*key)
+            await until(pilot, lambda kind=kind: isinstance(form.app.screen, kind))
+            form.app.tick()
+            await pilot.pause()
+            written.clear()
+            for _ in range(5):
+                form.app.tick()
+            assert not written
+        doctor.say(SESSION, Checked(0, "disk", "warning", "3 GiB left"))
+        await until(pilot, lambda: "3 GiB left" in screen_text(form.app))
+        assert written == ["table"]
+        await pilot.press("escape")
+        doctor.close()
 
 
 # Around it ----------------------------------------------------------------------------------------

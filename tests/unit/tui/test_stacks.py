@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-import pytest
+import re
+from dataclasses import replace
 
-from remote.events import Stalled
+import pytest
+from rich.text import Text
+from textual.content import Content
+
+from remote.events import Parsed, Stalled
+from remote.plan.plan import Script
+from remote.run.state import RankState, RunState
 from tests.kit.acted import ActedSession, until
 from tests.kit.dashboard import Stage
 from tests.kit.dumps import C10D, LOADS, OUTER, STOPPED, WAITS, by, dump
-from training.wire.events import SESSION, Stack
+from training.wire.events import SESSION, Spawned, Stack, Step
+from tui.panels.parts.header import Header
+from tui.screens import stacks
 from tui.screens.run import RunScreen
 from tui.screens.stacks import StacksScreen
+from tui.session_clock import SessionClock
 
 
 def tell(session: ActedSession, *stacks: Stack) -> None:
@@ -47,6 +57,50 @@ async def test_a_stall_is_on_the_screen_with_its_culprit_until_the_ranks_step_ag
         assert above.count("over: stalled:") == above.count("stalled:") == 1
         stage.session.finish(61, 1)
         await stage.ended(pilot)
+
+
+async def test_of_the_header_only_the_stall_is_bold() -> None:
+    stage = Stage()
+    stage.app.runs.launch = replace(stage.app.runs.launch, work=Script(("train.py",)))
+    async with stage.shown(size=(120, 40)) as pilot:
+        for rank in range(4):
+            made = [Step(rank, 1, step, 1.0, 0.1) for step in range(1, 10)]
+            said = Parsed(rank, "", unread=50)
+            stage.session.say(stage.session.host_of(rank), Spawned(rank, 1), *made, said)
+        stage.session.say(SESSION, Stalled((0, 1, 2, 3), 31.0), after=31.0)
+        await until(pilot, lambda: "lines with numbers not read" in stage.text())
+        await until(pilot, lambda: "stalled: ranks 0 to 3" in stage.text())
+        shown = stage.screen.query_one(Header).content
+        assert isinstance(shown, Text)
+        (bold,) = [shown.plain[span.start : span.end] for span in shown.spans]
+        assert re.fullmatch(r". stalled: ranks 0 to 3 have made no step for 31 s \(.*\)", bold)
+
+
+async def test_the_stacks_are_written_anew_only_where_one_has_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stage, written = Stage(), list[float]()
+
+    def counted(run: RunState, ranks: list[RankState], now: float, width: int) -> list[Content]:
+        written.append(now)
+        return list(write(run, ranks, now, width))
+
+    write = stacks._stacks
+    monkeypatch.setattr(stacks, "_stacks", counted)
+    monkeypatch.setattr(SessionClock, "now", lambda _, run: run.now)
+    async with stage.training(size=(120, 40)) as pilot:
+        await pilot.press("s")
+        await until(pilot, lambda: "no stack yet" in stage.text())
+        tell(stage.session, WAITS, WAITS, LOADS, WAITS)
+        await until(pilot, lambda: "load_batch" in stage.text())
+        written.clear()
+        for _ in range(5):
+            stage.app.tick()
+        assert not written
+        stage.session.say(0, by(STOPPED, 0))
+        await until(pilot, lambda: "stopped" in stage.text())
+        assert len(written) == 1
+        await pilot.press("escape")
 
 
 @pytest.mark.parametrize("size", [(80, 24), (160, 48)])

@@ -39,7 +39,7 @@ def summary(run: RunState, rank: RankState) -> Content:
 
 def stack(run: RunState, rank: RankState, now: float, width: int) -> Iterator[Content]:
     """The stack of a rank beneath a line that says from when it is."""
-    yield Content.styled(f"{_name(run, rank)}: {_told(run, rank, now)}", "bold")
+    yield Content.styled(f"{_name(run, rank)}: {told(run, rank, now)}", "bold")
     if rank.stack:
         yield from _calls_of_all(rank.stack.text, width)
 
@@ -58,7 +58,8 @@ def _name(run: RunState, rank: RankState) -> str:
     return f"rank {rank.rank} on {plain(run.host_name(rank.host))}"
 
 
-def _told(run: RunState, rank: RankState, now: float) -> str:
+def told(run: RunState, rank: RankState, now: float) -> str:
+    """From whom the stack of a rank is, and from when."""
     if rank.stack is None:
         return "no stack" if run.phase is RunPhase.ENDED else "no stack yet"
     if run.phase is RunPhase.ENDED:
