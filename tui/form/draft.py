@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from remote.cluster.hosts import Cluster, Host
+from remote.cluster.hosts import Cluster, Host, with_slots
 from remote.plan.plan import Plan, PlanError, Policy, Script
 from training import job as jobs
 from training import options
@@ -299,7 +299,7 @@ class Draft:
             mistakes[RANKS] = Mistake(RANKS, said)
             return None
         try:
-            return replace(self.cluster, hosts=(replace(hosts[0], slots=int(text)),))
+            return replace(self.cluster, hosts=(with_slots(hosts[0], int(text)),))
         except ValueError as error:
             mistakes[RANKS] = Mistake(RANKS, str(error))
             return None

@@ -17,7 +17,7 @@ from tui import palette
 from tui.actions import Place
 from tui.bindings import bindings, key_of
 from tui.form import program
-from tui.form.command import command
+from tui.form.command import command, lacking
 from tui.form.draft import Checked, Draft
 from tui.form.facts import facts, places, warnings
 from tui.form.field import policy_words
@@ -146,20 +146,28 @@ class LaunchScreen(Drawn, PresetForm):
         warned = [f"{sign} {self._error}"] * bool(self._error)
         warned += [f"{palette.sign('warn')} {one}" for one in warnings(plan)]
         line = [f"$ {self.command_line()}"]
+        if lacks := self._lacks():
+            line = [f"{palette.sign('warn')} {lacks}"]
         if self.has_class("-narrow"):
             return "\n".join(["; ".join(known), *warned, *line, *places(plan), *remarks])
         parts = [known, warned, line, places(plan), remarks]
         return "\n\n".join("\n".join(part) for part in parts if part)
 
     def command_line(self) -> str:
-        """The command line that starts what the form says; "" where it cannot be started."""
+        """The command line that starts what the form says; "" where it cannot be started, or where
+        none can."""
         plan, chosen = self.checked.plan, self.checked.cluster
         work = self.draft.work()
-        if plan is None or chosen is None or work is None:
+        if plan is None or chosen is None or work is None or self._lacks():
             return ""
         policy = policy_words(self.draft.policy_texts(), self.draft.keep)
         job, cwd = plan.job or work, self.draft.text(program.CWD).strip()
         return command(self._launch.cluster, chosen, job, policy, self._launch.options, cwd)
+
+    def _lacks(self) -> str:
+        """Why no command line starts it, and what to write instead; "" where one does."""
+        chosen, launch = self.checked.cluster, self._launch
+        return lacking(launch.cluster, chosen, launch.options) if chosen else ""
 
     def _explain(self) -> None:
         """Say what the row under the cursor means."""
@@ -188,7 +196,8 @@ class LaunchScreen(Drawn, PresetForm):
             self.app.copy_to_clipboard(line)
             self.notify(f"copied: {line}", markup=False)
         else:
-            self.notify("there is no command line: correct the mistakes first", severity="warning")
+            why = self._lacks() or "there is no command line: correct the mistakes first"
+            self.notify(why, severity="warning", markup=False)
 
     # Checks
 

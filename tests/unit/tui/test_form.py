@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from remote.cluster.hosts import LOCAL, Cluster, Host, select
+from remote.cluster.hosts import LOCAL, Cluster, Host, select, with_slots
 from remote.plan.plan import OnStall, Policy, Script
 from remote.record import index
 from tests.kit.acted import cluster, make_plan
 from training import options, registry
 from training.job import Job, groups
 from tui.form import program
-from tui.form.command import command
+from tui.form.command import command, lacking
 from tui.form.draft import HOSTS, POLICY, RANKS, Checked, Draft
 from tui.form.facts import facts
 from tui.form.field import OFF, ON, policy_words, read_policy, write, write_policy
@@ -247,6 +247,36 @@ def test_the_command_line_says_where_to_run() -> None:
     assert line(form, RunOptions(host="me@a")) == "rankboard -H me@a --sync ddp"
     form.set(RANKS, "3")
     assert line(form, RunOptions(host="me@a:2")) == "rankboard -H me@a:3 --sync ddp"
+
+
+def test_on_a_node_of_slurm_the_ranks_share_its_cores_and_the_command_line_says_how_many() -> None:
+    node = Host("n1", "n1", slots=2, threads=8, slurm_job=7)
+    form = draft(lab=Cluster("Slurm job 7", (node,)))
+    assert line(form) == "rankboard --slurm --sync ddp"
+    form.set(RANKS, "8")
+    assert line(form) == "rankboard --slurm --slots 8 --sync ddp"
+    found = checked(form)
+    assert found.plan
+    assert found.plan.hosts == (with_slots(node, 8),)
+    assert found.plan.hosts[0].threads == 2
+    nodes = replace(node, name="n2", slots=4), replace(node, slots=4)
+    asked = line(draft(lab=Cluster("Slurm job 7", nodes)), RunOptions(slots=4))
+    assert asked == "rankboard --slurm --slots 4 --sync ddp"
+
+
+def test_no_command_line_starts_other_ranks_on_the_host_of_a_file() -> None:
+    form = draft(lab=Cluster("lab", (Host("n1", "10.0.0.1", slots=2),), file="lab.toml"))
+
+    def lacks(options: RunOptions) -> str:
+        found = checked(form)
+        assert found.cluster
+        return lacking(form.cluster, found.cluster, options)
+
+    assert lacks(RunOptions()) == ""
+    form.set(RANKS, "8")
+    said = "no command line starts 8 ranks on n1: write slots = 8 in lab.toml"
+    assert lacks(RunOptions()) == said
+    assert lacks(RunOptions(host="n1")) == ""
 
 
 @pytest.mark.parametrize("job", JOBS[:-2], ids=range(len(JOBS) - 2))

@@ -575,6 +575,17 @@ async def test_a_job_and_a_policy_fill_the_form() -> None:
     assert plan.policy.max_restarts == 1
 
 
+async def test_of_the_host_of_a_file_it_says_where_the_ranks_are_written() -> None:
+    form = Form(lab=Cluster("lab", (Host("n1", "10.0.0.1", slots=2),), file="lab.toml"))
+    async with form.opened(size=(120, 40)) as pilot:
+        await form.type(pilot, "ranks", "8")
+        said = "no command line starts 8 ranks on n1: write slots = 8 in lab.toml"
+        await until(pilot, lambda: said in form.shown("amounts"))
+        assert "$ rankboard" not in form.shown("amounts")
+        await pilot.press("enter", "y")
+        assert form.app.clipboard == ""
+
+
 async def test_of_one_host_the_number_of_ranks_is_asked() -> None:
     form = Form(lab=Cluster("this machine", (Host("local", "127.0.0.1", slots=4),)))
     async with form.opened() as pilot:
