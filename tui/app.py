@@ -20,6 +20,7 @@ from tui.messages import (
     OtherRun,
     ResumeRun,
     ShowCell,
+    ShowChecks,
     StartRun,
 )
 from tui.replay import Replay
@@ -207,15 +208,16 @@ class RankboardApp(Dashboard[Runs]):
         form.follow(checks)
         return checks
 
-    def on_show_checks(self) -> None:
+    def on_show_checks(self, message: ShowChecks) -> None:
+        """Show the checks of the form; those of a run are shown as in every dashboard."""
         from tui.screens.doctor import DoctorScreen
         from tui.screens.launch import LaunchScreen
 
-        if not isinstance(self.screen, LaunchScreen):
-            super().on_show_checks()
-        elif self.runs.checks and self._asked:
-            again = partial(self._check, self.screen, self._asked)
-            self.push_screen(DoctorScreen(self.runs.checks, again))
+        if isinstance(self.screen, LaunchScreen):
+            message.prevent_default()
+            if self.runs.checks and self._asked:
+                again = partial(self._check, self.screen, self._asked)
+                self.push_screen(DoctorScreen(self.runs.checks, again))
 
     def on_new_run(self) -> None:
         filled: dict[str, Any] = {}

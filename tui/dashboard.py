@@ -17,7 +17,7 @@ from textual.screen import Screen
 
 from tui.keyed import Keyed
 from tui.leaving import Leaving, W
-from tui.messages import CompareRuns, ReadRecord, ScreenAsked, ShowRank
+from tui.messages import CompareRuns, ReadRecord, ScreenAsked, ShowChecks, ShowRank
 from tui.saving import Saving
 from tui.screens.dialogs import Dialog, Leave, TooSmall, too_small
 from tui.view import Drawn
@@ -115,7 +115,7 @@ class Dashboard(Keyed, Saving, Leaving[W]):
         if not (isinstance(event, ScreenAsked) and (self._exiting or event.time < self._turned)):
             await super().on_event(event)
 
-    def on_show_checks(self) -> None:
+    def on_show_checks(self, message: ShowChecks) -> None:
         from tui.screens.doctor import DoctorScreen
 
         if session := self.shown:
