@@ -59,10 +59,25 @@ class Replay(WatchedRun):
         """Whether this follows a run that somebody else records now."""
         return self.launcher is not None and self._position == END
 
-    def toggle(self) -> None:
-        """Play, or pause; at the end, play from the beginning."""
+    @property
+    def news(self) -> str:
+        """As of a watched run, where its end is shown. Of what is read and why not, the slider
+        tells."""
+        tells = self._is_at_end and self.reading is None and not self.problem
+        return super().news if tells else ""
+
+    def toggle(self) -> bool:
+        """Play, or pause; at the end, play from the beginning where the run has ended. Returns
+        False where there is nothing to play: the run goes on."""
+        if self._is_at_end and not self.has_ended:
+            return False
         is_playing, at = self.is_playing, self.position
         self._set(0.0 if not is_playing and at >= self.duration else at, not is_playing)
+        return True
+
+    def pause(self) -> None:
+        """Stay at this time; at the end, follow it."""
+        self._set(self._now(), False)
 
     def change_speed(self, steps: int) -> None:
         """Play faster or (below 0) slower, by steps of two."""
@@ -87,6 +102,11 @@ class Replay(WatchedRun):
         return self._position + passed
 
     # What it shows
+
+    @property
+    def _is_at_end(self) -> bool:
+        """Whether `state` is that of the end of the record."""
+        return self._until == END and self.state.elapsed >= self.duration
 
     @property
     def _until(self) -> float:

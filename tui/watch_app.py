@@ -5,16 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar
 
-from textual.app import ComposeResult
-from textual.widgets import Static
-
 from remote.record.watch import WatchedRun
 from tui.dashboard import Dashboard
 from tui.idle import Idle
 from tui.runs import Listener
 from tui.screens.dialogs import Dialog
 from tui.screens.run import RunScreen
-from tui.widgets.plain import plain
 
 
 class Watching(Idle):
@@ -51,38 +47,13 @@ class Watching(Idle):
 
 
 class WatchScreen(RunScreen):
-    """The run screen below a line that says what is watched."""
-
-    def __init__(self, run: WatchedRun) -> None:
-        super().__init__(run)
-        self._run, self._said = run, ""
-
-    def compose(self) -> ComposeResult:
-        note = Note(markup=False)
-        note.display = False
-        yield note
-        yield from super().compose()
-
-    def tick(self) -> None:
-        """Draw what has changed."""
-        super().tick()
-        if (said := self._run.news) != self._said:
-            self._said = said
-            note = self.query_one(Note)
-            note.display = bool(said)
-            note.update(plain(said))
+    """The run screen of a run that is watched."""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Nothing is started here, and a visitor in a browser sees no other run."""
         if action == "new" or (action == "compare" and self.app.is_web):
             return False
         return super().check_action(action, parameters)
-
-
-class Note(Static):
-    """What is to be known of the record that is watched."""
-
-    DEFAULT_CSS = "Note { height: auto; max-height: 2; padding: 0 1; background: $boost; }"
 
 
 class WatchApp(Dashboard[Watching]):

@@ -10,6 +10,7 @@ from textual.binding import BindingType
 from textual.events import Key, Resize
 from textual.screen import Screen
 
+from remote.record.watch import WatchedRun
 from remote.run.alerts import Alert, alerts
 from remote.run.state import RunPhase
 from tui.actions import Place
@@ -19,6 +20,7 @@ from tui.panels.charts import Charts
 from tui.panels.parts import desktop
 from tui.panels.parts.alerts import Alerts, in_full
 from tui.panels.parts.header import Header
+from tui.panels.parts.note import Note
 from tui.panels.parts.outcome import Outcome
 from tui.panels.parts.panel import Panel
 from tui.panels.parts.slider import Slider
@@ -33,6 +35,9 @@ from tui.widgets.plain import plain
 NEW = "new-run"
 OTHERS = ("home", "next-run", "previous-run")
 """Actions that not every run screen has."""
+
+END = "nothing more is recorded, and the run has not ended: the arrow keys of the slider go back"
+"""Why a replay does not play at its end."""
 
 
 class RunScreen(Drawn, Screen[None]):
@@ -55,8 +60,11 @@ class RunScreen(Drawn, Screen[None]):
         self._header, self._alerts, self._outcome = Header(), Alerts(), Outcome()
         self._body = Body(session)
         self._slider = Slider(session) if isinstance(session, Replay) else None
+        self._note = Note(session) if isinstance(session, WatchedRun) else None
 
     def compose(self) -> ComposeResult:
+        if self._note:
+            yield self._note
         yield self._header
         yield self._alerts
         yield self._outcome
@@ -78,6 +86,11 @@ class RunScreen(Drawn, Screen[None]):
         self._body.lay_out()
         self.call_after_refresh(self.tick)
 
+    def on_screen_suspend(self) -> None:
+        """Pause a replay that is left; below a dialog it plays on."""
+        if isinstance(self.session, Replay) and self not in self.app.screen_stack:
+            self.session.pause()
+
     def on_table_uncovered(self) -> None:
         self.tick()
 
@@ -87,6 +100,8 @@ class RunScreen(Drawn, Screen[None]):
             run = self.session.state
             if self._slider:
                 self._slider.show()
+            if self._note:
+                self._note.show()
             self._body.show(run)
             self._header.show(run)
             self._warn(self._alerts.show(run))
@@ -208,7 +223,8 @@ class RunScreen(Drawn, Screen[None]):
     def action_play(self) -> None:
         """Play the replay, or pause it."""
         if isinstance(self.session, Replay):
-            self.session.toggle()
+            if not self.session.toggle():
+                self.notify(END, markup=False)
             self.tick()
 
     def action_speed(self, steps: int) -> None:

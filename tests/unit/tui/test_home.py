@@ -20,10 +20,11 @@ from remote.cluster.hosts import Host
 from remote.errands import inventory
 from remote.errands.errands import Answer
 from remote.errands.pruning import Removable
+from remote.events import Detached
 from remote.record import marks
 from remote.record.entry import Entry
 from remote.record.write import Recorder
-from remote.run.state import RunPhase
+from remote.run.state import RunPhase, RunState
 from remote.study.folder import Begun, Ended, Outcome, StudyFolder
 from remote.study.progress import Progress
 from tests.kit.acted import ActedSession, cluster, make_plan, screen_text, until
@@ -32,7 +33,7 @@ from tests.kit.commands import run as run
 from tests.kit.dashboard import asked
 from tests.kit.histories import History as Told
 from tests.kit.histories import plan
-from tests.kit.recorded import recorded
+from tests.kit.recorded import record, recorded
 from training.job import Job
 from tui import app
 from tui.app import RankboardApp
@@ -175,6 +176,38 @@ async def test_an_ended_run_is_replayed_and_left_with_escape(runs_dir: Path) -> 
         assert await home.is_at(pilot, RunScreen) is screen
         await pilot.press("q")
     assert home.app.exit_code == 0
+
+
+async def test_a_run_whose_launcher_leaves_it_says_so_and_is_not_replayed_by_itself(
+    runs_dir: Path,
+) -> None:
+    of = replace(plan(2), run="d-4")
+    into, state, told = Recorder(runs_dir, of), RunState(of), Told(of).training(20, 40)
+    record(into, told, state)
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(100, 30), notifications=True) as pilot:
+        await home.shows(pilot, "d-4")
+        await pilot.press("enter")
+        screen = await home.is_at(pilot, RunScreen)
+        await home.shows(pilot, "watching beside its launcher", "● live")
+        told.records.clear()
+        record(into, told.session(Detached(False)), state)
+        into.release()
+        await home.shows(pilot, "its launcher has left the run", "rankboard attach d-4 returns")
+        await pilot.press("space")
+        await home.shows(pilot, "nothing more is recorded", "paused 1x")
+        await pilot.press("home", "<", "<", "space")
+        await home.shows(pilot, "playing")
+        assert "has left the run" not in home.text()
+        await pilot.press("?")
+        await until(pilot, lambda: home.app.screen is not screen)
+        assert screen.session.is_playing, "below a dialog it plays on"
+        await pilot.press("escape", "escape")
+        await home.is_at(pilot, HomeScreen)
+        await until(pilot, lambda: not screen.session.is_playing)
+        await pilot.press("enter")
+        assert await home.is_at(pilot, RunScreen) is screen
+        await home.shows(pilot, "paused")
 
 
 async def test_escape_leaves_one_layer_at_a_time(runs_dir: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from remote.events import Attached, Clock
+from remote.events import Attached, Clock, Detached
 from remote.record import lock, tape, watch
 from remote.record.lock import Holder
 from remote.record.read import RunFolderError
@@ -78,6 +78,56 @@ def test_it_plays_from_the_beginning_at_its_speed(player: Callable[..., Player])
     assert steps[0] < steps[1] < steps[2] < steps[3] == 50
     assert not replay.is_playing
     assert replay.state.phase is RunPhase.ENDED
+
+
+def test_at_the_end_of_a_run_that_goes_on_nothing_is_played(player: Callable[..., Player]) -> None:
+    replay = player(ended=False).replay
+    assert not replay.toggle()
+    assert (replay.position, replay.is_playing) == (replay.duration, False)
+    replay.jump(-0.3)
+    assert replay.toggle()
+    assert replay.is_playing
+
+
+def test_a_replay_that_is_paused_stays_where_it_is(player: Callable[..., Player]) -> None:
+    one = player()
+    replay = one.replay
+    replay.toggle()
+    one.clock += 0.2
+    replay.pause()
+    one.clock += 100
+    assert (replay.position, replay.is_playing) == (pytest.approx(0.2), False)
+    replay.go_to(replay.duration)
+    replay.pause()
+    one.look()
+    assert replay.position == replay.duration
+
+
+def test_a_replay_tells_at_its_end_that_nobody_records_the_run_any_more(
+    player: Callable[..., Player], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock, "launcher", lambda folder: Holder(1, "here"))
+    one = player(10, ended=False)
+    replay = one.replay
+    assert replay.news.startswith("watching beside its launcher")
+    more = History(replay.plan).training(10, 10)
+    with (replay.folder / "events.jsonl").open("a") as file:
+        file.write(encode(more.session(Detached(False)).records[-1]))
+    monkeypatch.setattr(lock, "launcher", lambda folder: None)
+    one.look()
+    assert replay.news.startswith("its launcher has left the run, which continues without a record")
+    assert f"rankboard attach {replay.plan.run} returns" in replay.news
+    replay.go_to(replay.duration / 2)
+    one.look()
+    assert replay.news == "", "what was then says nothing of now"
+
+
+def test_a_replay_of_an_ended_run_has_no_news(player: Callable[..., Player]) -> None:
+    one = player()
+    assert one.replay.news == ""
+    one.replay.go_to(0.5)
+    one.look()
+    assert one.replay.news == ""
 
 
 def test_the_speed_counts_from_now_on(player: Callable[..., Player]) -> None:
