@@ -17,6 +17,9 @@ from training.wire.events import Evaluated, Metrics, Record, Started, Step
 
 BLOCK = 1 << 18
 """Bytes that are read of each end: some hundred steps. Live runs may have written gigabytes."""
+FAR = 64 << 20
+"""Bytes from the end on in which the newest evaluation is looked for: there may be thousands of
+steps behind it."""
 
 
 @dataclass(frozen=True)
@@ -43,21 +46,20 @@ def latest(folder: Path, failed: files.Failed = files.ignore, expand: Expand = e
     `failed` is told why."""
     try:
         records = list(_records(_ends(folder / EVENTS), expand))
+        is_ours = expand is events.expand
+        tested = _evaluated(folder / EVENTS) if is_ours else None
     except OSError as error:
         failed(error)
         return Latest()
     if not records:
         return Latest()
-    is_ours = expand is events.expand
-    began, steps, tested, printed = 0, list[Step](), None, dict[int, float]()
+    began, steps, printed = 0, list[Step](), dict[int, float]()
     for event in (record.event for record in records):
         match event:
             case Started() | Parsed():
                 began = event.steps or began
             case Step():
                 steps.append(event)
-            case Evaluated():
-                tested = event
             case Metrics() if not is_ours:
                 printed[event.rank] = dict(event.values).get("loss", math.nan)
     newest = {step.rank: step for step in steps}
@@ -84,6 +86,26 @@ def _ends(path: Path) -> Iterator[bytes]:
             file.seek(max(len(first), size - BLOCK))
             file.readline()  # most of which may be before
             yield from file.read(BLOCK).splitlines()
+
+
+def _evaluated(path: Path) -> Evaluated | None:
+    """The newest evaluation of a record, from its end on. Raises: OSError."""
+    with files.opened(path) as file:
+        end = file.seek(0, os.SEEK_END)
+        least = max(0, end - FAR)
+        while end > least:
+            begin = max(least, end - BLOCK)
+            file.seek(begin)
+            block = file.read(end - begin)
+            first = block.find(b"\n") + 1 if begin else 0  # the line before is of the next block
+            if b"evaluated" in block:
+                lines = [line for line in block[first:].split(b"\n") if b"evaluated" in line]
+                for line in reversed(lines):
+                    found = [one.event for one in _records([line], events.expand)]
+                    if tested := [one for one in found if isinstance(one, Evaluated)]:
+                        return tested[-1]
+            end = begin + first if 0 < first < len(block) else begin
+    return None
 
 
 def _records(lines: Iterable[bytes], expand: Expand) -> Iterator[Record]:

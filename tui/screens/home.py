@@ -20,7 +20,7 @@ from tui.history import Answered, History, Listed
 from tui.messages import CompareRuns, NewRun, OpenRun, OpenStudy
 from tui.screens.filter import Filter
 from tui.screens.keeping import ERRORS, Keeping
-from tui.screens.run_list import ORDERS, PLACES, Item, about, hint, items, rows, table
+from tui.screens.run_list import ORDERS, PLACES, Item, about, hint, items, problems, rows, table
 from tui.text.runs import beginnings
 from tui.text.table import justified
 from tui.view import Drawn
@@ -48,7 +48,8 @@ class HomeScreen(Drawn, Keeping):
     HomeScreen.-empty #empty { display: block; }
     HomeScreen.-empty Choices { display: none; }
     HomeScreen #about { height: 3; padding: 0 1; color: $text-muted; }
-    HomeScreen #said { height: auto; max-height: 2; padding: 0 1; color: $text-warning; }
+    HomeScreen #said { height: auto; max-height: 4; padding: 0 1; color: $text-warning; }
+    HomeScreen #said.-several { text-wrap: nowrap; text-overflow: ellipsis; }
     HomeScreen.-low #about { display: none; }
     """
     VERTICAL_BREAKPOINTS = [(0, "-low"), (14, "-tall")]  # noqa: RUF012
@@ -178,8 +179,9 @@ class HomeScreen(Drawn, Keeping):
         facts += ["asking the hosts"] if is_asking else [self._order]
         title = justified(f"rankboard  runs in {self.history.shown_dir}", ", ".join(facts), width)
         self.query_one("#title", Static).update(plain(title))
-        said = "\n".join((*self._answered.problems, *self._listed.problems))
-        self.query_one("#said", Static).update(plain(said))
+        said, lines = self.query_one("#said", Static), problems(self._answered, self._listed)
+        said.set_class(len(lines) > 1, "-several")
+        said.update("\n".join(lines))
         saved = saved_step(self.history.runs_dir / item.name) if item and item.entry else 0
         self.query_one("#about", Static).update(about(item, saved, self._key))
 

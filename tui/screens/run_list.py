@@ -222,6 +222,17 @@ def about(item: Item | None, saved: int, key: Callable[[str], str]) -> str:
     return "\n".join(map(plain, lines[:3]))
 
 
+def problems(answered: Answered, listed: Listed) -> list[str]:
+    """Which hosts do not answer, and which files cannot be read: at most two lines of each."""
+    hosts, files = answered.problems, listed.problems
+    if len(hosts) > 2:
+        silent = ", ".join(problem.partition(":")[0] for problem in hosts)
+        hosts = (f"{len(hosts)} hosts do not answer: {silent}", hosts[0])
+    if len(files) > 2:
+        files = (files[0], f"{len(files) - 1} more files cannot be read")
+    return [plain(" ".join(one.split())) for one in (*hosts, *files)]
+
+
 def hint(words: Sequence[str], folder: str, key: Callable[[str], str]) -> str:
     """What to do where nothing is listed, with a filter of these words or without one. `key` gives
     the key of an action."""

@@ -319,6 +319,24 @@ def test_of_a_long_record_the_ends_are_read(
     assert (found.started, found.elapsed) == (whole.started, whole.elapsed)
 
 
+@pytest.mark.parametrize("step", [3, 100, 397])
+def test_the_newest_evaluation_of_a_long_record_is_found_wherever_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    made = named("a")
+    history = History(made).training(steps=2).rank(0, Evaluated(0, 1, 2, 0.9, 0.5, 9, 1))
+    history.training(steps=step).rank(0, Evaluated(0, 1, step, 0.5, 0.75, 9, 1))
+    into = Recorder(tmp_path, made)
+    for one in history.training(steps=400).records:
+        into.raw(encode(one).encode())
+    into.flush()
+    monkeypatch.setattr(latest, "BLOCK", 4096)
+    found = latest.latest(into.folder)
+    assert (found.test_loss, found.accuracy) == (0.5, 0.75)
+    monkeypatch.setattr(latest, "FAR", 1024)
+    assert latest.latest(into.folder).accuracy is None or step == 397
+
+
 def test_what_is_no_run_is_not_listed(
     runs_dir: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -507,6 +507,30 @@ async def test_what_hosts_do_not_answer_is_told_beside_the_list(
         await home.shows(pilot, "node1: no route to host", "a-1")
 
 
+@pytest.mark.parametrize("hosts", [2, 4])
+async def test_hosts_that_do_not_answer_have_lines_of_their_own(
+    runs_dir: Path, monkeypatch: pytest.MonkeyPatch, hosts: int
+) -> None:
+    (runs_dir.parent / "hosts.toml").write_text('[[host]]\naddress = "10.0.0.1"\n')
+    why = "10.10.1.1:22 hung up before it said what it is (Error reading SSH protocol banner)"
+    answers = [
+        Answer(Host(name, "10.0.0.1"), (), error=f"{name}: {why}\nwhich is long")
+        for name in (f"node{number}" for number in range(1, hosts + 1))
+    ]
+    monkeypatch.setattr(inventory, "ask", lambda *_: answers)
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(80, 24), notifications=True) as pilot:
+        await home.shows(pilot, "node1: 10.10.1.1:22 hung up", "a-1")
+        lines = [line.strip() for line in home.text().splitlines()]
+        begin = next(n for n, line in enumerate(lines) if line.startswith("node1: 10"))
+        assert lines[begin].endswith("…"), "one line each"
+        if hosts == 2:
+            assert lines[begin + 1].startswith("node2: 10.10.1.1:22 hung up")
+        else:
+            told = "4 hosts do not answer: node1, node2, node3, node4"
+            assert lines[begin - 1] == told
+
+
 @pytest.mark.parametrize("size", SIZES)
 async def test_it_fits_every_size(size: tuple[int, int], runs_dir: Path) -> None:
     home = Home(runs_dir)
