@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
 from remote.formats.names import is_outcome
 from remote.formats.reading import EVALUATION, OTHER, STEP, Kind, Reading
@@ -12,6 +13,22 @@ RATE = "steps_per_second"
 """The name of a value that becomes `step_seconds`."""
 BEYOND = 1e15
 """What is no count any more: of steps, or of epochs."""
+
+
+@dataclass(slots=True)
+class Count:
+    """Steps, or epochs, as a program counts them: from 0 if the first one is 0."""
+
+    more: int = 0
+    """What to add, so that they count from 1."""
+    sure: int = 0
+    """0: nothing is counted yet; 1: by an evaluation, which may be one before the first step; 2: by
+    the training."""
+
+    def begin(self, first: float, sure: int) -> None:
+        """The first one that is told with so much certainty."""
+        if sure > self.sure:
+            self.more, self.sure = int(first == 0), sure
 
 
 @dataclass(slots=True)
@@ -27,15 +44,49 @@ class Memory:
     """Steps of an epoch."""
     step: int = 0
     """The last step that was read."""
+    before_first: int = 0
+    """1 once a step 0 was read: steps count from 0."""
+    step_count: Count = field(default_factory=Count)
+    epoch_count: Count = field(default_factory=Count)
+
+    def count(self, kind: Kind | None, number: float, values: Mapping[str, float]) -> float:
+        """The step of these values, counted from 1. A format that says its evaluations (`kind`)
+        says how they are counted."""
+        return self._from_1(self.step_count, kind, number, values)
+
+    def count_epoch(self, number: float, values: Mapping[str, float]) -> float:
+        """The epoch of these values, counted from 1. Parts of epochs are no count."""
+        if number % 1:
+            self.epoch_count = Count(sure=2)
+        return self._from_1(self.epoch_count, None, number, values)
+
+    def _from_1(
+        self, count: Count, kind: Kind | None, number: float, values: Mapping[str, float]
+    ) -> float:
+        if count.sure < 2 and 0 <= number < BEYOND:
+            if kind_of(values) is not EVALUATION:
+                count.begin(number, 2 if kind is not EVALUATION else 0)
+            elif kind is None:
+                count.begin(number, 1)
+        return number + count.more if number >= 0 else number
 
     def place(self, kind: Kind | None, values: dict[str, float]) -> Reading | None:
         """The reading of these values, some of which say where the training is; None where nothing
         but the place is said. Without a kind, the values tell it."""
+        if "step" in values:
+            values["step"] = self.count(kind, values["step"], values)
+        return self.placed(kind, values)
+
+    def placed(self, kind: Kind | None, values: dict[str, float]) -> Reading | None:
+        """See `place`, of a step that counts from 1."""
         take = values.pop
         step = steps = 0
         epoch = 0.0
         if "step" in values:
-            step = whole(take("step"))
+            printed = take("step")
+            if printed == 0 and (kind or kind_of(values)) is STEP:
+                self.before_first = 1
+            step = whole(printed + self.before_first)
         elif "index" in values:
             step = whole(take("index")) + 1
         if "epoch" in values:
@@ -75,19 +126,20 @@ class Memory:
         return step or whole(before * total + n)
 
 
-def kind_of(values: dict[str, float]) -> Kind:
+def kind_of(values: Collection[str]) -> Kind:
     """What the values belong to, by their names."""
     if "loss" in values:
         return STEP
-    if any(map(_of_evaluation, values)):
+    if any(map(is_of_evaluation, values)):
         return EVALUATION
     if "step_seconds" in values or any(map(is_outcome, values)):
         return STEP
     return OTHER
 
 
-def _of_evaluation(name: str) -> bool:
-    return name.startswith(("val_", "val/", "test_", "eval_"))
+def is_of_evaluation(name: str) -> bool:
+    """Whether the (normalised) name is of an evaluation."""
+    return name.startswith(("val_", "val/", "val-", "test_", "eval_"))
 
 
 def whole(value: float) -> int:

@@ -8,8 +8,10 @@ on comes to the same.
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from statistics import median
 
 from remote.events import Parsed, expand
 from remote.formats import Kind, Reading, Rule
@@ -35,6 +37,13 @@ STEADY = 0.02
 """The share by which the steps of the run, as told by a log, change until that is told again."""
 LATE = 0.05
 """The share of a run by which a log may be ahead of the watch, and not begin at a checkpoint."""
+LAG = 0.2
+"""Seconds by which a line may come before or after the report of the step that it names: the watch
+tells of quick steps together, and lines come by another pipe."""
+NEAR = 2
+"""Slower steps by which it may: of a GPU, the watch tells of a step later."""
+PACE = 20
+"""Steps that tell how long one takes."""
 ALIKE = 1.5
 """Up to here, so many steps by the watch for one by the log, or the other way round, are still one
 for one."""
@@ -70,7 +79,7 @@ class Expander:
         for one in found:
             made.append(one)
             made += self._derived(one)
-        return made
+        return [*made, *self._released(record)]
 
     def _derived(self, record: Record) -> Sequence[Record]:
         event = record.event
@@ -88,13 +97,21 @@ class Expander:
             case Text():
                 derived = output.read(event, record, self._shared)
             case Step():
-                derived = output.see(event, record)
+                output.see(event)
+                return ()
             case Exited():
                 derived = output.end(record)
             case _:
                 return ()
         (self._waiting.add if output.waits else self._waiting.discard)(key)
         return derived
+
+    def _released(self, record: Record) -> Iterator[Record]:
+        """What has waited for the steps that a record of the watch tells of, all of them."""
+        key = record.host, getattr(record.event, "rank", -1)
+        if key in self._waiting and self._of[key].is_seen:
+            self._waiting.discard(key)
+            yield from self._of[key].release()
 
     def _due(self, record: Record) -> Iterator[Record]:
         """The steps of the host that have waited long enough."""
@@ -117,13 +134,14 @@ class _Output:
     ) -> None:
         self.rank, self.attempt = rank, attempt
         self._rules = rules
-        self.waits: list[Record] = []
+        self.waits: list[tuple[Record, int]] = []  # each with the step that it names, or 0
         self._may_be_watched = may_be_watched
         self._logs: dict[str, FileReader] = {}
         self._own: dict[str, bool] = {}  # whether the source is no other host's
         self._of_steps: str | None = None  # the source that tells steps
         self._of_values: dict[str, str] = {}
         self._seen = 0  # the newest step that the watch told
+        self._pace: deque[float] = deque(maxlen=PACE)  # seconds of its newest steps
         self._step, self._at = 0, NAN  # the newest step that a log told, and when
         self._first = (0, 0)  # a step by the number in the log, and by the watch at that time
         self._printed = 0  # the newest step by the number in the log
@@ -134,10 +152,16 @@ class _Output:
 
     # What comes
 
-    def see(self, step: Step, record: Record) -> Sequence[Record]:
+    @property
+    def is_seen(self) -> bool:
+        """Whether the watch has told of a step."""
+        return self._seen > 0
+
+    def see(self, step: Step) -> None:
         """The watch tells of a step: the same ones in a log are none beside it."""
         self._seen, self._may_be_watched = step.step, False
-        return self.release()
+        if math.isfinite(step.seconds):
+            self._pace.append(step.seconds)
 
     def read(self, text: Text, record: Record, shared: _Firsts) -> Sequence[Record]:
         """Text was printed, or written to a file that is followed. A file of a folder that hosts
@@ -151,10 +175,11 @@ class _Output:
         readings = log.read(text.text)
         if source and readings and not self._is_own(source, readings[0], record.host, shared):
             return ()
-        derived = [_with(record, event) for event in self._told(source, readings, record.time)]
-        derived += self._count(record)
-        if not self._may_be_watched:
-            return derived
+        told = self._told(source, readings, record.time)
+        derived = [(_with(record, event), number) for event, number in told]
+        derived += [(one, 0) for one in self._count(record)]
+        if not self._may_be_watched and not self.waits:
+            return [one for one, _ in derived]
         self.waits += derived
         return ()
 
@@ -174,21 +199,24 @@ class _Output:
 
     def is_due(self, now: float) -> bool:
         """Whether the watch has had the time to tell of the first steps."""
-        return bool(self.waits) and now >= self.waits[0].time + GRACE
+        return bool(self.waits) and now >= self.waits[0][0].time + GRACE
 
     def release(self) -> Sequence[Record]:
         """What was held back; of what the watch has told, no steps."""
         self._may_be_watched = False
         waits, self.waits = self.waits, []
         if not self._seen:
-            return waits
-        events = [(one, _without_step(one.event, self._seen)) for one in waits]
+            return [one for one, _ in waits]
+        events = [(one, _without_step(one.event, self._at_watch(number))) for one, number in waits]
         return [_with(one, event) for one, event in events if event]
 
     # What it tells
 
-    def _told(self, source: str, readings: Sequence[Reading], now: float) -> Iterator[Event]:
-        """The steps and metrics of readings that came together."""
+    def _told(
+        self, source: str, readings: Sequence[Reading], now: float
+    ) -> Iterator[tuple[Event, int]]:
+        """The steps and metrics of readings that came together, each with the step that it
+        names."""
         numbers = self._numbers(readings) if self._tells_steps(source, readings) else []
         taken = numbers[-1] - self._step if numbers else 0
         each = (now - self._at) / taken if taken > 0 and now > self._at else NAN
@@ -200,14 +228,14 @@ class _Output:
                 self._printed = reading.step or self._printed
                 before, self._step = self._step, next(upcoming)
                 if not self._seen and self._step != before:
-                    yield self._as_step(reading, values, each)
+                    yield self._as_step(reading, values, each), reading.step
             if self._seen:
                 values.pop("step_seconds", 0.0)
                 values.pop("data_seconds", 0.0)
             if values:
-                yield Metrics(
-                    self.rank, self._place(source, reading), reading.epoch, tuple(values.items())
-                )
+                place = self._place(source, reading)
+                event = Metrics(self.rank, place, reading.epoch, tuple(values.items()))
+                yield event, reading.step
         if numbers:
             self._at = now
         if numbers and self._printed:
@@ -234,8 +262,16 @@ class _Output:
         counts them as steps."""
         now = self._seen or self._step
         if not source:
-            return self._seen or reading.step or now
+            return self._at_watch(reading.step) if self._seen else reading.step or now
         return reading.step or now or math.ceil(reading.epoch)
+
+    def _at_watch(self, number: int) -> int:
+        """The step by the watch that a line is of which names this one, or none (0). It is that one
+        where it is about what the watch has come to, and else counts something else, such as
+        batches of which several are a step."""
+        pace = median(self._pace) if self._pace else 0.0
+        near = max(NEAR, math.ceil(LAG / pace)) if pace > 0 else NEAR
+        return number if number > 0 and abs(number - self._seen) <= near else self._seen
 
     def _numbers(self, readings: Sequence[Reading]) -> list[int]:
         """The steps that readings tell of. Where a log does not number them, they are counted; a
@@ -296,13 +332,13 @@ def _with(record: Record, event: Event) -> Record:
     return Record(record.host, record.attempt, record.seq, record.time, event)
 
 
-def _without_step(event: Event, seen: int) -> Event | None:
-    """A step as the metrics that its log told, after what the watch has `seen`."""
+def _without_step(event: Event, step: int) -> Event | None:
+    """A step as the metrics that its log told, of this step by the watch."""
     match event:
         case Step() if not event.loss_known:
             return None
         case Step():
-            return Metrics(event.rank, seen, float(event.epoch), (("loss", event.loss),))
+            return Metrics(event.rank, step, float(event.epoch), (("loss", event.loss),))
         case Metrics():
-            return replace(event, step=seen)
+            return replace(event, step=step)
     return event

@@ -207,6 +207,50 @@ def test_steps_of_a_log_that_counts_batches_are_those_of_the_optimiser() -> None
     assert history.state().progress.steps == 250
 
 
+def reported(steps: Iterable[int]) -> Text:
+    """Quick steps that the watch tells together."""
+    texts = (seen(0, step).text.replace('"seconds":0.5', '"seconds":0.01') for step in steps)
+    return Text(0, "stdout", "\n".join(texts))
+
+
+def places(history: History) -> list[tuple[int, float]]:
+    """The steps that values of `lr` are of."""
+    told = of(Metrics, derived(history))
+    return [(one.step, dict(one.values)["lr"]) for one in told if "lr" in dict(one.values)]
+
+
+def printed(steps: Iterable[int], first: int = 1) -> Text:
+    """Lines of steps that the program counts from `first`; `lr` is the step counted from 1."""
+    numbers = (step - 1 + first for step in steps)
+    lines = (json.dumps({"step": at, "loss": 1.0, "lr": at + 1.0 - first}) for at in numbers)
+    return said(0, "\n".join(lines), "stdout")
+
+
+@pytest.mark.parametrize(("first", "every"), [(1, 1), (0, 1), (1, 10)])
+def test_values_are_of_the_step_that_their_line_names(first: int, every: int) -> None:
+    """Lines come before and after the report of their step, and the first ones before any."""
+    history = started(script(watch=True))
+    for last in range(10, 210, 10):
+        steps = range(last - 9, last + 1)
+        lines = printed(steps if every == 1 else [last], first)
+        both = (lines, reported(steps)) if last % 20 else (reported(steps), lines)
+        history.say(0, *both, after=0.05)
+    assert places(history) == [(step, step) for step in range(every, 201, every)]
+
+
+@pytest.mark.parametrize("number", ["{epoch}", "{batch}"])
+def test_values_of_lines_that_count_something_else_are_of_the_step_of_the_watch(
+    number: str,
+) -> None:
+    history = started(script(watch=True))
+    for step in range(1, 201):
+        history.say(0, reported([step]), after=0.0)
+        count = {"{epoch}": 1 + step // 100, "{batch}": 4 * step}[number]
+        history.say(0, said(0, f"step={count} loss=1.0 lr={step}", "stdout"), after=0.01)
+    assert all(step == lr for step, lr in places(history)[30:])
+    assert len(places(history)) == 200
+
+
 @pytest.mark.parametrize("every", [5.0, 60.0])
 def test_a_rank_that_prints_seldom_stalls_later(every: float) -> None:
     history = started(script()).session(Reaching(0, Reach.READY), Reaching(1, Reach.READY))
