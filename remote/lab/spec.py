@@ -22,6 +22,8 @@ UNITS = {"kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
 SLOWEST, FASTEST = 8 * 10**3, 100 * 10**9
 DEFAULT = "lab"
 """The name of a lab if none is given."""
+RELAY = "lab/relay.py"
+"""Leads to the hosts of a lab that stays, see `remote.lab.relay`."""
 LEAST = 0.01
 """The smallest quota in cores that the kernel accepts."""
 
@@ -75,6 +77,12 @@ class Spec:
             f"the hosts' --cpus sum up to {sum(self.cpus):g} of {cores} cores: they still take "
             "time from each other",
         )
+
+
+def is_of_lab(host: Host) -> bool:
+    """Whether a host is one of a lab: the numbers of its processes are its own."""
+    leads = host.transport == LOCAL or RELAY in host.proxy_command
+    return leads and host.address.startswith(f"{NETWORK}.")
 
 
 def flag(name: str) -> str:

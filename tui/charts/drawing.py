@@ -46,7 +46,9 @@ class Line:
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
-    """What a chart draws, and the points behind it. `hidden` rows are too many to be drawn."""
+    """What a chart draws, and the points behind it. `hidden` rows are too many to be drawn. `newest`
+    is the value that stands above it, NaN where there is none, and `whose` it is, where the names
+    of the curves do not tell."""
 
     curves: tuple[Curve, ...]
     marks: tuple[Mark, ...]
@@ -54,6 +56,8 @@ class Drawing:
     lines: tuple[Line, ...]
     ends: tuple[float, float] | None
     hidden: int = 0
+    newest: float = math.nan
+    whose: str = ""
 
 
 def drawing(run: RunState, kind: Kind, view: View, kept: Curves | None = None) -> Drawing:
@@ -108,7 +112,10 @@ class _Drawer:
             cursor=self._view.cursor,
             named=len(lines) > 1 and not self._kind.stacked,
         )
-        return Drawing(tuple(curves), tuple(self._marks()), look, tuple(lines), span, hidden)
+        told, whose = self._told(lines)
+        newest = self._newest(told, len(lines)) if told else math.nan
+        drawn = tuple(curves), tuple(self._marks()), look, tuple(lines), span, hidden
+        return Drawing(*drawn, newest, whose)
 
     def _lines(self) -> tuple[list[Line], int]:
         kind, view = self._kind, self._view
@@ -122,6 +129,23 @@ class _Drawer:
         if view.mode is Mode.ONE and view.one < len(rows):
             return [whole, self._line(series, rows[view.one])], 0
         return [whole], 0
+
+    def _told(self, lines: list[Line]) -> tuple[Line | None, str]:
+        """The line whose newest value stands above the chart, and its name, where that is one of
+        several."""
+        if self._kind.stacked or len(lines) < 2:
+            return (lines[0] if lines else None), ""
+        if self._view.mode is Mode.EACH:
+            return self._line(self._kind.series[0], -1), "mean"
+        one = lines[-1]
+        is_rank = SERIES[one.series].scope is Scope.RANK
+        return one, f"rank {one.name}" if is_rank else one.name
+
+    def _newest(self, line: Line, count: int) -> float:
+        """The newest value of a line, smoothed as it is drawn."""
+        mean = self._drawn(line, count)[-1].mean
+        known = mean[np.isfinite(mean)]
+        return float(known[-1]) if known.size else math.nan
 
     def _line(self, series: str, row: int) -> Line:
         since = self._since()

@@ -56,7 +56,12 @@ KINDS = (
         begins=True,
     ),
     Kind("throughput", "samples/s", "samples per second of all ranks", ("throughput",)),
-    Kind("host_cpu", "CPU by host", "of the cores that a host may use", ("host_cpu",), each=True),
+    Kind(
+        *("host_cpu", "ranks' CPU by host"),
+        "what the ranks of a host use of the cores that it may use; other programs do not count",
+        ("host_cpu",),
+        each=True,
+    ),
     Kind("gpu", "GPU use", "share of the time in which each rank's GPU is busy", ("gpu",)),
     Kind("gpu_memory", "GPU memory", "memory in use on each rank's GPU", ("gpu_memory",)),
     Kind("bytes", "sent B/s", "bytes per second that all ranks send", ("bytes",)),

@@ -51,10 +51,10 @@ def heading(drawn: Drawing, kind: Kind, view: View, room: int) -> Parts:
 
 
 def newest(drawn: Drawing, kind: Kind) -> str:
-    """The newest value of the first curve, smoothed as it is drawn."""
-    mean = next((curve.mean for curve in drawn.curves if not curve.faint), np.empty(0))
-    known = mean[np.isfinite(mean)]
-    return written(float(known[-1]), kind.unit) if known.size else ""
+    """The newest value that a chart tells, and whose it is where that may be asked."""
+    if not np.isfinite(drawn.newest):
+        return ""
+    return f"{drawn.whose} {written(drawn.newest, kind.unit)}".strip()
 
 
 def _phases(drawn: Drawing, kind: Kind, room: int) -> Parts:

@@ -278,10 +278,16 @@ def test_a_heading_says_how_a_chart_is_drawn_and_names_its_curves() -> None:
     state = trained()
     each = View(mode=Mode.EACH, log_y=True)
     parts = values.heading(draw(state, view=each), LOSS, each, 60)
-    assert "".join(text for text, _ in parts) == "0.0636  log  ema .9  ●0 ●1 ●2 ●3 "
-    parts = values.heading(draw(state, view=each), LOSS, each, 28)
+    assert "".join(text for text, _ in parts) == "mean 0.0657  log  ema .9  ●0 ●1 ●2 ●3 "
+    parts = values.heading(draw(state, view=each), LOSS, each, 33)
     assert "".join(text for text, _ in parts).endswith("  ●0 ●1 …")
     assert values.heading(draw(RunState(plan(2))), LOSS, View(), 60) == [("ema .9", -1)]
+
+
+def test_a_heading_tells_the_figure_of_the_rank_that_is_seen_against_the_mean() -> None:
+    one = View(mode=Mode.ONE, one=2, smoothing=0.0)
+    parts = values.heading(draw(trained(), view=one), LOSS, one, 60)
+    assert "".join(text for text, _ in parts) == "rank 2 0.0483  ●mean ●2 "
 
 
 @pytest.mark.parametrize(

@@ -7,15 +7,20 @@ from dataclasses import replace
 
 import pytest
 
+from remote.lab.spec import parse
 from remote.plan.plan import Script
+from remote.run.state import RunState
 from tests.kit.acted import until
 from tests.kit.checks import hello
 from tests.kit.dashboard import Stage
 from tests.kit.dumps import LOADS, by
+from tests.kit.histories import History, plan
 from training.wire import events
+from training.wire.events import EndReason
 from tui.messages import ShowRank
 from tui.panels.charts import Charts
 from tui.panels.log import Log
+from tui.panels.parts.rank_facts import facts
 from tui.screens.help import HelpDialog
 from tui.screens.rank import RankScreen
 from tui.screens.run import RunScreen
@@ -186,3 +191,38 @@ async def test_before_its_first_step_and_after_its_death() -> None:
         assert stage.session.asked == asked  # the run has ended
         await pilot.press("q", "q")
         await stage.ended(pilot)
+
+
+def told(run: RunState, rank: int = 0) -> dict[str, str]:
+    return dict(facts(run.ranks[rank], run, run.now, roomy=True))
+
+
+@pytest.mark.parametrize(
+    ("exited", "how"),
+    [
+        (events.Exited(0, -9, "SIGKILL"), "killed by SIGKILL while training"),
+        (
+            events.Exited(0, -9, "SIGKILL", out_of_memory=True),
+            "killed by SIGKILL, out of memory, while training",
+        ),
+        (events.Exited(0, 3), "exit code 3 while training"),
+        (events.Exited(0, 0), "exit code 0"),
+    ],
+)
+def test_how_a_process_ended_and_what_it_did_then(exited: events.Exited, how: str) -> None:
+    run = History(plan(2)).training(3).rank(0, exited).closed()
+    assert told(run)["process"] == how
+
+
+def test_a_host_that_has_ended_has_no_live_figures() -> None:
+    sample = events.HostSample((50.0, 50.0), 1 << 30, 4 << 30, 0, 0)
+    history = History(plan(1)).say(0, hello(1, cores=2)).training(3).say(0, sample)
+    assert "CPU 50% of 2 cores" in told(history.state())["host"]
+    history.done(0).say(0, events.Ended(EndReason.ALL_ENDED))
+    assert told(history.closed())["host"] == "■ ended: all ranks have ended"
+
+
+def test_the_pid_of_a_rank_in_a_lab_is_none_of_the_users_own_shell() -> None:
+    assert told(History(plan(1)).training(1).state())["process"].startswith("pid 100, on cpu")
+    lab = replace(plan(1), hosts=parse(1, "1gbit").hosts())
+    assert told(History(lab).training(1).state())["process"].startswith("pid 100 in the lab, on ")

@@ -6,11 +6,12 @@ import math
 from collections.abc import Iterator
 
 from remote.format import UNKNOWN, count, duration, number, percent, rate, seconds, size
+from remote.lab.spec import is_of_lab
 from remote.run.load import loads
 from remote.run.script_rank import ScriptRank
-from remote.run.state import HostState, RankState, RunState
+from remote.run.state import FATES, HostPhase, HostState, RankPhase, RankState, RunState
 from remote.run.straggler import sentence
-from training.wire.events import GpuSample
+from training.wire.events import Exited, GpuSample
 from tui.panels.parts.row import PHASES, accuracy, mean_loss, quiet, split
 from tui.widgets.phase import phase
 
@@ -101,16 +102,27 @@ def _step(rank: RankState, width: int) -> str:
 
 
 def _process(rank: RankState, now: float, run: RunState) -> str:
-    if rank.exit:
-        ran = f"{rank.exited_from} before" if rank.exited else ""
-        return ", ".join(filter(None, (rank.exit, ran)))
-    said = [f"pid {rank.pid}"] if rank.pid else ["not started"]
+    if rank.exited:
+        return _end(rank, rank.exited)
+    where = " in the lab" if is_of_lab(run.plan.hosts[rank.host]) else ""
+    said = [f"pid {rank.pid}{where}"] if rank.pid else ["not started"]
     if rank.begun:
         threads = count(rank.begun.threads, "thread")
         said.append(f"on {rank.begun.device} with {threads}, {rank.begun.backend}")
     if not math.isnan(rank.cpu):
         said.append(f"CPU {percent(rank.cpu / 100)} of a core, memory {size(rank.memory)}")
     return ", ".join(said)
+
+
+def _end(rank: RankState, exited: Exited) -> str:
+    """How it ended, and what it did then, unless it ended by itself and well."""
+    how = f"killed by {rank.exit}" if exited.signal else rank.exit
+    doing = {RankPhase.RENDEZVOUS: "reaching the rendezvous"}.get(
+        rank.exited_from, rank.exited_from.value
+    )
+    is_known = exited.code != 0 and rank.exited_from not in (RankPhase.WAITING, *FATES)
+    comma = "," if exited.out_of_memory else ""
+    return f"{how}{comma} while {doing}" if is_known else how
 
 
 def _gpu(gpu: GpuSample) -> str:
@@ -122,6 +134,8 @@ def _gpu(gpu: GpuSample) -> str:
 def _host(host: HostState, run: RunState) -> str:
     load = loads(run.hosts, run.ranks)[host.index]
     said = [phase(host.phase).text + (f": {host.reason}" if host.reason else "")]
+    if host.phase in (HostPhase.ENDED, HostPhase.LOST):  # its figures are old
+        return said[0]
     if not math.isnan(load.cpu):
         whose = " by its ranks" if load.own else ""
         said.append(f"CPU {percent(load.cpu)} of {count(load.cores, 'core')}{whose}")
