@@ -44,8 +44,6 @@ class Memory:
     """Steps of an epoch."""
     step: int = 0
     """The last step that was read."""
-    before_first: int = 0
-    """1 once a step 0 was read: steps count from 0."""
     step_count: Count = field(default_factory=Count)
     epoch_count: Count = field(default_factory=Count)
 
@@ -83,10 +81,7 @@ class Memory:
         step = steps = 0
         epoch = 0.0
         if "step" in values:
-            printed = take("step")
-            if printed == 0 and (kind or kind_of(values)) is STEP:
-                self.before_first = 1
-            step = whole(printed + self.before_first)
+            step = whole(take("step"))
         elif "index" in values:
             step = whole(take("index")) + 1
         if "epoch" in values:
