@@ -27,7 +27,8 @@ from training.job import SEVERAL, TYPES, Job
 from training.wire.format import FORMAT, format_of
 
 RUNNING, UNKNOWN = "running", "unknown"
-"""Verdicts of runs that have not ended: a launcher records it now, or nobody here knows of it."""
+"""Verdicts of runs that have not ended: a launcher records it now, or it is live on this machine;
+nobody here knows of it."""
 ENDS = tuple(one.name.lower() for one in Verdict)
 VERDICTS = (*ENDS, RUNNING, UNKNOWN)
 DEFAULTS: dict[str, Any] = {one.name: one.default for one in fields(Job)} | {"sync_option": []}

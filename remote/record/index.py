@@ -116,8 +116,8 @@ def _entry(
 
 
 def _left(found: Entry, workdir: Path) -> Entry:
-    """A run of which no launcher has seen the end, with what its agents have recorded of it, where
-    they are on this machine."""
+    """A run that no launcher records and of which none has seen the end, with what its agents have
+    recorded of it, where they are on this machine."""
     from training.agent import here  # most runs have ended under a launcher
 
     parts: list[RunFolder] = []
@@ -126,7 +126,9 @@ def _left(found: Entry, workdir: Path) -> Entry:
             parts = [here.examine(str(workdir), *one) for one in here.folders(str(workdir))]
     fates = {part.phase for part in parts}
     fate = next((one for one in FATES if one in fates), UNKNOWN)
-    if fate == UNKNOWN or any(part.live for part in parts):
+    if any(part.live for part in parts):
+        fate = RUNNING
+    if fate == UNKNOWN:
         return found._replace(verdict=UNKNOWN)
     began, last = min(part.began for part in parts), max(part.last for part in parts)
     step, elapsed = max(part.step for part in parts), max(0.0, last - (found.started or began))

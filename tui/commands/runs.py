@@ -62,8 +62,8 @@ def runs(
     separated by commas, or a pattern such as 'torchvision/*'. Quote filters with < and >.
 
     loss is that of the last step, accuracy that of the last evaluation, s/iter the mean of
-    all iterations but the first. The verdict of a live run is "running". It is "unknown" if
-    neither a launcher here nor this machine has seen the end: rankboard ps asks the hosts.
+    all iterations but the first. The verdict of a live run is "running". It is "unknown" of a run
+    on other hosts that no launcher records any more: rankboard ps asks the hosts.
 
     Examples:
       rankboard runs sync=ring nodes=4 'loss<0.5'
