@@ -207,7 +207,9 @@ class Line(Matcher):
         name, more = self._only or ("", 0)
         if self._kind is None or len(values) < 2 or name not in values:
             return memory.place(self._kind, values)
-        return Reading(self._kind, whole(values.pop(name)) + more, 0.0, values, memory.steps)
+        number = values.pop(name)
+        number = number + more if more else memory.count(self._kind, number, values)
+        return Reading(self._kind, whole(number), 0.0, values, memory.steps)
 
     def _values(self, found: re.Match[str]) -> dict[str, float]:
         values: dict[str, float] = {}

@@ -54,16 +54,16 @@ class Memory:
 
     def count_epoch(self, number: float, values: Mapping[str, float]) -> float:
         """The epoch of these values, counted from 1. Parts of epochs are no count."""
-        if number % 1:
+        if number % 1 > 0:
             self.epoch_count = Count(sure=2)
         return self._from_1(self.epoch_count, None, number, values)
 
     def _from_1(
         self, count: Count, kind: Kind | None, number: float, values: Mapping[str, float]
     ) -> float:
-        if count.sure < 2 and 0 <= number < BEYOND:
+        if count.sure < 2 and 0 <= number < BEYOND and kind is not EVALUATION:
             if kind_of(values) is not EVALUATION:
-                count.begin(number, 2 if kind is not EVALUATION else 0)
+                count.begin(number, 2)
             elif kind is None:
                 count.begin(number, 1)
         return number + count.more if number >= 0 else number

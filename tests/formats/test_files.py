@@ -86,6 +86,11 @@ def test_the_table_of_ultralytics_has_padded_names_and_epochs_alone() -> None:
         ('"step","my ""figure""",notes\n5,2.5,"a,b"', [other(5, {'my "figure"': 2.5})]),
         ("epoch,loss,accuracy\n0,2.5,0.1\n1,2.25,0.2", None),
         ("loss\n2.5", [step(0, loss=2.5)]),
+        (
+            "step,val_loss\n0,2.5\n10,1.5",
+            [evaluation(1, val_loss=2.5), evaluation(11, val_loss=1.5)],
+        ),
+        ("step,val_loss,loss\n0,2.5,\n1,,1.5", [evaluation(1, val_loss=2.5), step(1, loss=1.5)]),
         ("1,2\n3,4", []),
         ("", []),
         ("step,loss\n1", []),

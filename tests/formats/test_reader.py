@@ -96,6 +96,55 @@ def test_own_rules_come_first() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{}/5 loss={}.5",
+        "{}/5 loss {}.5",
+        "step {} loss {}.5",
+        "step {}/5 loss {}.5",
+        "step: {}, loss: {}.5",
+        "iter {}: loss {}.5",
+        "step={} loss={}.5",
+        '{{"step": {}, "loss": {}.5}}',
+        "{{'iteration': {}, 'loss': {}.5}}",
+        "INFO:tensorflow:loss = {1}.5, step = {0}",
+        "round {} of 5: cost {}.5",
+    ],
+)
+@pytest.mark.parametrize("every", [1, 100])
+@pytest.mark.parametrize("many", [5, 100])
+def test_steps_count_from_1(line: str, every: int, many: int) -> None:
+    rules = [Rule(r"^{step}/5 loss[ =]{loss}"), Rule("round {step} of {steps}: cost {loss}")]
+    reader = LogReader(rules)
+    lines = [line.format(n * every, 9 - n % 9) for n in range(many)]
+    read = [*reader.read(lines[0]), *reader.read("\n".join(lines[1:]))]
+    assert [(one.kind, one.step) for one in read] == [
+        (Kind.STEP, n * every + 1) for n in range(many)
+    ]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_an_evaluation_before_the_first_step_counts_nothing(first: int) -> None:
+    reader = LogReader()
+    reader.read('{"step": 0, "val_loss": 5.5}')
+    lines = [f'{{"step": {n}, "loss": 0.5}}' for n in range(first, 4)]
+    assert [one.step for one in reader.read("\n".join(lines))][:2] == [1, 2]
+    (found,) = reader.read('{"step": 3, "val_loss": 4.5}')
+    assert (found.kind, found.step) == (Kind.EVALUATION, 4 - first)
+
+
+def test_evaluations_alone_count_from_1() -> None:
+    lines = [f'{{"step": {n}, "val_loss": 5.5}}' for n in (0, 100, 200)]
+    assert [one.step for one in LogReader().read("\n".join(lines))] == [1, 101, 201]
+
+
+def test_an_evaluation_before_verl_trains_counts_nothing() -> None:
+    lines = ["step:0 - val-core/gsm8k/reward/mean@1:0.25", "step:1 - actor/pg_loss:0.5"]
+    reader = LogReader()
+    assert [one.step for line in lines for one in reader.read(line)] == [0, 1]
+
+
 def test_an_own_rule_may_use_groups_and_aliases() -> None:
     (found,) = LogReader([Rule(r"gen (?P<epoch>\d+) best {num} mean {fitness}")]).read(
         "gen 3 best 9.5 mean 4.25"

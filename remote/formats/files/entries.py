@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 
 from remote.formats.format import Names
 from remote.formats.known.by_hand import Counter
-from remote.formats.memory import Memory
+from remote.formats.memory import Count, Memory
 from remote.formats.names import NEVER
 from remote.formats.reader import PIECE
 from remote.formats.reading import Reading
@@ -23,7 +22,7 @@ _NAMES = {"Step": "step", "Epoch": "epoch", "time": NEVER, "Time": NEVER, "wall_
 
 class Entries:
     """Makes readings of entries. An entry that comes again, as its file was written anew, tells
-    nothing. Where the first step, or epoch, is 0, they are counted from 0.
+    nothing.
 
     `names`: what names mean in this kind of file, beside `remote.formats.names`. `from_0`: steps
     and epochs are counted from 0, whatever the first one is.
@@ -32,7 +31,8 @@ class Entries:
     def __init__(self, names: Mapping[str, str] | None = None, *, from_0: bool = False) -> None:
         self._names = Names(_NAMES | dict(names or {}))
         self._memory, self._counter = Memory(), Counter()
-        self._shifts = {"step": 1.0, "epoch": 1.0} if from_0 else {}
+        if from_0:
+            self._memory.step_count, self._memory.epoch_count = Count(1, 2), Count(1, 2)
         self._known: set[bytes] = set()
 
     def reading(self, pairs: Iterable[tuple[str, float]]) -> Reading | None:
@@ -44,8 +44,6 @@ class Entries:
                 values[known] = value * factor
         if ("step" in values or "epoch" in values) and self._is_known(values):
             return None
-        for name in ("step", "epoch"):
-            self._shift(values, name)
         return self._counter.located(values, self._memory)
 
     def _is_known(self, values: dict[str, float]) -> bool:
@@ -56,15 +54,6 @@ class Entries:
             self._known.clear()
         self._known.add(mark.digest())
         return False
-
-    def _shift(self, values: dict[str, float], name: str) -> None:
-        """Count from 1 where the file counts from 0. Parts of epochs are no count."""
-        value = values.get(name)
-        if value is None or not math.isfinite(value):
-            return
-        if value % 1:
-            self._shifts[name] = 0.0
-        values[name] = value + self._shifts.setdefault(name, 0.0 if value else 1.0)
 
 
 class Lines:

@@ -51,6 +51,10 @@ class Counter:
 
     def located(self, values: dict[str, float], memory: Memory) -> Reading | None:
         """The reading of values; None where there is none but places."""
+        if "step" in values:
+            values["step"] = memory.count(None, values["step"], values)
+        if "epoch" in values:
+            values["epoch"] = memory.count_epoch(values["epoch"], values)
         if "step" in values and "epoch" in values:
             self._count(values)
         for name in () if _ACCURACIES.isdisjoint(values) else sorted(_ACCURACIES):
@@ -58,7 +62,7 @@ class Counter:
                 self._percent.add(name)
             if name in values and name in self._percent:
                 values[name] /= 100
-        return memory.place(None, values)
+        return memory.placed(None, values)
 
     def _count(self, values: dict[str, float]) -> None:
         epoch, number, steps = values["epoch"], values["step"], values.get("steps", 0.0)
@@ -197,7 +201,7 @@ JSON_LINES = Format(
         Sample('{"step": 10, "loss": 0.516, "lr": 0.001}', [step(10, loss=0.516, lr=0.001)]),
         Sample(
             "{'loss': 0.516, 'val_loss': 0.5113, 'val_accuracy': 0.845, 'step': 10, 'epoch': 0}\r\n",
-            [step(10, loss=0.516, val_loss=0.5113, val_accuracy=0.845)],
+            [step(10, epoch=1, loss=0.516, val_loss=0.5113, val_accuracy=0.845)],
         ),
         Sample(
             '2026-01-01 10:00:00 INFO {"epoch": 2, "val_loss": 0.25, "port": 8080}',
@@ -206,6 +210,10 @@ JSON_LINES = Format(
         Sample(
             '{"current_steps": 5, "total_steps": 60, "loss": 1.25, "lr": 1e-05, "epoch": 0.25, "percentage": 8.33, "elapsed_time": "0:00:12", "remaining_time": "0:02:10"}',
             [step(5, steps=60, epoch=0.25, loss=1.25, lr=1e-5)],
+        ),
+        Sample(
+            '{"step": 0, "loss": 5.0}\n{"step": 1, "loss": 4.0}',
+            [step(1, loss=5.0), step(2, loss=4.0)],
         ),
         Sample(
             "{'step': 3, 'loss': np.float64(0.25)}",
@@ -234,6 +242,18 @@ NAME_VALUE = Format(
         Sample(
             "rank=0 epoch=1 step=50 loss=1.2345 ppl=3.456 lr=1e-4",
             [step(50, epoch=1, loss=1.2345, perplexity=3.456, lr=1e-4)],
+        ),
+        Sample(
+            "step 0 loss 5.0\nstep 100 loss 4.0\nstep 200 loss 3.0",
+            [step(1, loss=5.0), step(101, loss=4.0), step(201, loss=3.0)],
+        ),
+        Sample(
+            "Epoch 0/2, Step 0/2, Loss: 4.5\nEpoch 0/2, Step 1/2, Loss: 4.0\nEpoch 1/2, Step 0/2, Loss: 3.5",
+            [
+                step(1, epoch=1, steps=4, loss=4.5),
+                step(2, epoch=1, steps=4, loss=4.0),
+                step(3, epoch=2, steps=4, loss=3.5),
+            ],
         ),
         Sample("iter 18 rmse 12.2614 r2 0.9960", [step(18, rmse=12.2614, r2=0.996)]),
         Sample(
