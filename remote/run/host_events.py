@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from remote.events import Parsed
-from remote.format import duration, ranks_text
+from remote.format import duration
 from remote.plan.plan import OnNan
 from remote.run import agent_end, marks, stall
 from remote.run.cause import Death, Evidence, ended
@@ -114,12 +114,12 @@ def _step(run: Run, event: events.Step, when: float) -> None:
 
 
 def _parse(run: Run, event: Parsed, when: float) -> None:
-    """What is printed is read by a format, or a file is read. That is said once of each, as all
-    ranks may print it."""
+    """What is printed is read by a format, or a file is read. That is said once of each, without its
+    ranks: others may print later."""
     run.progress.printed_steps = event.steps or run.progress.printed_steps
     if event.format and event.format not in run.progress.formats:
         run.progress.formats.append(event.format)
-        run.note("", f"read as: {event.format}, {ranks_text([event.rank])} prints", when)
+        run.note("", f"read as: {event.format}", when)
     for path in event.files:
         if path not in run.progress.files:
             run.progress.files.append(path)

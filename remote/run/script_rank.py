@@ -102,6 +102,7 @@ class ScriptRank(RankState):
             self.losses.append(step.loss)
             self.loss = step.loss if self._tells_loss else self.loss
         if not math.isfinite(step.seconds):
+            self.timing.begin_after(step.step)
             return
         self.pace.append(step)
         self.timing.append(step.seconds, step.data, step.compute, step.sync, step.samples)

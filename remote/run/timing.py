@@ -65,7 +65,8 @@ class Timing:
     """Iteration times of one rank in seconds.
 
     `count`, `mean` and `whole` are of all, `warm` is of all but the first. `rule` and `early` are
-    the reference's: of iterations 2 to 40, or of what there is of them. `median` and `p95` are
+    the reference's: of iterations 2 to 40, or of what there is of them; of the first 39 that have a
+    time, where the first iteration has none. `median` and `p95` are
     exact up to `KEPT` iterations; beyond, of every second value, then of every fourth, and so on.
     All are NaN before their first value.
     """
@@ -73,18 +74,25 @@ class Timing:
     KEPT = 16_384
     __slots__ = (
         *("count", "_seconds", "_data", "_compute", "_sync", "_samples"),
-        *("_first", "_at_40", "_kept", "_stride", "_sorted"),
+        *("_untimed", "_first", "_at_40", "_kept", "_stride", "_sorted"),
     )
 
     def __init__(self) -> None:
         self.count = 0
         self._seconds = self._data = self._compute = self._sync = 0.0
         self._samples = 0
+        self._untimed = 0
         self._first: _Sums = self._sums()
         self._at_40: _Sums | None = None
         self._kept = array("d")
         self._stride = 1
         self._sorted: tuple[int, list[float]] = (0, [])
+
+    def begin_after(self, step: int) -> None:
+        """No iteration up to this one has a time, so that none that has one warms up. Does nothing
+        once one has."""
+        if not self.count:
+            self._untimed = step
 
     def append(
         self,
@@ -115,24 +123,34 @@ class Timing:
         self._seconds += more * seconds
         self._data += more * data
         self._samples += more * samples
-        if self._at_40 is None and self.count >= 40:
+        if self._at_40 is None and self.count >= self._most_early:
             self._at_40 = self._sums()
 
     def _look_at_early(self) -> None:
-        if self.count == 1:
+        if self.count == 1 and not self._untimed:
             self._first = self._sums()
-        elif self.count == 40:
+        elif self.count == self._most_early:
             self._at_40 = self._sums()
 
     @property
+    def _most_early(self) -> int:
+        """Iterations with a time up to the last one of `early`."""
+        return 39 if self._untimed else 40
+
+    @property
     def early(self) -> Means:
-        """Means over iterations 2 to 40, or over what there is of them."""
+        """Means over iterations `first_early` to `last_early`."""
         return _between(self._first, self._at_40 or self._sums())
+
+    @property
+    def first_early(self) -> int:
+        """The number of the first of these iterations."""
+        return max(2, self._untimed + 1)
 
     @property
     def last_early(self) -> int:
         """The number of the last of these iterations."""
-        return min(self.count, 40)
+        return self._untimed + min(self.count, self._most_early)
 
     @property
     def warm(self) -> Means:

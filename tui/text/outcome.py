@@ -43,8 +43,10 @@ def head(state: RunState) -> tuple[str, ...]:
 
 def early(state: RunState) -> str:
     """Which iterations the means in the table are of: "2 to 40", or what there is of them."""
-    last = max((rank.timing.last_early for rank in state.ranks), default=0)
-    return f"2 to {last}" if last > 2 else "2"
+    timed = [rank.timing for rank in state.ranks if rank.timing.count]
+    first = min((timing.first_early for timing in timed), default=2)
+    last = max((timing.last_early for timing in timed), default=0)
+    return f"{first} to {last}" if last > first else str(first)
 
 
 def table(state: RunState) -> list[tuple[str, ...]]:

@@ -637,6 +637,19 @@ def test_the_rule_is_the_mean_of_iterations_2_to_40() -> None:
     assert timing.count == 199
 
 
+@pytest.mark.parametrize(("step", "seconds"), [(1, range(2, 200)), (100, range(101, 300))])
+def test_without_a_time_of_the_first_iteration_the_next_one_does_not_warm_up(
+    step: int, seconds: range
+) -> None:
+    timing = Timing()
+    timing.begin_after(step)
+    for each in seconds:
+        timing.append(each)
+    assert timing.rule == timing.early.seconds == statistics.mean(seconds[:39])
+    assert (timing.first_early, timing.last_early) == (seconds[0], seconds[38])
+    assert timing.warm == timing.whole
+
+
 def test_the_phases_and_samples_of_a_step_are_folded_over_the_same_iterations() -> None:
     timing = Timing()
     timing.append(9.0, 1.0, 2.0, 6.0, 16)

@@ -587,7 +587,7 @@ def test_the_table_of_a_program_has_the_columns_that_tell_something() -> None:
     out, err = printed(history, PlainPrinter)
     head, _, *rows = (line for line in out.splitlines() if "|" in line or "-+-" in line)
     cells = [[cell.strip() for cell in row.split("|")] for row in (head, *rows)]
-    assert cells[0] == ["host", "rank", "s/iter", "iter 2-28", "last loss"]
+    assert cells[0] == ["host", "rank", "s/iter", "iter 2-29", "last loss"]
     assert cells[1] == ["node1", "0", "-", "-", "-"]
     assert cells[4] == ["node2", "3", "0.500", "0.500", "3.4483"]
     assert cells[5][0] == "all", "the row of shares is left out"
