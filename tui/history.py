@@ -101,12 +101,12 @@ class History:
         return Listed(runs, tuple(studies), tuple(problems))
 
     def ask(self, unknown: Collection[str]) -> Answered:
-        """Ask the hosts which runs are live, and this machine of these runs, of which no launcher
-        here knows the end. Raises: HostsError."""
+        """Ask the hosts which runs are live, and this machine and their own hosts of these runs, of
+        which no launcher here knows the end. Raises: HostsError."""
         from remote.errands import inventory
 
         hosts = self._hosts()
-        found = inventory.take(self.transports, hosts, self.runs_dir, unknown)
+        found = inventory.take(self.transports, hosts, self.runs_dir, unknown, left=True)
         live = tuple(run for run in found.runs if run.live)
         return Answered(live, tuple(found.problems))
 

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from remote.cluster.hosts import Host
+from remote.cluster.hosts import HOSTS_FILE, Host, naming
 from remote.errands.errands import ask, values
 from remote.errands.runs import Code, Part, Record, Run, joined
 from remote.plan import serialize
+from remote.record import entry
 from remote.record.files import is_folder
 from remote.record.layout import EVENTS, NODE, PLAN, SUMMARY
 from remote.record.read import RunFolderError, load_plan, verdict
+from remote.record.trust import has_ways
 from remote.transport import Transport
+from remote.transport.registry import is_here
 from training.agent import here
 from training.wire.answers import Archive, RunFolder
 from training.wire.format import FORMAT
@@ -23,6 +27,9 @@ from training.wire.format import FORMAT
 AGES, BYTES, COUNT = 1e11, 10**18, 10**6
 """Bounds of what a host may answer: seconds of a time or an age, bytes and steps, and numbers of
 hosts and ranks."""
+LATELY = 7 * 86_400.0
+"""Seconds since a run was last recorded for which its hosts are asked of it: later they may be
+gone, or others."""
 
 
 @dataclass(frozen=True)
@@ -41,21 +48,36 @@ def take(
     hosts: Sequence[Host],
     runs_dir: Path,
     names: Collection[str] | None = None,
+    *,
+    left: bool = False,
 ) -> Inventory:
     """Ask all hosts at once, each for as long as its timeout, and look into the runs directory:
-    there at the runs with these `names` only, if some are given, as looking at all takes long."""
-    answers = ask(transport, hosts, "runs") if transport else []
+    there at the runs with these `names` only, if some are given, as looking at all takes long.
+    `left`: ask also the hosts of these runs whose end is not known, of these runs alone."""
+    kept = {record.run: record for record in records(runs_dir, names)}
+    others = _hosts_of_left(kept.values(), hosts) if left else {}
+    answers = ask(transport, (*hosts, *others), "runs") if transport else []
     parts = list(recorded(runs_dir, names))
     code = []
+    problems = []
     for answer in answers:
+        theirs = others.get(answer.host)
         told = values(answer.objects)
         folders = [_plausible(one) for one in told if isinstance(one, RunFolder)]
-        parts += [Part(answer.host.name, answer.host.workdir, one) for one in folders]
-        code += [
-            Code(answer.host.name, _plausible_code(one)) for one in told if isinstance(one, Archive)
+        parts += [
+            Part(answer.host.name, answer.host.workdir, one)
+            for one in folders
+            if theirs is None or one.run in theirs
         ]
-    problems = tuple(answer.error for answer in answers if answer.error)
-    kept = {record.run: record for record in records(runs_dir, names)}
+        if theirs is None:
+            code += [
+                Code(answer.host.name, _plausible_code(one))
+                for one in told
+                if isinstance(one, Archive)
+            ]
+        if answer.error:
+            file = next(iter(theirs.values())) if theirs else HOSTS_FILE
+            problems.append(naming(file or HOSTS_FILE, answer.error))
     told_of = [replace(run, record=kept.pop(run.name, None)) for run in joined(parts)]
     runs = sorted(
         (*told_of, *(Run(name, (), record) for name, record in kept.items())),
@@ -64,8 +86,29 @@ def take(
     return Inventory(
         tuple(runs),
         tuple(code),
-        frozenset(one.host.name for one in answers if not one.error),
-        problems,
+        frozenset(one.host.name for one in answers if not one.error and one.host not in others),
+        tuple(problems),
+    )
+
+
+def _hosts_of_left(found: Iterable[Record], asked: Sequence[Host]) -> dict[Host, dict[str, str]]:
+    """The hosts of runs whose end is not known and that were recorded lately, without those that
+    are asked anyway: with these runs, and the hosts file of each."""
+    known, hosts = set(map(_way, asked)), dict[tuple[str | int, ...], Host]()
+    theirs: dict[Host, dict[str, str]] = defaultdict(dict)
+    for record in found:
+        if not record.verdict and record.idle < LATELY:
+            for host in record.ways:
+                if _way(host) not in known:
+                    theirs[hosts.setdefault(_way(host), host)][record.run] = record.hosts_file
+    return theirs
+
+
+def _way(host: Host) -> tuple[str | int, ...]:
+    """What hosts have in common whose answers are the same."""
+    return (
+        *(host.name, host.transport, host.user, host.address, host.port, host.jump),
+        *(host.proxy_command, host.slurm_job, host.workdir),
     )
 
 
@@ -115,14 +158,15 @@ def records(runs_dir: Path, names: Collection[str] | None = None) -> Iterator[Re
     for folder in _folders(runs_dir, names):
         if folder.name[0] == "." or folder.is_symlink() or not (folder / PLAN).is_file():
             continue
+        local = (folder / NODE).is_dir()
+        plan, number = None, FORMAT
         try:
             plan = load_plan(folder)
-            hosts, ranks, number = tuple(host.name for host in plan.hosts), plan.world_size, FORMAT
         except serialize.OtherFormat as error:
-            hosts, ranks, number = (), 0, error.number
+            number = error.number
         except RunFolderError:
-            hosts, ranks, number = (), 0, FORMAT
-        local = (folder / NODE).is_dir()
+            pass
+        ways = plan.hosts if plan and not local and has_ways(plan) else ()
         newest = max(
             path.stat().st_mtime
             for name in (PLAN, EVENTS, SUMMARY)
@@ -130,5 +174,20 @@ def records(runs_dir: Path, names: Collection[str] | None = None) -> Iterator[Re
         )
         size = here.size(str(folder))
         idle = max(0.0, time.time() - newest)
-        word = verdict(folder) if number == FORMAT else ""
-        yield Record(folder.name, folder, hosts, ranks, local, word, size, idle, number)
+        found = entry.read(folder)
+        yield Record(
+            folder.name,
+            folder,
+            tuple(host.name for host in plan.hosts) if plan else (),
+            plan.world_size if plan else 0,
+            local,
+            verdict(folder) if number == FORMAT else "",
+            size,
+            idle,
+            number,
+            () if is_here(ways) else ways,
+            plan.hosts_file if plan else "",
+            found.step,
+            found.steps,
+            found.started or 0.0,
+        )

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from remote.cluster.hosts import Host
 from remote.run import agent_end
 from training.agent.layout import ARCHIVES, RUNS
 from training.wire.answers import Archive, RunFolder
@@ -49,7 +50,9 @@ class Part:
 class Record:
     """The directory of a run on this machine. `verdict` is "" where its launcher did not end it;
     `idle` is how many seconds ago it was written; `local`: the run was launched with --local.
-    `format` is that of its plan."""
+    `format` is that of its plan. `ways` are the hosts as its plan, which this user has recorded,
+    reaches them, and `hosts_file` is where they were from; of a run on this machine there are
+    none. `step`, `steps` and `began` are as in `Run`."""
 
     run: str
     folder: Path
@@ -60,6 +63,11 @@ class Record:
     size: int
     idle: float
     format: int = FORMAT
+    ways: tuple[Host, ...] = ()
+    hosts_file: str = ""
+    step: int = 0
+    steps: int = 0
+    began: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -107,10 +115,8 @@ class Run:
     def _refused(self) -> bool:
         """Whether a rank refused the job before any made a step."""
         exits = [exited for part in self.parts for exited in part.folder.exits]
-        return (
-            not self.step
-            and not self.steps
-            and any(one.code == REFUSED and not one.stopped for one in exits)
+        return not any(part.folder.step or part.folder.steps for part in self.parts) and any(
+            one.code == REFUSED and not one.stopped for one in exits
         )
 
     @property
@@ -128,18 +134,21 @@ class Run:
 
     @property
     def step(self) -> int:
-        """The newest step of any rank."""
-        return max((part.folder.step for part in self.parts), default=0)
+        """The newest step of any rank; where no host tells it, the newest that is recorded."""
+        found = max((part.folder.step for part in self.parts), default=0)
+        return found or (self.record.step if self.record else 0)
 
     @property
     def steps(self) -> int:
         """The number of steps of the whole run, 0 where it is not known."""
-        return max((part.folder.steps for part in self.parts), default=0)
+        found = max((part.folder.steps for part in self.parts), default=0)
+        return found or (self.record.steps if self.record else 0)
 
     @property
     def began(self) -> float:
         """Time of its first record, 0 where there is none."""
-        return min((part.folder.began for part in self.parts if part.folder.began), default=0.0)
+        found = min((part.folder.began for part in self.parts if part.folder.began), default=0.0)
+        return found or (self.record.began if self.record else 0.0)
 
     @property
     def idle(self) -> float:

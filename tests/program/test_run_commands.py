@@ -23,10 +23,11 @@ from remote.record import marks, trust
 from remote.record.read import load_plan
 from remote.record.write import Recorder
 from remote.transport.ssh.transport import SshTransport
-from tests.kit import launches
+from tests.kit import histories, launches
 from tests.kit.agents import SLEEP, hosting, kill_both, python
 from tests.kit.agents import Host as AgentHost
 from tests.kit.commands import Done
+from tests.kit.recorded import recorded as from_record
 from tests.kit.sshd import Sshd
 from tests.kit.wait import wait
 from training.agent import WHOLE
@@ -40,6 +41,7 @@ from training.wire.events import Ended, Exited, Hello, Launched
 from training.wire.jsonl import dumps
 from tui.commands.prune import _rows, _total, prune
 from tui.commands.ps import ps
+from tui.history import History
 
 pytestmark = pytest.mark.skipif(not LINUX, reason="needs /proc")
 Live = tuple[Sshd, tuple[Host, ...], AgentHost]
@@ -120,6 +122,51 @@ def test_runs_of_all_hosts(live: Live, run: Callable[..., Done]) -> None:
     ):
         kept_plan.plan_of(SshTransport(), Cluster("test", hosts), "c-run")
     assert run(ps, orphans=True).stderr == "rankboard: no processes of ended runs\n"
+
+
+def test_hosts_of_runs_that_were_left_are_asked_also_if_no_file_names_them(
+    live: Live, run: Callable[..., Done], tmp_path: Path
+) -> None:
+    sshd, hosts, _ = live
+    (tmp_path / "hosts.toml").unlink()
+    into = Recorder(tmp_path / "runs", Plan("a-run", hosts, Job(), hosts_file="/lab/hosts.toml"))
+    into.release()
+    for words in ({}, {"live": True}):
+        done = run(ps, **words)
+        assert (done.returncode, done.stderr) == (0, "")
+        (row,) = table(done.stdout)[1:]
+        assert row[:4] == ["a-run", "starting", "1 of 2 live", "2"], "and not b-run, nobody's here"
+    answered = History(tmp_path / "runs").ask({"a-run"})
+    assert [one.name for one in answered.live] == ["a-run"]
+    assert History(tmp_path / "runs").ask(()).live == (), "its end is known"
+    sshd.node("node2").stop()
+    try:
+        done = run(ps)
+    finally:
+        sshd.node("node2").start()
+    assert done.returncode == 3
+    assert done.stderr.startswith("rankboard: node2: ")
+    sshd.hosts_toml(hosts)
+    assert [row[0] for row in table(run(ps).stdout)] == ["run", "a-run", "b-run"]
+    (tmp_path / "hosts.toml").unlink()
+    long_ago = time.time() - inventory.LATELY - 60
+    for path in into.folder.iterdir():
+        os.utime(path, (long_ago, long_ago))
+    (row,) = table(run(ps).stdout)[1:]
+    assert row[:2] == ["a-run", "unknown"], "its hosts may be others' now"
+
+
+def test_step_and_start_of_an_ended_run_are_those_that_are_recorded(
+    run: Callable[..., Done], tmp_path: Path
+) -> None:
+    of = Plan("over", (Host("node1", "10.0.0.1"),), Job())
+    told = histories.History(of).training(12, 12).done(0)
+    told.closed()
+    from_record(tmp_path / "runs", told)
+    (row,) = table(run(ps).stdout)[1:]
+    assert row[:2] == ["over", "finished"]
+    assert row[4] == "12/12"
+    assert row[5] != "-"
 
 
 def test_orphans_over_ssh(live: Live, run: Callable[..., Done]) -> None:

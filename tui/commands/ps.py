@@ -19,6 +19,7 @@ from remote.errands.runs import Run
 from remote.format import UNKNOWN, age, count, moment, or_unknown, size
 from remote.plan.serialize import OtherFormat
 from remote.transport import Transport
+from remote.transport.registry import Transports
 from training.wire.format import FORMAT
 from tui.exit import UsageError, refusing
 from tui.flags.common import RUNS, HostsFile, RunsDir, Yes
@@ -49,8 +50,9 @@ def ps(
 ) -> None:
     """List live and ended runs: those on the hosts, and those recorded here.
 
-    The age is the time since the run's last sign of life: a few seconds for a healthy run. The
-    phase is "unknown" for a detached run whose hosts are not in the hosts file.
+    The age is the time since the run's last sign of life: a few seconds for a healthy run. Hosts of
+    a run that was left in the last seven days are asked of it also if they are not in the hosts
+    file. The phase is "unknown" if no host knows the run.
 
     Examples:
       rankboard ps --live
@@ -77,7 +79,7 @@ def _list_runs(
     transport: Transport | None, hosts: Sequence[Host], runs_dir: Path, live: bool, json: bool
 ) -> Sequence[str]:
     """Print the runs; return why hosts did not answer."""
-    found = inventory.take(transport, hosts, runs_dir)
+    found = inventory.take(transport or Transports(), hosts, runs_dir, left=True)
     runs = [run for run in found.runs if run.live or not live]
     if json:
         _print_objects(map(_run_object, runs))
