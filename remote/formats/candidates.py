@@ -11,7 +11,7 @@ _DECIMAL = re.compile(r"\.(?<=\d\.)(?=\d)[^\n]*")
 _WORDS = (
     *("nan", "inf", "e-0", "loss", "Loss", "reward", "acc", "Acc", "step=", "[batch=", "batch="),
     *("poch ", "Num Epochs = ", "Total optimization", "--------------------", "-____-", "all   "),
-    *("Testing", "Test", "tel:", "%|", ":::MLLOG"),
+    *("Testing", "Test", "tel:", "%|", ":::MLLOG", 'step": ', "step': "),
 )
 """What a line has in it that tells something without a number with decimals, or begins a table."""
 

@@ -51,8 +51,8 @@ _SAME = {
     "tokens_per_second_per_device": "tps tokens/s/device tokens/sec/gpu tokens/s/gpu "
     "tokens/train_per_sec_per_gpu tokens_per_second_per_gpu throughput/device/tokens_per_sec",
     "samples_per_second_per_device": "throughput/device/samples_per_sec",
-    "step": "global_step num_updates iteration iter it update global_steps train_step steps_done "
-    "trainer/global_step current_step current_steps num_update",
+    "step": "_step global_step num_updates iteration iter it update global_steps train_step "
+    "steps_done trainer/global_step current_step current_steps num_update",
     "steps": "max_steps total_steps num_steps",
     "epoch": "train_epoch cur_epoch current_epoch",
     "epochs": "max_epochs num_epochs total_epochs",
@@ -72,7 +72,7 @@ _SETTINGS = """
 v_num eta pid port seed rank local_rank world_size node host gpu device time_ms timestamp ts version
 batch_size train_batch_size batch_idx num_workers epochs max_epochs max_steps s ms elapsed wall
 elapsed_time remaining remaining_time percentage params parameters flops total_flos created lineno
-thread process level id line size attempt
+thread process level id line size attempt _timestamp _runtime
 """
 _NOTHING = frozenset(_SETTINGS.split())
 _EVALUATION = re.compile(r"^(?:eval|valid|validation|val|dev|test)[/_ ](?=.)", re.IGNORECASE)

@@ -82,6 +82,7 @@ def test_the_table_of_ultralytics_has_padded_names_and_epochs_alone() -> None:
         ("step,loss\n0,2.5\n1,2.25", [step(1, loss=2.5), step(2, loss=2.25)]),
         ("step,loss\n1,2.5\n2,nan", [step(1, loss=2.5), step(2, loss=float("nan"))]),
         ("step\tloss\n5\t2.5", [step(5, loss=2.5)]),
+        ("_runtime,_step,_timestamp,loss\n3.5,0,1795490498.5,2.5", [step(1, loss=2.5)]),
         ("step;phase;loss\n5;train;2.5", [step(5, loss=2.5)]),
         ('"step","my ""figure""",notes\n5,2.5,"a,b"', [other(5, {'my "figure"': 2.5})]),
         ("epoch,loss,accuracy\n0,2.5,0.1\n1,2.25,0.2", None),
@@ -118,6 +119,12 @@ def test_objects_a_line() -> None:
     text = '{"step": 0, "train": {"loss": 2.5}, "name": "a", "on": true}\n{"step": 10, "lr": 0.125}'
     assert reader.read(text) == [step(1, loss=2.5), other(11, lr=0.125)]
     assert reader.format == "JSON lines"
+
+
+def test_the_lines_of_wandb() -> None:
+    reader = reader_of("history.jsonl")
+    found = reader.read('{"_step": 3, "_timestamp": 1795490498.5, "_runtime": 3.5, "loss": 2.5}')
+    assert found == [step(3, loss=2.5)]
 
 
 def test_a_line_comes_in_pieces() -> None:

@@ -20,7 +20,21 @@ _PAIR = Lazy(
     r"((?:(?:[Tt]rain(?:ing)?|[Vv]al(?:id(?:ation)?)?|[Tt]est|[Ee]val(?:uation)?|[Ll]earning|[Gg]rad|[Aa]vg|[Aa]verage|[Mm]ean|[Tt]otal|[Rr]unning) )?"
     rf"[A-Za-z_][\w/.@-]{{0,63}})(?: {{0,2}}= {{0,2}}| ?: {{0,4}})({NUMBER})(%?)(?![\w.:/@-]|,\d)"
 )
-_SPACED = Lazy(rf"(?<![\w.])([A-Za-z_][\w/@]{{0,40}}):? {{1,4}}({NUMBER})(%?)(?![\w.:/@-])")
+_SPACED = Lazy(
+    r"(?<![\w.])((?:(?:[Tt]rain(?:ing)?|[Vv]al(?:id(?:ation)?)?|[Tt]est|[Ee]val(?:uation)?) )?"
+    rf"[A-Za-z_][\w/@]{{0,40}}):? {{1,4}}({NUMBER})(%?)(?![\w.:/@-])"
+)
+_LISTED = Lazy(
+    r"(?:(?<=[\d.%,;|:)\]>-])|(?<=nan|inf|NaN|NAN|INF))\s{1,8}((?:(?:[Tt]rain(?:ing)?|[Vv]al(?:id(?:ation)?)?|[Tt]est|[Ee]val(?:uation)?) )?"
+    rf"[A-Za-z_][\w/@.-]{{0,63}})\s{{1,4}}({NUMBER})(%?)(?=\s{{0,8}}(?:$|[,;|)\]])|\s{{1,8}}[A-Za-z_][\w/@.-]{{0,63}}(?: [A-Za-z_][\w/@.-]{{0,63}})?[:=\s]\s{{0,4}}[-+.\d])"
+)
+"""A name and a number without a sign between them, after the end of another pair and before one."""
+_PROSE = """
+a after all and at before best but by each every for from in is last of on or over per since so the
+then to took until up was with within
+"""
+_WORDS = frozenset(_PROSE.split())
+"""What stands before a number in a sentence and is no name of it."""
 _COUNTER = Lazy(
     r"[\W_]{0,8}(?:rank[= :]{1,2}\d{1,6}[\s,|\]]{1,4})?(?:train(?:ing)?[\s:|>-]{1,4})?"
     r"(?P<what>global[_ ]step|train[_ ]step|epoch|iteration|iter|step|it|batch|update)\]?"
@@ -111,6 +125,8 @@ class Objects:
             known, factor = self._names(name)
             if known is not NEVER and known not in values:
                 values[known] = float(value) * factor
+        if "step" in values:
+            return self._counter.located(values, memory)
         return self._counter.reading(values, memory)
 
     def _pairs(self, text: str) -> list[tuple[str, Any]]:
@@ -160,15 +176,25 @@ class KeyValue:
                     self._put(fields, found)
         if place is not None:
             self._place(place, fields)
-            if second := _SECOND.match(line, place.end()):
+            second = _SECOND.match(line, place.end())
+            if second is not None:
                 self._place(second, fields)
+            if any(map(is_outcome, fields)):
+                self._put_listed(fields, line, (second or place).end())
         return Found(list(fields.values()), self._counter.located) if _tells(fields) else None
+
+    def _put_listed(self, fields: dict[str, Field], line: str, begin: int) -> None:
+        """Add the pairs without a sign, which stand between commas or one after the other."""
+        for found in _LISTED.finditer(line, begin):
+            known, _ = self._names(found[1])
+            if known not in PLACES and found[1].lower() not in _WORDS:
+                self._put(fields, found)
 
     def _put(self, fields: dict[str, Field], found: re.Match[str]) -> None:
         known, factor = self._names(found[1])
         if known is not NEVER and known not in fields:
             factor = 0.01 if found[3] else factor
-            fields[known] = Field(known, factor, *found.span(2), found.start())
+            fields[known] = Field(known, factor, *found.span(2), found.start(1))
 
     def _place(self, found: re.Match[str], fields: dict[str, Field]) -> None:
         """Add what a counter says."""
@@ -187,15 +213,13 @@ class KeyValue:
 JSON_LINES = Format(
     "JSON lines",
     (
-        '"step"',
+        'step"',
         '"epoch"',
-        "'step'",
+        "step'",
         "'epoch'",
         '"iter',
-        '"global_step"',
         '"current_steps"',
         "'iter",
-        "'global_step'",
     ),
     (
         Sample('{"step": 10, "loss": 0.516, "lr": 0.001}', [step(10, loss=0.516, lr=0.001)]),
@@ -210,6 +234,11 @@ JSON_LINES = Format(
         Sample(
             '{"current_steps": 5, "total_steps": 60, "loss": 1.25, "lr": 1e-05, "epoch": 0.25, "percentage": 8.33, "elapsed_time": "0:00:12", "remaining_time": "0:02:10"}',
             [step(5, steps=60, epoch=0.25, loss=1.25, lr=1e-5)],
+        ),
+        Sample('{"step": 1, "valx": 1}', [other(1, valx=1)]),
+        Sample(
+            '{"_step": 0, "_timestamp": 1795490498.25, "_runtime": 3.5, "loss": 5.0}',
+            [step(1, loss=5.0)],
         ),
         Sample(
             '{"step": 0, "loss": 5.0}\n{"step": 1, "loss": 4.0}',
@@ -278,6 +307,32 @@ NAME_VALUE = Format(
         Sample(
             "Epoch: 3 | Train Loss: 0.125 | Val Loss: 0.22 | Val Acc: 90.5",
             [step(0, epoch=3, loss=0.125, val_loss=0.22, val_accuracy=0.905)],
+        ),
+        Sample(
+            "step 10 | loss 0.5 | grad_norm 1.3 | lr 1e-1\nstep 11, loss 0.5, grad_norm 1.2, lr 1e-1",
+            [
+                step(10, loss=0.5, grad_norm=1.3, lr=0.1),
+                step(11, loss=0.5, grad_norm=1.2, lr=0.1),
+            ],
+        ),
+        Sample(
+            "step 1 loss 3 tokens 512 mfu 0.3 acc 0.5 custom 7",
+            [step(1, loss=3, tokens=512, mfu=0.3, accuracy=0.5, custom=7)],
+        ),
+        Sample(
+            "epoch 0 test accuracy 0.5220\nepoch 1 test acc 0.6",
+            [
+                evaluation(0, epoch=1, val_accuracy=0.522),
+                evaluation(0, epoch=2, val_accuracy=0.6),
+            ],
+        ),
+        Sample(
+            "epoch 1 train loss 0.5 test loss 0.25 test acc 0.6",
+            [step(0, epoch=1, loss=0.5, val_loss=0.25, val_accuracy=0.6)],
+        ),
+        Sample(
+            "epoch 3 of 5, after 7 minutes, best 9: loss 0.5 in 6 s",
+            [step(0, epoch=3, loss=0.5)],
         ),
         Sample("step 7: loss = tensor(0.3000, device='cuda:0')", [step(7, loss=0.3)]),
         Sample(
