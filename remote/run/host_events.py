@@ -114,8 +114,8 @@ def _step(run: Run, event: events.Step, when: float) -> None:
 
 
 def _parse(run: Run, event: Parsed, when: float) -> None:
-    """What is printed is read by a format, or a file is read. That is said once of each, without its
-    ranks: others may print later."""
+    """What is printed is read by a format, or a file is read. That is said once of each, and not
+    of which ranks: others may print later."""
     run.progress.printed_steps = event.steps or run.progress.printed_steps
     if event.format and event.format not in run.progress.formats:
         run.progress.formats.append(event.format)

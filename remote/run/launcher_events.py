@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from remote import events as launcher
@@ -31,7 +32,8 @@ def apply(run: Run, record: Record, when: float) -> None:
         case launcher.Said() if not host:
             run.note("", event.text, when)
         case launcher.StallExplained(text):
-            run.note("", text, when)
+            if not _is_said_of_stall(run, text):
+                run.note("", text, when)
             if run.stall:
                 run.stalls[-1] = replace(run.stall, explained=True)
         case launcher.Checked():
@@ -150,8 +152,14 @@ def _begin_stall(run: Run, event: launcher.Stalled, when: float) -> None:
     run.note("", f"stalled: {run.stalls[-1].text}", when)
 
 
+def _is_said_of_stall(run: Run, text: str) -> bool:
+    """Whether the log has said this when the stall was found: stacks had come by then."""
+    since, said = run.stall.since if run.stall else math.inf, f"stalled: {text}"
+    return any(note.time >= since and note.text == said for note in run.log.notes)
+
+
 def _stop(run: Run, event: launcher.Stopping, when: float) -> None:
-    if event.reason != run.stop_reason:
+    if event.reason != run.stop_reason and not _is_said_of_stall(run, event.reason):
         run.note("", event.reason, when)
     if run.phase is not RunPhase.ENDED:
         run.phase = RunPhase.STOPPING

@@ -109,7 +109,7 @@ class Transfer:
                 return answer
             text = str(answer["busy"])[: self.limits.shown]
             if text and text not in told and len(told) < self.limits.errors:
-                self.tell(self.index, f"{self.host.name} waits: {shown(text)}")
+                self.tell(self.index, f"{self.host.name}: waits: {shown(text)}")
                 told.add(text)
         raise OSError(
             f"it said {self.limits.busy_lines:,} times that it is busy, and gave no answer"

@@ -737,6 +737,18 @@ def test_a_transfer_in_which_no_file_moves_is_ended_however_much_its_host_says(s
     assert not transfer.crawls
 
 
+def test_what_a_transfer_waits_for_is_told_with_its_host_before_a_colon() -> None:
+    told: list[str] = []
+    busy = b'{"busy":"another upload"}\n'
+    limits = replace(LIMITS, busy_lines=2)
+    host = Host("node1", "x")
+    transfer = Transfer(0, host, "fetching", lambda _, text: told.append(text), limits=limits)
+    transfer.open(Endless(busy))
+    with pytest.raises(OSError, match="it is busy"):
+        transfer.answer()
+    assert told == ["node1: waits: another upload"], "so that nobody names it again"
+
+
 def test_a_host_that_offers_far_more_than_its_ranks_saved_is_refused(tmp_path: Path) -> None:
     limits = replace(LIMITS, unexpected=100)
     offer = listed(one_entry("checkpoints/a", 700), one_entry("checkpoints/b", 401))

@@ -254,26 +254,27 @@ def interruption(number: int) -> str:
 
 def verdict(state: RunState) -> str:
     """Make the last line: how the run ended, and how long it took."""
-    spent = duration(state.elapsed)
+    length, again = duration(state.elapsed), len(state.progress.restarts)
+    restarts = count(again, "restart")
+    restarted, spent = (f" after {restarts}", f"{length} and {restarts}") if again else ("", length)
     match state.verdict:
         case Verdict.FINISHED:
-            training, again = state.training_seconds, len(state.progress.restarts)
-            restarted = f" after {count(again, 'restart')}" if again else ""
+            training = state.training_seconds
             took = f"; training took {fixed(training, 2)} s of it" if training else ""
-            return f"finished in {spent}{restarted}{_diverged(state)}{took}"
+            return f"finished in {length}{restarted}{_diverged(state)}{took}"
         case Verdict.STOPPED:
             return f"stopped after {spent}: {state.stop_reason or 'the launcher disconnected'}"
         case Verdict.REFUSED:
             tried = any(rank.exited for rank in state.ranks)
-            return "failed before the first step" if tried else "not started"
+            return f"failed before the first step{restarted}" if tried else "not started"
         case Verdict.LOST:
             return f"{_lost(state)} after {spent}"
         case Verdict.FAILED:
             return f"failed after {spent}"
         case None:
             if not state.course.detached:
-                return f"left after {spent}; the run may still be live"
+                return f"left after {length}; the run may still be live"
             return (
-                f"detached after {spent}: the run continues; rankboard attach {state.plan.run} "
+                f"detached after {length}: the run continues; rankboard attach {state.plan.run} "
                 "reattaches to it"
             )

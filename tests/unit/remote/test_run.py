@@ -342,6 +342,17 @@ def test_a_loss_of_a_rank_that_was_left_out_is_told_of_its_attempt() -> None:
     assert ", but the loss was NaN at step 21, in attempt 1" in outcome.verdict(state)
 
 
+def test_the_end_of_a_run_that_failed_again_tells_of_its_restart() -> None:
+    history = History(plan(2)).training(steps=5)
+    history.session(Restarted((0, 1), "rank 1 was killed"))
+    history.attempt = 1
+    history.now += 30
+    history.rank(1, Exited(1, 1)).rank(0, Exited(0, 1))
+    state = history.closed()
+    assert state.verdict is Verdict.FAILED
+    assert outcome.verdict(state) == f"failed after {duration(state.elapsed)} and 1 restart"
+
+
 def started_again(history: History, resumed: int, *said_then: Event) -> RunState:
     """The state of a history after which all is started again, and its one rank says these."""
     state = state_of(history.plan, history.records)

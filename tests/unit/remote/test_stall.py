@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from remote.events import Clock, Closed, Reaching, Restarted, Silent, Stalled, Stopping
+from remote.events import (
+    Clock,
+    Closed,
+    Reaching,
+    Restarted,
+    Silent,
+    Stalled,
+    StallExplained,
+    Stopping,
+)
 from remote.format import duration
 from remote.record import summary
 from remote.run import stall
@@ -17,6 +28,7 @@ from tests.kit.histories import History, plan, stepped
 from training.wire.events import (
     SESSION,
     Entered,
+    Event,
     Exited,
     Finished,
     HostSample,
@@ -280,6 +292,24 @@ def again(history: History) -> History:
     history.attempt = 1
     history.session(Restarted(tuple(range(len(history.plan.hosts))), "rank 0 failed"))
     return history.training()
+
+
+@pytest.mark.parametrize("event", [StallExplained, lambda text: Stopping(text, False)])
+def test_what_stacks_said_before_a_stall_was_found_is_logged_once(
+    event: Callable[[str], Event],
+) -> None:
+    history = waiting(trained(), 20)
+    for rank in range(4):
+        history.rank(rank, by(LOADS if rank == 1 else WAITS, rank))
+    said = found(waiting(history, 20))
+    assert said
+    current = history.session(said).state().stall
+    assert current
+    state = history.session(event(current.text)).state()
+    assert [note.text for note in state.log.notes if current.text in note.text] == [
+        f"stalled: {current.text}"
+    ]
+    assert "is not inside a collective" in current.text
 
 
 # For whom they wait -------------------------------------------------------------------------------

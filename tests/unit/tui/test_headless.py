@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import subprocess
 import sys
 from collections.abc import Callable
@@ -42,6 +43,7 @@ from training.wire.events import (
     Launched,
     Metrics,
     Record,
+    Step,
     Text,
 )
 from tui.text import live, outcome
@@ -50,6 +52,7 @@ from tui.text.narration import MOMENT, Gathered, Narration
 from tui.text.plain import PlainPrinter
 from tui.text.printer import printer
 from tui.text.progress import ProgressLines
+from tui.text.progress import text as progress_text
 
 
 def failed() -> History:
@@ -637,6 +640,12 @@ def test_of_a_program_that_prints_no_steps_it_is_said_now_and_then_how_far_it_is
         printed = isinstance(record.event, Text) and not record.event.text.startswith(PREFIX)
         lines += progress.lines(state, printed=printed)
     assert [one.startswith(two) for one, two in zip(lines, told, strict=True)] == [True] * len(told)
+
+
+def test_how_far_a_program_is_leaves_out_what_is_not_known() -> None:
+    history = started(script()).rank(3, Step(3, 0, 7, 0.5, math.nan))
+    state = history.state()
+    assert progress_text(state, state.now) == "step 7, loss 0.5000"
 
 
 def test_it_is_said_that_torch_is_watched() -> None:

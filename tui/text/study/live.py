@@ -114,12 +114,13 @@ def doing(state: RunState) -> str:
     """How far a run is: "training, step 12/40, 0.512 s/iter, ETA 14 s"."""
     parts = [state.doing]
     if state.step:
+        pace, left = seconds(state.step_seconds), between(*state.eta_between(state.now))
         parts += [
             f"step {state.step}/{state.progress.steps or UNKNOWN}",
-            f"{seconds(state.step_seconds)} s/iter",
-            f"ETA {between(*state.eta_between(state.now))}",
+            f"{pace} s/iter" if pace != UNKNOWN else "",
+            f"ETA {left}" if left != UNKNOWN else "",
         ]
-    return ", ".join(parts)
+    return ", ".join(filter(None, parts))
 
 
 def _cropped(text: str) -> Line:
