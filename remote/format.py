@@ -76,10 +76,12 @@ def age(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-def moment(when: float) -> str:
-    """Format a Unix time, which may be any number, as local date and time: "11-23 04:20"."""
+def moment(when: float, *, exact: bool = False) -> str:
+    """Format a Unix time, which may be any number, as local date and time: "11-23 04:20"; `exact`:
+    with its seconds."""
+    form = "%m-%d %H:%M:%S" if exact else "%m-%d %H:%M"
     with suppress(OverflowError, ValueError, OSError):
-        return time.strftime("%m-%d %H:%M", time.localtime(when)) if when else UNKNOWN
+        return time.strftime(form, time.localtime(when)) if when else UNKNOWN
     return UNKNOWN
 
 

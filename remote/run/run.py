@@ -21,7 +21,7 @@ from remote.run.progress import Progress, Restart, Stall
 from remote.run.rank import RankState
 from remote.run.script_rank import ScriptRank
 from remote.run.straggler import Watch
-from remote.run.timing import NAN
+from remote.run.timing import NAN, Means, joined
 from remote.run.verdict import Judge
 from training.wire import events
 
@@ -140,8 +140,8 @@ class Run:
 
     @property
     def step_seconds(self) -> float:
-        """Median seconds of the last steps of the slowest rank; NaN before the first."""
-        return max((rank.pace.seconds for rank in self.ranks if rank.pace), default=NAN)
+        """Mean seconds of the last steps of the slowest rank; NaN before the first."""
+        return max((rank.pace.mean("seconds") for rank in self.ranks if rank.pace), default=NAN)
 
     @property
     def sync_share(self) -> float:
@@ -161,6 +161,11 @@ class Run:
         """Bytes that the sync method of all ranks passes to the network in a second, by their last
         steps; NaN before the first."""
         return self._added("bytes_sent")
+
+    @property
+    def means(self) -> Means:
+        """Means over all iterations but the first, which warms up."""
+        return joined(rank.timing.warm for rank in self.ranks)
 
     def _added(self, figure: str) -> float:
         rates = [rank.pace.per_second(figure) for rank in self.ranks if rank.pace]

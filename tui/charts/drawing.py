@@ -46,9 +46,9 @@ class Line:
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
-    """What a chart draws, and the points behind it. `hidden` rows are too many to be drawn. `newest`
-    is the value that stands above it, NaN where there is none, and `whose` it is, where the names
-    of the curves do not tell."""
+    """What a chart draws, and the points behind it. `hidden` rows are too many to be drawn.
+    `newest` is the value that stands above it, NaN where there is none, and `whose` it is, where
+    the names of the curves do not tell."""
 
     curves: tuple[Curve, ...]
     marks: tuple[Mark, ...]

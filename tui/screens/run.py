@@ -11,14 +11,14 @@ from textual.events import Key, Resize
 from textual.screen import Screen
 
 from remote.record.watch import WatchedRun
-from remote.run.alerts import Alert, alerts
+from remote.run.alerts import Alert
 from remote.run.state import RunPhase
 from tui.actions import Place
 from tui.bindings import bindings, named_keys, panel_action
 from tui.messages import CompareRun, GoHome, NewRun, OtherRun, ShowChecks, ShowStacks
 from tui.panels.charts import Charts
 from tui.panels.parts import desktop
-from tui.panels.parts.alerts import Alerts, in_full
+from tui.panels.parts.alerts import Alerts, listed
 from tui.panels.parts.header import Header
 from tui.panels.parts.note import Note
 from tui.panels.parts.outcome import Outcome
@@ -258,8 +258,8 @@ class RunScreen(Drawn, Screen[None]):
 
     def action_alerts(self) -> None:
         with self.session.lock:
-            found = [in_full(alert) for alert in alerts(self.session.state)]
-        self.app.push_screen(TextDialog("alerts", "\n".join(found) or "There are none."))
+            found = listed(self.session.state)
+        self.app.push_screen(TextDialog("alerts", found))
 
     def action_compare(self) -> None:
         self.post_message(CompareRun())

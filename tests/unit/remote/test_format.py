@@ -63,6 +63,8 @@ def test_ages(seconds: float, text: str) -> None:
 
 def test_a_moment_of_a_clock_that_is_far_off_is_unknown() -> None:
     assert format.moment(86_400) == time.strftime("%m-%d %H:%M", time.localtime(86_400))
+    wanted = time.strftime("%m-%d %H:%M:%S", time.localtime(86_407))
+    assert format.moment(86_407, exact=True) == wanted
     assert [format.moment(when) for when in (0.0, 1e300, *UNKNOWN)] == ["-"] * 5
 
 

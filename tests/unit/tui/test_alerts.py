@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from remote import events as launcher
-from remote.run.alerts import Alarm, Alert
+from remote.format import clock, moment
+from remote.run.alerts import Alarm, Alert, alerts
 from tests.kit.acted import until
 from tests.kit.dashboard import Stage
 from tests.kit.histories import History, plan, stepped
-from training.wire.events import SESSION, Step
-from tui.panels.parts.alerts import Alerts, _lines
+from training.wire.events import SESSION, Exited, Step
+from tui.panels.parts.alerts import Alerts, _lines, listed
 from tui.screens.dialogs import TextDialog
 from tui.text.json import JsonPrinter
 
@@ -117,3 +118,17 @@ def test_why_a_rank_is_slow_is_seen(width: int) -> None:
     assert "a hide, ! list" in lines[-1]
     shown = " ".join(" ".join(lines).split())
     assert "it has 0.200 cores" in shown or width < 78
+
+
+def test_the_list_says_since_when_an_alert_holds_and_when_it_was_over() -> None:
+    history = History(plan(2)).training(3).session(launcher.Stalled((0, 1), 30.0))
+    text = "stalled: ranks 0 and 1 have made no step for 30 s"
+    since = moment(alerts(history.state())[0].since, exact=True)
+    assert listed(history.state()) == f"! since {since}  {text}"
+    over = history.rank(0, stepped(0, 4)).rank(1, stepped(1, 4)).state()
+    assert listed(over) == f"✓ {since} to {clock(alerts(over)[0].over)}  {text}"
+
+
+def test_the_list_of_a_failed_run_begins_with_the_cause() -> None:
+    state = History(plan(2)).training(3).rank(1, Exited(1, -9, "SIGKILL")).closed()
+    assert listed(state).splitlines()[0] == "✗ cause: node2, rank 1: killed by SIGKILL at step 3"

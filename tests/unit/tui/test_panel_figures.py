@@ -9,9 +9,10 @@ import pytest
 from remote import format
 from remote.run.rank import RankState
 from remote.run.state import RunState
-from tests.kit.histories import plan
+from tests.kit.histories import History, plan, stepped
 from training import figures
 from tui.panels.parts import row
+from tui.panels.parts.header import PACE
 
 
 @pytest.mark.parametrize(
@@ -39,3 +40,19 @@ def test_a_table_tells_a_loss_that_is_nan_from_one_that_is_not_known(step: int, 
     scale = row.Scale("ready", [0.0], 0.0)
     view = row.View([rank], RunState(plan(1)), now=0.0, dark=True, scale=scale)
     assert row._loss(view).text == text
+
+
+def test_the_pace_of_a_live_run_is_of_its_last_steps_that_of_an_ended_one_of_all() -> None:
+    """The first step takes 9 s, the next 20 0.1 s each; of the last 20 every second takes 0.4 s."""
+    history = History(plan(2)).training()
+    for step in range(1, 42):
+        seconds = 9.0 if step == 1 else 0.1 if step < 22 or step % 2 else 0.4
+        for rank in range(2):
+            history.rank(rank, stepped(rank, step, seconds, sync=seconds / 2, samples=8))
+    assert [fact(history.state()) for fact in PACE[:3]] == [
+        "64 samples/s",
+        "0.250 s/iter",
+        "sync 50%",
+    ]
+    ended = history.done(0, 1).closed()
+    assert [fact(ended) for fact in PACE[:3]] == ["91.4 samples/s", "0.175 s/iter", "sync 50%"]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rich.text import Text
 from textual.widgets import Static
 
-from remote.format import count, moment
+from remote.format import clock, count, moment
 from remote.run.alerts import Alarm, Alert, Key, alerts, urgent_first
 from remote.run.state import RunPhase, RunState
 from tui import palette
@@ -96,7 +96,16 @@ def sign(alert: Alert) -> str:
     return palette.sign("good" if alert.over else "warn")
 
 
-def in_full(alert: Alert) -> str:
-    """An alert with its time, for a list."""
-    over = f", over at {moment(alert.over)}" if alert.over else ""
-    return f"{sign(alert)} {moment(alert.since)}{over}  {plain(alert.text)}"
+def listed(run: RunState) -> str:
+    """What a run failed of, then all alerts, the oldest first, each with its time."""
+    found = [_in_full(alert) for alert in alerts(run)]
+    if run.cause is not None:
+        found.insert(0, f"{palette.sign('bad')} cause: {plain(run.cause.text())}")
+    return "\n".join(found) or "There are none."
+
+
+def _in_full(alert: Alert) -> str:
+    """An alert since when it holds, for its figures may be newer; or from when to when it held."""
+    since = moment(alert.since, exact=True)
+    times = f"{since} to {clock(alert.over)}" if alert.over else f"since {since}"
+    return f"{sign(alert)} {times}  {plain(alert.text)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -14,6 +15,7 @@ from remote.plan.expected import expected, length
 from remote.plan.plan import Plan
 from remote.run import seen
 from remote.run.state import RunPhase, RunState, Verdict
+from remote.run.timing import Means
 from remote.run.waiting import Wait, waiting
 from tui import palette
 from tui.panels.parts.turn import Turn
@@ -149,9 +151,21 @@ def _known(value: float, written: Callable[[float], str], text: str) -> str:
     return text.format(written(value)) if value > 0 else ""
 
 
-def _lasting(figure: str, written: Callable[[float], str], text: str) -> Callable[[RunState], str]:
-    """A figure of the last steps, which says nothing of ranks that have come to a halt."""
-    return lambda run: "" if run.stall else _known(getattr(run, figure), written, text)
+def _lasting(
+    figure: str,
+    written: Callable[[float], str],
+    text: str,
+    whole: Callable[[Means], float] = lambda _: math.nan,
+) -> Callable[[RunState], str]:
+    """A figure of the last steps, which says nothing of ranks that have come to a halt; once the
+    run has ended, the `whole` of all its iterations but the first."""
+
+    def told(run: RunState) -> str:
+        if run.phase is RunPhase.ENDED:
+            return _known(whole(run.means), written, text)
+        return "" if run.stall else _known(getattr(run, figure), written, text)
+
+    return told
 
 
 def _printed_rate(run: RunState) -> str:
@@ -178,9 +192,9 @@ def _saved(run: RunState) -> str:
 
 
 PACE: Sequence[Callable[[RunState], str]] = (
-    _lasting("throughput", rate, "{} samples/s"),
-    _lasting("step_seconds", seconds, "{} s/iter"),
-    _lasting("sync_share", percent, "sync {}"),
+    _lasting("throughput", rate, "{} samples/s", lambda whole: whole.throughput),
+    _lasting("step_seconds", seconds, "{} s/iter", lambda whole: whole.seconds),
+    _lasting("sync_share", percent, "sync {}", lambda whole: whole.share(whole.sync)),
     lambda run: "  ".join(seen.ways(run)),
     _printed_rate,
     _tested,
