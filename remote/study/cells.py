@@ -12,7 +12,7 @@ from remote.cluster.hosts import RANKS
 from remote.format import count
 from remote.record.entry import number
 from remote.study import script_cells
-from remote.study.reader import Reader, is_label, label_of, name_of, overridden, written
+from remote.study.reader import Reader, is_label, label_of, name_of, of_top, overridden, written
 from remote.study.study import Axis, Cell, Place
 from training import options, registry
 from training.job import SEVERAL, TYPES, Job, JobError, check, flag
@@ -189,7 +189,7 @@ class Cells:
             if key not in (*own, *JOB, *PLACE) and self._is_option(key):
                 self.reader.say(
                     key,
-                    f"{key} is no option of sync = {sync!r}: vary it together with the methods "
+                    f"{key} is not an option of sync = {sync!r}: vary it together with the methods "
                     f'that have it: {{ sync = "…", {key} = … }}',
                 )
 
@@ -211,7 +211,8 @@ class Cells:
             elif not self._is_option(key):
                 meant = f": {said}" if (said := MEANT.get(key.lower().replace("_", ""))) else ""
                 near = did_you_mean(key, (*JOB, *PLACE, *known))
-                self.reader.say(key, f"unknown setting '{key}'{meant or near or SETTINGS}")
+                unknown = f"unknown setting '{key}'{meant or near or SETTINGS}"
+                self.reader.say(key, of_top(key) or unknown)
         job["sync_option"] = (*job.get("sync_option", ()), *words)
         return job, place
 

@@ -14,7 +14,7 @@ import tomllib
 from remote.statistics import REPETITIONS
 from remote.study.axes import read_axes
 from remote.study.cells import Cells, Labels
-from remote.study.reader import Reader, StudyError, is_label, label_of, overridden
+from remote.study.reader import TOP, Reader, StudyError, is_label, label_of, overridden
 from remote.study.study import (
     METRICS,
     NAMED,
@@ -30,7 +30,6 @@ from training.registry import did_you_mean
 
 SUFFIX = ".toml"
 LIMIT = "1 h"
-KEYS = ("title", "question", "repetitions", "seed", "limit", "metric", "target")
 TABLES = ("job", "base", "axes", "cell", "compare", "quick")
 QUICK = ("repetitions", "limit", "target", "job", "base", "axes", "cell", "compare")
 COMPARE = ("axis", "reference", "baseline")
@@ -84,7 +83,7 @@ def parse(
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise StudyError(f"{reader.file}: this is not TOML: {error}") from None
-    reader.check_keys(data, (*KEYS, *TABLES), "")
+    reader.check_keys(data, (*TOP, *TABLES), "")
     _check_tables(reader, data, "")
     _check_tables(reader, data.get("quick", {}), "quick.")
     reader.check_keys(data.get("quick", {}), QUICK, "quick")

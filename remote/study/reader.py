@@ -12,6 +12,8 @@ from remote.study.study import Target
 from training import options
 from training.registry import did_you_mean
 
+TOP = ("title", "question", "repetitions", "seed", "limit", "metric", "target")
+"""The keys of a study that stand above all tables."""
 UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0}
 DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|h)")
 
@@ -49,7 +51,7 @@ class Reader:
             return
         for key in [key for key in table if key not in known]:
             near = did_you_mean(key, known) or f"; the keys are {', '.join(known)}"
-            self.say(key, f"unknown key '{key}'{near}", name)
+            self.say(key, (name and of_top(key)) or f"unknown key '{key}'{near}", name)
 
     def one_line(self, data: Mapping[str, Any], key: str, default: str) -> str:
         value = data.get(key, default)
@@ -116,6 +118,11 @@ def _line(text: str, key: str, table: str = "", value: Any = None) -> int:
                 return number
             found = found or number
     return found or (_line(text, key, "", value) if table else 0)
+
+
+def of_top(key: str) -> str:
+    """That a key does not belong into a table; "" where it may."""
+    return f"{key} belongs to the top of the file, above all [tables]" if key in TOP else ""
 
 
 def is_label(value: Any) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from remote.plan.plan import Script
-from remote.study.reader import Reader, label_of, written
+from remote.study.reader import Reader, label_of, of_top, written
 from remote.study.study import REPETITION
 from training.registry import did_you_mean
 
@@ -38,9 +38,14 @@ def filled(reader: Reader, script: tuple[str, ...], values: Mapping[str, Any]) -
     names = [name for word in script for name in PLACEHOLDER.findall(word)]
     for key in values:
         if key not in names and script:
-            near = did_you_mean(key, names)
+            write = f"write --{key} {{{key}}} into it"
+            near = did_you_mean(key, names) or f": {write}"
+            top = of_top(key)
             reader.say(
-                key, f"{key} is not in the script{near or f': write --{key} {{{key}}} into it'}"
+                key,
+                f"{top}; if it is an argument of the script, {write}"
+                if top
+                else f"{key} is not in the script{near}",
             )
     known = {REPETITION.strip("{}"): REPETITION} | {
         key: label_of(value) for key, value in values.items()

@@ -123,6 +123,20 @@ def test_placeholders_and_values_belong_together() -> None:
         ('[base]\nscript = "a {x}"\n[axes]\nx = [[2]]', "line 4: x = [2]: write a text in quotes"),
         ('[base]\nscript = "a"\nnodes = 0', "line 3: nodes = 0: write a whole number from 1"),
         (
+            '[base]\nscript = "a.py"\nmetric = "loss"',
+            "line 3: metric belongs to the top of the file, above all [tables]; if it is an "
+            "argument of the script, write --metric {metric} into it",
+        ),
+        (
+            '[base]\nscript = "a.py"\nseed = 3',
+            "line 3: seed belongs to the top of the file, above all [tables]",
+        ),
+        (
+            '[base]\nscript = "a.py"\n[compare]\nmetric = "loss"',
+            "line 4: metric belongs to the top of the file, above all [tables]",
+        ),
+        ('[job]\nmetric = "loss"', "line 2: metric belongs to the top of the file"),
+        (
             'metric = "accuracy"\n[base]\nscript = "a.py"',
             "line 1: metric = 'accuracy': write one of step_seconds, elapsed, loss, metric:NAME",
         ),
