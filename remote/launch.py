@@ -153,10 +153,14 @@ def _cwd(plan: Plan) -> str:
 def _check_uploaded(script: Script, uploads: Sequence[Upload]) -> None:
     """Raises: PlanError, where a file of the program is not among those that go to the hosts."""
     kind, name = needs.program(script)
+    if uploads and len(name.split()) > 1 and not Path(name).exists():
+        raise PlanError(f"there is no program '{name}': leave out the quotes: -- {name}")
     is_path = bool(name) if kind == "file" else kind == "command" and "/" in name
     if not uploads or not is_path or name.startswith(("/", "~")):
         return
     here = Path(name).absolute()
+    if kind == "command" and here.is_dir():
+        raise PlanError(f"{name} is a folder: name the program in it")
     if not here.exists():
         raise PlanError(f"there is no {name} in {Path.cwd()}, whose files --upload sends")
     if not any(here.is_relative_to(upload.source) for upload in uploads):

@@ -158,12 +158,24 @@ def _mistake(key: str, value: object, model: type[BaseModel], *, unknown: bool) 
         known = list(model.model_fields)
         if (meant := SYNONYMS.get(key)) in known:
             return f"unknown key '{key}': write '{meant}'"
+        if where := _belongs(key, model):
+            return f"{key} belongs into {where}"
         return (
             f"unknown key '{key}'{did_you_mean(key, known) or '; the keys are ' + ', '.join(known)}"
         )
     own = {ClusterTable: WRITE_CLUSTER, FormatTable: WRITE_FORMAT}.get(model, {})
     write = own.get(key) or _write(key)
     return f"{key} = {json.dumps(value, default=str, ensure_ascii=False)} is wrong: write {write}"
+
+
+def _belongs(key: str, model: type[BaseModel]) -> str:
+    """The tables that have this key, where it is not in one of them; "" for a key of none."""
+    if model is not HostTable and key in HostTable.model_fields:
+        one = key in ("name", "address")
+        return "the [[host]] table of its host" if one else "[defaults], or [[host]] for one host"
+    if model is not ClusterTable and key in ClusterTable.model_fields:
+        return "[cluster]"
+    return "[[format]]" if model is not FormatTable and key in FormatTable.model_fields else ""
 
 
 def _write(key: str) -> str:

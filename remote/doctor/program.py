@@ -22,6 +22,11 @@ def program(facts: Facts, index: int) -> Found:
     )
     if lack == programs.FOLDER:
         return Found(FAILED, f"there is no folder {cwd}", other)
+    if lack in (programs.FILE, programs.COMMAND) and len(name.split()) > 1:
+        return Found(FAILED, f"there is no program '{name}'", f"leave out the quotes: -- {name}")
+    if lack == programs.NO_FILE:
+        inside = f"name the program in it, such as -- {name.rstrip('/')}/train.py"
+        return Found(FAILED, f"{name} is a folder", inside)
     if lack == programs.FILE:
         return Found(FAILED, f"there is no {name} in {cwd}", other)
     if lack == programs.MODULE:

@@ -58,6 +58,8 @@ def folder(tmp_path: Path) -> Path:
         ("./plain.sh", programs.EXECUTE),
         ("-m no_such_package.x", programs.MODULE),
         ("no-such-command", programs.COMMAND),
+        ("./pkg", programs.NO_FILE),
+        ("pkg", programs.NO_FILE),
     ],
 )
 def test_what_a_host_lacks(words: str, lack: str, folder: Path) -> None:
@@ -67,6 +69,24 @@ def test_what_a_host_lacks(words: str, lack: str, folder: Path) -> None:
     assert found["program_lacks"] == lack
     told = program(Facts(of, [replace(hello(0), program_lacks=lack)], [0.0]), 0)
     assert (told.outcome, bool(told.advice)) == ((FAILED, True) if lack else (OK, False))
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("./pkg", "./pkg is a folder: name the program in it, such as -- ./pkg/train.py"),
+        ("pkg", "pkg is a folder: name the program in it, such as -- pkg/train.py"),
+        *(
+            (line, f"there is no program '{line}': leave out the quotes: -- {line}")
+            for line in ("train.py --lr 0.1", "python train.py", "train.py --out x.py")
+        ),
+    ],
+)
+def test_a_folder_and_a_line_in_quotes_are_no_programs(word: str, said: str, folder: Path) -> None:
+    of = replace(plan("", folder), work=Script((word,)))
+    lack = programs.look(needs.on(of, 0)["program"])["program_lacks"]
+    told = program(Facts(of, [replace(hello(0), program_lacks=lack)], [0.0]), 0)
+    assert f"{told.text}: {told.advice}" == said
 
 
 def test_a_module_on_a_path_of_its_own_is_not_looked_for(folder: Path) -> None:
@@ -97,6 +117,12 @@ def test_what_is_uploaded_is_looked_for_here(folder: Path, monkeypatch: pytest.M
         launcher.plan(there, Script(("trian.py",)))
     for words in ("-m pkg.train", "python3.11 train.py", "/opt/train.py"):
         assert launcher.plan(there, Script(tuple(words.split()))).uploads
+    for word, said in (
+        ("./pkg", r"\./pkg is a folder"),
+        ("train.py --lr 1", r"leave out the quotes: -- train\.py --lr 1"),
+    ):
+        with pytest.raises(PlanError, match=said):
+            launcher.plan(there, Script((word,)))
     whole = replace(there, sync=(str(folder),))
     made = launcher.plan(whole, Script(("train.py",)))
     assert made.uploads[0].target == ""

@@ -136,6 +136,15 @@ def test_all_mistakes_at_once_each_with_its_place(tmp_path: Path) -> None:
         ("[defaults]\nport = 22", "no host yet: write [[host]]"),
         ("[[host]]\nname = 'a'\nranks = 2", "host 1 (a): unknown key 'ranks': write 'slots'"),
         ("[[host]]\nhostname = 'a'", "host 1: unknown key 'hostname': write 'address'"),
+        (
+            "[cluster]\nknown_hosts = 'k'\n[[host]]\naddress = 'a'",
+            "[cluster]: known_hosts belongs into [defaults], or [[host]] for one host",
+        ),
+        (
+            "[cluster]\naddress = 'k'\n[[host]]\naddress = 'a'",
+            "[cluster]: address belongs into the [[host]] table of its host",
+        ),
+        ("[[host]]\naddress = 'a'\nsync = ['a']", "host 1 (a): sync belongs into [cluster]"),
         ("[[hosts]]\nname = 'a'", "unknown table 'hosts': did you mean 'host'?"),
         ("[host]\nname = 'a'", "line 1: write [[host]] with two brackets"),
         (

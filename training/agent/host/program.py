@@ -11,16 +11,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-FOLDER, FILE, READ, EXECUTE, MODULE, COMMAND = (
+FOLDER, FILE, NO_FILE, READ, EXECUTE, MODULE, COMMAND = (
     "folder",
     "file",
+    "no file",
     "read",
     "execute",
     "module",
     "command",
 )
-"""What is wrong: there is no such folder, file, module or command; or the file is there, and this
-user may not read or execute it."""
+"""What is wrong: there is no such folder, file, module or command; or it is a folder, not a file;
+or the file is there, and this user may not read or execute it."""
 PACKAGES = ("accelerate", "lightning", "pytorch_lightning", "rich")
 """Packages for which ranks are given more variables where they are installed."""
 NAMES = {"accelerate": ("accelerate", "transformers", "trl")}
@@ -96,13 +97,13 @@ def _unexecutable(cwd: str, command: str) -> str:
     if "/" in command:
         path = os.path.join(cwd, os.path.expanduser(command))
         if not os.path.isfile(path):
-            return FILE
+            return NO_FILE if os.path.isdir(path) else FILE
         return "" if os.access(path, os.X_OK) else EXECUTE
     folders = [os.path.dirname(sys.executable), *os.get_exec_path()]
     paths = (os.path.join(folder, command) for folder in folders)
-    return (
-        "" if any(os.path.isfile(path) and os.access(path, os.X_OK) for path in paths) else COMMAND
-    )
+    if any(os.path.isfile(path) and os.access(path, os.X_OK) for path in paths):
+        return ""
+    return NO_FILE if os.path.isdir(os.path.join(cwd, command)) else COMMAND
 
 
 def _is_installed(package: str) -> bool:
