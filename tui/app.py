@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from remote.cluster.hosts import Cluster
 from remote.plan.plan import PlanError, Policy, Script
+from remote.record import marks
+from remote.record.find import find
 from training.job import Job
 from tui.background import in_background
 from tui.bindings import key_of
@@ -81,7 +85,9 @@ class RankboardApp(Dashboard[Runs]):
         from tui.screens.run import RunScreen
 
         if id(session) not in self._run_screens:
-            screen = RunScreen(session, home=self.runs.launch.history is not None)
+            called = partial(marks.name, self.runs.runs_dir / session.plan.run)
+            home = self.runs.launch.history is not None
+            screen = RunScreen(session, home=home, called=called)
             self.install_screen(screen, f"run {id(session)}")
             self._run_screens[id(session)] = screen
         return self._run_screens[id(session)]
@@ -245,8 +251,17 @@ class RankboardApp(Dashboard[Runs]):
             waits=any(one.plan.policy.max_restarts for one in live),
             others=len(live) - this,
             this=this,
-            name=live[0].plan.run if len(live) == 1 else "RUN",
+            name=self._called(live[0].plan.run) if len(live) == 1 else "RUN",
         )
+
+    def _called(self, run: str) -> str:
+        """What a command takes for the run: the name that a person gave it, unless others have it,
+        too."""
+        folder = self.runs.runs_dir / run
+        name = marks.name(folder)
+        with suppress(PlanError):
+            return shlex.quote(name) if name and find(name, folder.parent) == folder else run
+        return run
 
     def answered(self, answer: Leave | None) -> None:
         if answer is Leave.DETACH:

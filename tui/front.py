@@ -34,6 +34,10 @@ if TYPE_CHECKING:  # loaded once the terminal is quiet
     from tui.replay import Replay
 
 
+UNHEARD = "nobody sends notifications until somebody attaches to the run with --notify"
+"""What becomes of --notify once a run is left."""
+
+
 @dataclass(frozen=True)
 class Lines:
     """How a session is shown as lines.
@@ -108,7 +112,7 @@ def show_lines(launcher: Launcher, session: Session, how: Lines) -> int:
         show.end(session.state)
         if not session.detached:
             narrate_record(launcher, session.state)
-        finish_notifications(launcher)
+        finish_notifications(launcher, session.state)
     verdict = session.state.verdict or (Verdict.LOST if session.cut_off else None)
     return verdict.value if verdict else 0
 
@@ -183,15 +187,18 @@ def show_dashboard(
     for state in app.runs.states:
         print_end(state)
         narrate_record(launcher, state)
-    finish_notifications(launcher)
+    finish_notifications(launcher, *app.runs.states)
     return app.exit_code
 
 
-def finish_notifications(launcher: Launcher) -> None:
-    """Wait until --notify has sent everything, and print why it could not."""
+def finish_notifications(launcher: Launcher, *states: RunState) -> None:
+    """Wait until --notify has sent everything, and print why it could not, or that it sends nothing
+    of a run that was left."""
     if launcher.notifier:
         launcher.notifier.wait()
         narrate(*filter(None, [launcher.notifier.failure()]))
+        if any(state.course.detached for state in states):
+            narrate(UNHEARD)
 
 
 @contextmanager

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
+from remote.record import marks
 from remote.record.watch import WatchedRun
 from tui.dashboard import Dashboard
 from tui.idle import Idle
@@ -66,7 +68,8 @@ class WatchApp(Dashboard[Watching]):
 
     def open(self) -> None:
         self.runs.start()
-        self.push_screen(WatchScreen(self.runs.run))
+        run = self.runs.run
+        self.push_screen(WatchScreen(run, called=partial(marks.name, run.folder)))
 
     def question(self) -> Dialog:
         raise AssertionError("nothing is live that could be stopped here")

@@ -20,6 +20,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from remote.format import duration, percent
+from remote.record import marks
 from remote.run.state import RunState
 from remote.sanitise import one_line
 
@@ -116,11 +117,12 @@ class Observer:
 def facts(state: RunState, event: str, text: str, folder: Path) -> dict[str, Any]:
     """The facts of a run: `event` is its verdict or "stalled", `text` what follows its name in a
     sentence for people. Seconds, fractions; None is unknown."""
-    tests = state.progress.evaluations
+    tests, name = state.progress.evaluations, one_line(marks.name(folder))
     values = {
         "event": event,
         "run": state.plan.run,
-        "text": one_line(f"{state.plan.run} {text}"),
+        "name": name or None,
+        "text": one_line(f"{name or state.plan.run} {text}"),
         "what": state.plan.what,
         "hosts": [host.name for host in state.plan.hosts],
         "ranks": state.plan.world_size,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -42,7 +42,8 @@ END = "nothing more is recorded, and the run has not ended: the arrow keys of th
 
 class RunScreen(Drawn, Screen[None]):
     """One run. `tick` draws what has changed since the last one. `inside`: over the screen of a
-    study, to which one goes back; else one goes home, if there is a home."""
+    study, to which one goes back; else one goes home, if there is a home. `called` tells the name
+    that a person gave the run."""
 
     CSS = """
     RunScreen .-maximized { height: 1fr; }
@@ -50,8 +51,16 @@ class RunScreen(Drawn, Screen[None]):
     place = Place.RUN
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
-    def __init__(self, session: Session, *, inside: bool = False, home: bool = False) -> None:
+    def __init__(
+        self,
+        session: Session,
+        *,
+        inside: bool = False,
+        home: bool = False,
+        called: Callable[[], str] = str,
+    ) -> None:
         super().__init__()
+        self._ask_name, self._called = called, ""
         self._compositor = Sparing()
         self.session = session
         self._home = home
@@ -86,6 +95,10 @@ class RunScreen(Drawn, Screen[None]):
         self._body.lay_out()
         self.call_after_refresh(self.tick)
 
+    def on_screen_resume(self) -> None:
+        """Take in the name of the run, which may be another one by now."""
+        self._called = self._ask_name()
+
     def on_screen_suspend(self) -> None:
         """Pause a replay that is left; below a dialog it plays on."""
         if isinstance(self.session, Replay) and self not in self.app.screen_stack:
@@ -103,7 +116,7 @@ class RunScreen(Drawn, Screen[None]):
             if self._note:
                 self._note.show()
             self._body.show(run)
-            self._header.show(run)
+            self._header.show(run, self._called)
             self._warn(self._alerts.show(run))
             self._outcome.show(run)
             for panel in self._body.panels:

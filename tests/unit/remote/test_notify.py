@@ -15,6 +15,7 @@ from typing import Any, cast
 import pytest
 
 from remote.events import Stalled
+from remote.record import marks
 from remote.session.notify import Notifier, NotifyError, Observer, facts
 from tests.kit.histories import History, plan, raised, stepped
 from training.wire.events import Evaluated
@@ -229,6 +230,16 @@ def test_a_failure_is_sent_with_its_cause() -> None:
     assert "\x00" not in json.dumps(found)
     assert (found["test_accuracy"], found["hosts"]) == (0.875, ["node1", "node2"])
     assert found["folder"] == "/runs/one"
+
+
+def test_a_run_with_a_name_is_called_by_it(tmp_path: Path) -> None:
+    state = History(plan(1)).training(3).done(0).closed()
+    found = facts(state, "finished", "finished", tmp_path)
+    assert (found["name"], found["text"]) == (None, f"{state.plan.run} finished")
+    marks.write_name(tmp_path, "baseline")
+    found = facts(state, "finished", "finished", tmp_path)
+    assert (found["name"], found["text"]) == ("baseline", "baseline finished")
+    assert found["run"] == state.plan.run
 
 
 def test_a_loss_that_is_nan_is_sent_with_the_end() -> None:

@@ -8,6 +8,7 @@ import math
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,9 +28,12 @@ from remote.events import (
     Stopping,
     expand,
 )
+from remote.launch import Launcher
 from remote.run.cause import Cause
 from remote.run.reading import expander
 from remote.run.state import RunState
+from remote.session.notify import Notifier
+from remote.transport.registry import Transports
 from tests.kit.histories import GLOO, START, History, plan, raised, said, stepped
 from tests.kit.printing import FOLDER, HELLO, good, printed, show
 from tests.kit.scripts import ended, logging, script, seen, started
@@ -46,6 +50,7 @@ from training.wire.events import (
     Step,
     Text,
 )
+from tui import front
 from tui.text import live, outcome
 from tui.text.json import JsonPrinter
 from tui.text.narration import MOMENT, Gathered, Narration
@@ -661,3 +666,17 @@ def test_how_to_accept_a_key_is_said_once_where_the_cause_says_it_of_all_hosts()
     assert outcome.repeats("rankboard trust h1", said)
     assert not outcome.repeats("rankboard trust h1", Cause("h3", -1, "h3: no route to the host"))
     assert not outcome.repeats("rankboard trust h1", None)
+
+
+def test_of_a_run_that_is_left_it_is_said_that_nothing_is_sent_any_more(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    history = History(plan(1)).training(3)
+    notified = Launcher(Transports(), tmp_path, notifier=Notifier("true"))
+    front.finish_notifications(notified, history.state())
+    assert capsys.readouterr().err == ""
+    left = history.session(Detached()).state()
+    front.finish_notifications(notified, left)
+    assert capsys.readouterr().err == f"rankboard: {front.UNHEARD}\n"
+    front.finish_notifications(replace(notified, notifier=None), left)
+    assert capsys.readouterr().err == ""

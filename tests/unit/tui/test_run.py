@@ -17,6 +17,8 @@ from textual.pilot import Pilot
 
 from remote import events as launcher
 from remote.plan.plan import Policy
+from remote.record.layout import PLAN
+from remote.record.marks import write_name
 from remote.run.state import Verdict
 from tests.kit.acted import ActedSession, cluster, make_plan, until
 from tests.kit.dashboard import Stage, asked
@@ -462,6 +464,35 @@ async def test_a_run_that_ends_with_its_launcher_cannot_be_left() -> None:
         assert isinstance(dialog, QuitDialog)
         assert "It cannot be left: the job ends with this command." in dialog.question
         assert not dialog.query("#detach")
+        await pilot.press("escape")
+        stage.session.close()
+        await stage.ended(pilot)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_a_run_with_a_name_is_called_by_it(tmp_path: Path, size: tuple[int, int]) -> None:
+    stage = Stage(runs_dir=tmp_path)
+    async with stage.shown(size=size) as pilot:
+        await stage.train(pilot)
+        run = stage.session.plan.run
+        (tmp_path / run).mkdir()
+        (tmp_path / run / PLAN).touch()
+        write_name(tmp_path / run, "my baseline")
+        await pilot.press("q")
+        dialog = await asked(pilot)
+        assert isinstance(dialog, QuitDialog)
+        assert "\n  rankboard attach 'my baseline'\n" in dialog.question
+        await pilot.press("escape")
+        first = f"my baseline ({run})" if size[0] > 80 else "my baseline"
+        await until(pilot, lambda: stage.text().splitlines()[0].rstrip().endswith(first))
+        other = tmp_path / f"{run}-2"
+        other.mkdir()
+        (other / PLAN).touch()
+        write_name(other, "my baseline")
+        await pilot.press("q")
+        dialog = await asked(pilot)
+        assert isinstance(dialog, QuitDialog)
+        assert f"\n  rankboard attach {run}\n" in dialog.question, "the name may mean two runs"
         await pilot.press("escape")
         stage.session.close()
         await stage.ended(pilot)

@@ -55,8 +55,8 @@ class Header(Static):
         self._planned: Length | None = None
         self._seen_turn, self._seen = Turn(), ""
 
-    def show(self, run: RunState) -> None:
-        """Copy what is drawn from the run."""
+    def show(self, run: RunState, called: str = "") -> None:
+        """Copy what is drawn from the run. A person has `called` it so."""
         width = self.content_size.width
         now = self._clock.now(run)
         is_asked = not any(self._facts)
@@ -70,7 +70,7 @@ class Header(Static):
         if self._seen_turn.has_come_for(run, place=len(PACE)) or is_asked:
             self._seen = seen.advice(run, now)
         head = (
-            justified(f"{_phase(run)}  {_what(run.plan)}", run.plan.run, width),
+            _title(f"{_phase(run)}  {_what(run.plan)}", run.plan.run, plain(called), width),
             _progress(run, self._length(run), width, now),
             *_fitting(self._facts, width),
             *waits,
@@ -127,6 +127,13 @@ def _what(plan: Plan) -> str:
     ranks = count(plan.world_size, "rank")
     hosts = f" on {count(len(plan.hosts), 'host')}" if len(plan.hosts) > 1 else ""
     return f"{plan.what}, {ranks}{hosts}" if plan.job else f"{ranks}{hosts}: {plan.what}"
+
+
+def _title(left: str, run: str, called: str, width: int) -> str:
+    """The run at the right edge: by the name that a person gave it, and by its own where there is
+    room for both."""
+    both = justified(left, f"{called} ({run})" if called else run, width)
+    return both if not called or both.endswith(")") else justified(left, called, width)
 
 
 def _phase(run: RunState) -> str:
