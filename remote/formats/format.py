@@ -300,7 +300,8 @@ class Format:
     Each of its lines has one of `marks` in it; looking for marks is cheap. `lines` read them, or
     `reader` makes what reads them where lines need state. `family` is that of formats whose lines
     are alike, so that one may go on with the other. A `generic` format is tried last, and gives way
-    to any other. Lines of a `companion` tell values beside those of the rank's format.
+    to any other; beside another, it tells of evaluations only. Lines of a `companion` tell values
+    beside those of the rank's format.
     """
 
     name: str

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from remote.formats import records, unread
 from remote.formats.candidates import candidates, finder, starts_of
-from remote.formats.format import Finder, Format, Reader
+from remote.formats.format import MOST_NAMES, Finder, Format, Reader
 from remote.formats.known import ALL
 from remote.formats.known.bars import TQDM as BARS
-from remote.formats.memory import Memory
+from remote.formats.memory import Memory, is_of_evaluation
 from remote.formats.reading import EVALUATION, OTHER, STEP, Reading
 from remote.formats.rules import OWN, Rule, of_user
 from remote.formats.shapes import Shapes
@@ -25,6 +25,7 @@ HEAD = 1 << 13
 """Characters of a text from which the shapes in the rest of it are learned."""
 PIECE = 1 << 16
 """A text of so many characters without a newline is a piece of a longer line."""
+GENERIC = frozenset(one.kin for one in ALL if one.generic)
 
 
 Told = tuple[str, Format, Reading]
@@ -57,6 +58,7 @@ class LogReader:
         self._hits: dict[str, int] = {}
         self._rest = ""
         self._told: dict[int, int] = {}
+        self._evaluated: set[str] = set()
         self._shapes = Shapes()
         self._read_slowly: list[tuple[str, Format]] = []
         self._named: Format | None = None
@@ -217,6 +219,13 @@ class LogReader:
         if one.kin == OWN:
             self._read_as = one
             return reading
+        beside: Reading | None = None
+        if locked is not None and one.generic and one.kin != locked.kin:
+            beside = self._beside(reading)
+            if beside and reading.kind is EVALUATION:
+                return beside
+        elif len(self._evaluated) < MOST_NAMES:
+            self._evaluated.update(filter(is_of_evaluation, reading.values))
         if locked is None or one.kin != locked.kin:
             hits = self._hits[one.kin] = self._hits.get(one.kin, 0) + 1
             if hits >= (
@@ -224,14 +233,25 @@ class LogReader:
             ):
                 self._lock(one)
             elif locked is not None:
-                return _changed(reading, kind=OTHER) if one.companion else None
-        elif self._hits and not locked.generic:
-            self._hits.clear()
+                return _changed(reading, kind=OTHER) if one.companion else beside
+        elif self._hits:
+            kept = self._hits if locked.generic else {}
+            self._hits = {kin: hits for kin, hits in kept.items() if kin not in GENERIC}
         self._name(one)
         return reading
 
+    def _beside(self, reading: Reading) -> Reading | None:
+        """What a line of another format tells of an evaluation that the rank's own does not."""
+        values = {
+            name: value
+            for name, value in reading.values.items()
+            if is_of_evaluation(name) and name not in self._evaluated
+        }
+        return _changed(reading, kind=EVALUATION, values=values) if values else None
+
     def _lock(self, one: Format) -> None:
         self._locked, self._read_as = one, None
+        self._evaluated.clear()
         self._hits.clear()
         self._shapes.clear()
         first = () if one.generic else (OWN, one.kin, BARS)

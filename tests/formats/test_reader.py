@@ -70,6 +70,48 @@ def test_a_companion_tells_more_of_a_step_and_none_of_its_own() -> None:
     assert reader.format == "Hugging Face Trainer"
 
 
+BAR = "\repoch {}: {:3}%|#####     | {}/10 [00:01<00:01, 10.00it/s, loss=0.5]"
+
+
+@pytest.mark.parametrize(
+    ("line", "values"),
+    [
+        ("epoch {} test accuracy 0.5220", {"val_accuracy": 0.522}),
+        ("epoch {}: train loss 0.5, val loss 0.25", {"val_loss": 0.25}),
+        ('{{"epoch": {}, "val_f1": 0.5, "loss": 0.25}}', {"val_f1": 0.5}),
+    ],
+)
+def test_an_evaluation_beside_a_bar_counts(line: str, values: dict[str, float]) -> None:
+    reader = LogReader()
+    for epoch in range(12):
+        text = "".join(BAR.format(epoch, n * 10, n) for n in range(1, 11))
+        *steps, found = reader.read(f"{text}\n{line.format(epoch)}")
+        assert [one.step for one in steps] == [epoch * 10 + n for n in range(1, 11)]
+        assert (found.kind, found.epoch, found.values) == (Kind.EVALUATION, epoch + 1, values)
+    assert reader.format == "tqdm"
+
+
+def test_a_format_that_goes_on_alone_takes_over_with_its_evaluations() -> None:
+    reader = LogReader()
+    reader.read("\n".join(NANOGPT.format(n) for n in range(3)))
+    read = [reader.read(f"step {n} loss 0.5 val_loss 0.25") for n in range(1, 12)]
+    assert reader.format == "name=value"
+    assert [each[0].kind for each in read] == [Kind.EVALUATION] * 7 + [Kind.STEP] * 4
+
+
+def test_an_evaluation_that_the_format_tells_itself_counts_once() -> None:
+    reader = LogReader()
+    reader.read("\n".join(NANOGPT.format(n) for n in range(3)))
+    assert len(reader.read("step 250: train loss 2.5, val loss 2.75")) == 1
+    assert reader.read("step 250 val_loss 2.75") == []
+    (found,) = reader.read("step 250 val_loss 2.75 val_acc 0.5")
+    assert (found.kind, found.step, found.values) == (
+        Kind.EVALUATION,
+        250,
+        {"val_accuracy": 0.5},
+    )
+
+
 def test_a_step_is_told_once() -> None:
     reader = LogReader()
     text = "step={} loss=0.5"
