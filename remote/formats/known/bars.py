@@ -94,18 +94,23 @@ class Bar:
 
 
 class Lightning(Bar):
-    """The reader of Lightning's bars: of tqdm, or of rich, whose values may go on below."""
+    """The reader of Lightning's bars: of tqdm, or of rich, whose values may go on below.
+
+    Bars of other programs may begin with an epoch as well. Those of Lightning tell the version of
+    its logger, or come with bars of its loaders.
+    """
 
     _rich = Line(
         r"Epoch <epoch_index:int>/(?:<last_index:int>|-\d{1,9})\s{1,4}[━╸╺ ─-]{1,400}\s<n:int>/(?:<total:int>|--)\s{1,4}[\d:]{1,12} • [\d:-]{1,12}\s{1,4}(?:<steps_per_second>it/s)?(?P<pairs>[^\n]{0,4000})",
         pairs=Pairs(r"([A-Za-z][\w/.@\[\]-]{0,80}): <num>(?=\s|$)"),
     )
+    _loader = Lazy(r"(?:Validation|Testing|Predicting) DataLoader |Sanity Checking")
     _more = Lazy(rf"\s{{4,400}}(?:[A-Za-z][\w/.@\[\]-]{{0,80}}: {NUMBER}\s{{0,400}}){{1,20}}$")
     _pairs = Pairs(r"([A-Za-z][\w/.@\[\]-]{0,80}): <num>(?=\s|$)")
 
     def __init__(self) -> None:
         super().__init__(from_zero=True)
-        self.open = False
+        self.open = self._is_sure = False
         self._place: dict[str, float] = {}
 
     def read(self, line: str, start: int, memory: Memory) -> Reading | None:
@@ -128,15 +133,12 @@ class Lightning(Bar):
                 return memory.place(STEP, values)
             return None
         if line.startswith("Epoch ", start):
-            return super().read(line, start, memory)
-        return (
-            UNDERSTOOD
-            if re.match(
-                r"(?:Validation|Testing|Sanity Checking|Predicting)", line[start : start + 40]
-            )
-            and "it/s" in line
-            else None
-        )
+            self._is_sure = self._is_sure or "v_num=" in line
+            return super().read(line, start, memory) if self._is_sure else None
+        if not self._loader.match(line, start) or "it/s" not in line:
+            return None
+        self._is_sure = True
+        return UNDERSTOOD
 
 
 TORCHTUNE = Format(
@@ -191,6 +193,11 @@ LIGHTNING = Format(
                 step(27, epoch=2, loss=1.2, val_loss=0.776, step_seconds=0.5),
                 step(28, epoch=2, loss=1.1, step_seconds=0.5),
             ],
+        ),
+        Sample(
+            "Sanity Checking DataLoader 0: 100%|█| 2/2 [00:00<00:00, 40.91it/s]\n"
+            "Epoch 1:   8%|▊         | 2/25 [00:01<00:11,  2.00it/s, train_loss=1.200]",
+            [step(27, epoch=2, loss=1.2, step_seconds=0.5)],
         ),
         Sample(
             "\x1b[?25l\r\x1b[2KEpoch 0/23 ━━━━━━━━━━ 98/98 0:00:22 • 0:00:00 4.44it/s v_num: 0 train/loss: 1.559\n                                                        train/acc: 0.399",
@@ -579,6 +586,10 @@ FORMATS = (
                 step(1, steps=100, loss=0.5, step_seconds=0.1),
                 step(2, steps=100, loss=0.4, step_seconds=0.1),
             ],
+        ),
+        Sample(
+            "Epoch 1:   8%|8         | 2/25 [00:01<00:11,  2.00it/s, loss=1.25]",
+            [step(2, epoch=1, loss=1.25, step_seconds=0.5)],
         ),
         Sample(
             "epoch 2/3 loss: 0.7000:  45%|####5     | 45/100 [00:10<00:12,  4.50it/s]",
