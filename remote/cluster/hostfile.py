@@ -93,7 +93,7 @@ def _named(place: str, line: str, example: str) -> Named:
     word, *rest = re.split(r"\s+", line, maxsplit=1)
     found = HOST.fullmatch(word)
     if not found:
-        raise HostsError(f"{place}: {line!r} is no host: write {example}")
+        raise HostsError(f"{place}: {line!r} is not a host: write {example}")
     count = found["count"]
     for key, value in SETTING.findall(rest[0] if rest else ""):
         if key == "slots" and count is None:
@@ -101,7 +101,7 @@ def _named(place: str, line: str, example: str) -> Named:
         elif key not in OTHERS:
             raise HostsError(f"{place}: {key} means nothing here: write {example}")
     if rest and SETTING.sub("", rest[0]).strip():
-        raise HostsError(f"{place}: {line!r} is no host: write {example}")
+        raise HostsError(f"{place}: {line!r} is not a host: write {example}")
     if count is not None and not (count.isdecimal() and 1 <= int(count) <= SLOTS):
         raise HostsError(
             f"{place}: {count!r} is not a number of ranks: write one from 1 to {SLOTS}, as in "

@@ -187,7 +187,7 @@ def _remove_record(runs_dir: Path, name: str) -> None:
     OSError."""
     folder = runs_dir / name
     if folder.is_symlink() or not (folder / PLAN).is_file():
-        raise Refused("it is no directory of a run, or a link")
+        raise Refused("it is not a directory of a run, or a link")
     if holder := launcher(folder):
         raise Refused(f"its launcher, {holder}, still records it")
     node = str((folder / NODE).absolute())

@@ -110,9 +110,9 @@ def _check_names(plan: Plan) -> None:
     if len({host.name for host in plan.hosts}) < len(plan.hosts):
         raise ValueError("it has a host twice")
     if not is_plain(plan.run):
-        raise ValueError(f"its run {plan.run!r} is no plain name")
+        raise ValueError(f"its run {plan.run!r} is not a plain name")
     if plan.project and not is_plain(plan.project):
-        raise ValueError(f"its project {plan.project!r} is no plain name")
+        raise ValueError(f"its project {plan.project!r} is not a plain name")
     for target in (upload.target for upload in plan.uploads if upload.target):
         if any(part in ("", ".", "..") for part in target.split("/")) or "\0" in target:
             raise ValueError(f"its upload to {target!r} leads elsewhere")

@@ -49,7 +49,7 @@ def _within(run: str, runs_dir: Path) -> str:
 
 
 def _missing(run: str, runs_dir: Path) -> PlanError:
-    what = "is no run" if Path(run).exists() else "there is no such file or folder"
+    what = "is not a run" if Path(run).exists() else "there is no such file or folder"
     return PlanError(f"{run}: {what}; rankboard runs lists the runs in {runs_dir}")
 
 

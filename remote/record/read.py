@@ -64,7 +64,7 @@ def load_plan(folder: Path) -> Plan:
     except serialize.OtherFormat:
         raise
     except ValueError as error:
-        raise RunFolderError(f"{path} is no plan: {error}") from error
+        raise RunFolderError(f"{path} is not a plan: {error}") from error
     try:
         is_signed = trust.is_signed(data, files.read(folder / SIGNATURE, LIMITS.small_file))
     except OSError:

@@ -86,7 +86,7 @@ class Recorder:
             except OSError as error:
                 self._torn.add(path)
                 problem = (
-                    f"cannot write {path}: {error.strerror}; the run goes on, but its record has "
+                    f"cannot write {path}: {error.strerror}; the run continues, but its record has "
                     "gaps"
                 )
                 self._problem = self._problem or problem

@@ -114,7 +114,7 @@ class Intake:
         """Why a host must be lost that sends this line, which is no record of its own."""
         self._noise[on] += 1
         if self._noise[on] > self._limits.noise:
-            return f"it sent more than {self._limits.noise} lines that are no records of its own"
+            return f"it sent more than {self._limits.noise} lines that are not records of its own"
         if record is None and (why := fault(line)):
             return f"it sent a record that cannot be used: {cut(why, REASON)}"
         return ""

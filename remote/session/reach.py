@@ -67,7 +67,7 @@ def _wait_for_any(view: View) -> list[Action]:
     """Go on trying to reach the hosts, for long; then leave the run to them."""
     live = view.live
     if all(view.now - contact.heard_at >= view.times.unheard for _, contact in live):
-        what = f"no host has answered for {view.times.unheard:.0f} s: detaching; the run goes on"
+        what = f"no host has answered for {view.times.unheard:.0f} s: detaching; the run continues"
         return [Say(Said(SESSION, what)), Say(Detached(cut_off=True))]
     actions = [action for host, contact in live for action in _say_silent(view, host, contact)]
     opened = [Open(host.index) for host, contact in live if _is_to_reopen(view, host, contact)]

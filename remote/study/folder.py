@@ -127,7 +127,7 @@ class StudyFolder:
         except OSError as error:
             raise StudyError(
                 f"cannot record the study in {self.path}: {error.strerror}; once it can be "
-                "written, the same command goes on"
+                "written, the same command continues the study"
             ) from error
 
     def _take(self, lock: int) -> None:

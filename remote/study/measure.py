@@ -25,7 +25,7 @@ def unknown(study: Study, state: RunState) -> str:
 def remarks(cell: Cell, state: RunState) -> tuple[str, ...]:
     """What who compares the run with others has to know."""
     diverged = state.progress.diverged
-    said = [f"{cell.key} diverged: the loss is no finite number"] if diverged else []
+    said = [f"{cell.key} diverged: the loss is not finite"] if diverged else []
     return (*said, *summary.remarks(state))
 
 

@@ -97,7 +97,7 @@ def _job(host: Host) -> str:
     """The number of the job. Raises: Problem."""
     job = str(host.slurm_job or os.environ.get("SLURM_JOB_ID", ""))
     if not job:
-        what = "it is a node of a Slurm job, but this is no job"
+        what = "it is a node of a Slurm job, but this is not a job"
         advice = "start rankboard within salloc or sbatch, or set slurm_job for it in hosts.toml"
         raise Problem(Cause.SETTINGS, what, advice)
     return job

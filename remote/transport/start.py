@@ -117,7 +117,7 @@ def _ended(python: str, channel: Line, placed: bool, noise: str, echoed: bool) -
         return Problem(Cause.AGENT, f"its agent ended at its start (exit status {status}): {why}")
     advice = 'set python = "/path/to/python3" for it in hosts.toml'
     if echoed or is_echo(said) or _speaks(python, said):
-        what = f"{python} is no working Python 3 (exit status {status}): {last or noise}"
+        what = f"{python} is not a working Python 3 (exit status {status}): {last or noise}"
         return Problem(Cause.PYTHON, what, advice)
     if status in (126, 127) or re.search(
         r"not found|unknown command|no such file", said, re.IGNORECASE

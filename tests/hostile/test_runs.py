@@ -600,7 +600,7 @@ NUMBERS: list[tuple[dict[str, Any], str]] = [
         {"hosts": [{"name": "a", "address": "\x1b]52;c;x\x07"}]},
         "it has characters that cannot be printed",
     ),
-    ({"policy": {"max_restarts": 10**23}}, "is no plan"),
+    ({"policy": {"max_restarts": 10**23}}, "is not a plan"),
     (
         {"policy": {"max_restarts": 10**15}},
         "--max-restarts 1000000000000000: give a number from 0 to 10000",

@@ -90,7 +90,9 @@ def test_what_lies_where_the_folder_is_to_be_is_named(
     host: Host, make: Callable[[Path], None]
 ) -> None:
     make(host.folder)
-    assert complaint(host.check()).startswith(f"cannot use its workdir: {host.folder} is no folder")
+    assert complaint(host.check()).startswith(
+        f"cannot use its workdir: {host.folder} is not a folder"
+    )
 
 
 def complaint(errand: Follower) -> str:

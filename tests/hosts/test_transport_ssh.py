@@ -438,11 +438,11 @@ def test_key_file_that_is_not_there(refusal: Callable[..., str], sshd: Sshd) -> 
 def test_key_file_that_is_none(refusal: Callable[..., str], sshd: Sshd) -> None:
     (sshd.home / "notes").write_text("nothing\n")
     assert refusal(identity_file="~/notes").startswith(
-        f"{sshd.home}/notes is no private key; set identity_file"
+        f"{sshd.home}/notes is not a private key; set identity_file"
     )
     keygen(sshd.home / "other")
     assert refusal(identity_file="~/other.pub").startswith(
-        f"{sshd.home}/other.pub is no private key but a public one; set"
+        f"{sshd.home}/other.pub is not a private key but a public one; set"
     )
 
 
@@ -639,7 +639,7 @@ def test_python_that_is_no_python(
     heard = Heard()
     monkeypatch.setattr("tests.hosts.test_transport_ssh.Heard", lambda: heard)
     text = refusal(python=python)
-    assert text.startswith(f"{python} is no working Python 3 (exit status ")
+    assert text.startswith(f"{python} is not a working Python 3 (exit status ")
     assert text.endswith('; set python = "/path/to/python3" for it in hosts.toml')
     assert all(
         len(said) <= 320 and "aW1wb3J0" not in said for said in (text, *heard.texts)

@@ -87,13 +87,13 @@ def test_a_name_that_is_no_plain_one_is_refused_wherever_a_plan_is_read(
     name: str, answer: Callable[..., None]
 ) -> None:
     """A run's name says where this machine writes."""
-    with pytest.raises(ValueError, match="is no plain name"):
+    with pytest.raises(ValueError, match="is not a plain name"):
         serialize.parse(serialize.dump(replace(PLAN, run=name)))
     if name:
-        with pytest.raises(ValueError, match="is no plain name"):
+        with pytest.raises(ValueError, match="is not a plain name"):
             serialize.parse(serialize.dump(replace(PLAN, project=name)))
     answer(told(name, replace(PLAN, run=name)))
-    with pytest.raises(PlanError, match=r"cannot be read: its run .* is no plain name"):
+    with pytest.raises(PlanError, match=r"cannot be read: its run .* is not a plain name"):
         kept_plan.plan_of(NOWHERE, FILE, name)
 
 

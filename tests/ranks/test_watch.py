@@ -530,7 +530,9 @@ def test_steps_without_a_backward_pass_count(results: dict[str, list[Result]]) -
 def test_a_failure_of_the_watch_is_said_once_and_ends_it(results: dict[str, list[Result]]) -> None:
     *found, said = results["failing"][0]["text"].splitlines()
     assert len(found) == 2
-    assert said.startswith("rankboard: the watch has failed, the program goes on without: KeyError")
+    assert said.startswith(
+        "rankboard: the watch has failed, the program continues without it: KeyError"
+    )
 
 
 @pytest.mark.parametrize("name", WORLDS[2])

@@ -39,7 +39,7 @@ def inject(
     """
     function = inspect.unwrap(function)
     if not isinstance(function, types.FunctionType) or "<locals>" in function.__qualname__:
-        raise CannotInject(f"{function!r} is no function of a module or a class")
+        raise CannotInject(f"{function!r} is not a function of a module or a class")
     names = []
     for thing in (before, after, condition):
         names.append("" if thing is None else f"_rankboard_{id(thing)}")

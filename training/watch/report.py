@@ -62,7 +62,7 @@ class Report:
             last = traceback.extract_tb(error.__traceback__)[-1:]
             where = "".join(f" ({os.path.basename(one.filename)}:{one.lineno})" for one in last)
             why = " ".join(f"{type(error).__name__}: {error}".split())
-            self._say(f"rankboard: {what}, the program goes on without: {why}{where}\n")
+            self._say(f"rankboard: {what}, the program continues without it: {why}{where}\n")
             self._write()
         if ends:
             self._end()

@@ -91,7 +91,7 @@ class Keys:
             paramiko.pkey.UnknownKeyType,
         ):
             other = " but a public one" if _public(file) else ""
-            what = f"{file} is no private key{other}"
+            what = f"{file} is not a private key{other}"
             raise Problem(Cause.AUTHENTICATION, what, SET) from None
 
 

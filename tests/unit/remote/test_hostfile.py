@@ -59,8 +59,8 @@ def test_mistakes_name_file_and_line(tmp_path: Path) -> None:
         "a slots=4",
         f"{file}, line 4: gpus means nothing here: write a slots=4",
         f"{file}, line 5: a is there already ({file}, line 1): name it once, with all its slots",
-        f"{file}, line 6: ',' is no host: write a slots=4",
-        f"{file}, line 7: 'd 4' is no host: write a slots=4",
+        f"{file}, line 6: ',' is not a host: write a slots=4",
+        f"{file}, line 7: 'd 4' is not a host: write a slots=4",
     ]
 
 

@@ -159,7 +159,7 @@ def test_what_is_no_plan_is_said(tmp_path: Path, text: str) -> None:
     with pytest.raises(RunFolderError, match=r"holds no run: plan\.json"):
         load_plan(tmp_path)
     (tmp_path / "plan.json").write_text(text)
-    with pytest.raises(RunFolderError, match=r"plan\.json is no plan"):
+    with pytest.raises(RunFolderError, match=r"plan\.json is not a plan"):
         load_plan(tmp_path)
 
 
@@ -238,8 +238,8 @@ def test_a_full_disk_is_said_once_and_a_gap_tears_no_later_line(
         into.write(records[1])
         assert (
             into.flush()
-            == f"cannot write {into.folder}/events.jsonl: No space left on device; the run goes "
-            "on, but its record has gaps"
+            == f"cannot write {into.folder}/events.jsonl: No space left on device; the run "
+            "continues, but its record has gaps"
         )
         into.write(records[2])
         assert into.flush() == ""

@@ -225,7 +225,7 @@ def test_the_last_run_is_none_where_none_is_recorded(runs: Path) -> None:
 
 def test_a_plan_that_cannot_be_read_is_told(runs: Path) -> None:
     (record(runs, "old") / "plan.json").write_text("{")
-    with pytest.raises(PlanError, match=r"--resume: .*plan\.json is no plan"):
+    with pytest.raises(PlanError, match=r"--resume: .*plan\.json is not a plan"):
         resume.job_of({"resume": "old"}, runs, local=True)
 
 

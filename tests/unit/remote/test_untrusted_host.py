@@ -494,7 +494,7 @@ def test_a_host_that_sends_no_records_without_end_is_lost(line: bytes, tmp_path:
     to_the_end(batches)
     assert session.state.verdict is Verdict.FINISHED
     assert (
-        "it sent more than 1000 lines that are no records of its own"
+        "it sent more than 1000 lines that are not records of its own"
         in session.state.hosts[1].reason
     )
     assert sum(isinstance(record.event, Said) for record in recorded(tmp_path)) < 20

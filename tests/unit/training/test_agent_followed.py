@@ -289,7 +289,7 @@ def test_the_checksum_is_that_of_event_files() -> None:
 def test_what_is_no_event_file_is_left_and_said_once(tmp_path: Path) -> None:
     read = files(tmp_path)
     append(tmp_path / "a.tfevents", "this is a text and no event file")
-    what = "--follow: a.tfevents: it is no event file of TensorBoard, and is not read"
+    what = "--follow: a.tfevents: it is not an event file of TensorBoard, and is not read"
     assert read.look() == [Text(AGENT, "stderr", what)]
     append(tmp_path / "a.tfevents", "this is a text and no event file")
     assert read.look() == read.end() == []

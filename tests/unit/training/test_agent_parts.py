@@ -432,7 +432,7 @@ def test_a_reserved_port_is_taken_and_its_holder_is_named() -> None:
 @pytest.mark.parametrize(
     ("address", "port", "why"),
     [
-        ("192.0.2.77", 0, "192.0.2.77 is no address of this host"),
+        ("192.0.2.77", 0, "192.0.2.77 is not an address of this host"),
         ("127.0.0.1", 70_000, "port 70000 on 127.0.0.1: "),
         ("no.such.host.invalid", 0, "port 0 on no.such.host.invalid: "),
     ],

@@ -455,7 +455,7 @@ def test_a_failure_is_said_once(pipe: tuple[int, int]) -> None:
             report.failed(error)
     report.steps([a_step(1)])
     (line,) = read(pipe[0])
-    assert line.startswith("rankboard: the watch has failed, the program goes on without: ")
+    assert line.startswith("rankboard: the watch has failed, the program continues without it: ")
     assert "ValueError: two lines (test_watch.py:" in line
     assert not report.on
 
@@ -473,7 +473,9 @@ def test_a_torch_without_a_part_that_is_not_needed_is_watched_without(
         hooks.look()
         hooks.look()
         (line,) = read(pipe[0])
-        assert line.startswith(f"rankboard: cannot watch {name}, the program goes on without: ")
+        assert line.startswith(
+            f"rankboard: cannot watch {name}, the program continues without it: "
+        )
         assert report.on == on
 
 

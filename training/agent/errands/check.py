@@ -51,7 +51,7 @@ def obstacle(folder: str) -> str:
         return f"{there} is not writable"
     next_one = os.path.join(there, os.path.relpath(folder, there).split(os.sep)[0])
     if os.path.lexists(next_one) and not os.path.isdir(next_one):
-        return f"{next_one} is no folder"
+        return f"{next_one} is not a folder"
     return ""
 
 

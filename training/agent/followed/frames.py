@@ -61,7 +61,7 @@ class Frames:
         self.problem = (
             f"it is damaged after {self._read:,} records, and its rest is not read"
             if self._read
-            else "it is no event file of TensorBoard, and is not read"
+            else "it is not an event file of TensorBoard, and is not read"
         )
         return False
 

@@ -35,7 +35,7 @@ def _why(address: str, port: int, error: Exception) -> str:
     if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
         return f"port {port} on {address} is in use{_holder(port)}"
     if isinstance(error, OSError) and error.errno == errno.EADDRNOTAVAIL:
-        return f"{address} is no address of this host"
+        return f"{address} is not an address of this host"
     if isinstance(error, PermissionError):
         return f"port {port} on {address}: permission denied, take one above 1023"
     return f"port {port} on {address}: {error}"

@@ -51,7 +51,7 @@ def _sentence(hosts: tuple[HostFigures, ...], links: set[float]) -> str:
     each = " and ".join(_each(hosts, links))
     have = f", each with {each}" if each else ""
     return (
-        f"{', '.join(host.name for host in hosts)} are no separate computers: they are "
+        f"{', '.join(host.name for host in hosts)} are not separate computers: they are "
         f"{len(hosts)} virtual hosts on one machine{_cores(hosts)}{have}."
     )
 
