@@ -163,7 +163,7 @@ MISTAKES = [
     ("[quick]", "[quick]\nx = " + 5000 * "[", "this is not TOML"),
     ("steps = 20", "lr = 1" + 400 * "0", "write a number"),
     ("nodes = [1, 2]", "nodes = [5000]", "write a whole number from 1 to 4096"),
-    ("nodes = [1, 2]", "every = [1, 4]", "every is no option of sync = 'all_reduce'"),
+    ("nodes = [1, 2]", "every = [1, 4]", "every is not an option of sync = 'all_reduce'"),
     ("method =", '"a\\u001b" =', "write a name in one line"),
     ('"one"\n', '"\\u001b[2J"\n', "line 15: label = '\\x1b[2J': write a label in one line"),
     ('"one"\n', '""\n', "line 15: label = '': write a label in one line"),
@@ -928,7 +928,7 @@ def test_a_diverged_run_is_remarked_on_and_its_loss_does_not_count(tmp_path: Pat
                 pass
         *_, end = runner.folder.entries()
         assert isinstance(end, Ended)
-        assert end.remarks == ("sync=ring diverged: the loss is no finite number",)
+        assert end.remarks == ("sync=ring diverged: the loss is not finite",)
         if metric == "loss":
             assert end.outcome is Outcome.FAILED
             assert end.cause == "the run has no test loss: loss is NaN at step 3 (rank 0)"
