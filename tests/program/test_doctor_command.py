@@ -198,6 +198,16 @@ def test_hosts_over_ssh_each_with_what_is_wrong_there(sshd: Sshd, tmp_path: Path
     assert (fit.returncode, "✗" in fit.stdout) == (0, False), fit.stdout
 
 
+def test_a_program_that_is_to_be_uploaded_is_looked_for_here(sshd: Sshd, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("")
+    path = sshd.hosts_toml(sshd.make_hosts(1))
+    words = ("doctor", "--hosts", str(path), "--upload", ".", "--", "train.py")
+    done = run(tmp_path, *words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"^program .* uploaded", done.stdout, re.MULTILINE), done.stdout
+    assert {found.name for found in (tmp_path / "node1").iterdir()} == {"code"}, "nothing is sent"
+
+
 def test_all_hosts_reach_each_other(sshd: Sshd, tmp_path: Path) -> None:
     path = sshd.hosts_toml(sshd.make_hosts(4), sync=["src"])
     (path.parent / "src").mkdir()

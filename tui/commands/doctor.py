@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any
 
@@ -41,6 +42,14 @@ def doctor(
     cwd: Annotated[
         str, typer.Option(metavar="PATH", help="the folder on the hosts that the program works in")
     ] = "",
+    upload: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="PATH",
+            help="check for a run with this --upload: the program is looked for here, and nothing "
+            "is sent (repeatable)",
+        ),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="print one JSON object per check")] = False,
     runs_dir: RunsDir = RUNS,
     **job_flags: Any,
@@ -56,6 +65,7 @@ def doctor(
       rankboard doctor --hosts other.toml --only node1,node2
       rankboard doctor --dataset cifar10
       rankboard doctor -- train.py
+      rankboard doctor --upload . -- train.py
 
     Exit codes:
       0    no check failed
@@ -65,7 +75,7 @@ def doctor(
     """
     with refusing():
         line = torchrun.read(program) if program else torchrun.Line()
-        chosen = selection.selection(torchrun.hosts(line, host_flags))
+        chosen = selection.selection(torchrun.hosts(line, host_flags), upload or ())
         local = is_here(chosen.cluster.hosts)
         hosts = torchrun.on_hosts(line, scripts.with_cwd(chosen.hosts, cwd), local=local)
         script = scripts.script(line.words, {**scripts.USUAL, "cwd": cwd}, job_flags)
