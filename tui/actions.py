@@ -237,7 +237,7 @@ ACTIONS: dict[Place, tuple[Action, ...]] = {
             "w",
             "export",
             "Export",
-            "save the chart as CSV, SVG and PNG",
+            "save the chart as CSV, SVG and, with the extra report, PNG",
             also=("Save the chart",),
         ),
         _hidden("marks", "m", "marks", "Marks", MARKS),

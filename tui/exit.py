@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import typer
 
@@ -42,6 +45,15 @@ MISTAKES = (
     UsageError,
 )
 """Errors that the user can correct; each names what is wrong and what to do."""
+
+
+def to_install(extra: str) -> str:
+    """What to do where a package of this extra is missing: rankboard is installed from a
+    checkout."""
+    checkout = Path(__file__).parents[1]
+    where = checkout if (checkout / "constraints.txt").exists() else "the checkout of rankboard"
+    python = shlex.quote(sys.executable)
+    return f"in {where}, run {python} -m pip install -c constraints.txt '.[{extra}]'"
 
 
 @contextmanager

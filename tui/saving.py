@@ -10,10 +10,11 @@ from pathlib import Path
 from textual.app import App
 
 from training.writing import write_whole
+from tui.exit import to_install
 from tui.messages import KeepText, SaveChart
 from tui.view import Session
 
-NO_PNG = "no PNG without matplotlib: pip install 'rankboard[report]'"
+NO_PNG = f"no PNG without matplotlib: {to_install('report')}"
 """What a user does for charts as PNG."""
 
 

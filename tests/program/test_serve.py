@@ -274,7 +274,7 @@ def test_a_missing_package_is_told(
         monkeypatch.delitem(sys.modules, name)
     done = run(command.serve, run="last")
     assert done.returncode == 2
-    assert "run pip install textual-serve, or install rankboard[serve]" in done.stderr
+    assert "-m pip install -c constraints.txt '.[serve]'" in done.stderr
 
 
 # What a page of ours does -------------------------------------------------------------------------

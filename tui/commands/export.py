@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from remote.record.layout import PLAN
-from tui.exit import UsageError, refusing
+from tui.exit import UsageError, refusing, to_install
 from tui.flags.common import RUNS, RunsDir
 from tui.flags.recorded import folder_of
 from tui.narrate import narrate
@@ -89,8 +89,8 @@ def _writer(to: Format) -> Callable[[RunFigures, Path], None]:
         if package not in OPTIONAL:
             raise
         raise UsageError(
-            f"--to {to.value} needs the package {package}, which is not installed: run "
-            f"pip install {package}, or install rankboard[export]"
+            f"--to {to.value} needs the package {package}, which is not installed:\n"
+            f"{to_install('export')}"
         ) from None
     return found
 

@@ -15,7 +15,7 @@ from remote.study import start
 from remote.study.folder import SUFFIX, StudyFolder
 from remote.study.reader import StudyError
 from remote.study.study import Study
-from tui.exit import UsageError, refusing
+from tui.exit import UsageError, refusing, to_install
 from tui.flags.common import RUNS, RunsDir
 from tui.flags.recorded import folder_of
 from tui.narrate import narrate
@@ -88,10 +88,8 @@ def _check_installed() -> None:
 
     missing = [name for name in OPTIONAL if find_spec(name) is None]
     if missing:
-        raise UsageError(
-            f"a report needs {' and '.join(missing)}, which is not installed: run "
-            "pip install 'rankboard[report]'"
-        )
+        what = f"a report needs {' and '.join(missing)}, which is not installed:"
+        raise UsageError(f"{what}\n{to_install('report')}")
 
 
 def _found(names: Sequence[str], runs_dir: Path) -> tuple[dict[StudyFolder, Study], list[Path]]:

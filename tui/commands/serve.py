@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from tui.exit import UsageError, refusing
+from tui.exit import UsageError, refusing, to_install
 from tui.flags.common import RUNS, Ascii, Run, RunsDir
 from tui.flags.recorded import recorded_here
 from tui.narrate import narrate
@@ -55,8 +55,7 @@ def _serve(folder: Path, port: int) -> None:
         if (error.name or "").partition(".")[0] not in OPTIONAL:
             raise
         raise UsageError(
-            "serve needs the package textual-serve, which is not installed: run pip install "
-            "textual-serve, or install rankboard[serve]"
+            f"serve needs the package textual-serve, which is not installed:\n{to_install('serve')}"
         ) from None
     with socket.socket() as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -63,7 +63,7 @@ async def test_without_matplotlib_there_is_no_png_and_it_is_said(
     async with stage.training(size=(120, 40), notifications=True) as pilot:
         (tmp_path / stage.session.plan.run).mkdir()
         await pilot.press("3", "w")
-        await until(pilot, lambda: "rankboard[report]" in "".join(stage.text().split()))
+        await until(pilot, lambda: "constraints.txt'.[report]'" in "".join(stage.text().split()))
         assert sorted(path.suffix for path in tmp_path.rglob("loss-*")) == [".csv", ".svg"]
 
 

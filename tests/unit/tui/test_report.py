@@ -6,6 +6,7 @@ import csv
 import importlib.util
 import json
 import re
+import sys
 import zipfile
 from collections import Counter
 from collections.abc import Callable
@@ -30,6 +31,7 @@ from tests.kit.recorded import recorded
 from tests.kit.scripts import script, seen, started
 from tests.kit.studies import BYTES, study
 from training.wire.events import Exited, HostSample, Text
+from tui.commands import report as command
 from tui.commands.report import report
 from tui.report import data
 from tui.report.chapter import chapter
@@ -451,7 +453,8 @@ def test_missing_packages_are_named(run: Run, monkeypatch: pytest.MonkeyPatch) -
     done = run(report, names=["last"])
     assert done.returncode == 2
     assert "needs matplotlib, which is not installed" in done.stderr
-    assert "pip install 'rankboard[report]'" in done.stderr
+    installing = f"{sys.executable} -m pip install -c constraints.txt '.[report]'"
+    assert f"rankboard: in {Path(command.__file__).parents[2]}, run {installing}\n" in done.stderr
 
 
 def test_what_a_program_tells_is_in_the_report(tmp_path: Path) -> None:
