@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TextIO
 
+from remote.formats.files import is_of_numbers, reader_of
 from remote.formats.reader import PIECE, LogReader
 from remote.formats.reading import Kind, Reading
 from remote.formats.rules import Rule
@@ -38,9 +39,10 @@ class Series:
 
 @dataclass
 class Account:
-    """Of one log; `feed` it all of its text in order."""
+    """Of one log, or of the file of numbers at `path`; `feed` it all of its text in order."""
 
     rules: Sequence[Rule] = ()
+    path: str = ""
     lines: int = 0
     formats: Counter[str] = field(default_factory=Counter)
     kinds: Counter[Kind] = field(default_factory=Counter)
@@ -52,7 +54,8 @@ class Account:
     examples: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._reader = LogReader(self.rules, self._add_unread)
+        log = LogReader(self.rules, self._add_unread)
+        self._reader = reader_of(self.path) if is_of_numbers(self.path) else log
 
     @property
     def format(self) -> str:
@@ -62,18 +65,28 @@ class Account:
     def feed(self, text: str) -> None:
         """Read the next lines."""
         self.lines += text.count("\n") + 1
-        for line, one, reading in self._reader.told(text):
-            self.formats[one.name] += 1
+        for line, name, reading in self._told(text):
+            self.formats[name] += 1
             self.kinds[reading.kind] += 1
             if reading.rank >= 0:
                 self.ranks.add(reading.rank)
             self.first = self.first or (line, reading)
             self.last = line, reading
-            for name, value in reading.values.items():
-                if known := self.series.get(name):
+            for each, value in reading.values.items():
+                if known := self.series.get(each):
                     known.add(value)
                 elif len(self.series) < SERIES:
-                    self.series[name] = Series(1, value, value, value, value)
+                    self.series[each] = Series(1, value, value, value, value)
+
+    def _told(self, text: str) -> Iterator[tuple[str, str, Reading]]:
+        """The readings of a text, each with the line that tells it, and the name of its format."""
+        if isinstance(self._reader, LogReader):
+            for line, one, reading in self._reader.told(text):
+                yield line, one.name, reading
+            return
+        for line in text.split("\n"):
+            for reading in self._reader.read(line):
+                yield line, self._reader.format, reading
 
     def _add_unread(self, line: str) -> None:
         shape = _NUMBERS.sub("#", line[:400]).strip()

@@ -9,7 +9,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,12 +17,23 @@ from remote.cluster.hosts import SLOTS, Host
 from remote.cluster.rules import folder_rules
 from remote.events import Reaching
 from remote.format import count
+from remote.formats.files import is_of_numbers
 from remote.plan.plan import LOG_FILES, Plan, PlanError, Script
 from remote.record.follow import LOOK
 from remote.record.watch import WatchedRun
 from remote.record.write import Recorder
 from training.wire.enums import Reach
-from training.wire.events import FIRST, SESSION, Event, Launched, Record, Spawned, Text, encode
+from training.wire.events import (
+    FILE,
+    FIRST,
+    SESSION,
+    Event,
+    Launched,
+    Record,
+    Spawned,
+    Text,
+    encode,
+)
 
 HERE = "files"
 """The host that the ranks are on."""
@@ -42,7 +53,7 @@ class LogFiles:
         if len(paths) > SLOTS:
             raise PlanError(f"{len(paths)} files: {SLOTS} at most are shown at once")
         self.paths = sorted(paths, key=_in_order)
-        self._files = [_Lines(path) for path in self.paths]
+        self._files = [_opened(path) for path in self.paths]
         words = tuple(map(str, self.paths))
         work = Script(words, watch=False, rules=folder_rules(Path()))
         self.plan = Plan(LOG_FILES, (Host(HERE, "", slots=len(paths), transport="local"),), work)
@@ -66,7 +77,7 @@ class LogFiles:
             for rank, file in enumerate(self._files):  # by turns, as ranks go on together
                 if text := file.read():
                     is_more = True
-                    self._say(Text(rank, "stdout", text))
+                    self._say(Text(rank, file.stream, text))
             if problem := self._recorder.flush():
                 raise OSError(problem)
 
@@ -74,7 +85,7 @@ class LogFiles:
         """Record what stands at the ends of the files without a newline. Nothing more comes."""
         for rank, file in enumerate(self._files):
             if text := file.rest():
-                self._say(Text(rank, "stdout", text))
+                self._say(Text(rank, file.stream, text))
         self._recorder.flush()
         self._recorder.release()
 
@@ -113,9 +124,54 @@ class OpenedFiles(WatchedRun):
         return f"{what}, as of now: --follow shows also what is written from now on"
 
 
+def _opened(path: Path) -> _Lines | _Numbers:
+    return _Numbers(path) if is_of_numbers(path.name) else _Lines(path)
+
+
+def texts_of(path: Path) -> Iterator[str]:
+    """The text of a file of numbers, as the agent of a rank would send it. Raises: OSError."""
+    file = _Numbers(path)
+    while text := file.read():
+        yield text
+    if text := file.rest():
+        yield text
+
+
+class _Numbers:
+    """The text of a table, of JSON or of an event file, read as hosts read those of `--follow`.
+    `stream` is that of its text."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises: OSError."""
+        self._path = os.path.realpath(path)
+        self.stream = f"{FILE}{path}"
+        self._open()
+
+    def _open(self) -> None:
+        from training.agent.here import GrowingFile, Redaction  # with all the errands
+
+        self._file = GrowingFile(self._path, Redaction())
+
+    def read(self) -> str:
+        """See `_Lines.read`."""
+        if self._file.is_gone and os.path.isfile(self._path):
+            self._file.end()
+            self._open()
+        while True:
+            text = "".join(self._file.read(BLOCK))
+            if text or not self._file.has_more:
+                return text
+
+    def rest(self) -> str:
+        """See `_Lines.rest`."""
+        return self._file.end()
+
+
 class _Lines:
     """The text of a file, whole lines or states of progress bars at a time. A file that was
     replaced or cut is read from its beginning on."""
+
+    stream = "stdout"
 
     def __init__(self, path: Path) -> None:
         """Raises: OSError."""

@@ -42,7 +42,7 @@ def open(
     rankboard records is watched: it is not changed.
 
     Log files of any program, also of one that rankboard has not started, are read as a run with a
-    rank for each file.
+    rank for each file; tables, JSON and event files of TensorBoard as well.
 
     Examples:
       rankboard open last

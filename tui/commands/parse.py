@@ -15,8 +15,10 @@ from remote.cluster.rules import own_rules
 from remote.format import count
 from remote.formats import Kind, Rule
 from remote.formats.account import Account, texts
+from remote.formats.files import is_of_numbers
 from remote.record.find import find
 from remote.record.layout import LOGS, PLAN
+from remote.record.log_files import texts_of
 from remote.sanitise import one_line
 from tui.exit import UsageError, refusing
 from tui.flags.common import RUNS, HostsFile, RunsDir
@@ -51,6 +53,7 @@ def parse(
     """Show what rankboard reads from log files: the format, the values, and the lines that it does
     not read.
 
+    Tables, JSON and event files of TensorBoard, known by their names, are read as by --follow.
     Rules of your own come first: those of --rule, then the [\\[format]] tables of rankboard.toml
     and of the hosts file.
 
@@ -101,8 +104,12 @@ def _logs(name: str, runs_dir: Path) -> Iterator[tuple[str, Path | None]]:
 
 
 def _read(name: str, log: Path | None, rules: tuple[Rule, ...]) -> Account:
-    account = Account(rules)
+    account = Account(rules, log.name if log else "")
     try:
+        if log and is_of_numbers(log.name):
+            for text in texts_of(log):
+                account.feed(text)
+            return account
         with (
             nullcontext(_stdin())
             if log is None

@@ -37,6 +37,11 @@ def source_of(path: str) -> str:
     return _EVENT_FILE.sub("*", _CHECKPOINT.sub("*", path))
 
 
+def is_of_numbers(path: str) -> bool:
+    """Whether a file of this name is no log."""
+    return not isinstance(reader_of(path), LogReader)
+
+
 def reader_of(path: str, rules: Sequence[Rule] = ()) -> FileReader:
     """The reader of a file, by its name: what is no file of numbers is read as a log, as is what a
     rank prints (""). `rules` are the user's own, of logs."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from collections.abc import Callable
@@ -146,3 +147,43 @@ def test_of_files_it_is_said_at_once_that_nothing_is_read(
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(OSError, match=os.strerror(2)):
         LogFiles([tmp_path / "nothing.log"], tmp_path / "runs")
+
+
+def test_tables_and_json_are_read_by_their_names(tmp_path: Path) -> None:
+    rows = "".join(f"{step},{1 / step}\n" for step in range(1, 51))
+    (tmp_path / "a.csv").write_text(f"step,loss\n{rows}51,0.125")
+    state = {"log_history": [{"step": 10, "loss": 0.5}, {"step": 20, "loss": 0.25}]}
+    (tmp_path / "b.json").write_text(json.dumps(state, indent=1))
+    files = LogFiles(list(tmp_path.iterdir()), tmp_path / "runs")
+    files.read()
+    files.close()
+    found = opened(files)
+    assert [(rank.step, rank.loss) for rank in found.ranks] == [(51, 0.125), (20, 0.25)]
+    assert not any(line.rank >= 0 for line in found.log.lines), "their text is no output"
+
+
+def test_an_event_file_is_read(tmp_path: Path) -> None:
+    writer = pytest.importorskip("tensorboardX").SummaryWriter(str(tmp_path))
+    for step in (1, 2):
+        writer.add_scalar("loss", 1 / step, step)
+    writer.close()
+    (path,) = tmp_path.glob("*tfevents*")
+    files = LogFiles([path], tmp_path / "runs")
+    files.read()
+    files.close()
+    assert (opened(files).step, opened(files).ranks[0].loss) == (2, 0.5)
+
+
+def test_a_table_is_read_as_it_grows_and_when_it_is_written_anew(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("step,loss\n1,4.0\n")
+    files = LogFiles([path], tmp_path / "runs")
+    files.read()
+    with path.open("a") as file:
+        file.write("2,2.0\n")
+    files.read()
+    (tmp_path / "new").write_text("step,loss\n3,1.0\n")
+    (tmp_path / "new").replace(path)
+    files.read()
+    files.close()
+    assert list(opened(files).curves.of("loss", 0).mean) == [4.0, 2.0, 1.0]

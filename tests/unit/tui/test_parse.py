@@ -64,6 +64,18 @@ def test_json_has_the_same(folder: Path) -> None:
     assert found["unread_kinds"][0] == {"lines": 2, "example": "loading 0.5 of the data"}
 
 
+def test_a_table_and_json_are_read_as_by_follow(folder: Path) -> None:
+    (folder / "history.csv").write_text("step,loss,lr\n1,4.0,0.1\n2,2.0,0.1\n")
+    (folder / "state.json").write_text(
+        json.dumps({"log_history": [{"step": 10, "loss": 0.5}]}, indent=1)
+    )
+    said = run(folder, "parse", "history.csv", "state.json").stdout
+    assert "history.csv: read as table, 3 lines\n  2 steps," in said
+    assert "last: step 2: loss 2, lr 0.1\n" in said
+    assert "state.json: read as trainer_state.json," in said
+    assert "--rule" not in said
+
+
 def test_the_standard_input_is_read(folder: Path) -> None:
     said = run(folder, "parse", "-", given="step=1 loss=0.5\r\nstep=2 loss=nan\r\n").stdout
     assert "the standard input: read as name=value" in said
