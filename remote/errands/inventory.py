@@ -35,12 +35,14 @@ gone, or others."""
 @dataclass(frozen=True)
 class Inventory:
     """All that is known, the newest run last. `problems`: why hosts could not answer, one line
-    each; `answered` are the names of those that did."""
+    each; `answered` are the names of those that did. `gone`: why hosts could not answer that were
+    asked only of runs that were left; they may be gone for good."""
 
     runs: tuple[Run, ...] = ()
     code: tuple[Code, ...] = ()
     answered: frozenset[str] = frozenset()
     problems: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
 
 
 def take(
@@ -59,7 +61,7 @@ def take(
     answers = ask(transport, (*hosts, *others), "runs") if transport else []
     parts = list(recorded(runs_dir, names))
     code = []
-    problems = []
+    problems, gone = list[str](), list[str]()
     for answer in answers:
         theirs = others.get(answer.host)
         told = values(answer.objects)
@@ -77,7 +79,7 @@ def take(
             ]
         if answer.error:
             file = next(iter(theirs.values())) if theirs else HOSTS_FILE
-            problems.append(naming(file or HOSTS_FILE, answer.error))
+            (gone if theirs else problems).append(naming(file or HOSTS_FILE, answer.error))
     told_of = [replace(run, record=kept.pop(run.name, None)) for run in joined(parts)]
     runs = sorted(
         (*told_of, *(Run(name, (), record) for name, record in kept.items())),
@@ -88,6 +90,7 @@ def take(
         tuple(code),
         frozenset(one.host.name for one in answers if not one.error and one.host not in others),
         tuple(problems),
+        tuple(gone),
     )
 
 

@@ -144,7 +144,7 @@ def test_hosts_of_runs_that_were_left_are_asked_also_if_no_file_names_them(
         done = run(ps)
     finally:
         sshd.node("node2").start()
-    assert done.returncode == 3
+    assert done.returncode == 0, "it may be gone for good"
     assert done.stderr.startswith("rankboard: node2: ")
     sshd.hosts_toml(hosts)
     assert [row[0] for row in table(run(ps).stdout)] == ["run", "a-run", "b-run"]

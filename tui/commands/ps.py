@@ -60,9 +60,9 @@ def ps(
       rankboard ps --orphans
 
     Exit codes:
-      0  all hosts answered
+      0  all hosts of the hosts file answered
       2  the command line is wrong, or confirmation was not possible
-      3  a host did not answer
+      3  a host of the hosts file did not answer
     """
     with refusing():
         transport, known = reach_hosts(hosts)
@@ -87,7 +87,7 @@ def _list_runs(
         print_table(RUN_COLUMNS, list(map(_run_row, runs)), DISPENSABLE)
     else:
         narrate("no live runs" if live else "no runs")
-    narrate(*_other_formats(runs))
+    narrate(*_other_formats(runs), *found.gone)
     return found.problems
 
 
