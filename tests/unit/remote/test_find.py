@@ -44,7 +44,7 @@ def test_a_run_is_found_by_its_name_and_by_its_path(runs_dir: Path, run: str) ->
         ("others/c", r"others/c is not in runs: add --runs-dir others$"),
         ("runs/c", r"runs/c: there is no such file or folder; rankboard runs lists the runs"),
         ("../nofile.log", r"\.\./nofile\.log: there is no such file or folder"),
-        ("others/", r"others/: is no run"),
+        ("others/", r"others/: is not a run"),
         ("runs/2026", r"2026: 2 runs begin so"),
     ],
 )

@@ -375,8 +375,12 @@ def test_the_samples_see_a_busy_tree() -> None:
 def test_a_process_that_has_ended_has_no_sample_while_nobody_has_waited_for_it() -> None:
     sampler = samples.ProcSampler()
     with subprocess.Popen(["sleep", "600"], start_new_session=True) as process:
-        assert sampler.rank(0, process.pid)
-        process.kill()
+        try:
+            for _ in looks("the process to have memory"):  # it has none while it is executed
+                if sampler.rank(0, process.pid):
+                    break
+        finally:
+            process.kill()
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         assert sampler.rank(0, process.pid) is None
 

@@ -178,7 +178,7 @@ async def test_a_run_that_cannot_be_read_is_told(runs: Sequence[Path]) -> None:
     (runs[1] / "plan.json").write_text("{}")
     app = CompareApp(runs[:2])
     async with app.run_test(size=(100, 30)) as pilot:
-        await until(pilot, lambda: "plan.jsonisnoplan" in unspaced(app))
+        await until(pilot, lambda: "plan.jsonisnotaplan" in unspaced(app))
         await pilot.press("x", "c")
         await pilot.press("q")
     assert app.exit_code == 0
