@@ -56,7 +56,7 @@ def take(
     """Ask all hosts at once, each for as long as its timeout, and look into the runs directory:
     there at the runs with these `names` only, if some are given, as looking at all takes long.
     `left`: ask also the hosts of these runs whose end is not known, of these runs alone."""
-    kept = {record.run: record for record in records(runs_dir, names)}
+    kept = {record.run: record for record in records(runs_dir, names, figures=left)}
     others = _hosts_of_left(kept.values(), hosts) if left else {}
     answers = ask(transport, (*hosts, *others), "runs") if transport else []
     parts = list(recorded(runs_dir, names))
@@ -156,8 +156,11 @@ def recorded(runs_dir: Path, names: Collection[str] | None = None) -> Iterator[P
                     yield Part("", workdir, _plausible(here.examine(workdir, run, host)))
 
 
-def records(runs_dir: Path, names: Collection[str] | None = None) -> Iterator[Record]:
-    """The runs recorded here. What has no plan in it is no run, and a link is none."""
+def records(
+    runs_dir: Path, names: Collection[str] | None = None, *, figures: bool
+) -> Iterator[Record]:
+    """The runs recorded here. What has no plan in it is no run, and a link is none. `figures`:
+    with their steps and their start, which takes longer."""
     for folder in _folders(runs_dir, names):
         if folder.name[0] == "." or folder.is_symlink() or not (folder / PLAN).is_file():
             continue
@@ -177,7 +180,7 @@ def records(runs_dir: Path, names: Collection[str] | None = None) -> Iterator[Re
         )
         size = here.size(str(folder))
         idle = max(0.0, time.time() - newest)
-        found = entry.read(folder)
+        found = entry.read(folder) if figures else None
         yield Record(
             folder.name,
             folder,
@@ -190,7 +193,7 @@ def records(runs_dir: Path, names: Collection[str] | None = None) -> Iterator[Re
             number,
             () if is_here(ways) else ways,
             plan.hosts_file if plan else "",
-            found.step,
-            found.steps,
-            found.started or 0.0,
+            found.step if found else 0,
+            found.steps if found else 0,
+            (found.started if found else None) or 0.0,
         )

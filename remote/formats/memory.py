@@ -63,7 +63,7 @@ class Memory:
     ) -> float:
         if count.sure < 2 and 0 <= number < BEYOND and kind is not EVALUATION:
             if kind_of(values) is not EVALUATION:
-                count.begin(number, 2)
+                count.begin(number, 2 if "loss" in values or "step_seconds" in values else 1)
             elif kind is None:
                 count.begin(number, 1)
         return number + count.more if number >= 0 else number

@@ -34,13 +34,14 @@ class Pace:
     to fetch as many steps from all over the memory takes several times as long as to compute.
     """
 
-    __slots__ = ("_recent", "_spent", "count", "lasting", "lasting_ready")
+    __slots__ = ("_recent", "_spent", "_warms_up", "count", "lasting", "lasting_ready")
 
     def __init__(self) -> None:
         self._recent = array("d")
         self.lasting = self.lasting_ready = NAN
         self.count = 0
         self._spent = NAN
+        self._warms_up = True
 
     def __len__(self) -> int:
         return len(self._recent) // _WIDTH
@@ -54,6 +55,7 @@ class Pace:
         recent.frombytes(_pack(*_figures_of(step)))
         if len(recent) > RECENT * _WIDTH:
             del recent[:_WIDTH]
+            self._warms_up = False
         self._spent = NAN
         if not math.isfinite(step.seconds):
             return
@@ -84,11 +86,17 @@ class Pace:
 
     def mean(self, figure: str) -> float:
         """The mean of a figure."""
-        return sum(self.last(figure)) / len(self) if self else NAN
+        values = self._warm(figure)
+        return sum(values) / len(values) if values else NAN
 
     def per_second(self, figure: str) -> float:
         """How much of a figure comes in a second of the steps. Of `data`, `compute` and `sync`:
         their share of a step."""
         if math.isnan(self._spent):  # kept for the other figures
-            self._spent = sum(self.last("seconds"))
-        return sum(self.last(figure)) / self._spent if self._spent > 0 else NAN
+            self._spent = sum(self._warm("seconds"))
+        return sum(self._warm(figure)) / self._spent if self._spent > 0 else NAN
+
+    def _warm(self, figure: str) -> array[float]:
+        """A figure of each step that counts."""
+        values = self.last(figure)
+        return values[1:] if self._warms_up and len(values) > 1 else values

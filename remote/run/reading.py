@@ -145,6 +145,8 @@ class _Output:
         self._step, self._at = 0, NAN  # the newest step that a log told, and when
         self._first = (0, 0)  # a step by the number in the log, and by the watch at that time
         self._printed = 0  # the newest step by the number in the log
+        self._counts_alike = True  # lines and the watch, as far as is known
+        self._named = 0  # the last step that a line named
         self._ahead = math.inf  # by how many it is ahead of the watch, at the least
         self._parsed = Parsed(rank, "")
         self._counted_at = -math.inf
@@ -267,11 +269,16 @@ class _Output:
 
     def _at_watch(self, number: int) -> int:
         """The step by the watch that a line is of which names this one, or none (0). It is that one
-        where it is about what the watch has come to, and else counts something else, such as
-        batches of which several are a step."""
+        as long as lines name about what the watch has come to, and never go back; else they count
+        something else, such as batches of which several are a step."""
+        if number <= 0 or not self._counts_alike:
+            return self._seen
         pace = median(self._pace) if self._pace else 0.0
         near = max(NEAR, math.ceil(LAG / pace)) if pace > 0 else NEAR
-        return number if number > 0 and abs(number - self._seen) <= near else self._seen
+        is_near = abs(number - self._seen) <= near
+        self._counts_alike = not pace or (is_near and number >= self._named - NEAR)
+        self._named = number
+        return number if is_near and self._counts_alike else self._seen
 
     def _numbers(self, readings: Sequence[Reading]) -> list[int]:
         """The steps that readings tell of. Where a log does not number them, they are counted; a

@@ -306,3 +306,13 @@ def test_broken_lines_of_every_format_raise_nothing() -> None:
                 )
             for reading in reader.read("".join(text)):
                 assert max(reading.step, reading.steps, math.ceil(reading.epoch)) < 1e16
+
+
+def test_a_line_at_step_0_before_the_training_does_not_shift_it() -> None:
+    read = LogReader().read("step=0 reward=0.1\nstep=1 loss=3\nstep=2 loss=2")
+    assert [one.step for one in read][-2:] == [1, 2]
+
+
+def test_the_best_value_is_not_the_present_one() -> None:
+    (found,) = LogReader().read("step 7 best val_loss 0.3 val_loss 0.9")
+    assert found.values["val_loss"] == 0.9

@@ -16,9 +16,10 @@ LATE = 64
 GATHER = 0.05
 """Seconds between two reports. What is told of a step takes a tenth of a millisecond where the
 program has filled the caches of its CPU: of quick steps, that of several together takes as long."""
-MOST = 10_000
-"""Loads, waits or losses of a step. If there are more, the program makes no steps that are seen:
-those so far are forgotten, as they would take ever more memory."""
+MOST, ENDLESS = 10_000, 1_000_000
+"""Loads, waits or losses of a first step, and of another one. If there are more, the program makes
+no steps that are seen, or no more of them: those so far are forgotten, as they would take ever more
+memory."""
 Spans = list[tuple[Point, Point]]
 
 
@@ -172,7 +173,7 @@ class Steps:
     def _add(self, entries: list[Any], entry: Any) -> None:
         """Add to the lap."""
         entries.append(entry)
-        if len(entries) > MOST:
+        if len(entries) > (ENDLESS if self._made else MOST):
             self.lap = Lap(self.clock.now())
             self.pauses.clear()
             self._shares_gradients = False

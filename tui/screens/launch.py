@@ -247,7 +247,8 @@ class LaunchScreen(Drawn, PresetForm):
         self._editor.call_later(self._start)
 
     def _start(self) -> None:
-        if work := self._fit():
+        """Start it, unless another screen has come meanwhile, as after a key that came twice."""
+        if self.is_active and (work := self._fit()):
             cluster = self.checked.cluster
             assert cluster
             self.post_message(StartRun(cluster, work, self.checked.policy))

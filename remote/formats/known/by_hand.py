@@ -21,7 +21,7 @@ _PAIR = Lazy(
     rf"[A-Za-z_][\w/.@-]{{0,63}})(?: {{0,2}}= {{0,2}}| ?: {{0,4}})({NUMBER})(%?)(?![\w.:/@-]|,\d)"
 )
 _SPACED = Lazy(
-    r"(?<![\w.])((?:(?:[Tt]rain(?:ing)?|[Vv]al(?:id(?:ation)?)?|[Tt]est|[Ee]val(?:uation)?) )?"
+    r"(?<![\w.])(?<![Bb]est )((?:(?:[Tt]rain(?:ing)?|[Vv]al(?:id(?:ation)?)?|[Tt]est|[Ee]val(?:uation)?) )?"
     rf"[A-Za-z_][\w/@]{{0,40}}):? {{1,4}}({NUMBER})(%?)(?![\w.:/@-])"
 )
 _LISTED = Lazy(

@@ -37,3 +37,16 @@ def test_before_the_first_step_nothing_is_known() -> None:
     assert math.isnan(pace.median("ready"))
     assert math.isnan(pace.mean("loss"))
     assert math.isnan(pace.per_second("samples"))
+
+
+def test_the_first_step_warms_up_and_counts_only_while_it_is_alone() -> None:
+    pace = Pace()
+    pace.append(step(1000))
+    assert pace.mean("seconds") == step(1000).seconds
+    for number in range(1, RECENT):
+        pace.append(step(number))
+    warm = pace.last("seconds")[1:]
+    assert pace.mean("seconds") == pytest.approx(statistics.fmean(warm))
+    assert pace.per_second("samples") == pytest.approx(16 * len(warm) / sum(warm))
+    pace.append(step(RECENT))
+    assert pace.mean("seconds") == pytest.approx(statistics.fmean(pace.last("seconds")))

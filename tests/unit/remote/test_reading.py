@@ -238,6 +238,16 @@ def test_values_are_of_the_step_that_their_line_names(first: int, every: int) ->
     assert places(history) == [(step, step) for step in range(every, 201, every)]
 
 
+def test_steps_that_begin_anew_are_not_those_of_the_watch() -> None:
+    """The number of a batch in its epoch stays near the steps of a quick program, and goes back."""
+    history = started(script(watch=True))
+    for last in range(10, 210, 10):
+        history.say(0, reported(range(last - 9, last + 1)), after=0.05)
+        history.say(0, said(0, f"step={(last - 1) % 50 + 1} loss=1.0 lr={last}", "stdout"))
+    told = [step for step, _ in places(history)]
+    assert told == sorted(told)
+
+
 @pytest.mark.parametrize("number", ["{epoch}", "{batch}"])
 def test_values_of_lines_that_count_something_else_are_of_the_step_of_the_watch(
     number: str,

@@ -232,6 +232,14 @@ def test_a_program_without_steps_takes_no_more_and_more_memory(
     assert told[0].seconds == 5
 
 
+def test_a_long_step_is_told_whole(steps: Steps, clock: Seconds, told: list[Step]) -> None:
+    steps.end()
+    for _ in range(MOST_ENTRIES + 1):
+        steps.loaded(clock.wait(1), 1)
+    steps.end()
+    assert (told[-1].samples, told[-1].data) == (MOST_ENTRIES + 1, MOST_ENTRIES + 1)
+
+
 def test_quick_steps_are_told_together(
     clock: Seconds, told: list[Step], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -103,8 +103,10 @@ def _summary(run: RunState, *, brief: bool) -> list[str]:
         epochs = [fmean(rank.epoch_seconds) for rank in known if rank.epoch_seconds]
         whole = fixed(run.means.seconds, 3)
         more = f"; of an epoch {fixed(fmean(epochs), 2)} s" if epochs and not brief else ""
-        early = f"mean of iterations {outcome.early(run)}: {steps}"
-        lines.append(f"{early}, of all but the first {whole} s{more}")
+        early = outcome.early(run)
+        first = early.partition(" ")[0]
+        others = "all but the first" if first == "2" else f"all from {first} on"
+        lines.append(f"mean of iterations {early}: {steps}, of {others} {whole} s{more}")
     sign = palette.sign("slow")
     return [*(f"{sign} {plain(told)}" for told in slow_spells(run)[:SPELLS]), *lines]
 
