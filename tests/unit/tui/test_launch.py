@@ -382,6 +382,18 @@ async def test_mistakes_stand_beside_their_fields_and_at_the_top() -> None:
         await until(pilot, lambda: "ready" in form.shown("status"))
 
 
+async def test_a_form_starts_nothing_once_another_screen_has_come() -> None:
+    """The second of two keys may be handled when the run of the first has a screen already."""
+    form = Form()
+    async with form.opened() as pilot:
+        screen = form.screen
+        await form.start(pilot)
+        screen._start()
+        await pilot.pause()
+        assert len(form.begun) == 1
+        assert isinstance(form.app.screen, RunScreen)
+
+
 async def test_a_run_that_cannot_be_recorded_is_said_in_the_form() -> None:
     form = Form()
     form.refusal = "cannot write runs"
