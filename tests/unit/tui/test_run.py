@@ -247,8 +247,13 @@ async def test_on_a_narrower_terminal_no_row_is_left_blank() -> None:
     stage = Stage()
     async with stage.training(size=(200, 60)) as pilot:
         await pilot.resize_terminal(80, 24)
-        await until(pilot, lambda: "1 ranks" in stage.text().splitlines()[3])
-        assert "step 60/400" in stage.text().splitlines()[1]
+        await until(
+            pilot,
+            lambda: (
+                "1 ranks" in stage.text().splitlines()[3]
+                and "step 60/400" in stage.text().splitlines()[1]
+            ),
+        )
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
