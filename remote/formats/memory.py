@@ -48,8 +48,8 @@ class Memory:
     epoch_count: Count = field(default_factory=Count)
 
     def count(self, kind: Kind | None, number: float, values: Mapping[str, float]) -> float:
-        """The step of these values, counted from 1. A format that says its evaluations (`kind`)
-        says how they are counted."""
+        """The step of these values, counted from 1. Evaluations that a format names as such
+        (`kind`) do not decide how steps are counted."""
         return self._from_1(self.step_count, kind, number, values)
 
     def count_epoch(self, number: float, values: Mapping[str, float]) -> float:

@@ -154,7 +154,7 @@ class Timing:
 
     @property
     def warm(self) -> Means:
-        """Means over all iterations but the first, which warms up."""
+        """Means over all timed iterations; iteration 1 does not count, as it warms up."""
         return _between(self._first, self._sums())
 
     @property
@@ -164,7 +164,8 @@ class Timing:
 
     @property
     def rule(self) -> float:
-        """Mean seconds of iterations 2 to 40, or of what there is of them."""
+        """Mean seconds of iterations 2 to 40, or of what there is of them; without times of the
+        first ones, of the 39 after those."""
         count, seconds, *_ = self._at_40 or self._sums()
         first, before, *_ = self._first
         return (seconds - before) / (count - first) if count > first else NAN
