@@ -13,6 +13,7 @@ STOPPED = (EndReason.OPERATOR_GONE, EndReason.LEASE_EXPIRED)
 _SENTENCES = {
     EndReason.CLOSED: "closed",
     EndReason.ALL_ENDED: "all ranks have ended",
+    EndReason.NO_LAUNCHER: "no launcher came back to start its ranks",
     EndReason.OPERATOR_GONE: "operator gone",
     EndReason.LEASE_EXPIRED: "operator gone, no sign of life",
     EndReason.TERMINATED: "the agent was told to terminate (SIGTERM)",
@@ -22,11 +23,13 @@ _SENTENCES = {
     EndReason.ABANDONED: "agent and guard are gone: the host restarted, or both were killed",
     EndReason.UNKNOWN: "the agent ended for a reason that this version does not know",
 }
+_BEFORE_DETAIL = {EndReason.LEASE_EXPIRED: " for ", EndReason.NO_LAUNCHER: " within "}
+"""What stands between the sentence and the detail, where that is a time."""
 
 
 def why(end: Ended) -> str:
     """Why the agent ended: "the agent died: SIGKILL; could not be killed: pid 7"."""
-    between = " for " if end.reason is EndReason.LEASE_EXPIRED else ": "
+    between = _BEFORE_DETAIL.get(end.reason, ": ")
     detail = f"{between}{end.detail}" if end.detail else ""
     left = f"; could not be killed: pid {', '.join(map(str, end.left))}" if end.left else ""
     return f"{_SENTENCES[end.reason]}{detail}{left}"

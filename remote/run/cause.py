@@ -32,9 +32,11 @@ class Evidence(IntEnum):
     """An exception or an exit code that speaks of something else than communication."""
     WORDS = 2
     """An exception of its own in the last words of a rank that we stopped."""
-    ORDER = 3
+    UNHEARD = 3
+    """Nothing is known of a host."""
+    ORDER = 4
     """Communication with the others broke: a victim, unless nothing else is known."""
-    NONE = 4
+    NONE = 5
     """It ended well, or we stopped it."""
 
 

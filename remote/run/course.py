@@ -167,5 +167,5 @@ class Course:
             self.failing_at = when
         if self.person_stopped:
             self.stage, self.stopping_at = Stage.STOPPING, when
-        elif self.stage is not Stage.STARTING:
+        elif self.stage not in (Stage.REACHING, Stage.STARTING):
             self.stage = Stage.RUNNING

@@ -16,6 +16,7 @@ from remote.run.progress import WATCHED, Diverged
 from remote.run.rank import RankState
 from remote.run.run import Run
 from training.wire import events
+from training.wire.enums import EndReason
 from training.wire.events import Event, Record
 
 
@@ -221,6 +222,8 @@ def _end_agent(run: Run, event: events.Ended, host: HostState, when: float) -> N
         if host.parted:  # others still had theirs
             what = "the connection to it was lost for too long, so it stopped its ranks"
             run.judge.judge_host(host, what, when)
+    elif event.reason is EndReason.NO_LAUNCHER:
+        run.judge.judge_host(host, agent_end.why(event), when)
 
 
 def _began_to_end(run: Run, host: HostState, when: float) -> float:

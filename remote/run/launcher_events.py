@@ -53,6 +53,7 @@ def apply(run: Run, record: Record, when: float) -> None:
         case launcher.Stopping():
             _stop(run, event, when)
         case launcher.Closed():
+            _judge_unheard(run)
             run.phase, run.ended = RunPhase.ENDED, _end(run)
             run.verdict = run.judge.close()
     run.course.apply(event, when)
@@ -100,8 +101,19 @@ def _lose(run: Run, event: launcher.Lost, host: HostState, when: float) -> None:
     if event.reached:
         died = host.heard + SAMPLE_EVERY if host.heard else when
         what = f"host lost: {event.reason.removeprefix(f'{host.name}: ')}"
+    if run.course.returned and not event.reached:
+        return  # the launchers before may know more of it, and the others go on; see `Closed`
     unfit = event.unfit and not run.is_under_way
     run.judge.judge_host(host, what, died, refused=unfit)
+
+
+def _judge_unheard(run: Run) -> None:
+    """Judge the hosts of which a launcher that has returned heard nothing, as the run is over: they
+    are its cause where nothing else is known."""
+    for index in run.course.hosts:
+        host = run.hosts[index]
+        if host.lost and not host.gone:
+            run.judge.judge_host(host, host.reason, host.since, evidence=Evidence.UNHEARD)
 
 
 def _refuse(run: Run, host: str, reason: str, when: float) -> None:

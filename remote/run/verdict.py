@@ -115,12 +115,19 @@ class Judge:
         self.settle()
 
     def judge_host(
-        self, host: HostState, what: str, when: float, *, refused: bool = False, advice: str = ""
+        self,
+        host: HostState,
+        what: str,
+        when: float,
+        *,
+        evidence: Evidence = Evidence.KILLED,
+        refused: bool = False,
+        advice: str = "",
     ) -> None:
         """Take in that a host was lost, or its agent died."""
         host.gone = True
-        # What dies after we began to stop all is no cause.
-        evidence = Evidence.KILLED if when < self._stopping_at else Evidence.NONE
+        if when >= self._stopping_at:  # what dies after we began to stop all is no cause
+            evidence = Evidence.NONE
         tail = last_words(tuple(host.tail), causes.TAIL)
         host.death = host.death or Death(
             host.name,

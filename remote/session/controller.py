@@ -106,10 +106,11 @@ class Controller:
     def take_open(self, on: int, now: float) -> None:
         """A connection to the host is there, and in use from now on."""
         contact = self.contacts[on]
+        is_first = not contact.met
         contact.is_opening, contact.is_open, contact.met = False, True, True
         contact.problem, contact.failure, contact.cause = "", "", None
         contact.sent.clear()
-        if not (self.state.hosts[on].hello and contact.tried_at):
+        if is_first:  # no later one is a sign of life: its agent has to speak
             self._hear(on, now)
         contact.tried_at = contact.tried_at or now
 
@@ -139,9 +140,11 @@ class Controller:
             self.ledger.say(Parted(on, reason), now)
         elif not may_return or cause is Cause.GONE:
             contact.failure, contact.cause = reason, cause
-        elif not host.hello and not contact.problem:
+        elif not host.hello:
             contact.problem = reason
-            self.ledger.say(Said(on, f"{reason}; trying again, while the others continue"), now)
+            if reason != contact.told:
+                contact.told = reason
+                self.ledger.say(Said(on, f"{reason}; trying again, while the others continue"), now)
 
     def take_transfer(self, what: str, problems: Mapping[int, str], now: float) -> None:
         """A transfer is over. `problems` are what went wrong, by host."""

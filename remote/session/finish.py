@@ -92,10 +92,12 @@ def give_up(view: View) -> list[Action]:
 def finish_attempt(view: View) -> list[Action]:
     """Once no rank runs any more: restart all, or close."""
     course = view.course
+    if course.stage is Stage.REACHING:
+        return _lose_unreachable(view, view.live)
     if course.stage is Stage.STARTING:
         if not any(is_done(host, contact) for host, contact in view.taking_part()):
             return _lose_unreachable(view, view.taking_part())
-        return restart(view) if course.attempt else [Say(Closing())]
+        return restart(view)
     if course.stage is Stage.STOPPING and not (course.started or course.returned):
         return [Say(Closing())]
     if course.stage not in (Stage.RUNNING, Stage.STOPPING):
@@ -127,7 +129,7 @@ def has_failed(view: View) -> bool:
     """Whether something of the attempt has failed."""
     if view.run.cause or any(rank.exited and rank.exited.code for rank in view.run.ranks):
         return True
-    return any(host.lost or _ended_badly(host) for host, _ in view.taking_part())
+    return any(host.gone or _ended_badly(host) for host, _ in view.taking_part())
 
 
 def _ended_badly(host: HostState) -> bool:

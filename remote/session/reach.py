@@ -54,13 +54,14 @@ def lose(view: View, host: HostState, reason: str, *, unfit: bool = False) -> Ac
 
 
 def is_unheard(view: View) -> bool:
-    """Whether no host of a kept run is heard: then it is this machine that is cut off, or was
-    suspended, and the run goes on."""
+    """Return whether no host of a kept run is heard any more: then it is this machine that is cut
+    off, or was suspended, and the run goes on. A host that has never said anything shows nothing of
+    that."""
     if not view.course.keep or view.course.stage is not Stage.RUNNING:
         return False
-    live = view.live
+    known = [contact for host, contact in view.live if host.hello]
     silent = view.times.silent
-    return bool(live) and all(view.now - contact.heard_at >= silent for _, contact in live)
+    return bool(known) and all(view.now - contact.heard_at >= silent for contact in known)
 
 
 def _wait_for_any(view: View) -> list[Action]:
@@ -79,14 +80,8 @@ def _reach(view: View, host: HostState, contact: Contact) -> list[Action]:
     unspared = min(quiet, view.now - contact.spared_at)
     if contact.failure:
         return [lose(view, host, contact.failure, unfit=_is_unfit(host, contact))]
-    if contact.problem or not view.may_return(host):
-        if contact.is_open and not host.hello and unspared >= view.times.lost:
-            what = f"the agent started but has sent nothing for {quiet:.0f} s"
-            return [lose(view, host, f"{name}: {what}")]
-        is_wanted = view.may_return(host) or view.course.stage is not Stage.CLOSING
-        is_away = not (contact.is_open or contact.is_opening)
-        is_due = is_wanted and is_away and view.now >= contact.retry_at
-        return [Open(host.index)] if is_due else []
+    if not host.hello:
+        return _await_hello(view, host, contact)
     if unspared >= view.times.lost:
         return [lose(view, host, f"{name}: no sign of life for {quiet:.0f} s")]
     if _has_parted(view, contact):
@@ -94,6 +89,21 @@ def _reach(view: View, host: HostState, contact: Contact) -> list[Action]:
         return [lose(view, host, f"{name}: {what}")]
     opened = [Open(host.index)] if _is_to_reopen(view, host, contact) else []
     return [*opened, *_say_silent(view, host, contact)]
+
+
+def _await_hello(view: View, host: HostState, contact: Contact) -> list[Action]:
+    """Connect to a host that has said nothing yet, and lose it if that takes too long."""
+    quiet = _quiet(view, contact)
+    unspared = min(quiet, view.now - contact.spared_at)
+    if contact.is_open and unspared >= view.times.lost:
+        what = f"the agent started but has sent nothing for {quiet:.0f} s"
+        return [lose(view, host, f"{view.run.host_name(host.index)}: {what}")]
+    if contact.problem and unspared >= view.times.lost:
+        return [lose(view, host, contact.problem)]
+    is_wanted = view.may_return(host) or view.course.stage is not Stage.CLOSING
+    is_away = not (contact.is_open or contact.is_opening)
+    is_due = is_wanted and is_away and view.now >= contact.retry_at
+    return [Open(host.index)] if is_due else []
 
 
 def _quiet(view: View, contact: Contact) -> float:
@@ -115,7 +125,8 @@ def _has_parted(view: View, contact: Contact) -> bool:
 
 
 def _is_to_reopen(view: View, host: HostState, contact: Contact) -> bool:
-    quiet = _quiet(view, contact) >= view.times.silent
+    # Of a host that has said nothing yet, the agent at the end of another connection is the same.
+    quiet = host.hello is not None and _quiet(view, contact) >= view.times.silent
     is_due = not contact.is_opening and view.now >= contact.retry_at
     return view.may_return(host) and is_due and (quiet or not contact.is_open)
 

@@ -30,6 +30,7 @@ from remote.run.host import HostState
 from remote.session.actions import Action, Say, Upload
 from remote.session.contact import Contact
 from remote.session.reach import lose
+from remote.session.restart import restart
 from remote.session.view import Host, View, is_done, send_once, takes
 from training.wire.commands import Connect, Keep, Placement, Reserve, Start
 from training.wire.events import SESSION, Hello, Reserved
@@ -68,8 +69,11 @@ def prepare(view: View) -> list[Action]:
     if course.stage is Stage.REACHING:
         if not all(host.hello or is_done(host, contact) for host, contact in view.hosts()):
             return []
-        if course.refused or any(is_done(host, contact) for host, contact in view.hosts()):
+        done = [host for host, contact in view.hosts() if is_done(host, contact)]
+        if course.refused or any(host.hello is None for host in done):
             return [Say(Closing())]
+        if done:  # an attempt that fails before its ranks are started fails as any other
+            return restart(view)
     elif course.stage is not Stage.STARTING or course.preparing:
         return []
     facts = [view.run.hosts[on].hello for on in course.hosts]

@@ -78,7 +78,10 @@ class DiskOs:
 
     def unlink(self, path: str) -> None:
         disk = here.host.disk
-        data = disk.files.pop(os.path.basename(path))
+        name = os.path.basename(path)
+        if name not in disk.files:
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory", path)
+        data = disk.files.pop(name)
         disk.room += RESERVE if os.path.basename(path) == "reserve" else len(data)
 
     def close(self, number: int) -> None:

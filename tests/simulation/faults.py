@@ -192,6 +192,43 @@ class DiskFull(OnHost):
         world.hosts[self.host].disk.room = 100
 
 
+class LeftAloneByLauncher(OnHostFor):
+    """The connections to a host break while the launcher stands still, as when its machine sleeps:
+    only this host notices."""
+
+    def act(self, world: World) -> None:
+        if launcher := world.live_launcher():
+            world.blame("suspended")
+            world.blame("reset", self.host)
+            launcher.suspend(self.lasts)
+            launcher.machine.links[self.host].reset()
+
+
+class JournalRenamed(OnHost):
+    """Somebody renames the first segment of a host's journal, while its agent writes to it."""
+
+    weight = 0.5
+
+    def act(self, world: World) -> None:
+        if world.hosts[self.host].rename_journal():
+            world.blame("journal", self.host)
+
+
+class JournalRenamedWhileAway(OnHost):
+    """The same of a run that a person has left, and now returns to from elsewhere."""
+
+    def act(self, world: World) -> None:
+        if launcher := world.live_launcher():
+            world.blame("detached")
+            launcher.detach()
+        world.loop.after(1.0, lambda: JournalRenamed(self.at, self.host).act(world))
+        world.loop.after(2.0, lambda: world.attach(world.machines[1]))
+
+    @property
+    def over_at(self) -> float:
+        return self.at + 2.0
+
+
 class ClockJumps(OnHostFor):
     """A host's clock is set, forwards or back."""
 

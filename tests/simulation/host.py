@@ -14,6 +14,7 @@ from tests.simulation.here import here
 from tests.simulation.process import Process
 from training.agent import guard as guarding
 from training.agent.journal import Reader, segments, write_last
+from training.agent.layout import JOURNAL
 from training.agent.options import Options
 from training.agent.times import Times
 from training.wire import commands
@@ -41,7 +42,8 @@ PIDS = 100
 
 class Host:
     """A host. `skew` is how far its clock is ahead; `guarded`: its guard lives, and holds the lock;
-    `starts` are the attempts whose ranks were started here."""
+    `starts` are the attempts whose ranks were started here; `lacks_records`: its journal was
+    tampered with."""
 
     def __init__(self, world: World, index: int, times: Times, segment: int, draw: Random) -> None:
         self.world, self.index, self.times, self.draw = world, index, times, draw
@@ -49,7 +51,7 @@ class Host:
         self.disk = Disk()
         self.skew = 0.0
         self.up, self.guarded, self.stopped = True, False, False
-        self.was_orphaned = False
+        self.was_orphaned = self.lacks_records = False
         self.agent: HostAgent | None = None
         self.facts = FACTS | {"route_address": f"127.0.0.{index + 1}"}
         self.kept: dict[str, str] = {}
@@ -172,6 +174,16 @@ class Host:
         if self.agent and self.guarded:
             self.guarded, self.was_orphaned = False, True
             self.end_agent(signal.SIGKILL)
+
+    def rename_journal(self) -> bool:
+        """Rename the first segment of the journal, where there is one."""
+        here.host = self
+        if not (found := segments(".")):
+            return False
+        name = f"{found[0]:012d}{JOURNAL}"
+        self.disk.files[f"{name}.old"] = self.disk.files.pop(name)
+        self.lacks_records = True
+        return True
 
     def stop_agent(self) -> None:
         """SIGSTOP to the agent."""

@@ -25,6 +25,7 @@ MAY: dict[str, set[Verdict]] = {
     "guard": {LOST, FINISHED},
     "both": {LOST, FINISHED},
     "disk": {LOST, FINISHED},
+    "journal": {LOST, FINISHED},
     "silent": {LOST, FINISHED},
     "killed": {FAILED},
     "raised": {FAILED, FINISHED},
@@ -38,7 +39,7 @@ MAY: dict[str, set[Verdict]] = {
     "stop": {STOPPED, FINISHED},
 }
 """How a run may end in which this was injected, whatever else was."""
-OF_HOSTS = ("link", "reset", "slow", "host", "agent", "guard", "both", "disk", "silent")
+OF_HOSTS = ("link", "reset", "slow", "host", "agent", "guard", "both", "disk", "silent", "journal")
 OF_RANKS = ("killed", "raised", "usage", "early", "hang", "nan")
 OF_LAUNCHERS = ("launcher", "suspended", "detached")
 ENDS_ALONE = ("host", "agent", "guard", "both", "disk", "killed", "raised", "usage", "early", "nan")

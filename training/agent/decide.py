@@ -240,8 +240,12 @@ def _look_for_operator(state: State, times: Times, now: float) -> list[Action]:
     """Stop a run that has no launcher, unless it is kept and there is something to wait for."""
     if state.end:
         return []
-    alone = not state.followers and now - state.alone_since >= times.reconnect
-    if state.keep and not state.alive:
+    seconds_alone = 0.0 if state.followers else now - state.alone_since
+    alone = seconds_alone >= times.reconnect
+    if state.keep and state.attempt < 0:  # only a launcher can start the ranks
+        if seconds_alone >= times.lease:
+            return _end(state, times, now, Ended(EndReason.NO_LAUNCHER, f"{times.lease:g} s"))
+    elif state.keep and not state.alive:
         if alone and not _may_start_again(state, times, now):
             return _end(state, times, now, Ended(EndReason.ALL_ENDED))
     elif state.keep:

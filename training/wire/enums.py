@@ -44,6 +44,8 @@ class EndReason(_Word):
     """A launcher sent `Close`."""
     ALL_ENDED = "all_ended"
     """All ranks of a run that is kept have ended, and no launcher is connected."""
+    NO_LAUNCHER = "no_launcher"
+    """No launcher came back to start the ranks of a run that is kept."""
     OPERATOR_GONE = "operator_gone"
     """No launcher is connected, and the run is not kept."""
     LEASE_EXPIRED = "lease_expired"
