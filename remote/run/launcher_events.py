@@ -52,6 +52,8 @@ def apply(run: Run, record: Record, when: float) -> None:
             _refuse(run, run.host_name(on), reason, when)
         case launcher.Stopping():
             _stop(run, event, when)
+        case launcher.Failing():
+            _judge_unheard(run)
         case launcher.Closed():
             _judge_unheard(run)
             run.phase, run.ended = RunPhase.ENDED, _end(run)
@@ -102,14 +104,14 @@ def _lose(run: Run, event: launcher.Lost, host: HostState, when: float) -> None:
         died = host.heard + SAMPLE_EVERY if host.heard else when
         what = f"host lost: {event.reason.removeprefix(f'{host.name}: ')}"
     if run.course.returned and not event.reached:
-        return  # the launchers before may know more of it, and the others go on; see `Closed`
+        return  # that is no failure, as the others may go on with it
     unfit = event.unfit and not run.is_under_way
     run.judge.judge_host(host, what, died, refused=unfit)
 
 
 def _judge_unheard(run: Run) -> None:
-    """Judge the hosts of which a launcher that has returned heard nothing, as the run is over: they
-    are its cause where nothing else is known."""
+    """Judge the hosts of which a launcher that has returned heard nothing, as the attempt has
+    failed or is over: they are the cause where nothing else is known."""
     for index in run.course.hosts:
         host = run.hosts[index]
         if host.lost and not host.gone:

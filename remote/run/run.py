@@ -100,7 +100,8 @@ class Run:
         """Whether it has ended, and nothing of it is left on hosts that is to be ended."""
         if self.verdict is None:
             return False
-        begun = any(host.launched for host in self.hosts)
+        # Of a host that a launcher which has returned never heard, nothing is known.
+        begun = self.course.returned or any(host.launched for host in self.hosts)
         left = any((host.hello or begun) and not host.ended for host in self.hosts)
         return not left or self.verdict not in (Verdict.LOST, Verdict.STOPPED, Verdict.FAILED)
 

@@ -11,6 +11,8 @@ from remote.plan.plan import OnNan
 from remote.run import agent_end
 from remote.run.course import FETCH, UPLOAD, Stage
 from remote.run.host import HostState
+from remote.run.phases import RankPhase
+from remote.run.rank import RankState
 from remote.run.seen import unfollowed
 from remote.session.actions import Action, Fetch, Release, Say, StopTransfers
 from remote.session.contact import Contact
@@ -129,7 +131,26 @@ def has_failed(view: View) -> bool:
     """Whether something of the attempt has failed."""
     if view.run.cause or any(rank.exited and rank.exited.code for rank in view.run.ranks):
         return True
-    return any(host.gone or _ended_badly(host) for host, _ in view.taking_part())
+    hosts = [host for host, _ in view.taking_part()]
+    if any(host.gone or _ended_badly(host) for host in hosts):
+        return True
+    return any(host.lost for host in hosts) and _stand_still(view)
+
+
+def _stand_still(view: View) -> bool:
+    """Return whether the ranks that are heard wait for those that are not. While they go on, a host
+    that this launcher has never heard goes on with them."""
+    if view.run.stall:
+        return True
+    heard = [rank for rank in view.run.ranks if view.run.hosts[rank.host].hello]
+    living = [rank for rank in heard if not rank.exited]
+    return bool(living) and all(_is_joining(rank, view) for rank in living)
+
+
+def _is_joining(rank: RankState, view: View) -> bool:
+    """Return whether a rank has waited for too long to meet the others."""
+    is_meeting = rank.phase in (RankPhase.RENDEZVOUS, RankPhase.JOINING)
+    return is_meeting and view.now - rank.since >= view.times.lost
 
 
 def _ended_badly(host: HostState) -> bool:

@@ -33,6 +33,8 @@ def restart(view: View) -> list[Action]:
             lose(view, host, contact.problem or f"{run.host_name(host.index)}: {why}")
             for host, contact in away
         ]
+    if any(host.hello is None for host, _ in live):  # one that says nothing is lost in time
+        return []
     hosts = tuple(host.index for host, _ in live)
     try:
         check(view.plan_on(hosts))

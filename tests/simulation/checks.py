@@ -33,7 +33,7 @@ SLACK = 1.5
 
 AWAY = frozenset({"link", "reset", "slow", "launcher", "suspended", "silent"})
 """What keeps a launcher from its agents."""
-KEEPS_FROM_ENDING = frozenset({"link", "slow", "silent", "host", "both", "disk", "suspended"})
+KEEPS_FROM_ENDING = AWAY - {"reset", "launcher"} | {"host", "both", "disk", "journal"}
 """What keeps a host from ending its ranks in time, or from saying so."""
 ENDS_WITHOUT_JOURNAL = frozenset({"journal", "detached"})
 """What nobody needs to stop a run for."""
