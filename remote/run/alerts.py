@@ -88,9 +88,9 @@ def _left_off(run: Run, number: int) -> float:
 
 
 def _restarts(run: Run) -> Iterator[Alert]:
-    restarts, most = run.progress.restarts, run.plan.policy.max_restarts
+    restarts, most = run.progress.restarts, run.course.attempts_allowed - 1
     for number, restart in enumerate(restarts, 1):
-        of = f" {number} of {most}" if most else ""
+        of = f" {number} of {most}" if most > 0 else ""
         step = f" from step {restart.step}" if restart.step else ""
         trains = number < len(restarts) or any(rank.pace or rank.begun for rank in run.ranks)
         since = run.started + restart.seconds

@@ -29,7 +29,8 @@ class Stage(Enum):
 class Course:
     """What launchers have decided so far. All times are by the session's clock.
 
-    `hosts` take part in the attempt, which began at `attempt_at`. `failing_at` is when its first
+    `hosts` take part in the attempt, which began at `attempt_at`; the launcher that has started it
+    allows `attempts` in all, 0 if that is not known. `failing_at` is when its first
     failure was noticed, `stopping_at` and `closing_at` when these stages began; infinite before.
     `preparing`: the hosts are checked, `prepared`: all have answered, `started`: they were told to
     start their ranks, `refused`: the start is refused. `person_stopped`: a person has stopped the
@@ -43,6 +44,7 @@ class Course:
     stage: Stage = Stage.REACHING
     hosts: tuple[int, ...] = ()
     attempt: int = 0
+    attempts: int = 0
     attempt_at: float = 0.0
     preparing: bool = False
     prepared: bool = False
@@ -75,6 +77,13 @@ class Course:
         if self.final or self.person_stopped:
             return 0
         return max(0, self.policy.max_restarts - self.attempt)
+
+    @property
+    def attempts_allowed(self) -> int:
+        """Return how many attempts the run may have in all, 0 if that is not known: another
+        launcher may have started more of them than this one allows."""
+        allowed = self.attempts or self.policy.max_restarts + 1
+        return allowed if self.attempt < allowed else 0
 
     @property
     def failing(self) -> bool:
@@ -128,6 +137,7 @@ class Course:
     def begin(self, attempt: int, hosts: tuple[int, ...], when: float, *, started: bool) -> None:
         """Begin an attempt on these hosts; `started`: their ranks have been told to start."""
         self.attempt, self.hosts, self.attempt_at = attempt, hosts, when
+        self.attempts = 0
         self.preparing = self.prepared = self.refused = False
         self.started, self.failing_at = started, math.inf
         if self.person_stopped:  # of which another launcher has not heard yet

@@ -169,9 +169,9 @@ def _look_at_stall(run: Run, when: float) -> None:
 def _apply_agent(run: Run, record: Record, host: HostState, when: float) -> None:
     """What an agent says of its host."""
     match record.event:
-        case events.Launched(ranks, hosts) if record.attempt > host.attempt:  # else told again
-            _launch(run, record, host, hosts, when)
-            for rank in (run.rank_of(index, host) for index in ranks):
+        case events.Launched() as event if record.attempt > host.attempt:  # else told again
+            _launch(run, record.attempt, event, host, when)
+            for rank in (run.rank_of(index, host) for index in event.ranks):
                 if rank:
                     _enter(run, rank, RankPhase.IMPORTING, when)
         case events.Reserved(_, _, error) if error:
@@ -200,16 +200,20 @@ def _is_current(run: Run, record: Record) -> bool:
     return record.attempt == run.attempt or run.phase is RunPhase.STARTING
 
 
-def _launch(run: Run, record: Record, host: HostState, hosts: tuple[int, ...], when: float) -> None:
+def _launch(run: Run, attempt: int, event: events.Launched, host: HostState, when: float) -> None:
     """Ranks are started on a host, perhaps by a launcher of which nothing is recorded here."""
-    if record.attempt > run.attempt and run.are_hosts(hosts):
+    run.date(when - event.age, event.age)
+    if attempt > run.attempt and run.are_hosts(event.hosts):
         why = f"as {host.name} reports, which heard from its launcher"
-        run.restart(record.attempt, hosts, why, when, started=True)
-    elif record.attempt >= run.attempt:
-        run.course.launch(record.attempt)
+        run.restart(attempt, event.hosts, why, when, started=True)
+    elif attempt >= run.attempt:
+        run.course.launch(attempt)
+    if attempt == run.attempt:
+        run.course.attempts = event.attempts
 
 
 def _end_agent(run: Run, event: events.Ended, host: HostState, when: float) -> None:
+    run.date(when - event.age, event.age)
     host.reason = agent_end.describe(event)
     if host.phase is not HostPhase.LOST:
         host.enter(HostPhase.ENDED, when)

@@ -36,7 +36,8 @@ class Run:
     tells, `marks` what happened on the way. `checks` are the latest results of checks, by host (or
     SESSION) and name. `rendezvous` is the address and port where ranks meet, "" before it is
     reserved. `stalls` are the times in which ranks made no steps. `seq` is the number of the newest
-    record of a launcher. `is_held`: the time stands still at `now`, as in a replay, or where nobody
+    record of a launcher. `saw_start`: the launcher that began the run has recorded it here.
+    `is_dated`: hosts tell how old the run is. `is_held`: the time stands still at `now`, as in a replay, or where nobody
     records the run.
     """
 
@@ -61,7 +62,7 @@ class Run:
         self.rendezvous = ""
         self.verdict: Verdict | None = None
         self.seq = 0
-        self.is_held = False
+        self.saw_start = self.is_dated = self.is_held = False
         self.judge = Judge(plan, limits, self.hosts, self.ranks)
 
     @property
@@ -126,6 +127,12 @@ class Run:
     def elapsed(self) -> float:
         """Seconds from the first record to the newest, or to the end."""
         return max(0.0, (self.ended or self.now) - self.started)
+
+    def date(self, began: float, age: float) -> None:
+        """Take in that a host counts the run's `age` (0: it does not) from `began` on."""
+        self.is_dated = self.is_dated or age > 0
+        if age > 0 and not self.saw_start and 0 < began < self.started:
+            self.started = began
 
     def eta(self, now: float) -> float:
         """Seconds that are left at the time `now`; NaN where that is not known."""

@@ -6,6 +6,7 @@ as watching it live.
 
 from __future__ import annotations
 
+from remote.events import Said
 from remote.run import host_events, launcher_events
 from remote.run.cause import Cause
 from remote.run.course import Stage
@@ -18,7 +19,7 @@ from remote.run.run import Run
 from remote.run.timing import Timing
 from remote.sanitise import fit
 from training.wire import events
-from training.wire.events import Record
+from training.wire.events import SESSION, Record
 
 __all__ = [
     "FATES",
@@ -61,6 +62,8 @@ class RunState(Run):
             return
         if when > self.now:
             self.now = when
+        if not self.started:
+            self.saw_start = isinstance(record.event, Said) and record.event.on == SESSION
         # A launcher that returns speaks before the hosts tell of the start.
         if when < self.started or not self.started:
             self.started = when

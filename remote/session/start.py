@@ -51,7 +51,8 @@ def keep_plan(view: View) -> list[Action]:
     greeted = [contact for host, contact in view.live if host.hello and takes(contact, Keep)]
     if not greeted:
         return []
-    command = Keep(PLAN, public_plan(view.run.plan, keep=view.course.keep))
+    plan = public_plan(view.run.plan, keep=view.course.keep)
+    command = Keep(PLAN, plan, max(0.0, view.now - view.run.started))
     return [action for contact in greeted for action in send_once(contact, command)]
 
 
@@ -130,16 +131,25 @@ def send_starts(view: View) -> list[Action]:
     placed = dict(zip(course.hosts, place_ranks(view), strict=True))
     work = view.run.plan.work
     is_ours, follow = (False, work.follow) if isinstance(work, Script) else (True, ())
-    may_restart = view.policy.max_restarts > course.attempt
+    attempts = view.policy.max_restarts + 1
+    may_restart = attempts - 1 > course.attempt
+    commands = {
+        host.index: Start(
+            course.attempt,
+            is_ours,
+            placed[host.index],
+            course.hosts,
+            may_restart,
+            follow,
+            attempts,
+        )
+        for host, _ in hosts
+    }
     return [
         action
         for host, contact in hosts
         if _takes_start(view, host, contact)
-        for action in send_once(
-            contact,
-            Start(course.attempt, is_ours, placed[host.index], course.hosts, may_restart, follow),
-            course.attempt,
-        )
+        for action in send_once(contact, commands[host.index], course.attempt)
     ]
 
 

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from tests.faults.proof import ENDING, FINISHED, RANKS, Expected, Stage, journal, recorded
-from tests.kit.launches import LONG, QUICK, Launched, run
+from tests.kit.launches import LONG, QUICK, Launched, launch, run
 from tests.kit.slow import slow
 from tests.kit.wait import wait
 
@@ -56,6 +56,40 @@ def test_killed_and_kept(stage: Stage) -> None:
     stage.judge("launcher killed, keep", training.run, code, expected, time.monotonic() - killed)
     code = stage.again(training.run, "attach", folder.name, "--run")
     assert code == 130, "who comes back to a run that has ended is told so"
+
+
+@slow
+def test_returned_to_from_elsewhere_without_a_journal(stage: Stage) -> None:
+    """One host answers, but its agent's journal is no longer there: who returns from elsewhere
+    gives that host up, and tells what became of the others."""
+    stage.cluster["on_disconnect"] = "keep"
+    job = (*QUICK, "--sync", "parameter_server", "--steps", "600")
+    training = stage.train(*job, steps=RANKS)
+    training.run.process.kill()
+    training.run.process.wait()
+    folder = recorded(training.run)
+    assert folder
+    (mute,) = (stage.workdir(stage.hosts["node3"]) / "runs" / folder.name / "2").glob("*.journal")
+    mute.rename(mute.with_suffix(".old"))
+    elsewhere = stage.folder / "elsewhere"
+    elsewhere.mkdir()
+    words = (folder.name, "--hosts", str(stage.hosts_file()))
+    returned = launch(elsewhere, *words, command=("attach",))
+    stage.launched.append(returned)
+    began = time.monotonic()
+    expected = Expected("lost", 3, "node3", says=("has sent nothing for 60 s",), cut_off=("node3",))
+    code = returned.end(150)
+    ending = stage.judge(
+        "journal of node3 renamed, attach elsewhere",
+        returned,
+        code,
+        expected,
+        time.monotonic() - began,
+    )
+    fates = {rank["host"]: (rank["fate"], rank["step"]) for rank in ending.summary["ranks"]}
+    assert fates["node1"] == fates["node2"] == ("finished", 600)
+    waits = [line for line in ending.said.splitlines() if "waiting for node3" in line]
+    assert 1 <= len(waits) == len(set(waits)) <= 3, ending.said
 
 
 @slow

@@ -4,6 +4,7 @@ takes samples, and writes everything to the journal."""
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import selectors
 import signal
@@ -31,7 +32,17 @@ from training.agent.ranks.ranks import Ranks
 from training.agent.ranks.starts import Starter
 from training.agent.times import Times
 from training.wire import commands
-from training.wire.events import AGENT, Connected, Ended, Event, Exited, Hello, Reserved, Text
+from training.wire.events import (
+    AGENT,
+    Connected,
+    Ended,
+    Event,
+    Exited,
+    Hello,
+    Launched,
+    Reserved,
+    Text,
+)
 
 NICE = 10
 LEFT = 0.5
@@ -76,6 +87,7 @@ class Agent:
         self._reserved: socket.socket | None = None
         self._asked: commands.Reserve | None = None
         self._attempt = 0
+        self._began = math.inf  # when the run began, by the monotonic clock; infinite: not known
         self._runs_programs = False
         self._over = False
         now = time.monotonic()
@@ -129,6 +141,8 @@ class Agent:
                 self._finish(end)
 
     def _say(self, event: Event) -> None:
+        if isinstance(event, Launched):
+            event = replace(event, age=self._age)
         if isinstance(event, Exited) and not self._ranks.live:
             self._said += self._followed.end()
         self._said.append(event)
@@ -155,8 +169,13 @@ class Agent:
 
     def _finish(self, end: Ended) -> None:
         left = processes.end_descendants(self._times.last)
-        self._said.append(replace(end, left=tuple(left)))
+        self._said.append(replace(end, left=tuple(left), age=self._age))
         self._over = True
+
+    @property
+    def _age(self) -> float:
+        """Seconds since the run began, 0 if that is not known."""
+        return max(0.0, time.monotonic() - self._began)
 
     # Signals
 
@@ -198,7 +217,9 @@ class Agent:
                 self._stacks.ask(
                     [(rank.number, rank.pid or self._starter.preload) for rank in self._ranks.live]
                 )
-            case commands.Keep(name, text):
+            case commands.Keep(name, text, age):
+                if age and self._began == math.inf:  # else a launcher before this one has said it
+                    self._began = time.monotonic() - age
                 if why := kept.write(name, text):
                     self._say(Text(AGENT, "stderr", why))
 

@@ -43,10 +43,12 @@ class Reserve:
 @dataclass(frozen=True, slots=True)
 class Keep:
     """Write this text to a file of this name in the run's folder: the plan, for launchers that
-    attach to the run."""
+    attach to the run. `age`: the run began so many seconds ago, from which the agent counts on; 0
+    if the launcher does not know."""
 
     name: str
     text: str
+    age: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,7 @@ class Start:
     `hosts` are the indices of all hosts of the attempt, in the order of their ranks. `again`: if
     ranks fail, a launcher may start another attempt. The agent of a kept run waits for it. `follow`
     are patterns of files, below the folder that the ranks work in, whose new contents are told.
+    `attempts` is how many this launcher allows in all, 0 if it does not say.
     """
 
     attempt: int
@@ -83,6 +86,7 @@ class Start:
     hosts: tuple[int, ...] = ()
     again: bool = False
     follow: tuple[str, ...] = ()
+    attempts: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,8 @@ from training.wire.codec import Codec
 from training.wire.enums import DEATHS, EndReason, Phase
 from training.wire.jsonl import dumps, load
 from training.wire.records import (
+    LARGEST,
+    LAST_TIME,
     FIRST,
     SESSION,
     Event,
@@ -302,10 +304,18 @@ class Connected(Event):
 @immutable
 class Launched(Event):
     """The agent begins to start these ranks of the attempt. `hosts` are the indices of all hosts of
-    the attempt."""
+    the attempt, `attempts` is how many its launcher allows, `age` the seconds since the run began;
+    0 if not known."""
 
     ranks: tuple[int, ...]
     hosts: tuple[int, ...] = ()
+    attempts: int = 0
+    age: float = 0.0
+
+    def validate(self) -> None:
+        """Raises: ValueError."""
+        require("attempts", self.attempts, 0, LARGEST)
+        require("age", self.age, 0, LAST_TIME)
 
 
 @immutable
@@ -436,12 +446,18 @@ class Ended(Event):
     """The last record of an agent. No process of the run is left on the host, except the pids
     `left`, which could not be killed.
 
-    `detail` is text for people, such as how the agent died.
+    `detail` is text for people, such as how the agent died. `age` is the seconds since the run
+    began, 0 if not known: launchers on any machine agree on it.
     """
 
     reason: EndReason
     detail: str = ""
     left: tuple[int, ...] = ()
+    age: float = 0.0
+
+    def validate(self) -> None:
+        """Raises: ValueError."""
+        require("age", self.age, 0, LAST_TIME)
 
     @property
     def died(self) -> bool:

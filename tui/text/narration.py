@@ -19,7 +19,7 @@ MOMENT = 1.0
 MANY = 1_000
 """The largest number of lines that wait."""
 AGAIN = 15.0
-"""Seconds until an unchanged wait is printed again."""
+"""Seconds until a wait that lasts is printed again, at the least."""
 CALM = 3.0
 """Seconds between two such lines, so that ranks that arrive one by one make few of them."""
 
@@ -192,20 +192,32 @@ def _names(hosts: Sequence[int], state: RunState) -> str:
 
 
 class _Waiting:
-    """Names what the run waits for, when that changes and every `AGAIN` seconds."""
+    """Names what the run waits for, when that changes and when it has lasted twice as long as when
+    it was named last: no line comes twice."""
 
     def __init__(self) -> None:
         self._clock = SessionClock()
-        self._said: tuple[tuple[str, str], ...] = ()
-        self._said_at = -AGAIN
+        self._attempt = 0
+        self._said: dict[tuple[str, str], float] = {}
+        """Who was waited for and what was said of them, and the seconds that it had lasted."""
+        self._said_at = -CALM
 
     def lines(self, state: RunState) -> Iterator[str]:
         now = self._clock.now(state)
-        waits = waiting(state, now)
-        what = tuple((wait.who, wait.what) for wait in waits)
-        if now >= self._said_at + (AGAIN if what == self._said else CALM):
-            self._said, self._said_at = what, now if what else self._said_at
-            yield from map(Wait.text, waits)
+        if state.attempt != self._attempt:
+            self._attempt = state.attempt
+            self._said.clear()
+        if now < self._said_at + CALM:
+            return
+        for wait in waiting(state, now):
+            if self._is_news(wait):
+                self._said[wait.who, wait.what] = wait.seconds
+                self._said_at = now
+                yield wait.text()
+
+    def _is_news(self, wait: Wait) -> bool:
+        said = self._said.get((wait.who, wait.what))
+        return said is None or wait.seconds >= max(2 * said, said + AGAIN)
 
 
 def prefixed(text: Text, host: str) -> str:

@@ -81,9 +81,8 @@ class Starter:
         it is closed just before."""
         if self._preload:  # the attempt before is over, but its preload has not exited
             self._preload_ended(0)
-        self._say(
-            Launched(tuple(placement.rank for placement in command.placements), command.hosts)
-        )
+        ranks = tuple(placement.rank for placement in command.placements)
+        self._say(Launched(ranks, command.hosts, command.attempts))
         function = self._function() if command.preload else None
         if function:
             for placement in command.placements:

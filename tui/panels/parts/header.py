@@ -138,8 +138,9 @@ def _title(left: str, run: str, called: str, width: int) -> str:
 
 def _phase(run: RunState) -> str:
     name = run.verdict.name.lower() if run.verdict else run.doing
-    most = run.plan.policy.max_restarts + 1
-    attempt = f" (attempt {run.attempt + 1} of {most})" if run.attempt else ""
+    allowed = run.course.attempts_allowed
+    of = f" of {allowed}" if allowed else ""
+    attempt = f" (attempt {run.attempt + 1}{of})" if run.attempt else ""
     text = phase(name).text
     if run.verdict is Verdict.FINISHED and run.progress.diverged:
         text = f"{palette.sign('warn')} finished, loss {run.progress.diverged.what}"
