@@ -26,7 +26,7 @@ from remote.record.lock import launcher
 from training.wire.answers import RunFolder
 from training.writing import write_whole
 
-VERSION = 3
+VERSION = 4
 """Increase it where the same files are to be read in another way."""
 YOUNG = 2 * 10**9
 """Nanoseconds. A file that has just changed may change again at the same time and in size, as some
@@ -131,7 +131,9 @@ def _left(found: Entry, workdir: Path) -> Entry:
     if fate == UNKNOWN:
         return found._replace(verdict=UNKNOWN)
     began, last = min(part.began for part in parts), max(part.last for part in parts)
-    step, elapsed = max(part.step for part in parts), max(0.0, last - (found.started or began))
+    step = max(part.step for part in parts)
+    ages = [part.ended.age for part in parts if part.ended]
+    elapsed = max(ages, default=0.0) or max(0.0, last - (found.started or began))
     if step > found.step:  # the loss that is known here is an old one
         found = found._replace(step=step, loss=None, step_seconds=None)
     return found._replace(verdict=fate, elapsed=elapsed)

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from remote import events
-from remote.events import Parsed, decode, expand
+from remote.events import Clock, Parsed, decode, expand
 from remote.record import files
 from remote.record.layout import EVENTS
 from remote.run.reading import Expand
-from training.wire.events import Evaluated, Metrics, Record, Started, Step
+from remote.run.run import began_here
+from training.wire.events import (
+    Ended,
+    Evaluated,
+    Hello,
+    Launched,
+    Metrics,
+    Record,
+    Started,
+    Step,
+)
 
 BLOCK = 1 << 18
 """Bytes that are read of each end: some hundred steps. Live runs may have written gigabytes."""
@@ -63,6 +73,7 @@ def latest(folder: Path, failed: files.Failed = files.ignore, expand: Expand = e
             case Metrics() if not is_ours:
                 printed[event.rank] = dict(event.values).get("loss", math.nan)
     newest = {step.rank: step for step in steps}
+    started, elapsed = _duration(records)
     return Latest(
         max((step.step for step in newest.values()), default=0),
         began,
@@ -70,10 +81,32 @@ def latest(folder: Path, failed: files.Failed = files.ignore, expand: Expand = e
         _mean(step.seconds for step in steps),
         _mean([tested.loss]) if tested else None,
         _mean([tested.accuracy]) if tested else None,
-        records[0].time,
-        max(0.0, records[-1].time - records[0].time),
+        started,
+        elapsed,
         any(math.isinf(one.loss) or (is_ours and one.loss != one.loss) for one in newest.values()),
     )
+
+
+def _duration(records: Sequence[Record]) -> tuple[float, float]:
+    """Return when the run began and how many seconds later the newest record is, as
+    `remote.run.state.RunState` does: by one clock, and by what hosts tell of the run's age where
+    its first launcher has not recorded it here."""
+    saw_start = began_here(records[0])
+    offsets = dict[int, float]()
+    started, newest = math.inf, -math.inf
+    for record in records:
+        event = record.event
+        if isinstance(event, Clock):
+            offsets[event.on] = event.offset
+        if isinstance(event, Hello):  # after which the clock of its host is measured
+            continue
+        when = record.time - offsets.get(record.host, 0.0)
+        newest = max(newest, when)
+        age = 0.0 if saw_start or not isinstance(event, Launched | Ended) else event.age
+        started = min(started, when - age)
+    if newest < started:
+        return records[0].time, 0.0
+    return started, newest - started
 
 
 def _ends(path: Path) -> Iterator[bytes]:

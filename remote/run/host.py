@@ -31,7 +31,8 @@ class HostState:
     `saved_step` is the newest checkpoint that its first rank said is complete: on this host alone,
     where others may be lost. `missed`: nothing is heard of it; `back` is when records came again,
     after a silence from `silent_from` on; `gone`: it was lost, or its agent killed; `parted`: a
-    connection to it broke. `disk_low` is when its disk became nearly full, 0 where it is not.
+    connection to it broke. `age_at_end` is how old the run was when its agent ended, 0 where that
+    is not known. `disk_low` is when its disk became nearly full, 0 where it is not.
     """
 
     index: int
@@ -50,6 +51,9 @@ class HostState:
     disk_free: int = 0
     loads: dict[int, float] = field(default_factory=dict)
     disk_low: float = 0.0
+    age_at_end: float = 0.0
+    run_began: float = 0.0
+    """By the clock of the host, as far as it has told; 0 before."""
     reason: str = ""
     gone: bool = False
     saved_step: int = 0
@@ -106,6 +110,14 @@ class HostState:
         is_sought = self.hello is not None and self.phase in SOUGHT
         if self.phase is HostPhase.SILENT or is_sought:
             self.enter(HostPhase.READY, when)
+
+    def count_age(self, age: float, time: float) -> float:
+        """Take in how old its agent says that the run is at this time of its clock; its guard,
+        which speaks for one that was killed, does not know (0). Return the age as far as it
+        follows, 0 if nothing is known."""
+        if age:
+            self.run_began = time - age
+        return max(0.0, time - self.run_began) if self.run_began else 0.0
 
     def begin(self) -> None:
         """Another attempt begins: what was asked for the one before counts no more."""

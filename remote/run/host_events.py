@@ -170,6 +170,7 @@ def _apply_agent(run: Run, record: Record, host: HostState, when: float) -> None
     """What an agent says of its host."""
     match record.event:
         case events.Launched() as event if record.attempt > host.attempt:  # else told again
+            host.count_age(event.age, record.time)
             _launch(run, record.attempt, event, host, when)
             for rank in (run.rank_of(index, host) for index in event.ranks):
                 if rank:
@@ -187,8 +188,9 @@ def _apply_agent(run: Run, record: Record, host: HostState, when: float) -> None
             host.stop_heard = True
         case events.HostSample():
             run.curves.sample(host.index, record.event, host.used, when - run.started)
-        case events.Ended():
-            _end_agent(run, record.event, host, when)
+        case events.Ended() as event:
+            host.age_at_end = host.count_age(event.age, record.time)
+            _end_agent(run, event, host, when)
     host.apply(record.event, record.attempt, when)
 
 
@@ -202,7 +204,7 @@ def _is_current(run: Run, record: Record) -> bool:
 
 def _launch(run: Run, attempt: int, event: events.Launched, host: HostState, when: float) -> None:
     """Ranks are started on a host, perhaps by a launcher of which nothing is recorded here."""
-    run.date(when - event.age, event.age)
+    run.date(when, event.age)
     if attempt > run.attempt and run.are_hosts(event.hosts):
         why = f"as {host.name} reports, which heard from its launcher"
         run.restart(attempt, event.hosts, why, when, started=True)
@@ -213,7 +215,7 @@ def _launch(run: Run, attempt: int, event: events.Launched, host: HostState, whe
 
 
 def _end_agent(run: Run, event: events.Ended, host: HostState, when: float) -> None:
-    run.date(when - event.age, event.age)
+    run.date(when, event.age)
     host.reason = agent_end.describe(event)
     if host.phase is not HostPhase.LOST:
         host.enter(HostPhase.ENDED, when)

@@ -62,23 +62,16 @@ def apply(run: Run, record: Record, when: float) -> None:
 
 
 def _end(run: Run) -> float:
-    """Return when a run that a launcher closes has ended: with the last of its agents, by the age
-    of the run that they tell, so that all launchers say the same. Without that, with the last of
-    them where all had ended before the launcher returned."""
+    """Return when a run that a launcher closes has ended: with the last of its agents. By the age
+    that these tell, all launchers say the same; without that, it is known where all had ended
+    before the launcher returned."""
     agents = [host for host in run.hosts if not host.left_out]
-    ends = [_end_of_agent(run, host) for host in agents if host.ended]
-    if run.is_dated and ends:
-        return min(max(ends), run.now)
+    age = max((host.age_at_end for host in agents), default=0.0)
+    if age:
+        return run.started + age
     last = max((host.heard for host in agents), default=run.now)
     is_found = all(host.ended for host in agents) and last < run.course.returned_at
     return last if is_found else run.now
-
-
-def _end_of_agent(run: Run, host: HostState) -> float:
-    """Return when an agent has ended, by the age that it tells; its guard, which speaks for one
-    that was killed, tells none."""
-    age = host.ended.age if host.ended else 0.0
-    return run.started + age if age else host.heard
 
 
 def _apply_on_host(run: Run, event: Event, host: HostState, when: float) -> None:

@@ -24,6 +24,7 @@ from remote.run.straggler import Watch
 from remote.run.timing import NAN, Means, joined
 from remote.run.verdict import Judge
 from training.wire import events
+from training.wire.events import SESSION, Record
 
 
 class Run:
@@ -37,7 +38,7 @@ class Run:
     SESSION) and name. `rendezvous` is the address and port where ranks meet, "" before it is
     reserved. `stalls` are the times in which ranks made no steps. `seq` is the number of the newest
     record of a launcher. `saw_start`: the launcher that began the run has recorded it here.
-    `is_dated`: hosts tell how old the run is. `is_held`: the time stands still at `now`, as in a replay, or where nobody
+    `is_held`: the time stands still at `now`, as in a replay, or where nobody
     records the run.
     """
 
@@ -62,7 +63,7 @@ class Run:
         self.rendezvous = ""
         self.verdict: Verdict | None = None
         self.seq = 0
-        self.saw_start = self.is_dated = self.is_held = False
+        self.saw_start = self.is_held = False
         self.judge = Judge(plan, limits, self.hosts, self.ranks)
 
     @property
@@ -128,11 +129,10 @@ class Run:
         """Seconds from the first record to the newest, or to the end."""
         return max(0.0, (self.ended or self.now) - self.started)
 
-    def date(self, began: float, age: float) -> None:
-        """Take in that a host counts the run's `age` (0: it does not) from `began` on."""
-        self.is_dated = self.is_dated or age > 0
-        if age > 0 and not self.saw_start and 0 < began < self.started:
-            self.started = began
+    def date(self, when: float, age: float) -> None:
+        """Take in how old a host says that the run is (0: not known), where nobody here knows."""
+        if age and not self.saw_start:
+            self.started = min(self.started, max(0.0, when - age))
 
     def eta(self, now: float) -> float:
         """Seconds that are left at the time `now`; NaN where that is not known."""
@@ -282,3 +282,9 @@ class Run:
         if self.stall:
             self.stalls[-1] = replace(self.stall, over=when)
         self.judge.begin(self.ranks)
+
+
+def began_here(first: Record) -> bool:
+    """Return whether a record that begins with this one is of the launcher that began the run: it
+    says first what a disconnect means for the run, see `remote.session.controller`."""
+    return isinstance(first.event, launcher.Said) and first.event.on == SESSION

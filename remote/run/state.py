@@ -6,7 +6,6 @@ as watching it live.
 
 from __future__ import annotations
 
-from remote.events import Said
 from remote.run import host_events, launcher_events
 from remote.run.cause import Cause
 from remote.run.course import Stage
@@ -15,11 +14,11 @@ from remote.run.news import LogLine
 from remote.run.phases import FATES, HostPhase, RankPhase, RunPhase, Verdict
 from remote.run.progress import Diverged, Restart, Stall
 from remote.run.rank import RankState
-from remote.run.run import Run
+from remote.run.run import Run, began_here
 from remote.run.timing import Timing
 from remote.sanitise import fit
 from training.wire import events
-from training.wire.events import SESSION, Record
+from training.wire.events import Record
 
 __all__ = [
     "FATES",
@@ -63,7 +62,7 @@ class RunState(Run):
         if when > self.now:
             self.now = when
         if not self.started:
-            self.saw_start = isinstance(record.event, Said) and record.event.on == SESSION
+            self.saw_start = began_here(record)
         # A launcher that returns speaks before the hosts tell of the start.
         if when < self.started or not self.started:
             self.started = when

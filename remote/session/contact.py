@@ -17,9 +17,10 @@ class Contact:
     0 before; `retry_at` when another may be made; `parted_at` when the one in use broke. `met`: one
     has led to the host. `failure` is why the host cannot be reached and is to be given up, `cause`
     is its kind; `problem` why a host of a run that this launcher has returned to is not reached
-    yet, and `told` which of these was said last. `sent` are the commands that the one in use has taken. `held_up` is for how long the host
-    has not taken the command that is being sent; what came in the last `behind` seconds is still
-    to be taken in. `released`: nothing more is wanted of the host.
+    yet, and `told` which of these was said last. `sent` are the commands that the one in use has
+    taken. `held_up` is for how long the host has not taken the command that is being sent; what
+    came in the last `behind` seconds is still to be taken in. `released`: nothing more is wanted of
+    the host.
     """
 
     index: int

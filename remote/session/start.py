@@ -109,7 +109,8 @@ def start(view: View) -> list[Action]:
         return []
     if course.refused:
         return [Say(Closing())]
-    if course.is_transferring(UPLOAD):
+    has_lost_one = any(is_done(host, contact) for host, contact in view.taking_part())
+    if course.is_transferring(UPLOAD) or has_lost_one:
         return []
     try:
         place_ranks(view)

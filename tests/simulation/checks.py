@@ -216,6 +216,20 @@ class Checks:
                 self._check_replay(launcher)
                 self._check_view(launcher)
                 check_verdict(world, launcher, self.fail)
+        self._check_elapsed()
+
+    def _check_elapsed(self) -> None:
+        """All who have seen the same agents end say that the run took as long."""
+        told: dict[tuple[int, ...], float] = {}
+        for launcher in self.world.launchers:
+            state = launcher.session.state
+            seen = tuple(host.index for host in state.hosts if host.age_at_end)
+            lacks_records = any(host.lacks_records for host in self.world.hosts)
+            if not state.ended or not seen or lacks_records or not launcher.is_last_there:
+                continue
+            known = told.setdefault(seen, state.elapsed)
+            if abs(known - state.elapsed) > 0.01:
+                self.fail(f"{launcher.name}: the run took {state.elapsed:.2f} s, or {known:.2f} s")
 
     def _check_end(self, host: Host, end: Ended) -> None:
         """Why an agent ended follows from what was injected."""

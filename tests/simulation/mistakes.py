@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 from unittest.mock import PropertyMock, patch
@@ -16,6 +16,7 @@ from remote.session.intake import Intake
 from remote.session.ledger import Ledger
 from remote.session.session import Session
 from training.agent import decide, journal
+from training.agent.server import Agent
 from training.wire.events import Exited
 
 Mistake = Callable[[], AbstractContextManager[object]]
@@ -67,6 +68,24 @@ def _() -> AbstractContextManager[object]:
         return real(state, *rest)
 
     return patch.object(decide, "_look_for_operator", look)
+
+
+@_mistake("an agent does not wait for the launcher that is to start its ranks", 0)
+def _() -> AbstractContextManager[object]:
+    real = decide._look_for_operator
+
+    def look(state: Any, *rest: Any) -> Any:
+        attempt, state.attempt = state.attempt, max(0, state.attempt)
+        found = real(state, *rest)
+        state.attempt = attempt
+        return found
+
+    return patch.object(decide, "_look_for_operator", look)
+
+
+@_mistake("an agent forgets how old the run is", 0)
+def _() -> AbstractContextManager[object]:
+    return patch.object(Agent, "_age", property(lambda _: 1.0))
 
 
 @_mistake("a journal that drops records does not tell again which ranks have ended", 5412)
@@ -165,6 +184,39 @@ def _() -> AbstractContextManager[object]:
 @_mistake("a silent host is never lost", 25)
 def _() -> AbstractContextManager[object]:
     return _with_times(lost=1e6)
+
+
+@_mistake("each connection to a host that says nothing is a sign of life", 0)
+def _() -> AbstractContextManager[object]:
+    real = Controller.take_open
+
+    def take_open(self: Any, on: int, now: float) -> None:
+        self.contacts[on].met = False
+        real(self, on, now)
+
+    def look(view: Any, host: Any, contact: Any) -> Any:
+        quiet = view.now - contact.heard_at >= view.times.silent
+        is_due = not contact.is_opening and view.now >= contact.retry_at
+        return view.may_return(host) and is_due and (quiet or not contact.is_open)
+
+    def wait(view: Any, host: Any, contact: Any) -> Any:
+        return [reach.Open(host.index)] if look(view, host, contact) else real_wait(view, host, contact)
+
+    real_wait = reach._await_hello
+    stack = ExitStack()
+    stack.enter_context(patch.object(Controller, "take_open", take_open))
+    stack.enter_context(patch.object(reach, "_await_hello", wait))
+    return stack
+
+
+@_mistake("a restart of ranks that never ran is left out", 0)
+def _() -> AbstractContextManager[object]:
+    real = finish.restart
+
+    def restart(view: Any) -> Any:
+        return real(view) if view.course.attempt else [finish.Say(finish.Closing())]
+
+    return patch.object(finish, "restart", restart)
 
 
 @_mistake("a run fails without a cause", 4)

@@ -17,9 +17,9 @@ from training.wire.codec import Codec
 from training.wire.enums import DEATHS, EndReason, Phase
 from training.wire.jsonl import dumps, load
 from training.wire.records import (
+    FIRST,
     LARGEST,
     LAST_TIME,
-    FIRST,
     SESSION,
     Event,
     Lines,

@@ -45,10 +45,11 @@ from tests.kit import histories
 from tests.kit.scripts import script, seen, started
 from tests.kit.stage import HELLO
 from training.wire.commands import Close, Connect, Keep, OnDisconnect, Reserve, Stacks, Start, Stop
-from training.wire.enums import EndReason, Reach
+from training.wire.enums import EndReason, Phase, Reach
 from training.wire.events import (
     SESSION,
     Ended,
+    Entered,
     Event,
     Exited,
     Finished,
@@ -142,10 +143,12 @@ class Case:
         self.now += seconds
         return self
 
-    def lives(self, seconds: int) -> Case:
-        """Time goes by; all hosts give signs of life."""
+    def lives(self, seconds: int, *hosts: int) -> Case:
+        """Time goes by; these hosts, or all, give signs of life."""
         for _ in range(seconds):
-            self.later(1).heard()
+            self.later(1)
+            for host in hosts or range(self.hosts):
+                self.say(host, HostSample((), 1, 1))
         return self
 
     def heard(self) -> Case:
@@ -190,8 +193,31 @@ def failed(case: Case) -> Case:
     return case.started().say(1, Exited(1, 1)).say(SESSION, Failing())
 
 
-def restartable(**policy: object) -> Case:
-    return Case(Policy(doctor=False, max_restarts=1, **policy))  # type: ignore[arg-type]
+def restartable(*, hosts: int = 2, **policy: object) -> Case:
+    chosen = Policy(doctor=False, max_restarts=1, **policy)  # type: ignore[arg-type]
+    return Case(chosen, hosts)
+
+
+def abandoned(case: Case) -> Case:
+    """No launcher came back to host 1 before its ranks were started, and so it is lost."""
+    case.say(1, Ended(EndReason.NO_LAUNCHER, "60 s"))
+    return case.say(SESSION, Lost(1, "no launcher", True))
+
+
+def returned_without_word(policy: Policy = Policy(doctor=False, keep=True)) -> Case:  # noqa: B008
+    """A launcher has returned to three hosts. Of the last one it has a connection alone."""
+    case = Case(policy, hosts=3).kept()
+    for host in (0, 1):
+        case.say(host, HELLO, Launched((host,), (0, 1, 2)))
+        case.say(SESSION, Reaching(host, Reach.READY))
+    return case.say(SESSION, Attached())
+
+
+def unheard(case: Case, phase: Phase = Phase.TRAINING) -> Case:
+    """The host that says nothing is lost."""
+    for rank in (0, 1):
+        case.say(rank, Entered(rank, phase))
+    return case.say(SESSION, Lost(2, "it has sent nothing", False))
 
 
 def both_exited(case: Case) -> Case:
@@ -303,6 +329,44 @@ TABLE: dict[str, tuple[Callable[[], Case], list[type]]] = {
         [Open],
     ),
     "a host that has started is not told again": (lambda: Case().started(), []),
+    "a host that is lost after it was reached costs an attempt": (
+        lambda: (
+            restartable(min_nodes=1, hosts=3)
+            .reached()
+            .say(SESSION, Lost(1, "no sign of life", True))
+        ),
+        [Restarted],
+    ),
+    "so does an agent to which no launcher came back before its ranks were started": (
+        lambda: abandoned(restartable(min_nodes=1).prepared()),
+        [Restarted],
+    ),
+    "and one whose start had been sent": (
+        lambda: (
+            restartable(min_nodes=1)
+            .prepared()
+            .say(SESSION, Starting())
+            .say(0, Launched((0,), (0, 1)))
+            .say(1, Ended(EndReason.NO_LAUNCHER, "60 s"))
+        ),
+        [Failing],
+    ),
+    "without enough hosts the run ends": (
+        lambda: abandoned(restartable().prepared()),
+        [Said, Closing],
+    ),
+    "and without a restart left": (lambda: abandoned(Case().prepared()), [Closing]),
+    "a host that was never reached ends the run all the same": (
+        lambda: (
+            restartable(min_nodes=1, hosts=3)
+            .kept()
+            .say(0, HELLO)
+            .say(1, HELLO)
+            .say(SESSION, Reaching(0, Reach.READY), Reaching(1, Reach.READY))
+            .say(SESSION, Lost(2, "refused", False))
+        ),
+        [Closing],
+    ),
     "an agent that ends during a start loses its host": (
         lambda: Case().prepared().say(1, Ended(EndReason.TERMINATED)),
         [Lost],
@@ -528,6 +592,38 @@ TABLE: dict[str, tuple[Callable[[], Case], list[type]]] = {
     ),
     "whoever returns to a failed run gives last words a moment": (
         lambda: failed(Case()).later(100).heard().say(SESSION, Attached()),
+        [],
+    ),
+    "a start that is returned to goes on": (
+        lambda: Case().reached().say(SESSION, Attached()),
+        [Preparing],
+    ),
+    "a host that says nothing to who returns is waited for": (
+        lambda: returned_without_word().lives(59, 0, 1),
+        [],
+    ),
+    "as long as any, and then lost": (lambda: returned_without_word().lives(60, 0, 1), [Lost]),
+    "the others go on": (lambda: unheard(returned_without_word()).lives(10, 0, 1), []),
+    "unless they wait for it": (
+        lambda: unheard(returned_without_word(), Phase.JOINING).lives(60, 0, 1),
+        [Failing],
+    ),
+    "once they have ended, all is over": (
+        lambda: (
+            unheard(returned_without_word())
+            .say(0, Finished(0, 1, 10, 1.0), Exited(0, 0), Ended(EndReason.ALL_ENDED))
+            .say(1, Finished(1, 1, 10, 1.0), Exited(1, 0), Ended(EndReason.ALL_ENDED))
+        ),
+        [Closing],
+    ),
+    "no run is restarted with a host that has said nothing yet": (
+        lambda: asked(
+            returned_without_word(Policy(doctor=False, keep=True, max_restarts=1))
+            .say(0, Exited(0, 1))
+            .say(1, Exited(1, 1))
+            .say(SESSION, Failing(), Stopping("a rank or host failed", by_person=False))
+            .lives(9, 0, 1)
+        ),
         [],
     ),
     "hosts of a run that is returned to are reached": (

@@ -230,6 +230,21 @@ CASES: dict[str, tuple[History, list[tuple[Any, float, list[Action]]]]] = {
         History(keep=True).running(),
         [(None, 1e6, []), (FollowerLeft(), 0.0, []), (None, 1e6, [])],
     ),
+    "before its ranks are started, a run that is kept waits for its launcher, too": (
+        History(keep=True).left(),
+        [
+            (None, 59.0, []),
+            (None, 1.0, [TERM, KILL, finish(EndReason.NO_LAUNCHER, "60 s")]),
+        ],
+    ),
+    "and starts them once it is back": (
+        History(keep=True).left(),
+        [
+            (FollowerCame(), 59.0, []),
+            (None, 1e6, []),
+            (start(), 0.0, [StartRanks(start())]),
+        ],
+    ),
     "a run that is kept ends with its ranks": (
         History(keep=True).running().left(),
         [
