@@ -13,7 +13,7 @@ from remote.events import Clock, Parsed, decode, expand
 from remote.record import files
 from remote.record.layout import EVENTS
 from remote.run.reading import Expand
-from remote.run.run import began_here
+from remote.run.run import BELIEVED, began_here
 from training.wire.events import (
     Ended,
     Evaluated,
@@ -93,7 +93,7 @@ def _duration(records: Sequence[Record]) -> tuple[float, float]:
     its first launcher has not recorded it here."""
     saw_start = began_here(records[0])
     offsets = dict[int, float]()
-    started, newest = math.inf, -math.inf
+    first, begun, newest = math.inf, math.inf, -math.inf
     for record in records:
         event = record.event
         if isinstance(event, Clock):
@@ -103,9 +103,11 @@ def _duration(records: Sequence[Record]) -> tuple[float, float]:
         when = record.time - offsets.get(record.host, 0.0)
         newest = max(newest, when)
         age = 0.0 if saw_start or not isinstance(event, Launched | Ended) else event.age
-        started = min(started, when - age)
-    if newest < started:
+        first = min(first, when)
+        begun = min(begun, when - age)
+    if newest < first:
         return records[0].time, 0.0
+    started = max(begun, first - BELIEVED)
     return started, newest - started
 
 

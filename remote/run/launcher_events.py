@@ -13,7 +13,7 @@ from remote.run import marks, stall
 from remote.run.cause import Death, Evidence
 from remote.run.host import HostState
 from remote.run.phases import HostPhase, RunPhase
-from remote.run.run import Run
+from remote.run.run import BELIEVED, Run
 from training.wire.events import SESSION, Event, Record
 
 SAMPLE_EVERY = 1.0
@@ -66,7 +66,8 @@ def _end(run: Run) -> float:
     that these tell, all launchers say the same; without that, it is known where all had ended
     before the launcher returned."""
     agents = [host for host in run.hosts if not host.left_out]
-    age = max((host.age_at_end for host in agents), default=0.0)
+    most = run.now - run.started + BELIEVED
+    age = max((host.age_at_end for host in agents if host.age_at_end <= most), default=0.0)
     if age:
         return run.started + age
     last = max((host.heard for host in agents), default=run.now)

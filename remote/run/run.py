@@ -27,6 +27,11 @@ from training.wire import events
 from training.wire.events import SESSION, Record
 
 
+BELIEVED = 60.0
+"""Seconds by which the age of the run that a host tells may differ from what follows from the times
+of records, and is believed: no host can spoil it by more."""
+
+
 class Run:
     """A run as its records tell it. All times are by the session's clock.
 
@@ -63,6 +68,7 @@ class Run:
         self.rendezvous = ""
         self.verdict: Verdict | None = None
         self.seq = 0
+        self._first = 0.0  # the earliest record's time
         self.saw_start = self.is_held = False
         self.judge = Judge(plan, limits, self.hosts, self.ranks)
 
@@ -132,7 +138,7 @@ class Run:
     def date(self, when: float, age: float) -> None:
         """Take in how old a host says that the run is (0: not known), where nobody here knows."""
         if age and not self.saw_start:
-            self.started = min(self.started, max(0.0, when - age))
+            self.started = min(self.started, max(when - age, self._first - BELIEVED))
 
     def eta(self, now: float) -> float:
         """Seconds that are left at the time `now`; NaN where that is not known."""

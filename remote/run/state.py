@@ -64,6 +64,8 @@ class RunState(Run):
         if not self.started:
             self.saw_start = began_here(record)
         # A launcher that returns speaks before the hosts tell of the start.
+        if when < self._first or not self._first:
+            self._first = when
         if when < self.started or not self.started:
             self.started = when
         if host:

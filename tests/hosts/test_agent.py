@@ -19,7 +19,7 @@ from training.agent.__main__ import main
 from training.agent.host.processes import descendants
 from training.agent.host.system import LINUX
 from training.agent.times import Times
-from training.wire.commands import Close, Lease, Placement, Reserve, Start, Stop
+from training.wire.commands import Close, Keep, Lease, Placement, Reserve, Start, Stop
 from training.wire.enums import EndReason
 from training.wire.events import (
     AGENT,
@@ -88,6 +88,18 @@ def test_a_run_of_two_ranks_from_hello_to_ended(host: Host) -> None:
         assert line.text(rank) == f"{rank} {host.folder.parent}\nno newline"
         assert line.text(rank, "stderr") == "bad"
     assert host.folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_an_agent_tells_how_old_the_run_is_and_how_many_attempts_it_may_have(host: Host) -> None:
+    """As its launcher has said first, also where another launcher says so later."""
+    line = host.follow()
+    line.send(Keep("plan.json", "{}", 100.0), Keep("plan.json", "{}", 7.0))
+    line.send(Start(0, False, (python("pass"),), (0,), attempts=3))
+    line.exits(1)
+    last = ended(line.close())
+    (launched,) = line.of(Launched)
+    assert launched.attempts == 3
+    assert 100.0 <= launched.age <= last.age < 200.0
 
 
 def test_an_exit_is_told_by_code_or_signal(host: Host) -> None:

@@ -200,7 +200,11 @@ def _() -> AbstractContextManager[object]:
         return view.may_return(host) and is_due and (quiet or not contact.is_open)
 
     def wait(view: Any, host: Any, contact: Any) -> Any:
-        return [reach.Open(host.index)] if look(view, host, contact) else real_wait(view, host, contact)
+        return (
+            [reach.Open(host.index)]
+            if look(view, host, contact)
+            else real_wait(view, host, contact)
+        )
 
     real_wait = reach._await_hello
     stack = ExitStack()

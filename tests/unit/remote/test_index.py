@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from remote import events
+from remote.events import Clock
 from remote.plan.plan import Plan
 from remote.record import entry, files, index, latest, marks
 from remote.record.entry import Entry
@@ -21,10 +23,11 @@ from remote.record.layout import EVENTS, INDEX, JOURNAL, NODE, NOTE, PLAN, SUMMA
 from remote.record.write import Recorder
 from tests.kit.histories import START, History, plan, stepped
 from tests.kit.scripts import seen
+from tests.kit.stage import HELLO
 from training.agent.layout import LOCK, run_folder
 from training.job import Job
 from training.wire.enums import EndReason
-from training.wire.events import Ended, Evaluated, Exited, encode
+from training.wire.events import Ended, Evaluated, Exited, HostSample, Launched, encode
 
 LONG_AGO = 1_000_000_000
 
@@ -301,6 +304,38 @@ def test_a_run_that_its_launcher_has_left_is_known_from_its_agents(
     assert (found.step, found.loss) == (4, None)
     if reason:
         assert found.elapsed == pytest.approx(9.0, abs=0.3)
+
+
+def test_a_run_that_was_left_took_as_long_as_its_agents_say(tmp_path: Path) -> None:
+    made = named("a", plan(1, 2))
+    into = Recorder(tmp_path, made)
+    into.flush()
+    into.release()
+    node = run_folder(str(tmp_path / "a" / NODE), "a", 0)
+    ended = Ended(EndReason.ALL_ENDED, age=123.0)
+    history = History(made).training().say(0, Exited(0, 0), Exited(1, 0), ended)
+    os.makedirs(node)
+    Path(node, "000000000001.journal").write_text("".join(encode(one) for one in history.records))
+    Path(node, LOCK).touch()
+    (found,) = index.entries(tmp_path)
+    assert (found.verdict, found.elapsed) == ("finished", 123.0)
+
+
+def test_a_live_run_is_listed_with_the_time_that_its_header_shows(tmp_path: Path) -> None:
+    """Also where another machine has begun it, whose clock is another one."""
+    made = named("a", plan(1))
+    history = History(made).session(Clock(0, 3600.0))
+    history.now += 3600.0
+    history.say(0, HELLO, Launched((0,), (0,), age=30.0), HostSample((), 1, 1), after=5.0)
+    into = Recorder(tmp_path, made)
+    for one in history.records:
+        into.raw(events.encode(one).encode())
+    into.flush()
+    (found,) = index.entries(tmp_path)
+    into.release()
+    state = history.state()
+    assert (found.started, found.elapsed) == pytest.approx((state.started, state.elapsed))
+    assert found.elapsed == pytest.approx(35.0)
 
 
 def test_of_a_long_record_the_ends_are_read(

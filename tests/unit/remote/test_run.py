@@ -20,6 +20,7 @@ from remote.events import (
     Closed,
     Closing,
     Detached,
+    Failing,
     Lost,
     Reaching,
     Refused,
@@ -32,6 +33,7 @@ from remote.events import (
 from remote.format import duration
 from remote.plan.plan import OnNan, Policy
 from remote.record import summary
+from remote.run.alerts import alerts
 from remote.run.state import HostPhase, RankPhase, RunPhase, RunState, Timing, Verdict
 from remote.run.timing import Means, joined
 from remote.sanitise import shown
@@ -732,3 +734,78 @@ def test_hosts_that_were_not_reached_for_the_same_reason_are_named_together() ->
     assert state.cause is not None
     assert state.cause.text() == "node1, node2 and node3: its key is unknown\nrankboard trust --all"
     assert state.verdict is Verdict.LOST
+
+
+def of_two_launchers(ahead: float, *ends: Ended) -> tuple[RunState, RunState]:
+    """A run of two hosts as its first launcher has recorded it, and as one did that came later, on
+    a machine whose clock is ahead. The first one fetches results for a while after the end."""
+    first, second = History(plan(2)), History(plan(2))
+    first.session(Said(SESSION, "The run stops if this terminal disconnects."))
+    for host in (0, 1):
+        first.session(Clock(host, 0.0), after=4.0)
+        first.say(host, Launched((host,), (0, 1), age=4.0 * (host + 1)), after=0.0)
+    for host, end in enumerate(ends):
+        first.say(host, Exited(host, 0), end, after=20.0)
+    theirs = [record for record in first.records if record.host != SESSION]
+    first.session(Closing(), Closed(), after=15.0)
+    second.now = first.now + ahead
+    for host in (0, 1):
+        second.session(Clock(host, -ahead))
+    second.records += theirs
+    second.session(Attached(), Closing(), Closed(), after=300.0)
+    return first.state(), second.state()
+
+
+@pytest.mark.parametrize(
+    ("ends", "elapsed"),
+    [
+        ((Ended(EndReason.CLOSED, age=48.0), Ended(EndReason.CLOSED, age=88.0)), 88.0),
+        ((Ended(EndReason.CLOSED, age=48.0), Ended(EndReason.AGENT_DIED, "SIGKILL")), 88.0),
+        ((Ended(EndReason.ALL_ENDED, age=48.0),), 48.0),
+    ],
+)
+def test_all_launchers_say_that_a_run_took_as_long(ends: tuple[Ended, ...], elapsed: float) -> None:
+    """It ends with its last agent, not when a launcher has fetched its results."""
+    for state in of_two_launchers(3600.0, *ends):
+        assert state.elapsed == pytest.approx(elapsed, abs=1e-3)
+        assert summary.of(state)["elapsed"] == state.elapsed
+
+
+def test_a_run_whose_agents_do_not_tell_its_age_ends_with_its_record() -> None:
+    """As an older version has recorded it."""
+    first, _ = of_two_launchers(0.0, Ended(EndReason.CLOSED), Ended(EndReason.CLOSED))
+    history = History(plan(1)).session(Said(SESSION, "begun")).training().done(0)
+    history.say(0, Ended(EndReason.CLOSED)).session(Closing(), Closed(), after=15.0)
+    assert history.state().ended == history.now
+    assert first.elapsed == pytest.approx(88.0, abs=1e-3)
+
+
+def test_attempts_are_those_of_the_launcher_that_has_started_the_last_one() -> None:
+    history = History(plan(1)).session(Said(SESSION, "begun"))
+    history.rank(0, Launched((0,), (0,), attempts=1), Exited(0, 1))
+    history.session(Attached(), Failing(), Stopping("a rank or host failed", by_person=False))
+    history.attempt = 1
+    history.rank(0, Launched((0,), (0,), attempts=3))  # another launcher allows more
+    state = history.state()
+    assert (state.attempt, state.course.attempts_allowed) == (1, 3)
+    (restarted,) = alerts(state)
+    assert restarted.text.startswith("restart 1 of 2: ")
+
+
+def test_of_an_attempt_more_than_allowed_nobody_says_of_how_many() -> None:
+    """As where a launcher of an older version has started it."""
+    history = History(plan(1)).rank(0, Launched((0,), (0,)), Exited(0, 1))
+    history.attempt = 1
+    state = history.rank(0, Launched((0,), (0,))).state()
+    assert (state.attempt, state.course.attempts_allowed) == (1, 0)
+    (restarted,) = alerts(state)
+    assert restarted.text.startswith("restart: ")
+
+
+def test_no_host_can_spoil_the_time_that_a_run_took() -> None:
+    """One that tells a wild age counts for nothing."""
+    honest, wild = Ended(EndReason.CLOSED, age=48.0), Ended(EndReason.CLOSED, age=1e9)
+    first, second = of_two_launchers(0.0, honest, wild)
+    assert first.elapsed == second.elapsed == 48.0
+    alone = History(plan(1)).rank(0, Launched((0,), (0,), age=1e9)).done(0)
+    assert alone.closed().elapsed < 100.0

@@ -13,7 +13,7 @@ import pytest
 from remote.events import Lost
 from remote.plan.plan import OnNan, OnStall, Policy, Upload
 from remote.record.write import Recorder
-from remote.run.state import HostPhase, RunPhase, Verdict
+from remote.run.state import HostPhase, RankPhase, RunPhase, Verdict
 from remote.session.session import Session
 from remote.session.times import TIMES
 from tests.kit.stage import (
@@ -101,6 +101,12 @@ def exits_early(line: ActedLine, command: Command | None) -> None:
     if isinstance(command, Start):
         line.say(Exited(line.host, 0))
     elif not isinstance(command, Stop):  # there is nothing to stop
+        trains(line, command)
+
+
+def silent_to_others(line: ActedLine, command: Command | None) -> None:
+    """An agent that trains, but says nothing to a launcher that returns."""
+    if len(line._lines) == 1:
         trains(line, command)
 
 
@@ -559,6 +565,43 @@ def test_a_host_that_cannot_be_reached_from_elsewhere_does_not_end_the_run(
     session.stop()
     to_the_end(batches)
     assert session.state.verdict is Verdict.STOPPED
+
+
+@pytest.mark.parametrize("problem", ["mute", "away"])
+def test_a_host_that_never_answers_from_elsewhere_is_lost_and_the_others_go_on(
+    problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing but its outcome is unknown in the end. An `attach` later looks for it again."""
+    hasten(monkeypatch, tick=0.02, lost=1.0, silent=0.3)
+    stage = Stage(samples, samples, silent_to_others)
+    left(stage, tmp_path / "here", Policy(keep=True))
+    stage.journals[2].clear()  # its records have been moved away
+    if problem == "away":
+        stage.refuses.add(2)
+    opened = len(stage.opened)
+    session = from_elsewhere(stage, tmp_path, Policy(keep=True))
+    batches = session.batches()
+    until(session, batches, lambda: session.state.hosts[2].lost)
+    assert sum(host == 2 for host, _ in stage.opened[opened:]) == (problem == "mute")
+    assert session.state.cause is None
+    over = time.monotonic() + stage.times.evidence + 0.2
+    until(session, batches, lambda: time.monotonic() > over)
+    for rank in (0, 1):
+        line = stage.lines[rank]
+        assert not any(isinstance(command, Stop) for command in line.commands)
+        done = PREFIX + dumps(to_object(Finished(rank, 1, 1, 1.0)))
+        line.say(Text(rank, "stdout", done), Exited(rank, 0))
+    to_the_end(batches)
+    state = session.state
+    assert state.verdict is Verdict.LOST
+    assert [rank.phase for rank in state.ranks[:2]] == [RankPhase.FINISHED] * 2
+    assert state.cause is not None
+    words = "has sent nothing" if problem == "mute" else "connection refused"
+    assert state.cause.host == "node3"
+    assert words in state.cause.text()
+    assert not state.is_settled
+    notes = [note.text for note in state.log.notes if note.host == "node3"]
+    assert len(notes) == len(set(notes))
 
 
 def test_a_run_none_of_whose_hosts_can_be_reached_from_elsewhere_is_given_up_at_once(
