@@ -26,7 +26,6 @@ from remote.run.verdict import Judge
 from training.wire import events
 from training.wire.events import SESSION, Record
 
-
 BELIEVED = 60.0
 """Seconds by which the age of the run that a host tells may differ from what follows from the times
 of records, and is believed: no host can spoil it by more."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
 from unittest.mock import PropertyMock, patch
 
-from remote.run import verdict
+from remote.run import launcher_events, verdict
 from remote.run.course import Course
 from remote.session import finish, pool, reach
 from remote.session.controller import Controller
@@ -16,7 +16,6 @@ from remote.session.intake import Intake
 from remote.session.ledger import Ledger
 from remote.session.session import Session
 from training.agent import decide, journal
-from training.agent.server import Agent
 from training.wire.events import Exited
 
 Mistake = Callable[[], AbstractContextManager[object]]
@@ -32,7 +31,7 @@ def _mistake(what: str, seed: int) -> Callable[[Mistake], Mistake]:
     return add
 
 
-@_mistake("an agent starts an attempt again", 906)
+@_mistake("an agent starts an attempt again", 819)
 def _() -> AbstractContextManager[object]:
     real = decide._start
 
@@ -54,7 +53,7 @@ def _() -> AbstractContextManager[object]:
     return patch.object(decide, "_kill_in_time", lambda *_: [])
 
 
-@_mistake("an agent goes on without its launcher", 0)
+@_mistake("an agent goes on without its launcher", 78)
 def _() -> AbstractContextManager[object]:
     return patch.object(decide, "_look_for_operator", lambda *_: [])
 
@@ -70,7 +69,7 @@ def _() -> AbstractContextManager[object]:
     return patch.object(decide, "_look_for_operator", look)
 
 
-@_mistake("an agent does not wait for the launcher that is to start its ranks", 0)
+@_mistake("an agent does not wait for the launcher that is to start its ranks", 8)
 def _() -> AbstractContextManager[object]:
     real = decide._look_for_operator
 
@@ -81,11 +80,6 @@ def _() -> AbstractContextManager[object]:
         return found
 
     return patch.object(decide, "_look_for_operator", look)
-
-
-@_mistake("an agent forgets how old the run is", 0)
-def _() -> AbstractContextManager[object]:
-    return patch.object(Agent, "_age", property(lambda _: 1.0))
 
 
 @_mistake("a journal that drops records does not tell again which ranks have ended", 5412)
@@ -186,7 +180,7 @@ def _() -> AbstractContextManager[object]:
     return _with_times(lost=1e6)
 
 
-@_mistake("each connection to a host that says nothing is a sign of life", 0)
+@_mistake("each connection to a host that says nothing is a sign of life", 135)
 def _() -> AbstractContextManager[object]:
     real = Controller.take_open
 
@@ -194,33 +188,12 @@ def _() -> AbstractContextManager[object]:
         self.contacts[on].met = False
         real(self, on, now)
 
-    def look(view: Any, host: Any, contact: Any) -> Any:
-        quiet = view.now - contact.heard_at >= view.times.silent
-        is_due = not contact.is_opening and view.now >= contact.retry_at
-        return view.may_return(host) and is_due and (quiet or not contact.is_open)
-
-    def wait(view: Any, host: Any, contact: Any) -> Any:
-        return (
-            [reach.Open(host.index)]
-            if look(view, host, contact)
-            else real_wait(view, host, contact)
-        )
-
-    real_wait = reach._await_hello
-    stack = ExitStack()
-    stack.enter_context(patch.object(Controller, "take_open", take_open))
-    stack.enter_context(patch.object(reach, "_await_hello", wait))
-    return stack
+    return patch.object(Controller, "take_open", take_open)
 
 
-@_mistake("a restart of ranks that never ran is left out", 0)
+@_mistake("a run ends for each launcher when that one closes it", 1)
 def _() -> AbstractContextManager[object]:
-    real = finish.restart
-
-    def restart(view: Any) -> Any:
-        return real(view) if view.course.attempt else [finish.Say(finish.Closing())]
-
-    return patch.object(finish, "restart", restart)
+    return patch.object(launcher_events, "_end", lambda run: run.now)
 
 
 @_mistake("a run fails without a cause", 4)

@@ -262,6 +262,26 @@ def test_without_a_dashboard_it_is_said_when_it_changes_and_now_and_then(
     ]
 
 
+def test_without_a_dashboard_a_wait_that_comes_again_is_not_said_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As of a host that is reached again and again, but says nothing."""
+    hand = Hand()
+    monkeypatch.setattr(narration, "SessionClock", lambda: SessionClock(hand))
+    err = io.StringIO()
+    printer = PlainPrinter(io.StringIO(), err)
+    history = History(plan(2)).say(0, Launched((0,)))
+    history.session(Reaching(0, "ready"))
+    for _ in range(5):
+        for phase in ("connecting", "starting"):
+            state = history.session(Reaching(1, phase), after=6.0).state()
+            for _ in range(6):
+                printer.batch([], state)
+                hand.time += 1.0
+    lines = [line for line in err.getvalue().splitlines() if "waiting for node2" in line]
+    assert len(lines) == len(set(lines)) == 2, lines
+
+
 def test_without_a_dashboard_the_phases_of_the_ranks_are_told_once_all_have_come_there() -> None:
     history, err = History(plan(2)), io.StringIO()
     printer, state = PlainPrinter(io.StringIO(), err, verbose=True), RunState(plan(2))

@@ -1,0 +1,24 @@
+"""The first line of the header: what the run does, and in which attempt."""
+
+from __future__ import annotations
+
+import pytest
+
+from remote.events import Closed, Lost
+from tests.kit.histories import History, plan
+from training.wire.events import Exited, Launched
+from tui.panels.parts.header import _phase
+
+
+@pytest.mark.parametrize(
+    ("attempts", "text"), [(2, "lost (attempt 2 of 2)"), (0, "lost (attempt 2)")]
+)
+def test_an_attempt_of_another_launcher_is_counted_as_that_one_allows(
+    attempts: int, text: str
+) -> None:
+    """Here no restart is allowed. A launcher of an older version does not tell (0)."""
+    history = History(plan(1)).rank(0, Launched((0,), (0,), attempts=1), Exited(0, 1))
+    history.attempt = 1
+    history.rank(0, Launched((0,), (0,), attempts=attempts))
+    history.session(Lost(0, "no sign of life", True), Closed())
+    assert _phase(history.state()).endswith(text)
