@@ -26,7 +26,7 @@ from remote.record.lock import launcher
 from training.wire.answers import RunFolder
 from training.writing import write_whole
 
-VERSION = 3
+VERSION = 4
 """Increase it where the same files are to be read in another way."""
 YOUNG = 2 * 10**9
 """Nanoseconds. A file that has just changed may change again at the same time and in size, as some

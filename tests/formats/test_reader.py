@@ -206,11 +206,18 @@ def test_an_own_rule_may_use_groups_and_aliases() -> None:
         ),
         ("it {stp} {loss}", r"\{stp\}: did you mean \{step\}\?"),
         ("it {step} {lsos}", r"\{lsos\}: did you mean \{loss\}\?"),
+        ("(?<!val )loss {loss}", r"cannot look ahead or behind: write what stands there, such as"),
+        ("(?P<a>x) (?P=a) {loss}", "cannot compare with an earlier group"),
+        (r"\w++ {loss}", r"leave out the \+ after"),
+        (r"{loss}\Z", r"write \$"),
+        ("a{0,2000} {loss}", "1000 rounds at most"),
+        ("a{,3} {loss}", r"write \{0,3\} for \{,3\}"),
+        (r"((\w?\d?){900}a?){900}{loss}", "a regular expression of RE2, which does not take"),
     ],
 )
 def test_a_wrong_rule_is_said(line: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Rule(line)
+        Rule(line).check()
 
 
 @pytest.mark.parametrize(
@@ -223,7 +230,7 @@ def test_a_wrong_rule_is_said(line: str, message: str) -> None:
     ],
 )
 def test_a_rule_that_is_right_is_taken(line: str) -> None:
-    assert Rule(line).line == line
+    Rule(line).check()
 
 
 def test_a_record_that_two_texts_share_is_read_whole() -> None:
