@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import termios
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -73,12 +73,12 @@ BUSY = 0.1
 class Hanging:
     """A process that hangs in one of the ways of `PROGRAM`, or does not."""
 
-    def __init__(self, *words: str, ready: bytes = b"ready\n") -> None:
+    def __init__(self, *words: str) -> None:
         self.process = subprocess.Popen(
             [sys.executable, "-c", PROGRAM, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
         assert self.process.stdout
-        assert self.process.stdout.readline() == ready
+        assert self.process.stdout.readline() == b"ready\n"
         self.watching = psutil.Process(self.process.pid).children()
 
     def wait_until_busy(self) -> None:
@@ -94,8 +94,14 @@ class Hanging:
     def end(self) -> tuple[int, str, str]:
         """Its exit code, and what it has printed; the process that watched it is gone."""
         out, err = self.process.communicate(timeout=30)
-        wait(lambda: not any(one.is_running() for one in self.watching), "the end of its watcher")
+        wait(lambda: not any(map(_is_alive, self.watching)), "the end of its watcher")
         return self.process.returncode, out.decode(), err.decode()
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
 
 
 def _has_pending(pid: int) -> bool:
@@ -110,11 +116,26 @@ def wait_until_busy(pid: int) -> None:
     wait(lambda: process.cpu_times().user > before + BUSY, "a process that hangs")
 
 
-def test_a_second_signal_ends_a_process_that_hangs() -> None:
+@pytest.fixture
+def begin() -> Iterator[Callable[..., Hanging]]:
+    """Begins a process that hangs, or does not; none is left after the test."""
+    begun: list[Hanging] = []
+
+    def begin(*words: str) -> Hanging:
+        begun.append(Hanging(*words))
+        return begun[-1]
+
+    yield begin
+    for one in begun:
+        one.process.kill()
+        one.process.communicate()
+
+
+def test_a_second_signal_ends_a_process_that_hangs(begin: Callable[..., Hanging]) -> None:
     """Any two of them; the first one ends nothing."""
     pairs = list(itertools.product(ENDING, repeat=2))
-    hanging = [Hanging("held") for _ in pairs]
-    alone = Hanging("held")
+    hanging = [begin("held") for _ in pairs]
+    alone = begin("held")
     assert all(one.watching for one in (*hanging, alone))
     alone.send(signal.SIGTERM)
     for one, pair in zip(hanging, pairs, strict=True):
@@ -132,18 +153,20 @@ def test_a_second_signal_ends_a_process_that_hangs() -> None:
 
 
 @pytest.mark.parametrize("kind", ["main", "thread", "loop"])
-def test_nor_does_it_matter_what_hangs(kind: str) -> None:
+def test_nor_does_it_matter_what_hangs(kind: str, begin: Callable[..., Hanging]) -> None:
     """A function in C that has handlers called, in a thread one that does not, or a loop."""
-    one = Hanging(kind)
+    one = begin(kind)
     one.wait_until_busy()
     one.send(signal.SIGINT, signal.SIGTERM)
     assert one.end()[0] == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("numbers", [(signal.SIGINT, signal.SIGTERM), (signal.SIGQUIT,) * 2])
-def test_signals_of_a_process_that_works_are_its_own(numbers: tuple[signal.Signals, ...]) -> None:
+def test_signals_of_a_process_that_works_are_its_own(
+    numbers: tuple[signal.Signals, ...], begin: Callable[..., Hanging]
+) -> None:
     """It goes on for longer than one that hangs would."""
-    one = Hanging("well", str(PATIENCE + 0.3))
+    one = begin("well", str(PATIENCE + 0.3))
     one.send(*numbers)
     code, out, said = one.end()
     assert (code, said) == (0, "")
@@ -258,21 +281,24 @@ def launcher(tmp_path: Path) -> Iterator[Path]:
 def test_a_launcher_that_hangs_ends_and_its_ranks_end(launcher: Path) -> None:
     folder = launcher.parent
     words = ("--run", "--local", "1", "--no-watch", "--", "train.py")
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, str(launcher), *words], cwd=folder, stderr=subprocess.PIPE, text=True
-    )
-    wait(lambda: (folder / "hanging").exists(), "a launcher that hangs")
-    wait_until_busy(process.pid)
-    process.send_signal(signal.SIGINT)
-    process.send_signal(signal.SIGTERM)  # of another number, so that they cannot be one
-    _, said = process.communicate(timeout=30)
+    ) as process:
+        try:
+            wait(lambda: (folder / "hanging").exists(), "a launcher that hangs")
+            wait_until_busy(process.pid)
+            process.send_signal(signal.SIGINT)
+            process.send_signal(signal.SIGTERM)  # of another number, so that they cannot be one
+            _, said = process.communicate(timeout=30)
+        finally:
+            process.kill()
     assert process.returncode == -signal.SIGKILL
     assert "two signals were not answered" in said
 
 
 def test_ctrl_c_ends_a_dashboard_that_hangs(launcher: Path, terminals: list[Terminal]) -> None:
     folder = launcher.parent
-    words = ("--local", "1", "--no-watch", "--yes", "--", "train.py")
+    words = ("--local", "1", "--no-watch", "--", "train.py")
     terminal = Terminal(folder, str(launcher), *words)
     terminals.append(terminal)
     with suppress(OSError):
