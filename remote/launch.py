@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from remote.cluster.hosts import HOSTS_FILE, Cluster
-from remote.cluster.rules import folder_rules
+from remote.cluster.rules import rules_for
 from remote.errands.kept_plan import KeptPlan
 from remote.format import count
 from remote.plan import needs
@@ -57,7 +57,7 @@ class Launcher:
             work = self._located(cluster, work, uploads)
         else:
             _check_uploaded(work, uploads)
-            work = replace(work, rules=(*folder_rules(Path()), *cluster.rules))
+            work = replace(work, rules=rules_for(cluster))
             cluster = _with_cwd(cluster, uploads)
         run = planning.new_run(work, datetime.now())
         hosts = cluster.hosts

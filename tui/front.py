@@ -26,6 +26,7 @@ from training.wire.events import Record
 from tui import view
 from tui.exit import UsageError
 from tui.narrate import narrate
+from tui.second_signal import Watched, ended_by_second_signal
 from tui.text import outcome
 from tui.text.printer import Printer, printer
 
@@ -92,7 +93,13 @@ def show_ended(launcher: Launcher, replay: Replay) -> int:
 
 def show_lines(launcher: Launcher, session: Session, how: Lines) -> int:
     """Print a session until it ends or is left."""
-    _handle_signals(session, how.leaves)
+    with ended_by_second_signal() as watched:
+        watched.on_asked = lambda: watched.answer() if session.is_closing else None
+        _handle_signals(session, how.leaves)
+        return _print_session(launcher, session, how, watched)
+
+
+def _print_session(launcher: Launcher, session: Session, how: Lines, watched: Watched) -> int:
     folder = launcher.runs_dir / session.plan.run
     before = launcher.recorded(session.plan) if how.json and how.leaves else ()
     detach = how.detach
@@ -105,6 +112,7 @@ def show_lines(launcher: Launcher, session: Session, how: Lines) -> int:
         ) as show,
     ):
         for records in session.batches():
+            watched.answer()
             _show_batch(show, records, session, how.leaves)
             if detach and session.has_got_going:
                 session.detach()

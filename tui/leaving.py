@@ -6,7 +6,9 @@ import asyncio
 import gc
 import os
 import signal
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
@@ -20,12 +22,22 @@ from textual.events import Event, Key, MouseDown
 from remote.record.lock import STOP
 from tui.exit import STOPPED
 from tui.screens.dialogs import Dialog, Leave, LeaveDialog
+from tui.second_signal import Watched, ended_by_second_signal
 from tui.view import Session
 
 ENDING = 15.0
 """Seconds that what is live has to end when its dashboard is gone."""
+HANDLED = (signal.SIGINT, STOP, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
 MOUNTING = 0.01
 """Seconds between two looks at whether a screen has its widgets."""
+
+
+def _call_later(
+    call: Callable[[Callable[[], object]], object], act: Callable[[], object], *_: object
+) -> None:
+    """Have the event loop do something: this is a handler of signals."""
+    with suppress(RuntimeError):  # the loop has ended
+        call(act)
 
 
 class Shown(Protocol):
@@ -78,6 +90,7 @@ class Leaving(App[None], Generic[W]):
         super().__init__()
         self.runs = runs
         self._leaving = self._abandoned = self._exiting = False
+        self._watched: Watched | None = None
 
     @property
     def exit_code(self) -> int:
@@ -92,13 +105,29 @@ class Leaving(App[None], Generic[W]):
     def show(self) -> None:
         """Show the dashboard until the user has left, then end what is live, see `finish`."""
         gc.freeze()  # the modules stay: to search them for garbage again and again takes time
+        if not sys.stdin.isatty():  # a page of `serve`, which its server ends
+            self._run_and_finish()
+            return
+        with ended_by_second_signal(has_keys=True) as watched:
+            self._watched = watched
+            self._run_and_finish()
+
+    def _run_and_finish(self) -> None:
+        before = {number: signal.getsignal(number) for number in HANDLED}
         try:
             self.run()
         finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
             self.finish()
 
     def handle_signals(self) -> None:
-        """Leave, or stop what is live, on a signal; the event loop runs."""
+        """Leave, or stop what is live, on a signal; the event loop runs.
+
+        asyncio's own handlers would take the interpreter's pipe of signals, which belongs to
+        `tui.second_signal`.
+        """
+        call = asyncio.get_running_loop().call_soon_threadsafe
         for number, act in (
             (signal.SIGINT, self._interrupt),
             (STOP, self._interrupt),
@@ -106,7 +135,9 @@ class Leaving(App[None], Generic[W]):
             (signal.SIGTERM, self._terminate),
             (signal.SIGHUP, self._hang_up),
         ):
-            asyncio.get_running_loop().add_signal_handler(number, act)
+            signal.signal(number, partial(_call_later, call, act))
+        if self._watched:
+            self._watched.on_asked = partial(_call_later, call, self._watched.answer)
 
     async def run_action(
         self,

@@ -11,6 +11,7 @@ from remote.record.lock import STOP
 from remote.study.folder import Ended
 from remote.study.runner import Runner
 from tui.exit import STOPPED
+from tui.second_signal import Watched, ended_by_second_signal
 from tui.text import outcome
 from tui.text.study.lines import finish
 from tui.text.study.printer import Guarded, printer
@@ -19,7 +20,19 @@ from tui.text.study.words import already
 
 def show_lines(runner: Runner, json: bool) -> None:
     """Make the runs that are left, and print what becomes of them."""
-    _handle_signals(runner)
+    with ended_by_second_signal() as watched:
+        watched.on_asked = lambda: None if _is_turning(runner) else watched.answer()
+        _handle_signals(runner)
+        _print_study(runner, json, watched)
+
+
+def _is_turning(runner: Runner) -> bool:
+    """Return whether a run is under way, whose batches come. Between two runs, and as one closes,
+    a handler of signals is enough: it ends the study."""
+    return runner.current is not None and not runner.current.session.is_closing
+
+
+def _print_study(runner: Runner, json: bool, watched: Watched) -> None:
     with suppress(OSError), printer(runner, json) as show:
         runner.ended = partial(_end, runner, show)
         is_told = False
@@ -28,6 +41,7 @@ def show_lines(runner: Runner, json: bool) -> None:
         for run in runner.runs():
             show.begin(run)
             for _ in runner.batches(run):
+                watched.answer()
                 show.batch(run)
                 _stop_unread(runner, show)
                 if runner.is_stopped and not is_told:

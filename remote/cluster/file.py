@@ -246,8 +246,10 @@ def _rules(reading: _Reading, data: dict[str, Any]) -> tuple[Rule, ...]:
                 reading.say(where, f"it has no line: write {WRITE_FORMAT['line']}")
             continue
         kind = Kind(said["kind"]) if said.get("kind") else None
+        rule = Rule(said["line"], said.get("name", OWN_FORMAT), kind)
+        made.append(rule)
         try:
-            made.append(Rule(said["line"], said.get("name", OWN_FORMAT), kind))
+            rule.check()
         except ValueError as error:
             reading.say(where, f"line = {json.dumps(said['line'], ensure_ascii=False)}: {error}")
     return tuple(made)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from remote.cluster.hosts import HOSTS_FILE
+from remote.cluster.hosts import HOSTS_FILE, Cluster
 from remote.cluster.load import load
 from remote.formats.rules import Rule
 
@@ -15,10 +15,14 @@ RULES_FILE = "rankboard.toml"
 def own_rules(hosts: Path | None) -> tuple[Rule, ...]:
     """The rules that are tried before all formats. A hosts file that is not named counts if it is
     there. Raises: HostsError with all mistakes."""
-    rules = folder_rules(Path())
     if hosts is not None or Path(HOSTS_FILE).exists():
-        rules += load(hosts or Path(HOSTS_FILE)).rules
-    return rules
+        return rules_for(load(hosts or Path(HOSTS_FILE)))
+    return folder_rules(Path())
+
+
+def rules_for(cluster: Cluster) -> tuple[Rule, ...]:
+    """The rules for a run on these hosts: those of this folder first. Raises: HostsError."""
+    return (*folder_rules(Path()), *cluster.rules)
 
 
 def folder_rules(folder: Path) -> tuple[Rule, ...]:

@@ -20,6 +20,7 @@ from remote.record.layout import PLAN
 from remote.record.read import load_plan, records
 from remote.run.host import HostState
 from remote.run.reading import expander
+from remote.run.seen import unused_rules
 from remote.run.state import RankState, Restart, RunState, Stall, Verdict
 from training.job import Job
 from training.wire.events import Epoch, Saved
@@ -168,6 +169,8 @@ def read(folder: Path, remark: Callable[[str], object] = len) -> RunFigures:
     for record in records(folder, len(plan.hosts), remark, expander(plan)):
         state.apply(record)
         gathered.take(record, state)
+    for message in unused_rules(state):
+        remark(message)
     return _figures(folder, plan, state, gathered)
 
 

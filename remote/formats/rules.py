@@ -1,12 +1,19 @@
-"""The user's own rules: regular expressions with named groups, tried before all formats."""
+"""The user's own rules: regular expressions with named groups, tried before all formats.
+
+A rule is data, as it stands in a plan: to make one compiles nothing. `Rule.check` is for where a
+user writes it. Nothing but `remote.formats.linear` runs it.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 from remote.formats.format import Format, Line
+from remote.formats.linear import LONGEST, UnknownExpression, compile_linear
 from remote.formats.names import PLACES
 from remote.formats.numbers import NUMBER
 from remote.formats.reading import Kind
@@ -16,6 +23,23 @@ OWN = "own rules"
 _ALIAS = re.compile(r"\{([A-Za-z_]\w{0,63})\}")
 _WHOLE = r"\d{1,18}"
 _USUAL = ("step", "steps", "epoch", "epochs", "loss", "val_loss", "accuracy", "step_seconds")
+_REPLACEMENTS = (
+    (
+        re.compile(r"\(\?<?[=!]"),
+        "a rule cannot look ahead or behind: write what stands there, such as (?:^|\\s)loss {loss}",
+    ),
+    (
+        re.compile(r"\\[1-9]|\(\?P="),
+        "a rule cannot compare with an earlier group: write {num} or \\S+",
+    ),
+    (re.compile(r"\(\?>"), "a rule has no atomic groups: write (?: for (?>"),
+    (re.compile(r"[*+?}]\+"), "a repetition has one sign: leave out the + after the other one"),
+    (re.compile(r"\\Z"), "write $ for the end of the line, not \\Z"),
+    (re.compile(r"\{\d*,?\d{4,}\}"), "a repetition has 1000 rounds at most: write * or +"),
+)
+"""What Python's regular expressions have and those of rules have not, and what to write instead."""
+_UP_TO = re.compile(r"(?<!\\)\{,(\d+)\}")
+"""What Python takes for a repetition, and RE2 for text."""
 _PARTS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[()|]", re.DOTALL)
 
 
@@ -25,17 +49,18 @@ class Rule:
 
     `line` is a regular expression. `{NAME}` in it is a number called NAME, `{step}`, `{epoch}`,
     `{steps}` and the like are whole numbers, `{num}` and `{int}` are numbers without a name.
-    `kind` None: as the names tell. Raises: ValueError, which says what to write instead.
+    `kind` None: as the names tell.
     """
 
     line: str
     name: str = OWN
     kind: Kind | None = None
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Refuse a rule with a mistake. Raises: ValueError, which says what to write instead."""
         try:
             regex = re.compile(self.pattern)
-        except re.error as error:
+        except (re.error, OverflowError, RecursionError) as error:
             raise ValueError(f"this is not a regular expression: {error}") from None
         if not set(regex.groupindex) - set(PLACES):
             raise ValueError(
@@ -43,6 +68,23 @@ class Rule:
             )
         self._check_typing()
         self._check_branches(set(regex.groupindex))
+        if up_to := _UP_TO.search(self.pattern):
+            raise ValueError(f"write {{0,{up_to[1]}}} for {up_to[0]}")
+        if problem := self.problem:
+            raise ValueError(problem)
+
+    @property
+    def problem(self) -> str:
+        """Why the rule cannot be run, and what to write instead; "" where it can. A plan of an
+        older version may have such a rule."""
+        try:
+            compile_linear(self.pattern)
+        except UnknownExpression as error:
+            for construct, instead in _REPLACEMENTS:
+                if construct.search(self.pattern):
+                    return instead
+            return f"a rule is a regular expression of RE2, which does not take this one: {error}"
+        return ""
 
     def _check_typing(self) -> None:
         """Raises: ValueError, for a name that lacks a letter or has two of them swapped."""
@@ -95,9 +137,25 @@ def _branches(pattern: str) -> Iterator[str]:
     yield pattern[begin:]
 
 
+class RuleLine(Line):
+    """The line of a rule: see `remote.formats.linear`."""
+
+    def __init__(self, pattern: str, kind: Kind | None) -> None:
+        super().__init__(pattern, kind)
+        self._made_of = pattern, kind
+        self._regex = compile_linear(self._pattern)
+
+    @cached_property
+    def find(self) -> Callable[[str, int], Any]:
+        """Find the match in the first `LONGEST` characters of a line, from a place on."""
+        find = self._regex.match if self.anchored else self._regex.search
+        return lambda line, start: find(line[:LONGEST], start) if start < LONGEST else None
+
+
 def of_user(rules: Sequence[Rule]) -> tuple[Format, ...]:
-    """The formats that these rules amount to."""
+    """The formats that these rules amount to, without rules that cannot be run."""
     return tuple(
-        Format(rule.name, ("",), (), (Line(rule.pattern, rule.kind),), family=OWN, known=False)
+        Format(rule.name, ("",), (), (RuleLine(rule.pattern, rule.kind),), family=OWN, known=False)
         for rule in rules
+        if not rule.problem
     )

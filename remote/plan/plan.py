@@ -149,6 +149,8 @@ class Plan:
 
     `uploads` land on each host in the folder `<workdir>/files/<project>`, and there the ranks then
     work; `project` is "" where there are none. `hosts_file` is where the hosts come from.
+    `rules_left_out` is how many rules for its output the recorded plan has that are not used, as
+    somebody else may have written them.
     """
 
     run: str
@@ -158,6 +160,7 @@ class Plan:
     uploads: tuple[Upload, ...] = ()
     project: str = ""
     hosts_file: str = HOSTS_FILE
+    rules_left_out: int = 0
 
     @property
     def job(self) -> Job | None:

@@ -17,7 +17,7 @@ from remote.events import expand
 from remote.jsonl import load
 from remote.limits import LIMITS
 from remote.plan.serialize import script_of
-from remote.record import files, marks
+from remote.record import files, marks, trust
 from remote.record.latest import latest
 from remote.record.layout import PLAN
 from remote.record.read import summarized
@@ -90,32 +90,34 @@ def read(folder: Path, failed: files.Failed = files.ignore) -> Entry:
         "note": marks.note(folder, failed),
         "label": marks.name(folder, failed),
     }
-    plan, problem = _plan(folder, failed)
+    plan, text, problem = _plan(folder, failed)
     if problem:
         return Entry(folder.name, problem, **kept)
     summary = summarized(folder, failed)
     word = summary.get("verdict")
     if word not in ENDS:
-        newest = latest(folder, failed, _expand(plan["work"]))
+        newest = latest(folder, failed, _expand(folder, plan["work"], text))
         return Entry(folder.name, **_of_plan(plan), **asdict(newest), **kept)
     return Entry(folder.name, verdict=word, **_of_plan(plan), **_of_summary(summary), **kept)
 
 
-def _plan(folder: Path, failed: files.Failed) -> tuple[dict[str, Any], str]:
-    """The plan of a run, and why it cannot be read."""
+def _plan(folder: Path, failed: files.Failed) -> tuple[dict[str, Any], bytes, str]:
+    """The plan of a run, its text, and why it cannot be read."""
     try:
-        data = load(files.read(folder / PLAN, LIMITS.plan)) or {}
+        text = files.read(folder / PLAN, LIMITS.plan)
     except OSError as error:
         failed(error)
-        return {}, error.strerror or "it cannot be read"
+        return {}, b"", error.strerror or "it cannot be read"
+    data = load(text) or {}
     if not isinstance(data.get("hosts"), list) or not isinstance(data.get("work"), dict):
-        return {}, "it is not a plan"
+        return {}, text, "it is not a plan"
     number = format_of(data)
-    return data, "" if number == FORMAT else f"it is in format {number}, not {FORMAT}"
+    return data, text, "" if number == FORMAT else f"it is in format {number}, not {FORMAT}"
 
 
-def _expand(work: dict[str, Any]) -> Expand:
-    """What takes the records of a run apart of which this is the work."""
+def _expand(folder: Path, work: dict[str, Any], text: bytes) -> Expand:
+    """What takes the records of a run apart of which this is the work, in a plan of this text. Only
+    rules that this user has recorded are used."""
     script = work.get("script")
     if script is None:
         return expand
@@ -123,7 +125,8 @@ def _expand(work: dict[str, Any]) -> Expand:
         read = script_of(script)
     except (ValueError, TypeError, LookupError, AttributeError):
         return Expander(RANKS, watch=True)
-    return Expander(RANKS, watch=read.watch, rules=read.rules)
+    has_rules = bool(read.rules) and trust.is_ours(folder, text)
+    return Expander(RANKS, watch=read.watch, rules=read.rules if has_rules else ())
 
 
 def _of_plan(plan: dict[str, Any]) -> dict[str, Any]:

@@ -18,9 +18,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from remote.cluster.hosts import LOCAL, Cluster, Host
+from remote.cluster.rules import rules_for
 from remote.limits import LIMITS
-from remote.plan.plan import Plan, PlanError, Policy
+from remote.plan.plan import Plan, PlanError, Policy, Script
 from remote.record import files
+from remote.record.layout import SIGNATURE
 from training.writing import write_whole
 
 KEY_BYTES = 32
@@ -29,7 +31,7 @@ KEY_BYTES = 32
 def harmless(plan: Plan) -> Plan:
     """The harmless part of a plan that somebody else may have written: the name and work, and the
     hosts' names, their order, and how many ranks and threads each has, on which interface. Its
-    hosts have no address, and it is never restarted."""
+    hosts have no address, it is never restarted, and no rule of it reads what the ranks print."""
     hosts = tuple(
         Host(host.name, "", slots=host.slots, threads=host.threads, interface=host.interface)
         for host in plan.hosts
@@ -42,12 +44,18 @@ def harmless(plan: Plan) -> Plan:
         on_nan=said.on_nan,
         fetch=said.fetch,
     )
-    return Plan(plan.run, hosts, plan.work, policy, project=plan.project)
+    work = plan.work
+    rules_left_out = 0
+    if isinstance(work, Script):
+        rules_left_out = len(work.rules)
+        work = replace(work, rules=())
+    return Plan(plan.run, hosts, work, policy, project=plan.project, rules_left_out=rules_left_out)
 
 
 def with_ways(plan: Plan, cluster: Cluster) -> Plan:
     """The plan with the hosts of the operator's file, except for what `harmless` takes from the
-    plan. Raises: PlanError, where the file lacks a host."""
+    plan, and with the operator's rules in place of those that were left out. Raises: PlanError,
+    where the file lacks a host; HostsError, of the rules in rankboard.toml."""
     known = {host.name: host for host in cluster.hosts}
     if missing := [host.name for host in plan.hosts if host.name not in known]:
         raise PlanError(
@@ -60,7 +68,11 @@ def with_ways(plan: Plan, cluster: Cluster) -> Plan:
         replace(known[host.name], slots=host.slots, threads=host.threads, interface=host.interface)
         for host in plan.hosts
     )
-    return replace(plan, hosts=tuple(placed), hosts_file=cluster.file or plan.hosts_file)
+    work = plan.work
+    if isinstance(work, Script) and plan.rules_left_out:
+        work = replace(work, rules=rules_for(cluster))
+    hosts_file = cluster.file or plan.hosts_file
+    return replace(plan, hosts=tuple(placed), work=work, hosts_file=hosts_file)
 
 
 def on_this_machine(plan: Plan, workdir: Path) -> Plan:
@@ -102,6 +114,14 @@ def signature(data: bytes) -> str:
     except (OSError, RuntimeError):  # a user without a home
         return ""
     return hmac.new(key, b"rankboard plan.json\n" + data, hashlib.sha256).hexdigest()
+
+
+def is_ours(folder: Path, data: bytes) -> bool:
+    """Return whether this user recorded the plan.json of a run directory, which has these data."""
+    try:
+        return is_signed(data, files.read(folder / SIGNATURE, LIMITS.small_file))
+    except OSError:
+        return False
 
 
 def is_signed(data: bytes, signed: bytes) -> bool:

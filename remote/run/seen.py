@@ -68,9 +68,31 @@ def sees_nothing(run: Run) -> bool:
     return bool(ranks) and not run.metrics.named and not any(rank.step for rank in ranks)
 
 
+def unused_rules(run: Run) -> list[str]:
+    """Say which rules of the run's plan do not read its output, and why."""
+    messages = []
+    if run.plan.rules_left_out:
+        rules = count(run.plan.rules_left_out, "rule")
+        messages.append(
+            f"left out, as you did not record this run: {rules} of its plan; "
+            f"rankboard parse {run.plan.run} --rule reads it with one of yours"
+        )
+    work = run.plan.work
+    for rule in work.rules if isinstance(work, Script) else ():
+        if problem := rule.problem:
+            messages.append(f"the rule {rule.line!r} is not used: {problem}")
+    return messages
+
+
 def advice(run: Run, now: float) -> str:
     """What to do where nothing is seen, or lines with numbers were not read; "" where all is
     well."""
+    unread_lines = _advice_on_lines(run, now)
+    return "; ".join([unread_lines, *unused_rules(run)]) if unread_lines else ""
+
+
+def _advice_on_lines(run: Run, now: float) -> str:
+    """What to do where nothing is seen, or lines with numbers were not read."""
     if _log_files(run):  # what they have is there at once
         is_due, few = run.log.count > 0, 1
     else:

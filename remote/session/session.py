@@ -113,6 +113,11 @@ class Session:
         return self.state.course.keep
 
     @property
+    def is_closing(self) -> bool:
+        """Return whether the session only closes its connections and its record."""
+        return self._controller.is_over
+
+    @property
     def has_ended(self) -> bool:
         """Whether nothing of the run is left to be ended."""
         return self.state.is_settled

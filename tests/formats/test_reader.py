@@ -206,11 +206,57 @@ def test_an_own_rule_may_use_groups_and_aliases() -> None:
         ),
         ("it {stp} {loss}", r"\{stp\}: did you mean \{step\}\?"),
         ("it {step} {lsos}", r"\{lsos\}: did you mean \{loss\}\?"),
+        ("(?<!val )loss {loss}", r"cannot look ahead or behind: write what stands there, such as"),
+        ("(?P<a>x) (?P=a) {loss}", "cannot compare with an earlier group"),
+        (r"\w++ {loss}", r"leave out the \+ after"),
+        (r"{loss}\Z", r"write \$"),
+        ("a{0,2000} {loss}", "1000 rounds at most"),
+        ("a{,3} {loss}", r"write \{0,3\} for \{,3\}"),
+        (r"((\w?\d?){900}a?){900}{loss}", "a regular expression of RE2, which does not take"),
     ],
 )
 def test_a_wrong_rule_is_said(line: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Rule(line)
+        Rule(line).check()
+
+
+HOURS = [
+    (r"loss (\w+\s?)+ {loss}", f"loss {'a' * 50}: 1.5"),
+    (r"loss (?:a|aa)+{loss}x", f"loss {'a' * 16_000} 1"),
+    (r"(x+x+)+y{loss}", "x" * 16_000 + " 1.5"),
+    (r"(.*)(.*)(.*)(.*){loss}z", "1.5 " * 4_000),
+    (r"^(?:[\w.]+\s*)*:{loss}$", "a1.5" * 4_000),
+    ("a?" * 200 + "a" * 200 + "{loss}", "a" * 16_000 + " 1.5"),
+]
+"""Rules, and lines for which Python's own engine would take hours."""
+
+
+@pytest.mark.parametrize(("rule", "line"), HOURS)
+def test_no_rule_takes_long_for_any_line(rule: str, line: str) -> None:
+    """It stays in use: a line that takes long is no reason to read less."""
+    Rule(rule).check()
+    reader = LogReader([Rule(rule), Rule("round {step}: cost {loss}", "mine")])
+    reader.read(line)
+    assert reader.unread == (1 if ".5" in line else 0)
+    (found,) = pickle.loads(pickle.dumps(reader)).read("round 3: cost 0.5")
+    assert (found.step, found.values) == (3, {"loss": 0.5})
+
+
+def test_a_rule_looks_at_the_beginning_of_a_long_line() -> None:
+    reader = LogReader([Rule("cost {loss}")])
+    assert [one.values for one in reader.read(f"cost 0.5 {'.' * 20_000}")] == [{"loss": 0.5}]
+    assert not reader.read(f"{'.' * 20_000} cost 0.5")
+
+
+def test_a_rule_leaves_out_a_line_that_is_no_text() -> None:
+    assert not LogReader([Rule("cost {loss}")]).read("cost 0.5 \ud800")
+
+
+def test_a_rule_of_an_older_plan_that_cannot_be_run_is_left_out() -> None:
+    rule = Rule("(?<!val )cost {loss}")
+    assert "cannot look ahead or behind" in rule.problem
+    (found,) = LogReader([rule, Rule("cost {loss}")]).read("cost 0.5")
+    assert found.values == {"loss": 0.5}
 
 
 @pytest.mark.parametrize(
@@ -223,7 +269,7 @@ def test_a_wrong_rule_is_said(line: str, message: str) -> None:
     ],
 )
 def test_a_rule_that_is_right_is_taken(line: str) -> None:
-    assert Rule(line).line == line
+    Rule(line).check()
 
 
 def test_a_record_that_two_texts_share_is_read_whole() -> None:

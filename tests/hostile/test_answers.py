@@ -14,10 +14,12 @@ import pytest
 
 from remote import events as launcher
 from remote.cluster.hosts import Host
+from remote.formats.linear import _compile as compile_linear
 from remote.plan import serialize
 from remote.plan.plan import Plan
 from tests.hostile.conftest import Run, write_hosts
 from tests.hostile.folders import RUN, ended, lines, recorded
+from tests.hostile.folders import kept as kept_by
 from tests.hostile.host import End, Hosts, Play, acted, answers, endless
 from tests.hostile.values import ESCAPES, wild
 from tests.kit.stage import HELLO, trains
@@ -360,6 +362,27 @@ def test_a_plan_that_a_host_keeps_decides_little(
         "topsecret" in repr(command) for player in hosts.players for _, command in player.heard
     )
     assert not [words for _, words in hosts.opened if words[0] == "receive"], done.said
+
+
+@pytest.mark.parametrize("name", ["stop", "attach", "logs"])
+def test_no_rule_of_a_plan_that_a_host_keeps_is_run(name: str, rankboard: Run, desk: Path) -> None:
+    """What reads the lines are the operator's own rules."""
+    evil = {"line": r"loss (?:a|aa)+(?P<loss>\d+)x"}
+    plan = kept(work={"script": {"words": ["train.py"], "watch": False, "rules": [evil]}})
+    (desk / "rankboard.toml").write_text("[[format]]\nline = 'round {step}: {cost}'\n")
+
+    def said(host: int) -> list[events.Event]:
+        text = f"loss {'a' * 52} 1.5\nround 3: 0.5"
+        return [*ended(host)[:3], events.Text(host, "stdout", text), *ended(host)[-2:]]
+
+    journals = [lines(host, said(host)) for host in range(2)]
+    hosts = kept_by(*journals, plan=plan)
+    write_hosts(desk / "hosts.toml", hosts.hosts)
+    before = compile_linear.cache_info().misses
+    rankboard(*COMMANDS[name], over=hosts).holds()
+    assert compile_linear.cache_info().misses <= before + 1, "only the operator's own"
+    if name == "attach":
+        assert "step 3: cost 0.5" in rankboard("logs", RUN, "--parse").out
 
 
 # The doctor ---------------------------------------------------------------------------------------

@@ -123,6 +123,52 @@ def events_of_a_failure(host: int) -> tuple[events.Event, ...]:
     return (*ended(host)[:4], events.Exited(host, 1))
 
 
+RULES = {
+    "one that takes hours": [r"loss (?:a|aa)+(?P<loss>\d+)x"],
+    "many that take long to compile": ["a?" * 200 + "(?P<loss>1)"] * 2_000,
+}
+
+
+@pytest.mark.parametrize("rules", RULES)
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (0, ("runs",)),
+        (0, ("ps",)),
+        (0, ("logs", RUN, "--parse")),
+        (0, ("report", RUN)),
+        (0, ("export", RUN, "--to", "json")),
+        (2, ("stop", RUN)),  # no hosts file has its hosts
+        (2, ("attach", RUN, "--run")),
+        (3, ("logs", RUN)),
+        (3, ("events", RUN)),
+    ],
+)
+def test_no_rule_of_a_folder_is_run(
+    code: int,
+    words: tuple[str, ...],
+    rules: str,
+    rankboard: Run,
+    desk: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(pattern: str) -> None:
+        raise AssertionError(f"it was compiled: {pattern[:40]}")
+
+    monkeypatch.setattr("remote.formats.linear._compile", refuse)
+    lines_of_rules = [{"line": line} for line in RULES[rules]]
+    script = {"words": ["train.py"], "watch": False, "rules": lines_of_rules}
+    evil = events.Text(0, "stdout", f"loss {'a' * 52} 1.5\nstep 3, loss 0.5")
+    said = lines(0, [*ended(0)[:3], evil])
+    recorded(desk / "runs", said=said, work={"script": script})
+    done = rankboard(*words, over=Hosts()).holds()
+    assert done.code == code, done.said
+    if words[-1] == "--parse":
+        assert "step 3: loss 0.5" in done.out
+    if "--parse" in words or words[0] in ("report", "export"):
+        assert f"you did not record this run: {len(lines_of_rules):,} rule" in done.err
+
+
 CONTROL = "\x1b]52;c;cm0gLXJmIC8=\x07\x1b[2J\x9b31m\u202e"
 
 

@@ -76,11 +76,12 @@ def parse(
 
 
 def _typed(lines: list[str]) -> Iterator[Rule]:
-    for line in lines:
+    for rule in map(Rule, lines):
         try:
-            yield Rule(line)
+            rule.check()
         except ValueError as error:
-            raise UsageError(f"--rule {line!r}: {error}") from None
+            raise UsageError(f"--rule {rule.line!r}: {error}") from None
+        yield rule
 
 
 def _logs(name: str, runs_dir: Path) -> Iterator[tuple[str, Path | None]]:

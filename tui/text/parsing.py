@@ -27,6 +27,7 @@ def show(records: Iterable[Record], plan: Plan, folder: Path, rank: int | None) 
         state.apply(record)
         if rank in (None, getattr(record.event, "rank", None)) and (text := _text(record.event)):
             typer.echo(text)
+    narrate(*seen.unused_rules(state))
     ranks = [one for one in seen.ranks_of(state) if rank in (None, one.rank)]
     unread = [one for one in ranks if one.parsed and one.parsed.unread]
     narrate(*(seen.ways(state) or ["nothing is read: no line has a known format"]))

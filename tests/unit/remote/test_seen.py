@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from remote.formats.rules import Rule
 from remote.plan.plan import Script
 from remote.record import summary
+from remote.record.trust import harmless
 from remote.run.seen import FEW, SOON, advice, sees_nothing, unfollowed, unread, ways
 from tests.kit.histories import History, plan, said
 from tests.kit.scripts import ended, logging, script, seen, started
@@ -66,6 +68,23 @@ def test_a_program_without_a_step_runs_and_nobody_says_that_it_trains() -> None:
     assert (state.doing, state.ranks[0].doing) == ("training", "training")
     assert state.ranks[1].doing == "running"
     assert History(plan()).training().state().doing == "training"
+
+
+def test_rules_that_are_not_used_are_said_where_lines_are_not_read() -> None:
+    rules = (Rule("(?<!val )cost {loss}"), Rule("round {step}: cost {loss}"))
+    ruled = replace(script(), work=Script(("train.py",), watch=False, rules=rules))
+    history = logging(started(ruled), 0, range(1, 4), 1.0)
+    assert advice(history.state(), history.state().now) == ""
+    for number in range(FEW):
+        history.say(0, said(0, f"loss of {number} things at 0.5", "stdout"))
+    state = ended(history).closed()
+    assert "the rule '(?<!val )cost {loss}' is not used: a rule cannot look" in advice(
+        state, state.now
+    )
+    foreign = History(harmless(ruled))
+    foreign.records = history.records
+    state = foreign.state()
+    assert "left out, as you did not record this run: 2 rules" in advice(state, state.now)
 
 
 def test_lines_that_are_not_read_are_counted() -> None:
