@@ -126,7 +126,7 @@ def _run_options(flags: Flags, options: Options) -> RunOptions:
         tuple(map(str, options.upload)),
         "" if options.runs_dir == RUNS else str(options.runs_dir),
         options.name,
-        options.notifier.target if options.notifier else "",
+        options.notifier.shareable_target if options.notifier else "",
         flags.script["cwd"],
     )
 

@@ -215,3 +215,13 @@ def test_any_options_prefill_the_form(
     assert heard["at_once"] is not form
     assert (heard["job"], heard["policy"].max_restarts) == (Job(lr=0.5), 3)
     assert (heard["ranks"], heard["keep"], heard["options"]) == (2, False, RunOptions())
+
+
+def test_the_form_shows_no_password_of_a_notification(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: dict[str, Any] = {}
+    monkeypatch.setattr(front, "show_dashboard", lambda *what, **more: heard.update(more) or 0)
+    words = ("--local", "2", "--form", "--notify", "https://ada:SECRET@example.org/hook")
+    assert run(tmp_path, *words).exit_code == 0
+    assert heard["options"].notify == "https://USER:PASSWORD@example.org/hook"
