@@ -21,7 +21,7 @@ from remote.cluster.hosts import LOCAL, Cluster, Host
 from remote.limits import LIMITS
 from remote.plan.plan import Plan, PlanError, Policy
 from remote.record import files
-from training.writing import write_whole
+from training.writing import make_private_folders, write_whole
 
 KEY_BYTES = 32
 
@@ -115,7 +115,7 @@ def _key() -> bytes:
     config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
     path = config / "rankboard" / "key"
     if (key := _read_key(path)) is None:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private_folders(path.parent)
         if os.path.lexists(path) and _read_key(path) is None:  # others can read it
             path.unlink()
         made = path.with_name(f".key.{secrets.token_hex(8)}")

@@ -32,7 +32,7 @@ import tomllib
 from remote.plan.plan import PlanError, Policy, Script
 from training.job import SEVERAL, TYPES, Job, JobError
 from training.registry import UnknownName, did_you_mean
-from training.writing import write_whole
+from training.writing import make_private_folders, write_whole
 from tui.form.field import SETTINGS, of_policy, read_policy, write, write_policy
 
 NAME = re.compile(r"\w[\w. +-]{0,59}")
@@ -90,7 +90,7 @@ def save(name: str, preset: Preset, keep: bool) -> Path:
     Returns its file. Raises: PresetError, OSError.
     """
     file = path(name)
-    file.parent.mkdir(parents=True, exist_ok=True)
+    make_private_folders(file.parent)
     write_whole(file, _text(preset, keep).encode())
     return file
 
