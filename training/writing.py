@@ -1,5 +1,5 @@
-"""Writes bytes: all of them, and a file whole or not at all, also through a power cut. Makes folders
-for their owner only."""
+"""Writes bytes: all of them, and a file whole or not at all, also through a power cut. Makes
+folders for their owner only."""
 
 from __future__ import annotations
 
