@@ -595,11 +595,11 @@ NUMBERS: list[tuple[dict[str, Any], str]] = [
     ({"hosts": [{"name": "a", "address": "b"}] * 2}, "it has a host twice"),
     (
         {"hosts": [{"name": "a\x1b]52;c;x\x07", "address": "b"}]},
-        "it has characters that cannot be printed",
+        "it has U+001B, which cannot be seen: write plain text",
     ),
     (
         {"hosts": [{"name": "a", "address": "\x1b]52;c;x\x07"}]},
-        "it has characters that cannot be printed",
+        "it has U+001B, which cannot be seen: write plain text",
     ),
     ({"policy": {"max_restarts": 10**23}}, "is not a plan"),
     (
