@@ -22,7 +22,7 @@ from remote.cluster.hosts import (
     with_slots,
 )
 from remote.cluster.load import has_usual, is_slurm, load, load_named, load_slurm, load_usual
-from remote.lab.spec import LabError, Spec, parse
+from remote.lab.spec import LabError, Spec, parse, shared
 from remote.plan.plan import PlanError
 from remote.transport import Transport
 from remote.transport.registry import Transports
@@ -198,10 +198,10 @@ def _here(local: int, slots: int | None, upload: Sequence[Path]) -> Cluster:
         )
     if not slots:
         return Cluster("this machine", (_local_host("local", local),))
-    return Cluster(
-        "this machine",
-        tuple(_local_host(f"local{index}", slots) for index in range(1, local // slots + 1)),
-    )
+    count = local // slots
+    hosts = tuple(_local_host(f"local{index}", slots) for index in range(1, count + 1))
+    remarks = (shared(count, os.cpu_count() or 1),) if count > 1 else ()
+    return Cluster("this machine", hosts, remarks)
 
 
 def _local_host(name: str, slots: int) -> Host:

@@ -13,7 +13,12 @@ from typer.testing import CliRunner, Result
 
 from remote.cluster.hosts import Cluster, Host
 from remote.launch import Launcher
+from remote.record import summary
+from remote.transport.registry import Transports
+from tests.kit.checks import hello
+from tests.kit.histories import History, plan
 from training.job import Job, groups
+from training.wire.events import HostSample
 from tui import front, start
 from tui.cli import application
 from tui.runs import RunOptions
@@ -65,6 +70,25 @@ def test_no_run_outlives_what_it_ends_with(
     monkeypatch.setattr("tui.flags.selection._elsewhere", lambda _: job)
     done = run(tmp_path, *words, "--", "ls")
     assert (done.exit_code, "the job ends with this command" in done.stderr) == (2, True)
+
+
+def test_hosts_that_share_this_machine_are_remarked_at_the_start_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = run(tmp_path, "--dry-run", "--local", "4", "--slots", "2")
+    (line,) = done.stderr.splitlines()
+    assert "the 2 hosts share" in line
+    assert len(line) <= 110
+    assert run(tmp_path, "--dry-run", "--local", "4").stderr == ""
+
+    history = History(plan(2))
+    for host in range(2):
+        sample = HostSample((50.0, 50.0), 1, 2)
+        history.say(host, hello(host, boot_id="one", cores=2.0), sample)
+    assert summary.machine_remarks(history.state()), "who compares figures is told"
+    front.narrate_record(Launcher(Transports(), tmp_path), history.state())
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("rankboard: recorded in ")
 
 
 def test_without_slots_this_machine_is_one_host(tmp_path: Path) -> None:
