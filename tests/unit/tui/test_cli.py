@@ -117,10 +117,10 @@ def test_without_slots_this_machine_is_one_host(tmp_path: Path) -> None:
             ("--local", "4", "--slots", "2", "--link", "1gbit,1gbit,1gbit"),
             "--link 1gbit,1gbit,1gbit: 3 values for 2 hosts",
         ),
-        (("--local", "2", "--model", "torchvision"), "model 'torchvision': write torchvision/NAME"),
+        (("--local", "2", "--model", "torchvision"), "--model torchvision: write torchvision/NAME"),
         (
             ("--local", "2", "--dataset", "imagefolder"),
-            "data set 'imagefolder': write imagefolder:PATH",
+            "--dataset imagefolder: write imagefolder:PATH",
         ),
     ],
 )
