@@ -1,10 +1,12 @@
 """Text from a node, made fit to be shown: no control sequences, no tabs, no turning of the
-direction of what stands beside it, one last state of each progress bar."""
+direction of what stands beside it, one last state of each progress bar. What takes no room on the
+screen is shown as an escape: two texts that look alike are alike."""
 
 from __future__ import annotations
 
 import re
 import sys
+import unicodedata
 from dataclasses import fields, replace
 from typing import Any
 
@@ -23,7 +25,25 @@ _BIDI = "\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069"
 _ASCII = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
 _SURROGATES = "\ud800-\udfff"
 """Halves of characters, which JSON may bring and no encoding knows."""
-_ANY = re.compile(rf"[\x00-\x09\x0b-\x1f\x7f-\x9f{_BIDI}{_SURROGATES}]")
+_REMOVED = re.compile(rf"[\x00-\x09\x0b-\x1f\x7f-\x9f{_BIDI}{_SURROGATES}]")
+_INVISIBLE = (
+    "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200d\u2060-\u2065\u206a-\u206f"
+    "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+"""What Unicode calls ignorable: a terminal draws nothing for it."""
+_ANY = re.compile(rf"{_REMOVED.pattern}|[{_INVISIBLE}]")
+_EMOJI = "\u00a9\u00ae\u203c-\u3299\U0001f000-\U0001faff"
+_JOINING = "\u0600-\u08ff\u0900-\u0dff\u0f00-\u109f\u1780-\u18af"
+"""Scripts, such as Arabic and Devanagari, whose letters a joiner changes."""
+_UNSEEN = re.compile(
+    rf"(?P<kept>(?<=[{_EMOJI}\ufe0f])\u200d(?=[{_EMOJI}])"  # a family is people that are joined
+    rf"|(?<=[{_EMOJI}])[\ufe0e\ufe0f]"  # the black or the coloured heart
+    r"|(?<=[#*0-9])\ufe0f(?=\u20e3)"  # a digit on a key
+    rf"|(?<=[{_JOINING}])[\u200c\u200d](?=[{_JOINING}]))"
+    rf"|[{_INVISIBLE}]"
+)
+"""Invisible characters. `kept`: one that changes how its neighbours look."""
 UNSEEN = re.compile(rf"[\x7f-\x9f{_BIDI}{_SURROGATES}]")
 """What JSON leaves as it is though a terminal acts on it."""
 _SEQUENCE = re.compile(
@@ -77,6 +97,33 @@ def one_line(text: str) -> str:
     return " ".join(filter(None, map(str.strip, shown(text))))
 
 
+def reveal(text: str) -> str:
+    """Write characters that cannot be seen as escapes, such as `\\u200b`. Those that shape an
+    emoji or a letter beside them stay."""
+    return text if text.isascii() else _UNSEEN.sub(_escaped, text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    if found["kept"]:
+        return found[0]
+    code = ord(found[0])
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def unseen_character(text: str) -> str:
+    """Name the first character of a name that cannot be seen, as `U+200B (ZERO WIDTH SPACE)`;
+    "" where there is none."""
+    if text.isascii() and text.isprintable():
+        return ""
+    for place, character in enumerate(text):
+        found = _UNSEEN.match(text, place)
+        is_seen = bool(found["kept"]) if found else character.isprintable()
+        if not is_seen:
+            name = unicodedata.name(character, "")
+            return f"U+{ord(character):04X}" + (f" ({name})" if name else "")
+    return ""
+
+
 def fit(record: Record) -> Record:
     """The record with all text in it fit to be shown, but for ranks' lines, whose place it is to be
     shown as they are."""
@@ -103,4 +150,4 @@ def _line(line: str) -> str:
     line = _SEQUENCE.sub("", line)
     if "\r" in line:
         line = next((part for part in reversed(line.split("\r")) if part.strip()), "")
-    return _ANY.sub("", line.expandtabs(8))
+    return _REMOVED.sub("", reveal(line.expandtabs(8)))

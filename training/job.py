@@ -7,17 +7,26 @@ from __future__ import annotations
 import argparse
 import math
 import shlex
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import Field, dataclass, field, fields
 from types import SimpleNamespace
 from typing import Any
 
 from training import image_size, options, registry, torchvision_names, traits
+from training.mistake import WRITE_NUMBER, Mistake
 from training.traits import Traits
 
 
 class JobError(ValueError):
-    """A job that cannot be run; the text names the flag and what to write instead."""
+    """A job that cannot be run; the text has a line per mistake, with the flag and what to write
+    instead."""
+
+    def __init__(self, *mistakes: Mistake | str) -> None:
+        super().__init__("\n".join(map(str, mistakes)))
+        self.mistakes = tuple(
+            one if isinstance(one, Mistake) else Mistake(problem=one) for one in mistakes
+        )
 
 
 def _setting(
@@ -132,23 +141,15 @@ class Job:
     )
 
     def __post_init__(self) -> None:
-        for setting in fields(self):
-            check(setting, getattr(self, setting.name))
-        if self.epochs and self.steps:
-            raise JobError("--epochs and --steps exclude each other: give one of them")
-        every = self.checkpoint_every
-        if every not in ("", "epoch") and not (every.isdecimal() and int(every)):
-            raise JobError(
-                f"--checkpoint-every {every}: write a number of iterations, at least 1, or epoch"
-            )
-        self.sync_options()
+        if mistakes := find_mistakes(vars(self)):
+            raise JobError(*mistakes)
 
     def sync_options(self) -> SimpleNamespace:
         """The values of the sync method's options. Raises: JobError."""
         try:
             return options.parse(options.declared(self.sync), self.sync_option)
         except options.OptionError as error:
-            raise JobError(f"--sync {self.sync} --sync-option {error}") from None
+            raise JobError(_in_option(self.sync, error)) from None
 
     def traits(self) -> Traits:
         """The traits of the sync method with these options."""
@@ -161,31 +162,33 @@ class Job:
 
     def check_world(self, world_size: int) -> None:
         """Checks that the settings fit each other and that many ranks. Raises: JobError."""
-        self._check_model()
+        mistakes: list[Mistake | str] = []
+        if problem := self._model_problem():
+            mistakes.append(problem)
         sharing = len(self.trainers(world_size))
         if self.batch_size < sharing:
-            raise JobError(
+            mistakes.append(
                 f"--batch-size {self.batch_size} is smaller than the {sharing} ranks that share "
                 f"it: give at least {sharing}, or use fewer ranks"
             )
         try:
             options.check(options.declared(self.sync), self.sync_options(), world_size)
         except options.OptionError as error:
-            raise JobError(f"--sync {self.sync} --sync-option {error}") from None
+            mistakes.append(_in_option(self.sync, error))
         if self.batch_norm == "sync" and sharing > 1 and self.traits().stale:
-            raise JobError(
+            mistakes.append(
                 "--batch-norm sync makes the ranks wait for each other in every layer, but with "
                 f"these options --sync {self.sync} lets no rank wait: choose broadcast, local or "
                 "untracked"
             )
+        if mistakes:
+            raise JobError(*mistakes)
 
-    def _check_model(self) -> None:
-        """Checks that there is such a model, and that it takes the images. Raises: JobError."""
+    def _model_problem(self) -> str:
+        """Why there is no such model, or why it does not take the images; "" where all is well."""
         model, argument = registry.split("models", self.model)
         problem = torchvision_names.problem(*argument) if model == "torchvision" else ""
-        problem = problem or image_size.problem(self.model, self.image_side)
-        if problem:
-            raise JobError(problem)
+        return problem or image_size.problem(self.model, self.image_side)
 
     def trainers(self, world_size: int) -> list[int]:
         """The ranks that take samples; the others serve them."""
@@ -240,12 +243,13 @@ class Job:
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Job:
         """The job of flags as a parser gives them: lists, and None for a flag that is not given.
-        The default of the learning rate is the model's. Raises: JobError, UnknownName."""
+        The default of the learning rate is the model's. Raises: JobError."""
         values: dict[str, Any] = {}
         for name, value in given.items():
             if value is not None:
                 values[name] = tuple(value) if isinstance(value, list) else value
-        values.setdefault("lr", usual_lr(values.get("model", cls.model)))
+        with suppress(registry.UnknownName):  # the job says it, with what else is wrong
+            values.setdefault("lr", usual_lr(values.get("model", cls.model)))
         return cls(**values)
 
     @classmethod
@@ -257,7 +261,7 @@ class Job:
         )
         for setting in fields(cls):
             kind, name = TYPES[str(setting.type)], setting.name.upper()
-            action: dict[str, Any] = {"type": kind, "metavar": name}
+            action: dict[str, Any] = {"type": _reader(kind), "metavar": name}
             if kind is bool:
                 action = {"action": argparse.BooleanOptionalAction}
             elif kind is tuple:
@@ -293,6 +297,18 @@ TYPES: dict[str, type[Any]] = {
     SEVERAL: tuple,
 }
 """The types that a job's field may have, by the text of its annotation."""
+
+
+def _reader(kind: type[Any]) -> Callable[[str], Any]:
+    """What reads a value of this type for argparse."""
+
+    def read(text: str) -> Any:
+        try:
+            return kind(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text}: {WRITE_NUMBER[kind]}") from None
+
+    return read if kind in WRITE_NUMBER else kind
 
 
 def usual_lr(model: str) -> float:
@@ -338,19 +354,60 @@ def help_text(setting: Field[Any]) -> str:
     return f"{text}: {', '.join(known)}" if known else text
 
 
+def find_mistakes(values: Mapping[str, Any]) -> list[Mistake]:
+    """All mistakes in these settings of a job, by the names of their fields; None is not given.
+    Where the sync method is not among them, an option may be that of any."""
+    given = {name: value for name, value in values.items() if value is not None}
+    mistakes: list[Mistake] = []
+    for setting in fields(Job):
+        if setting.name in given:
+            mistakes += _in_setting(setting, given[setting.name])
+    if given.get("epochs") and given.get("steps"):
+        both = "--epochs and --steps exclude each other"
+        mistakes.append(Mistake(problem=both, hint="give one of them"))
+    method = str(given.get("sync", ""))
+    errors = options.find_errors(method, given.get("sync_option", ()))
+    is_known = method in registry.names("sync")
+    mistakes += [_in_option(method if is_known else "", error) for error in errors]
+    return mistakes
+
+
 def check(setting: Field[Any], value: Any) -> None:
-    """Checks a value against the metadata of its field. Raises: JobError, UnknownName."""
+    """Checks a value against the metadata of its field. Raises: JobError."""
+    if mistakes := _in_setting(setting, value):
+        raise JobError(*mistakes)
+
+
+def _in_setting(setting: Field[Any], value: Any) -> list[Mistake]:
+    """The mistake in the value of a setting, if there is one."""
+    problem, hint = _problem(setting, value)
+    return [Mistake(flag(setting), str(value), problem, hint)] if problem or hint else []
+
+
+def _problem(setting: Field[Any], value: Any) -> tuple[str, str]:
+    """What is wrong with the value of a setting, and what to write; "" twice where it is right."""
     folder, known = setting.metadata["folder"], setting.metadata["choices"]
     low, high = setting.metadata["low"], setting.metadata["high"]
-    given = f"{flag(setting)} {value}"
     if folder:
-        registry.check(folder, value)
+        try:
+            registry.check(folder, value)
+        except registry.UnknownName as error:
+            return error.problem, error.hint
     if known and value not in known:
-        near = registry.did_you_mean(value, known)
-        raise JobError(f"{given}: unknown{near} (known: {', '.join(known)})")
+        return "unknown", registry.suggest(value, known)
     if isinstance(value, int) and value > high:
-        raise JobError(f"{given}: must be at most {high}")
+        return "", f"must be at most {high}"
     if isinstance(value, float) and not math.isfinite(value):
-        raise JobError(f"{given}: write a finite number")
+        return "", "write a finite number"
     if low is not None and value is not None and not value >= low:
-        raise JobError(f"{given}: must be at least {low}")
+        return "", f"must be at least {low}"
+    is_interval = value in ("", "epoch") or (str(value).isdecimal() and int(value))
+    if setting.name == "checkpoint_every" and not is_interval:
+        return "", "write a number of iterations, at least 1, or epoch"
+    return "", ""
+
+
+def _in_option(method: str, error: options.OptionError) -> Mistake:
+    """A mistake in an option of a sync method."""
+    of = f"--sync {method} " if method else ""
+    return Mistake(f"{of}--sync-option", error.given, error.problem, error.hint)

@@ -26,7 +26,15 @@ Value = bool | int | float | str
 
 
 class OptionError(ValueError):
-    """An option that cannot be used; the text names it and says what to write instead."""
+    """An option that cannot be used; the text names it and says what to write instead. `given` is
+    the option as it stands on the command line, with its value; `problem` and `hint`: see
+    `training.mistake`."""
+
+    def __init__(self, given: str, problem: str = "", hint: str = "") -> None:
+        super().__init__(": ".join(filter(None, (given, problem, hint))))
+        self.given = given
+        self.problem = problem
+        self.hint = hint
 
 
 @dataclass(frozen=True)
@@ -60,7 +68,7 @@ class Option:
         """The value that a text stands for. Raises: OptionError."""
         value = self._value(text)
         if value is None:
-            raise OptionError(f"{self.name}={text}: must be {self._expected}")
+            raise OptionError(f"{self.name}={text}", f"must be {self._expected}")
         if isinstance(value, int | float):
             self._check_range(value)
         return value
@@ -71,11 +79,11 @@ class Option:
         value = getattr(values, self.name)
         given = f"{self.name}={write(value)}"
         if self.is_rank and value >= world_size:
-            raise OptionError(f"{given}: ranks go from 0 to {world_size - 1}")
+            raise OptionError(given, f"ranks go from 0 to {world_size - 1}")
         if value == self.default:
             return
         if world_size < self.min_ranks:
-            raise OptionError(f"{given}: needs at least {self.min_ranks} ranks; remove it")
+            raise OptionError(given, f"needs at least {self.min_ranks} ranks; remove it")
         for other, allowed in self.requires.items():
             if getattr(values, other) not in allowed:
                 needed = join(map(write, allowed))
@@ -104,9 +112,9 @@ class Option:
 
     def _check_range(self, value: float) -> None:
         if value < self.low:
-            raise OptionError(f"{self.name}={write(value)}: must be at least {self.low:g}")
+            raise OptionError(f"{self.name}={write(value)}", f"must be at least {self.low:g}")
         if value <= self.above:
-            raise OptionError(f"{self.name}={write(value)}: must be greater than {self.above:g}")
+            raise OptionError(f"{self.name}={write(value)}", f"must be greater than {self.above:g}")
 
 
 @cache
@@ -126,11 +134,36 @@ def parse(known: Iterable[Option], words: Iterable[str]) -> SimpleNamespace:
         if key not in by_name:
             near = registry.did_you_mean(key, by_name)
             all_known = describe(by_name.values()) or "none"
-            raise OptionError(f"{word}: unknown option {key!r}{near} (known: {all_known})")
+            raise OptionError(word, f"unknown option {key!r}{near} (known: {all_known})")
         if not equals:
-            raise OptionError(f"{word}: write {key}={by_name[key].kind}")
+            raise OptionError(word, f"write {key}={by_name[key].kind}")
         values[key] = by_name[key].read(text)
     return SimpleNamespace(**values)
+
+
+def find_errors(method: str, words: Iterable[str]) -> list[OptionError]:
+    """Each of these words, `key=value`, that is not an option of the method. Of a method that does
+    not exist: that is an option of none."""
+    errors: list[OptionError] = []
+    is_known = method in registry.names("sync")
+    for word in words:
+        try:
+            if is_known:
+                parse(declared(method), (word,))
+            else:
+                _check_any(word)
+        except OptionError as error:
+            errors.append(error)
+    return errors
+
+
+def _check_any(word: str) -> None:
+    """Raises: OptionError, where no method has such an option."""
+    key = word.partition("=")[0]
+    known = {one.name for method in registry.names("sync") for one in declared(method)}
+    if key not in known:
+        near = registry.did_you_mean(key, sorted(known)) or ": rankboard --help lists all"
+        raise OptionError(word, f"no sync method has an option {key!r}{near}")
 
 
 def check(known: Iterable[Option], values: SimpleNamespace, world_size: int) -> None:

@@ -27,7 +27,7 @@ import difflib
 import importlib
 import pkgutil
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
@@ -41,7 +41,13 @@ ARGUMENTS = {"NAME": r"\w+", "PATH": r".+"}
 
 
 class UnknownName(ValueError):
-    """A name that the folder does not offer; the text lists its names, and the nearest."""
+    """A name that the folder does not offer; the text lists its names, and the nearest. `problem`
+    and `hint` are for whom the name is beside it: see `training.mistake`."""
+
+    def __init__(self, text: str, problem: str = "", hint: str = "") -> None:
+        super().__init__(text)
+        self.problem = problem
+        self.hint = hint
 
 
 def names(folder: str) -> tuple[str, ...]:
@@ -95,9 +101,11 @@ def split(folder: str, name: str) -> tuple[str, tuple[str, ...]]:
         if before and name.startswith(before) and re.fullmatch(pattern, name.removeprefix(before)):
             return module, (name.removeprefix(before),)
         if before and re.match(rf"{module}\b", name):
-            raise UnknownName(f"{WHAT[folder]} {name!r}: write {form}")
+            raise UnknownName(f"{WHAT[folder]} {name!r}: write {form}", hint=f"write {form}")
     raise UnknownName(
-        f"unknown {WHAT[folder]} {name!r}{did_you_mean(name, known)} (known: {', '.join(known)})"
+        f"unknown {WHAT[folder]} {name!r}{did_you_mean(name, known)} (known: {', '.join(known)})",
+        f"unknown {WHAT[folder]}",
+        suggest(name, known),
     )
 
 
@@ -143,5 +151,17 @@ def function(folder: str, name: str, of: str) -> Callable[..., Any]:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The end of an error: ": did you mean 'x'?" where a known name is near, otherwise nothing."""
-    near = difflib.get_close_matches(name, list(known), 1, 0.5)
-    return f": did you mean {near[0]!r}?" if near else ""
+    near = _nearest(name, known)
+    return f": did you mean {near!r}?" if near else ""
+
+
+def suggest(name: str, known: Sequence[str]) -> str:
+    """What to write in place of a name that is not known: the nearest one, and all."""
+    near = _nearest(name, known)
+    listing = ", ".join(known)
+    return f"did you mean {near!r}? (known: {listing})" if near else f"write one of {listing}"
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    """Return the known name that is most like this one, "" where none is like it."""
+    return next(iter(difflib.get_close_matches(name, list(known), 1, 0.5)), "")

@@ -1,4 +1,5 @@
-"""Writes bytes: all of them, and a file whole or not at all, also through a power cut."""
+"""Writes bytes: all of them, and a file whole or not at all, also through a power cut. Makes
+folders for their owner only."""
 
 from __future__ import annotations
 
@@ -39,16 +40,30 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
         raise
 
 
-def write_synced(path: Path, fill: Callable[[IO[bytes]], object]) -> int:
-    """Replace a file by what `fill` writes, so that it survives a power cut. Returns its size in
-    bytes.
+def make_private_folders(path: str | os.PathLike[str]) -> None:
+    """Make a folder and those above it that are missing, for their owner only, whatever the umask.
+    Folders that are there stay as they are. Raises: OSError."""
+    folder = os.path.abspath(path)
+    if os.path.isdir(folder):
+        return
+    make_private_folders(os.path.dirname(folder))
+    try:
+        os.mkdir(folder, 0o700)
+    except FileExistsError:  # another process was faster, unless it is a file
+        if not os.path.isdir(folder):
+            raise
+
+
+def write_synced(path: Path, fill: Callable[[IO[bytes]], object], mode: int = 0o600) -> int:
+    """Replace a file by what `fill` writes, so that it survives a power cut. The umask limits the
+    permissions `mode`. Returns its size in bytes.
 
     One process at a time may write it: what another one that was killed has left goes. Raises:
     OSError, and what `fill` raises.
     """
     beside = path.with_name(path.name + PART)
     try:
-        with beside.open("wb") as file:
+        with open(beside, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             fill(file)
             file.flush()
             os.fsync(file.fileno())

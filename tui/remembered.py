@@ -13,7 +13,7 @@ from typing import Any
 
 import platformdirs
 
-from training.writing import write_whole
+from training.writing import make_private_folders, write_whole
 
 MOST = 64
 """Values that are remembered in a file; beyond, those that were kept first are forgotten."""
@@ -39,7 +39,7 @@ def remember(name: str, value: Any, file: Path | None = None) -> None:
     known[name] = value
     kept = dict(list(known.items())[-MOST:])
     with suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True)
+        make_private_folders(file.parent)
         write_whole(file, json.dumps(kept, indent=1).encode())
 
 

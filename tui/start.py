@@ -23,6 +23,7 @@ from tui.exit import UsageError
 from tui.flags import script as scripts
 from tui.flags import selection, torchrun
 from tui.flags.common import RUNS
+from tui.flags.mistakes import Mistakes, check_job
 from tui.flags.policy import policy
 from tui.flags.selection import Selection
 from tui.front import Lines
@@ -62,6 +63,29 @@ class Flags:
     job: Mapping[str, Any]
     script: Mapping[str, Any]
     policy: Mapping[str, Any]
+
+
+def check(flags: Flags, line: torchrun.Line, options: Options, mistakes: Mistakes) -> None:
+    """Look for mistakes in these options. Those in the hosts file come last, as the options can be
+    right without it. Raises: UsageError, with all mistakes."""
+    with mistakes.noting():
+        marks.checked_name(options.name)
+    hosts = dict(flags.hosts)
+    with mistakes.noting("--local", "--nodes", "--slots"):
+        hosts = torchrun.hosts(line, flags.hosts)
+    with mistakes.noting("--local", "--slots"):
+        selection.check(hosts, options.upload)
+    with mistakes.noting():
+        scripts.script(line.words, flags.script, flags.job)
+    if not line.words:
+        with mistakes.noting():
+            check_job(flags.job)
+    with mistakes.noting("--max-restarts"):
+        policy(torchrun.policy(line, flags.policy), keep=False)
+    if mistakes and not options.in_form:  # which does without a hosts file
+        with mistakes.noting("--local"):
+            selection.load_cluster(hosts, options.upload)
+    mistakes.refuse()
 
 
 def start(flags: Flags, line: torchrun.Line, options: Options) -> int:
@@ -126,7 +150,7 @@ def _run_options(flags: Flags, options: Options) -> RunOptions:
         tuple(map(str, options.upload)),
         "" if options.runs_dir == RUNS else str(options.runs_dir),
         options.name,
-        options.notifier.target if options.notifier else "",
+        options.notifier.shareable_target if options.notifier else "",
         flags.script["cwd"],
     )
 

@@ -17,9 +17,20 @@ import tomllib
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from remote.cluster import hostfile
-from remote.cluster.hosts import HOSTS, PLACE, SSH, Cluster, Host, HostsError, bounds
+from remote.cluster.hosts import (
+    HOSTS,
+    PLACE,
+    SHOWN,
+    SSH,
+    Cluster,
+    Host,
+    HostsError,
+    bounds,
+    unseen,
+)
 from remote.formats import Kind, Rule
 from remote.formats.rules import OWN as OWN_FORMAT
+from remote.sanitise import unseen_character
 from training.registry import did_you_mean
 
 if TYPE_CHECKING:
@@ -267,7 +278,10 @@ def _load(reading: _Reading) -> None:
     except FileNotFoundError:
         text = "no such file: name yours with --hosts FILE (README.md has an example)"
     except UnicodeDecodeError as error:
-        text = f"not a text in UTF-8 ({error.reason} at byte {error.start})"
+        text = (
+            f"not a text in UTF-8 ({error.reason} at byte {error.start}): is this a hosts file? "
+            "README.md has an example"
+        )
     except OSError as error:
         text = f"cannot be read: {error.strerror}"
     raise HostsError(f"{reading.path}: {text}")
@@ -299,7 +313,7 @@ def _not_toml(reading: _Reading, error: str) -> str:
 def _hosts(reading: _Reading, data: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """The [[host]] tables, completed by [defaults]."""
     defaults = reading.check("[defaults]", data.get("defaults", {}), HostTable)
-    for mistake in _variables(defaults):
+    for mistake in (*_variables(defaults), *_unseen(defaults)):
         reading.say("[defaults]", mistake)
     for key in ("name", "address"):
         if defaults.pop(key, None) is not None:
@@ -331,7 +345,7 @@ def _each(
             reading.say(where, f"it has no address: write {_write('address')}")
         if "jump" in own and "proxy_command" in own:
             reading.say(where, "jump and proxy_command exclude each other: keep one")
-        for mistake in _variables(own):
+        for mistake in (*_variables(own), *_unseen(own)):
             reading.say(where, mistake)
         if isinstance(name, str) and taken.setdefault(name, number) != number:
             reading.say(
@@ -355,6 +369,13 @@ def _variables(table: dict[str, Any]) -> Iterator[str]:
                 yield f"{key}: {name} follows from the rank's place: take it out"
     for name in sorted(set(table.get("env", ())) & set(table.get("env_from", ()))):
         yield f"{name} is in env and in env_from: keep one"
+
+
+def _unseen(table: dict[str, Any]) -> Iterator[str]:
+    """The mistakes in names that would look like others."""
+    for key in SHOWN:
+        if character := unseen_character(table.get(key, "")):
+            yield f"{key} = {table[key]!r}: {unseen(character)}"
 
 
 def _environment(defaults: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from remote.cluster.hosts import SLOTS, HostsError
+from remote.cluster.hosts import SLOTS, HostsError, unseen
+from remote.sanitise import unseen_character
 
 NAME = r"(?:(?P<user>[^\s@:=,#]+)@)?(?:\[(?P<bracketed>[^\]\s]+)\]|(?P<name>[^\s@:=,#\[\]]+))"
 HOST = re.compile(rf"{NAME}(?::(?P<count>\S*))?")
@@ -92,6 +93,11 @@ def _named(place: str, line: str, example: str) -> Named:
     """One host. Raises: HostsError."""
     word, *rest = re.split(r"\s+", line, maxsplit=1)
     found = HOST.fullmatch(word)
+    if character := unseen_character(line):
+        raise HostsError(
+            f"{place}: {line!r} is not a host: {unseen(character)}, such as "
+            f"{example}, or [[host]] tables (README.md has an example)"
+        )
     if not found:
         raise HostsError(f"{place}: {line!r} is not a host: write {example}")
     count = found["count"]

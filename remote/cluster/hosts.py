@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from remote.cluster.transports import is_transport, names
+from remote.sanitise import unseen_character
 from training.registry import did_you_mean
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ PLACE = {
     "MASTER_PORT",
 }
 """Environment variables that the place of a rank sets."""
+SHOWN = ("name", "address", "interface")
+"""The keys of a host whose texts are shown to tell hosts apart."""
 
 
 def _key(
@@ -143,13 +146,15 @@ class Host:
             raise HostsError(
                 f"{self.name!r}: timeout = {self.timeout}: write a finite number of seconds above 0"
             )
-        for text_key in ("name", "address", "interface"):
+        for text_key in SHOWN:
             text = getattr(self, text_key)
-            if not text.isprintable():
-                raise HostsError(
-                    f"{text_key} = {text!r}: it has characters that cannot be printed; write plain "
-                    "text"
-                )
+            if character := unseen_character(text):
+                raise HostsError(f"{text_key} = {text!r}: {unseen(character)}")
+
+
+def unseen(character: str) -> str:
+    """What to say of a name that has such a character."""
+    return f"it has {character}, which cannot be seen: write plain text"
 
 
 def bounds(key: Field[Any]) -> tuple[int, int]:

@@ -37,6 +37,7 @@ __all__ = [
     "lost",
     "refusal",
     "reservations",
+    "warning",
     "whose",
 ]
 
@@ -67,6 +68,8 @@ OF_SOME_JOBS = ("torchvision", "data", "job", "precision", "program")
 CHECKS = (*OF_FACTS, "port", "connect")
 """All checks, in the order in which they are shown."""
 
+NAMED = 3
+"""Hosts that a short line names."""
 UNREACHED = Failure(Cause.OTHER, "it could not be reached")
 UNFIT = ("python", "code", "disk")
 """The checks that a host fails which was logged in to, but cannot be used."""
@@ -225,8 +228,17 @@ def refusal(names: Sequence[str], checked: Checked) -> str:
     return whose(names, checked) + checked.text + (f"; {checked.advice}" if checked.advice else "")
 
 
+def warning(names: Sequence[str], checked: Checked, command: str) -> str:
+    """A check that warns as a short line for the log of a run, which goes on all the same. `names`
+    are all hosts'; `command` tells the rest."""
+    hosts = [names[on] for on in checked.same or (checked.on,) if 0 <= on < len(names)]
+    if len(hosts) > NAMED:
+        hosts = [*hosts[: NAMED - 1], f"{len(hosts) - NAMED + 1} more hosts"]
+    of = f"{listed(hosts)}: " if hosts else ""
+    return f"{of}{checked.check}: {checked.text} (see {command})"
+
+
 def whose(names: Sequence[str], checked: Checked) -> str:
-    """How a line on a check begins: with its hosts, unless what was found names them itself.
-    `names` are all hosts'."""
+    """How a line on a check begins: with its hosts. `names` are all hosts'."""
     of = listed([names[on] for on in checked.same or (checked.on,) if 0 <= on < len(names)])
-    return f"{of}: " if of and not (checked.same and of in checked.text) else ""
+    return f"{of}: " if of else ""

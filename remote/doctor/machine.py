@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 
-from remote.doctor.check import FAILED, OK, WARNING, Facts, Found, listed
+from remote.doctor.check import FAILED, OK, WARNING, Facts, Found
 from remote.format import count, duration, size
 
 GIB = 2**30
@@ -16,8 +16,6 @@ MEMORY_NEEDED, MEMORY_WANTED = 128 * 2**20, 512 * 2**20
 """Bytes that a rank takes at the very least, and those of a small model with torch."""
 CLOCK = 1.0
 """Seconds that a clock may be off; less is the way there and back."""
-RUNS = 3
-"""Other runs that are named."""
 BUSY = 0.5
 """The share of a host's cores that others may keep busy."""
 
@@ -34,8 +32,7 @@ def address(facts: Facts, index: int) -> Found:
     names = [facts.host(other).name for other in same]
     return Found(
         WARNING,
-        f"{listed(names)} are the same machine ({count(hello.cores, 'core')}): adding such hosts "
-        "will not make training faster",
+        f"the same machine ({count(hello.cores, 'core')}): such hosts do not make training faster",
         f"in hosts.toml set the address of each to a machine of its own, or keep {names[0]} "
         "alone, with slots = "
         f"{sum(facts.host(other).slots for other in same)}",
@@ -117,14 +114,14 @@ def load(facts: Facts, index: int) -> Found:
     )
     hello = facts.hello(machine[0])
     if runs := facts.hello(index).runs:
-        listing = listed(
-            [f"{run} ({count(ranks, 'rank')})" if ranks else run for run, ranks in runs[:RUNS]]
-        )
+        run, ranks = runs[0]
+        name = f"{run} ({count(ranks, 'rank')})" if ranks else run
+        more = f" and {len(runs) - 1} more" if len(runs) > 1 else ""
         return Found(
             WARNING,
-            f"another run of yours trains there: {listing}",
+            f"another run of yours trains there: {name}{more}",
             "they slow each other down: wait for its end, end it with rankboard stop "
-            f"{runs[0][0]}{without}",
+            f"{run}{without}",
         )
     others = hello.load - (len(machine) - 1)
     if others <= max(1.0, BUSY * hello.cores):
@@ -132,7 +129,7 @@ def load(facts: Facts, index: int) -> Found:
     return Found(
         WARNING,
         f"about {count(round(others), 'other process', 'other processes')} on "
-        f"{count(hello.cores, 'core')} will slow every rank down",
+        f"{count(hello.cores, 'core')} slow every rank down",
         f"see top there and wait for their end{without}",
     )
 

@@ -26,6 +26,7 @@ from remote.lab.lab import Lab, LabState
 from remote.lab.spec import LabError, Spec, flag
 from training.wire.codec import reader_of
 from training.wire.jsonl import dumps
+from training.writing import make_private_folders
 
 ENDING = 15.0
 """Seconds that a daemon has to end before it is killed."""
@@ -89,7 +90,7 @@ class Folder:
 
     def _lock(self) -> int:
         while True:
-            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private_folders(self.path)
             try:
                 lock = os.open(self.path / relay.LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             except FileNotFoundError:  # another process has just removed the folder

@@ -66,17 +66,18 @@ class Spec:
             if count == 1:
                 return ()
             share = max(LEAST, int(100 * cores / count) / 100)
-            return (
-                f"the {count} hosts share the {cores} cores of this machine: adding hosts does "
-                "not make training faster "
-                f"(--cpus {share:g} gives each host a share of its own)",
-            )
+            return (f"{shared(count, cores)} (--cpus {share:g} gives each a share of its own)",)
         if sum(self.cpus) <= cores:
             return ()
         return (
             f"the hosts' --cpus sum up to {sum(self.cpus):g} of {cores} cores: they still take "
             "time from each other",
         )
+
+
+def shared(hosts: int, cores: int) -> str:
+    """What a user should know of hosts that share the cores of this machine."""
+    return f"the {hosts} hosts share {cores} cores: more hosts do not make training faster"
 
 
 def is_of_lab(host: Host) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 
 from remote.cluster.hosts import Host
 from remote.plan.plan import OnNan, OnStall, Plan, PlanError, Policy, Script, Upload
+from remote.sanitise import unseen_character
 from training.job import Job
 from training.wire.codec import reader_of
 from training.wire.format import FORMAT, format_of
@@ -109,10 +110,11 @@ def _check_names(plan: Plan) -> None:
     or is not unique."""
     if len({host.name for host in plan.hosts}) < len(plan.hosts):
         raise ValueError("it has a host twice")
-    if not is_plain(plan.run):
-        raise ValueError(f"its run {plan.run!r} is not a plain name")
-    if plan.project and not is_plain(plan.project):
-        raise ValueError(f"its project {plan.project!r} is not a plain name")
+    for what, name in (("run", plan.run), ("project", plan.project or "none")):
+        if not is_plain(name):
+            character = unseen_character(name)
+            why = f": it has {character}, which cannot be seen" if character else ""
+            raise ValueError(f"its {what} {name!r} is not a plain name{why}")
     for target in (upload.target for upload in plan.uploads if upload.target):
         if any(part in ("", ".", "..") for part in target.split("/")) or "\0" in target:
             raise ValueError(f"its upload to {target!r} leads elsewhere")
@@ -120,7 +122,7 @@ def _check_names(plan: Plan) -> None:
 
 def is_plain(name: str) -> bool:
     """Whether a name is that of one entry of a folder, and neither hidden nor unfit to be shown."""
-    return name[:1] not in ("", ".", "-") and "/" not in name and name.isprintable()
+    return name[:1] not in ("", ".", "-") and "/" not in name and not unseen_character(name)
 
 
 def _known(cls: type[Any], data: dict[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 from remote.format import size
 from remote.limits import LIMITS
-from training.writing import write_all, write_whole
+from training.writing import make_private_folders, write_all, write_whole
 
 _SAFELY = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe is not waited for, but refused
 BLOCK = 1 << 20
@@ -109,8 +109,9 @@ def is_folder(path: Path) -> bool:
 
 def make_runs_dir(path: Path) -> None:
     """Make the folder of all runs, for its owner only, where there is none. Raises: OSError."""
+    make_private_folders(path.absolute().parent)
     with suppress(FileExistsError):
-        path.mkdir(mode=0o700, parents=True)
+        path.mkdir(mode=0o700)
         # for git, and for uploads of the folder around it
         write_whole(path / ".gitignore", b"*\n")
 

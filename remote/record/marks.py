@@ -9,6 +9,7 @@ from remote.limits import LIMITS
 from remote.plan.plan import PlanError
 from remote.record import files
 from remote.record.layout import NAME, NOTE, STAR
+from remote.sanitise import unseen_character
 from training.agent.layout import LAST
 from training.writing import write_whole
 
@@ -44,7 +45,9 @@ def checked_name(text: str) -> str:
     name = text.strip()
     if len(name) > LONGEST:
         raise PlanError(f"--name: {len(name)} characters: give a name of at most {LONGEST}")
-    if not name.isprintable() or name == LAST or "/" in name:
+    if character := unseen_character(name):
+        raise PlanError(f"--name {text!r}: it has {character}, which cannot be seen: leave it out")
+    if name == LAST or "/" in name:
         raise PlanError(
             f"--name {text!r}: give a name in one line and without a slash, such as 'baseline'; "
             f"{LAST} stands for the newest run"

@@ -88,20 +88,30 @@ def plan(of: Plan) -> dict[str, Any]:
 
 
 def remarks(state: RunState) -> list[str]:
-    """What who compares the figures of runs has to know: which hosts were one machine, and shared
-    more cores than it has; what the checkpoints cost; whether the ranks' models drifted apart."""
+    """What who compares the figures of runs has to know: `machine_remarks` and
+    `training_remarks`."""
+    return [*machine_remarks(state), *training_remarks(state)]
+
+
+def training_remarks(state: RunState) -> list[str]:
+    """What the checkpoints cost; whether the ranks' models drifted apart."""
+    return [*_checkpoints(state), *_drift(state)]
+
+
+def machine_remarks(state: RunState) -> list[str]:
+    """Which hosts were one machine, and shared more cores than it has. Their user knows it from the
+    start of the run."""
     machines: dict[str, list[HostState]] = {}
     for host in state.hosts:
         if host.hello and host.cpu:
             machines.setdefault(host.hello.boot_id, []).append(host)
-    shared = [
-        f"{_names(hosts)} are the same machine ({len(hosts[0].cpu)} cores): adding such hosts "
-        "does not make training faster"
+    return [
+        f"{_names(hosts)} are the same machine ({len(hosts[0].cpu)} cores): such hosts do not make "
+        "training faster"
         for hosts in machines.values()
         if len(hosts) > 1
         and sum(host.hello.cores for host in hosts if host.hello) > len(hosts[0].cpu)
     ]
-    return [*shared, *_checkpoints(state), *_drift(state)]
 
 
 def _names(hosts: Sequence[HostState]) -> str:

@@ -23,7 +23,7 @@ from remote.limits import LIMITS
 from remote.plan.plan import Plan, PlanError, Policy, Script
 from remote.record import files
 from remote.record.layout import SIGNATURE
-from training.writing import write_whole
+from training.writing import make_private_folders, write_whole
 
 KEY_BYTES = 32
 
@@ -135,7 +135,7 @@ def _key() -> bytes:
     config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
     path = config / "rankboard" / "key"
     if (key := _read_key(path)) is None:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private_folders(path.parent)
         if os.path.lexists(path) and _read_key(path) is None:  # others can read it
             path.unlink()
         made = path.with_name(f".key.{secrets.token_hex(8)}")

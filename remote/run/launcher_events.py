@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from remote import events as launcher
-from remote.doctor.doctor import WARNING, is_told, refusal
+from remote.doctor.doctor import WARNING, is_told, warning
 from remote.format import duration
 from remote.plan.plan import OnNan, OnStall
 from remote.run import marks, stall
@@ -132,9 +132,11 @@ def _refuse(run: Run, host: str, reason: str, when: float) -> None:
 def _check(run: Run, check: launcher.Checked, when: float) -> None:
     known = run.checks.get((check.on, check.check))
     run.checks[check.on, check.check] = check
-    if check != known and check.outcome == WARNING and is_told(check):
-        told = replace(check, text=f"{check.check}: {check.text}")
-        run.note("", refusal([host.name for host in run.hosts], told), when)
+    was_told = known is not None and known.outcome == WARNING  # before a restart
+    if check.outcome == WARNING and is_told(check) and not was_told:
+        local = f" --local {run.plan.world_size}" if run.plan.is_local else ""
+        more = run.plan.named(f"rankboard doctor{local}")
+        run.note("", warning([host.name for host in run.hosts], check, more), when)
 
 
 def _detached_text(run: Run) -> str:

@@ -5,6 +5,8 @@ It is asked only by options of this launcher: what a recorded plan says never ma
 
 from __future__ import annotations
 
+import base64
+import http.client
 import json
 import math
 import os
@@ -14,10 +16,12 @@ import subprocess
 import tempfile
 import threading
 import time
+import urllib.request
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
+from typing import Any, NoReturn
+from urllib.parse import SplitResult, unquote, urljoin, urlsplit
 
 from remote.format import duration, percent
 from remote.record import marks
@@ -34,10 +38,77 @@ WORDS = 4096
 _SCHEMES = ("http", "https")
 _PLAIN = re.compile(r"[\w./~+-]+")
 """A first word of a command that the shell takes as it is."""
+_LONGEST_HOST = 253
+"""Characters of a host's name that are shown, the most that a name server knows."""
 
 
 class NotifyError(ValueError):
     """The target of --notify is wrong; the text says why, and what to write."""
+
+
+class RedirectError(OSError):
+    """A URL sends us elsewhere. `place` is the scheme and the host, "" where they are not known."""
+
+    def __init__(self, place: str) -> None:
+        super().__init__(place)
+        self.place = place
+
+
+@dataclass(frozen=True)
+class Webhook:
+    """A URL that gets a POST with JSON."""
+
+    url: str
+    """Without user and password: they would be looked up as a part of the host's name."""
+    authorization: str = ""
+    """The header that has user and password instead; "" where the target has none."""
+
+    @property
+    def name(self) -> str:
+        """The URL without its path, which may be secret."""
+        return _place(urlsplit(self.url))
+
+    @property
+    def shareable(self) -> str:
+        """The URL, with placeholders for user and password."""
+        scheme, _, rest = self.url.partition("://")
+        return f"{scheme}://USER:PASSWORD@{rest}" if self.authorization else self.url
+
+    def send(self, facts: Mapping[str, Any], limit: float) -> None:
+        """Post these facts. Raises: OSError, ValueError."""
+        head = {"Content-Type": "application/json", "User-Agent": "rankboard"}
+        if self.authorization:
+            head["Authorization"] = self.authorization
+        body = json.dumps(facts).encode()
+        request = urllib.request.Request(self.url, body, head, method="POST")
+        opener = urllib.request.build_opener(_RedirectRefuser)
+        try:
+            with opener.open(request, timeout=limit):
+                pass
+        except http.client.HTTPException:
+            raise ValueError("the answer is not HTTP") from None
+
+
+@dataclass(frozen=True)
+class ShellCommand:
+    """A command that gets the facts on stdin, and as variables."""
+
+    text: str
+
+    @property
+    def name(self) -> str:
+        """The command without its arguments, which may be secret."""
+        word = _PLAIN.match(self.text)
+        return word[0] if word else "the command"
+
+    @property
+    def shareable(self) -> str:
+        """The command as the user wrote it."""
+        return self.text
+
+    def send(self, facts: Mapping[str, Any], limit: float) -> None:
+        """Run the command. Raises: OSError, SubprocessError."""
+        _execute(self.text, facts, limit)
 
 
 class Notifier:
@@ -48,11 +119,16 @@ class Notifier:
     """
 
     def __init__(self, target: str, limit: float = LIMIT) -> None:
-        self.target, self._limit = target.strip(), limit
-        self._is_url = _checked(self.target)
+        self._limit = limit
+        self._target = _parse(target.strip())
         self._threads: list[threading.Thread] = []
         self._failure: str | None = None
         self._is_taken = False
+
+    @property
+    def shareable_target(self) -> str:
+        """The target for a command line that others may see: without user and password."""
+        return self._target.shareable
 
     def observe(self, state: RunState, folder: Path) -> Observer:
         """Begin to look at a run that is recorded in a folder."""
@@ -79,11 +155,11 @@ class Notifier:
 
     def _deliver(self, facts: Mapping[str, Any]) -> None:
         try:
-            (_post if self._is_url else _execute)(self.target, facts, self._limit)
+            self._target.send(facts, self._limit)
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             if self._failure is None:
                 what = one_line(_reason(error, self._limit))
-                self._failure = f"--notify: {_shortened(self.target, self._is_url)}: {what}"
+                self._failure = f"--notify: {self._target.name}: {what}"
 
 
 class Observer:
@@ -154,45 +230,63 @@ def _ending(state: RunState) -> str:
     return "; ".join(parts)
 
 
-def _checked(target: str) -> bool:
-    """Whether a target is a URL, else it is a command. Raises: NotifyError."""
+def _parse(target: str) -> Webhook | ShellCommand:
+    """Raises: NotifyError."""
     scheme = target.partition("://")[0].lower()
     if "://" in target and scheme.isalpha():
-        if scheme not in _SCHEMES or not _is_address(target):
-            raise NotifyError(
-                f"--notify {target}: give a URL such as https://example.org/hook, or a command"
-            )
-        return True
+        return _parse_url(target, scheme)
     word = target.split(maxsplit=1)[0] if target else ""
     if not word:
         raise NotifyError("--notify: give a command, or a URL such as https://example.org/hook")
     looks_up = ("sh", "-c", 'command -v -- "$1"', "sh", os.path.expanduser(word))
     if _PLAIN.fullmatch(word) and subprocess.run(looks_up, capture_output=True).returncode:
         raise NotifyError(f"--notify: there is no command {word}")
-    return False
+    return ShellCommand(target)
 
 
-def _is_address(url: str) -> bool:
-    """Whether a URL has a host, a port that is a number, and no blanks."""
+def _parse_url(target: str, scheme: str) -> Webhook:
+    """Take user and password out of a URL. Raises: NotifyError, which shows no more of it than its
+    scheme: what cannot be parsed may have a password anywhere."""
     try:
-        parts = urlsplit(url)
-        return bool(parts.hostname) and parts.port != 0 and not re.search(r"\s", url)
+        parts = urlsplit(target)
+        is_address = bool(parts.hostname) and parts.port != 0 and not re.search(r"\s", target)
     except ValueError:
-        return False
+        is_address = False
+    if scheme not in _SCHEMES or not is_address:
+        raise NotifyError(
+            f"--notify {scheme}://…: give a URL such as https://example.org/hook, or a command"
+        )
+    if parts.username is None:
+        return Webhook(target)
+    user = unquote(parts.username)
+    if ":" in user:
+        raise NotifyError(f"--notify {scheme}://…: the user's name in a URL has no colon")
+    password = unquote(parts.password or "")
+    credentials = base64.b64encode(f"{user}:{password}".encode()).decode()
+    bare = parts._replace(netloc=parts.netloc.rpartition("@")[2])
+    return Webhook(bare.geturl(), f"Basic {credentials}")
 
 
-def _post(url: str, facts: Mapping[str, Any], limit: float) -> None:
-    """Raises: OSError, ValueError."""
-    import http.client  # of which most runs need nothing
-    import urllib.request
+def _place(parts: SplitResult) -> str:
+    """The scheme and the host of a URL."""
+    return f"{parts.scheme}://{(parts.hostname or '')[:_LONGEST_HOST]}"
 
-    head = {"Content-Type": "application/json", "User-Agent": "rankboard"}
-    request = urllib.request.Request(url, json.dumps(facts).encode(), head, method="POST")
-    try:
-        with urllib.request.urlopen(request, timeout=limit):
-            pass
-    except http.client.HTTPException:
-        raise ValueError("the answer is not HTTP") from None
+
+class _RedirectRefuser(urllib.request.HTTPRedirectHandler):
+    """Fails where a URL sends us elsewhere: the usual handler would go there with GET, and without
+    the facts."""
+
+    def http_error_302(self, req: Any, fp: Any, code: int, msg: str, headers: Any) -> NoReturn:
+        """Raises: RedirectError."""
+        fp.close()
+        location = headers.get("Location") or ""
+        try:
+            parts = urlsplit(urljoin(req.full_url, location))
+        except ValueError:
+            parts = urlsplit("")
+        raise RedirectError(_place(parts) if location and parts.hostname else "")
+
+    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
 
 
 def _execute(command: str, facts: Mapping[str, Any], limit: float) -> None:
@@ -231,19 +325,14 @@ def _text(value: Any) -> str:
     return ",".join(value) if isinstance(value, list) else str(value)
 
 
-def _shortened(target: str, is_url: bool) -> str:
-    """A target without what may be secret: the path of a URL, or the arguments of a command."""
-    if is_url:
-        parts = urlsplit(target)
-        return f"{parts.scheme}://{parts.hostname}"
-    word = _PLAIN.match(target)
-    return word[0] if word else "the command"
-
-
 def _reason(error: Exception, limit: float) -> str:
     match error:
         case subprocess.TimeoutExpired() | TimeoutError():
             return f"did not end within {limit:g} s"
+        case RedirectError(place=""):
+            return "redirected; give the address where it leads"
+        case RedirectError(place=place):
+            return f"redirected to {place}; give that address"
         case subprocess.CalledProcessError(returncode=code, stderr=words):
             last = words.decode(errors="replace").strip().splitlines()[-1:]
             return "; ".join([f"exit code {code}", *last])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from remote.cluster.hosts import RANKS
@@ -16,7 +16,7 @@ from remote.study.reader import Reader, is_label, label_of, name_of, of_top, ove
 from remote.study.study import Axis, Cell, Place
 from training import options, registry
 from training.job import SEVERAL, TYPES, Job, JobError, check, flag
-from training.registry import UnknownName, did_you_mean
+from training.registry import did_you_mean
 
 PLACE = tuple(one.name for one in fields(Place))
 JOB = {one.name: one for one in fields(Job)}
@@ -166,9 +166,10 @@ class Cells:
             work = Job.of(job)
             if is_known:
                 work.check_world(where.ranks)
-        except (JobError, UnknownName) as error:
+        except JobError as error:
             cell = " ".join(f"{name}={label}" for name, label in labels)
-            self.errors.setdefault(str(error), []).append(cell)
+            for mistake in error.mistakes:
+                self.errors.setdefault(str(mistake), []).append(cell)
             return None
         return Cell(labels, work, where, "seed" in named)
 
@@ -242,11 +243,10 @@ class Cells:
         found = self._typed(key, value)
         try:
             check(JOB[key], found)
-        except UnknownName as error:
-            self.reader.say(key, str(error), value=value)
         except JobError as error:
-            text = str(error).removeprefix(f"{flag(JOB[key])} {found}: ")
-            self.reader.say(key, f"{key} = {written(value)}: {text}", value=value)
+            for one in error.mistakes:
+                here = replace(one, flag=f"{key} =", value=written(value))
+                self.reader.say(key, str(here), value=value)
         return found
 
     def _typed(self, key: str, value: Any) -> Any:
@@ -265,7 +265,7 @@ class Cells:
         elif kind is float:
             if is_number:
                 return float(value)
-            write = "a number"
+            write = "a number, such as 0.1"
         else:
             if type(value) is kind:
                 return value

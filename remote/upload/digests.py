@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from training.transfer.entries import Stamp, digest, opened, stamp
-from training.writing import write_whole
+from training.writing import make_private_folders, write_whole
 
 SETTLED = 2 * 10**9
 """Nanoseconds in which a file may be written to again without a new time: of some disks, times are
@@ -48,7 +48,7 @@ class Digests:
         if self._now == self._old:
             return
         with suppress(OSError):
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            make_private_folders(self._path.parent)
             write_whole(self._path, json.dumps(self._now).encode(errors="surrogatepass"))
 
     def forget(self) -> None:

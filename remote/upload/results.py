@@ -20,6 +20,7 @@ from training.agent.layout import CHECKPOINTS, MANIFEST, REPORTS
 from training.job import Job
 from training.transfer.entries import Entry, entries_of
 from training.transfer.tree import Damaged, Tree
+from training.writing import make_private_folders
 
 RESULTS = (CHECKPOINTS, REPORTS)
 """The folders of a run on a host that are fetched."""
@@ -55,7 +56,7 @@ def fetch(
     _check(entries, transfer.limits, expected.get(transfer.index))
     if entries:
         own = folder_of(transfer.host.name)
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        make_private_folders(folder.parent)
         make_folder(folder, exist_ok=True)
         with closing(Tree(str(folder / own), str(folder / f".{own}.new"))) as tree:
             _land(transfer, tree, entries, failed)

@@ -417,10 +417,11 @@ def test_a_pipe_is_not_waited_for(
 def test_the_folder_of_all_runs_is_the_users_own(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
-        Recorder(tmp_path / "runs", Plan("a-run", (Host("node1", "x"),), Job())).release()
+        runs_dir = tmp_path / "new" / "runs"
+        Recorder(runs_dir, Plan("a-run", (Host("node1", "x"),), Job())).release()
     finally:
         os.umask(before)
-    for path in (tmp_path / "runs", *(tmp_path / "runs").rglob("*")):
+    for path in tmp_path.rglob("*"):
         assert not stat.S_IMODE(path.stat().st_mode) & 0o077, path
 
 
@@ -594,11 +595,11 @@ NUMBERS: list[tuple[dict[str, Any], str]] = [
     ({"hosts": [{"name": "a", "address": "b"}] * 2}, "it has a host twice"),
     (
         {"hosts": [{"name": "a\x1b]52;c;x\x07", "address": "b"}]},
-        "it has characters that cannot be printed",
+        "it has U+001B, which cannot be seen: write plain text",
     ),
     (
         {"hosts": [{"name": "a", "address": "\x1b]52;c;x\x07"}]},
-        "it has characters that cannot be printed",
+        "it has U+001B, which cannot be seen: write plain text",
     ),
     ({"policy": {"max_restarts": 10**23}}, "is not a plan"),
     (

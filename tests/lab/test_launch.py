@@ -49,7 +49,7 @@ def test_dry_run_makes_no_lab(tmp_path: Path) -> None:
     )
     assert "node2  10.10.1.2" in done.stdout
     assert "GLOO_SOCKET_IFNAME=eth0" in done.stdout
-    assert "the 2 hosts share the" in done.stderr
+    assert "the 2 hosts share " in done.stderr
 
 
 # Of a run in a lab that is stopped, see tests/program/test_security.py.

@@ -92,7 +92,7 @@ def test_ranks_of_a_host_share_its_quota() -> None:
 
 def test_sharing_of_cores_is_said() -> None:
     (said,) = parse(4, "1gbit").remarks(cores=2)
-    assert "4 hosts share the 2 cores" in said
+    assert "4 hosts share 2 cores" in said
     assert "--cpus 0.5 " in said
     (said,) = parse(4, "1gbit", "1").remarks(cores=2)
     assert "sum up to 4 of 2 cores" in said

@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import NamedTuple
@@ -217,6 +217,40 @@ async def test_visitors_end_with_the_server(served: Served, number: signal.Signa
             await asyncio.sleep(0.05)
     if number != signal.SIGKILL:
         assert served.process.returncode == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+async def test_a_visitor_that_is_too_busy_to_hear_ends_with_the_server(
+    served: Served, number: signal.Signals
+) -> None:
+    async with aiohttp.ClientSession() as session, session.ws_connect(socket_of(served)) as page:
+        await drawn(page, "finished in")
+        (visitor,) = served.visitors()
+        visitor.suspend()
+        try:
+            await page.close()
+            os.kill(served.process.pid, number)
+            served.process.wait(60)
+            for _ in looks("an end of the visitor"):
+                if not visitor.is_running() or visitor.status() == "zombie":
+                    break
+                await asyncio.sleep(0.05)
+        finally:
+            with suppress(psutil.NoSuchProcess):
+                visitor.kill()
+
+
+async def test_a_message_that_is_nested_too_deeply_closes_its_page_only(served: Served) -> None:
+    async with aiohttp.ClientSession() as session:
+        async with session.ws_connect(socket_of(served)) as page:
+            await drawn(page, "finished in")
+            await page.send_str("[" * 60_000)
+            assert (await closed(page)).type is aiohttp.WSMsgType.CLOSE
+        await gone(served)
+        async with session.ws_connect(socket_of(served)) as page:
+            await drawn(page, "finished in")
+    served.process.terminate()
+    assert "Traceback" not in served.process.communicate(timeout=60)[1]
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")

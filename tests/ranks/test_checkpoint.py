@@ -286,6 +286,8 @@ def test_checkpoints_are_said_and_the_last_are_kept_on_every_host(forked: Forker
         for name in ("manifest.json", "model.pt", "rank0.pt")
     }
     assert files[1] == {f"step-0000{step}/rank1.pt" for step in ("09", "10")}
+    for path in (folder / "checkpoints" for folder in folders):
+        assert all(not one.stat().st_mode & 0o077 for one in (path, *path.rglob("*")))
 
     for rank, folder in enumerate(folders):
         saved = [event for event in run.events(rank) if isinstance(event, Saved)]

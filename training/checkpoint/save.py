@@ -31,7 +31,7 @@ from training.disk import reason
 from training.job import Job, JobError
 from training.place import Place
 from training.schedule import Schedule
-from training.writing import sync, write_synced
+from training.writing import make_private_folders, sync, write_synced
 
 PATIENCE = timedelta(minutes=30)
 """How long ranks wait for one with a slow disk."""
@@ -66,7 +66,7 @@ class Checkpoints:
         where = folders.step_folder(self.folder, step)
         head = {"step": step, "token": self._token, "world_size": self.place.world_size}
         with _explained(where, ()):
-            where.mkdir(parents=True, exist_ok=True)
+            make_private_folders(where)
             for above in (self.folder, self.folder.parent):
                 sync(above)
         sizes = self._write_parts(where, head)

@@ -152,7 +152,8 @@ def _write(name: str, path: Path | None, found: Tensors) -> None:
         raise DataError(name, "its files were removed while they were read")
     kept = {"pixels": found[0].contiguous(), "labels": found[1].contiguous()}
     with _writable(name):
-        write_synced(path, partial(torch.save, kept))
+        # $RANKBOARD_CACHE may belong to several users: their umask decides who reads it.
+        write_synced(path, partial(torch.save, kept), mode=0o666)
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from tui.flags import script as scripts
 from tui.flags import selection, torchrun
 from tui.flags.common import RUNS, RunsDir
 from tui.flags.job import with_job_flags
+from tui.flags.mistakes import Mistakes, check_job
 from tui.flags.selection import with_host_flags
 from tui.narrate import narrate
 from tui.session_clock import SessionClock
@@ -75,7 +76,17 @@ def doctor(
     """
     with refusing():
         line = torchrun.read(program) if program else torchrun.Line()
-        chosen = selection.selection(torchrun.hosts(line, host_flags), upload or ())
+        named = torchrun.hosts(line, host_flags)
+        mistakes = Mistakes()
+        with mistakes.noting():
+            check_job({} if program else job_flags)
+        with mistakes.noting():
+            selection.check(named, upload or ())
+        if mistakes:
+            with mistakes.noting():
+                selection.load_cluster(named, upload or ())
+        mistakes.refuse()
+        chosen = selection.selection(named, upload or ())
         local = is_here(chosen.cluster.hosts)
         hosts = torchrun.on_hosts(line, scripts.with_cwd(chosen.hosts, cwd), local=local)
         script = scripts.script(line.words, {**scripts.USUAL, "cwd": cwd}, job_flags)

@@ -12,7 +12,9 @@ import typer
 from tui.exit import UsageError, refusing
 from tui.flags import torchrun
 from tui.flags.common import RUNS, Ascii, RunsDir
+from tui.flags.mistakes import Mistakes
 from tui.flags.notify import Notify, notifier
+from tui.text import arguments
 from tui.text.usage import given, option
 
 
@@ -102,15 +104,24 @@ def run(
       3    a host could not be reached, or was lost
       130  stopped by the user
     """
+    mistakes = Mistakes(context.meta.get(arguments.KEY, ()))
     if context.invoked_subcommand:
+        with refusing():
+            mistakes.refuse()
         _refuse_flags(context)
         return
     with refusing():
-        _check_flags(as_lines, dry_run, json, detach, verbose)
-        _check_form(form, as_lines, dry_run)
+        with mistakes.noting():
+            _check_flags(as_lines, dry_run, json, detach, verbose)
+        with mistakes.noting():
+            _check_form(form, as_lines, dry_run)
+        tells = None
+        with mistakes.noting():
+            tells = notifier(notify)
         from tui.start import (
             Flags,
             Options,
+            check,
             start,
         )  # the launcher, which the other commands do without
 
@@ -123,11 +134,13 @@ def run(
             verbose,
             name,
             runs_dir,
-            notifier(notify),
+            tells,
             form,
         )
         flags = Flags(host_flags, job_flags, script_flags, policy_flags)
-        code = start(flags, context.meta.get(torchrun.PROGRAM, torchrun.Line()), options)
+        line = context.meta.get(torchrun.PROGRAM, torchrun.Line())
+        check(flags, line, options, mistakes)
+        code = start(flags, line, options)
     raise typer.Exit(code)
 
 

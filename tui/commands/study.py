@@ -25,6 +25,7 @@ from tui.exit import FAILED, STOPPED, UsageError, refusing
 from tui.flags import selection
 from tui.flags.common import RUNS, Ascii, RunsDir
 from tui.flags.job import with_job_flags
+from tui.flags.mistakes import Mistakes, check_job
 from tui.flags.selection import with_host_flags
 from tui.narrate import narrate
 from tui.text.study.plan import describe
@@ -97,7 +98,12 @@ def study(
         _list()
         return
     with refusing():
-        _check_flags(as_lines, dry_run, json)
+        mistakes = Mistakes()
+        with mistakes.noting():
+            check_job(job_flags, method="")
+        with mistakes.noting():
+            _check_flags(as_lines, dry_run, json)
+        mistakes.refuse()
         given = {key: value for key, value in job_flags.items() if value is not None}
         folder, call = start.find(
             name, runs_dir.absolute(), given, _given_places(host_flags), quick=quick, new=new

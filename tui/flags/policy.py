@@ -79,11 +79,14 @@ def policy(flags: Mapping[str, Any], keep: bool) -> Policy:
     """
     settings = dict(flags)
     wanted = settings.pop("on_disconnect")
+    mistakes = []
     if settings["on_stall"] is OnStall.RESTART and not settings["max_restarts"]:
-        raise PlanError("--on-stall restart needs a limit: add --max-restarts 1, or another number")
+        mistakes.append("--on-stall restart needs a limit: add --max-restarts 1, or another number")
     if settings["min_nodes"] and not settings["max_restarts"]:
-        raise PlanError(
+        mistakes.append(
             f"--min-nodes {settings['min_nodes']} applies to restarts: add --max-restarts 1, or "
             "another number"
         )
+    if mistakes:
+        raise PlanError("\n".join(mistakes))
     return Policy(keep=wanted == "keep" if wanted else keep, **settings)

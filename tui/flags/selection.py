@@ -22,7 +22,7 @@ from remote.cluster.hosts import (
     with_slots,
 )
 from remote.cluster.load import has_usual, is_slurm, load, load_named, load_slurm, load_usual
-from remote.lab.spec import LabError, Spec, parse
+from remote.lab.spec import LabError, Spec, parse, shared
 from remote.plan.plan import PlanError
 from remote.transport import Transport
 from remote.transport.registry import Transports
@@ -127,20 +127,12 @@ def usual() -> Selection:
 def selection(flags: Mapping[str, Any], upload: Sequence[Path] = ()) -> Selection:
     """Select hosts by the options of `with_host_flags`, and print remarks on them.
 
-    `upload` adds to the uploads of the hosts file. Raises: HostsError, PlanError, LabError.
+    `upload` adds to the uploads of the hosts file. Raises: HostsError, PlanError.
     """
-    local, slots, link = flags["local"], flags["slots"], flags["link"]
-    if local is not None and local < 1:
-        raise PlanError(
-            f"--local {local}: give the number of ranks, 1 or more, or leave it out to use the "
-            "hosts file"
-        )
-    if slots is not None and slots < 1:
-        raise PlanError(
-            f"--slots {slots}: give the number of ranks of each host, 1 or more, or leave it out"
-        )
-    spec = _lab_spec(local, slots, link, flags["cpus"])
-    cluster = _cluster(flags, upload)
+    check(flags, upload)
+    link = flags["link"]
+    spec = _lab_spec(flags["local"], flags["slots"], link, flags["cpus"])
+    cluster = load_cluster(flags, upload)
     if spec:
         cluster = Cluster(f"lab, {link}", spec.hosts(), spec.remarks())
     narrate(*cluster.remarks)
@@ -149,22 +141,54 @@ def selection(flags: Mapping[str, Any], upload: Sequence[Path] = ()) -> Selectio
     return Selection(cluster, hosts, spec)
 
 
-def _cluster(flags: Mapping[str, Any], upload: Sequence[Path]) -> Cluster:
-    """Load the hosts that the options name, or make this machine one host or several."""
-    local, slots = flags["local"], flags["slots"]
+def check(flags: Mapping[str, Any], upload: Sequence[Path] = ()) -> None:
+    """Raises: PlanError, with all mistakes that these options have whatever the hosts are."""
+    if mistakes := [*_mistakes(flags, upload)]:
+        raise PlanError("\n".join(mistakes))
+
+
+def _mistakes(flags: Mapping[str, Any], upload: Sequence[Path]) -> Iterator[str]:
+    local, slots, nodes = flags["local"], flags["slots"], flags["nodes"]
+    is_counted = all(count is None or count > 0 for count in (local, slots))
+    if local is not None and local < 1:
+        yield (
+            f"--local {local}: give the number of ranks, 1 or more, or leave it out to use the "
+            "hosts file"
+        )
+    if slots is not None and slots < 1:
+        yield f"--slots {slots}: give the number of ranks of each host, 1 or more, or leave it out"
+    if nodes is not None and nodes < 1:
+        yield f"--nodes {nodes}: give the number of hosts, 1 or more, or leave it out"
     given = {
         f"--hosts {flags['hosts']}": flags["hosts"],
         f"--host {flags['host']}": flags["host"],
         "--slurm": flags["slurm"],
         f"--local {local}": local,
     }
-    if len(words := [word for word, value in given.items() if value]) > 1:
-        raise PlanError(f"{' and '.join(words)} cannot be combined: give one of them")
-    if local:
-        return _here(local, slots, upload)
+    words = [word for word, value in given.items() if value]
+    if len(words) > 1:
+        yield f"{' and '.join(words)} cannot be combined: give one of them"
+    if upload and local:
+        yield (
+            f"--upload {upload[0]} is for other machines: with --local {local} the ranks work in "
+            "this folder"
+        )
     in_slurm = flags["slurm"] or (is_slurm() and not flags["hosts"] and not flags["host"])
-    if slots and not in_slurm:
-        raise PlanError(f"--slots {slots} needs --local N; in a hosts file, write slots = {slots}")
+    if slots and not local and not in_slurm:
+        yield f"--slots {slots} needs --local N; in a hosts file, write slots = {slots}"
+    if is_counted:
+        try:
+            _lab_spec(local, slots, flags["link"], flags["cpus"])
+        except LabError as error:
+            yield str(error)
+
+
+def load_cluster(flags: Mapping[str, Any], upload: Sequence[Path]) -> Cluster:
+    """Load the hosts that the options name, or make this machine one host or several. Raises:
+    HostsError."""
+    local, slots = flags["local"], flags["slots"]
+    if local:
+        return _here(local, slots)
     found = _elsewhere(flags)
     return replace(
         found,
@@ -189,19 +213,14 @@ def _elsewhere(flags: Mapping[str, Any]) -> Cluster:
     return load_usual()
 
 
-def _here(local: int, slots: int | None, upload: Sequence[Path]) -> Cluster:
+def _here(local: int, slots: int | None) -> Cluster:
     """This machine as one host or several."""
-    if upload:
-        raise PlanError(
-            f"--upload {upload[0]} is for other machines: with --local {local} the ranks work in "
-            "this folder"
-        )
     if not slots:
         return Cluster("this machine", (_local_host("local", local),))
-    return Cluster(
-        "this machine",
-        tuple(_local_host(f"local{index}", slots) for index in range(1, local // slots + 1)),
-    )
+    count = local // slots
+    hosts = tuple(_local_host(f"local{index}", slots) for index in range(1, count + 1))
+    remarks = (shared(count, os.cpu_count() or 1),) if count > 1 else ()
+    return Cluster("this machine", hosts, remarks)
 
 
 def _local_host(name: str, slots: int) -> Host:

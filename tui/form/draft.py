@@ -225,8 +225,8 @@ class Draft:
                 plan = make_plan(cluster, program.read(self.text), policy)
             else:
                 plan = make_plan(cluster, Job(**settings), policy)
-        except (JobError, UnknownName, PlanError) as error:
-            return Checked(mistakes=(self._placed(str(error)),))
+        except (JobError, PlanError) as error:
+            return Checked(mistakes=tuple(map(self._placed, str(error).splitlines())))
         return Checked(plan, cluster, policy)
 
     def work(self) -> Job | Script | None:
@@ -241,7 +241,7 @@ class Draft:
         """The job of the form; None where a setting is wrong."""
         mistakes: dict[str, Mistake] = {}
         settings = self._settings(mistakes)
-        with suppress(JobError, UnknownName):
+        with suppress(JobError):
             return None if mistakes else Job(**settings)
         return None
 
@@ -253,7 +253,7 @@ class Draft:
                 continue
             try:
                 found[name] = read_setting(setting, self.text(name))
-            except (JobError, UnknownName) as error:
+            except JobError as error:
                 mistakes[name] = Mistake(name, str(error))
         return found
 

@@ -17,6 +17,7 @@ from remote.plan.plan import PlanError, Policy
 from training import job as jobs
 from training import options, registry
 from training.job import TYPES, Job, JobError
+from training.mistake import WRITE_NUMBER, Mistake
 from tui.flags import policy as flags
 
 ON, OFF = "on", "off"
@@ -60,8 +61,7 @@ def read(kind: type[Any], text: str, flag: str) -> Any:
     try:
         return kind(text.strip())
     except ValueError:
-        what = "a whole number" if kind is int else "a number"
-        raise JobError(f"{flag} {text!r}: write {what}") from None
+        raise JobError(Mistake(flag, repr(text), hint=WRITE_NUMBER[kind])) from None
 
 
 def argument(choice: str) -> str:
@@ -93,7 +93,7 @@ def of_setting(setting: dataclasses.Field[Any]) -> Field:
 
 
 def read_setting(setting: dataclasses.Field[Any], text: str) -> Any:
-    """The value that a text gives a setting. Raises: JobError, UnknownName."""
+    """The value that a text gives a setting. Raises: JobError."""
     if setting.default is None and not text.strip():
         return None
     value = read(TYPES[str(setting.type)], text, jobs.flag(setting))

@@ -32,7 +32,7 @@ import tomllib
 from remote.plan.plan import PlanError, Policy, Script
 from training.job import SEVERAL, TYPES, Job, JobError
 from training.registry import UnknownName, did_you_mean
-from training.writing import write_whole
+from training.writing import make_private_folders, write_whole
 from tui.form.field import SETTINGS, of_policy, read_policy, write, write_policy
 
 NAME = re.compile(r"\w[\w. +-]{0,59}")
@@ -41,7 +41,12 @@ LARGEST = 100_000
 """Bytes of a file that is read."""
 PROGRAM = {"words": SEVERAL, "watch": "bool", "follow": SEVERAL, "fetch": SEVERAL}
 """The settings of a program, and their types."""
-WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text in quotes"}
+WORDS = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number, such as 0.1",
+    str: "a text in quotes",
+}
 
 
 class PresetError(ValueError):
@@ -90,7 +95,7 @@ def save(name: str, preset: Preset, keep: bool) -> Path:
     Returns its file. Raises: PresetError, OSError.
     """
     file = path(name)
-    file.parent.mkdir(parents=True, exist_ok=True)
+    make_private_folders(file.parent)
     write_whole(file, _text(preset, keep).encode())
     return file
 

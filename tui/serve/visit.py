@@ -63,7 +63,7 @@ class Visit(AppService):
             async for message in self._websocket:
                 if message.type is web.WSMsgType.TEXT:
                     await self._take(message.json())
-        except ValueError:  # it is no JSON: the page is not ours
+        except (ValueError, RecursionError):  # no JSON, or too deep: the page is not ours
             await self._close()
         finally:
             await self.end()
@@ -87,13 +87,15 @@ class Visit(AppService):
         process = self._process
         if process is None:
             return
-        with suppress(TimeoutError):
-            async with asyncio.timeout(PATIENCE):
-                await self.stop()
-                await process.wait()
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(PATIENCE):
+                    await self.stop()
+                    await process.wait()
+        finally:  # also where the server ends meanwhile, and cancels this
+            if process.returncode is None:
+                process.kill()
+        await process.wait()
 
 
 def _bounded(cells: int) -> int:

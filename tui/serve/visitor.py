@@ -6,8 +6,10 @@ the server, whatever that ends of.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import resource
+import signal
 import sys
 from pathlib import Path
 
@@ -20,6 +22,9 @@ from remote.sanitise import one_line
 from tui import palette
 from tui.exit import MISTAKES
 from tui.watch_app import WatchApp
+
+PDEATHSIG = 1
+"""The option of prctl for a signal that comes when the parent ends."""
 
 
 class Driver(WebDriver):
@@ -37,6 +42,8 @@ class Driver(WebDriver):
 
 def main(folder: Path) -> None:
     """Draw the run that is recorded in a folder, until the page is closed."""
+    # The end of its input ends it as well, but only behind all keys that wait before that.
+    ctypes.CDLL(None).prctl(PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     told = os.dup(2)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # what Textual prints may hold texts of hosts

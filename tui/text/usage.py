@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from training import options, registry
+from training.mistake import Mistake
 from training.registry import did_you_mean
 from tui.exit import UsageError, refusing
+from tui.text import arguments
 
 STARTS = ("run", "start", "launch", "train", "exec")
 LISTS = ("ls", "list", "status", "jobs", "top", "show")
@@ -19,8 +23,33 @@ REMOVES = ("prune", "stop", "down")
 """Commands that end or delete something: they are never suggested for a typing error."""
 
 
+@contextmanager
+def _refusing_arguments(context: typer.Context, *, all_at_once: bool = True) -> Iterator[None]:
+    """End the command where its arguments have mistakes. Without `all_at_once`, those that the
+    parser can go on behind are left to the command."""
+    mistakes: list[Mistake] = []
+    try:
+        yield
+    except typer.TyperException as error:
+        mistakes = [arguments.missing(error, context.command_path)]
+    found = context.meta.get(arguments.KEY, [])
+    if mistakes or (found and all_at_once):
+        with refusing():
+            raise UsageError("\n".join(map(str, found or mistakes)))
+
+
 class Command(TyperCommand):
-    """A command such as `rankboard ps`, with a plain help."""
+    """A command such as `rankboard ps`, with a plain help, and an answer to all mistakes in its
+    arguments."""
+
+    def make_parser(self, ctx: typer.Context) -> Any:  # type: ignore[override]
+        """Make a parser that goes on behind a mistake."""
+        return arguments.Parser(super().make_parser(ctx), ctx)
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+        """Parse the arguments; where there are mistakes in them, end with all of them."""
+        with _refusing_arguments(ctx):
+            return super().parse_args(ctx, args)
 
     def format_help(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
         """Print the help."""
@@ -30,7 +59,19 @@ class Command(TyperCommand):
 
 class Commands(TyperGroup):
     """A group of commands such as `rankboard lab`, with a plain help and an answer to a command
-    that does not exist."""
+    that does not exist, and to all mistakes in its arguments."""
+
+    refuses_at_once = True
+    """Whether mistakes in its own options end it before it is called."""
+
+    def make_parser(self, ctx: typer.Context) -> Any:  # type: ignore[override]
+        """Make a parser that goes on behind a mistake."""
+        return arguments.Parser(super().make_parser(ctx), ctx)
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+        """Parse the arguments; where there are mistakes in them, end with all of them."""
+        with _refusing_arguments(ctx, all_at_once=self.refuses_at_once):
+            return super().parse_args(ctx, args)
 
     def format_help(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
         """Print the help."""
@@ -41,8 +82,9 @@ class Commands(TyperGroup):
         """The command that the arguments name; where there is none, say what to write instead."""
         if args[0] in self.list_commands(ctx) or args[0].startswith("-"):
             return super().resolve_command(ctx, args)
+        wrong = ctx.meta.get(arguments.KEY, [])  # what follows may be no command for that reason
         with refusing():
-            raise UsageError(self.answer(ctx, args))
+            raise UsageError("\n".join(map(str, wrong)) or self.answer(ctx, args))
 
     def answer(self, ctx: typer.Context, words: list[str]) -> str:
         """What to tell somebody who wrote a command that does not exist."""
@@ -51,6 +93,8 @@ class Commands(TyperGroup):
 
 class Rankboard(Commands):
     """The command itself: without the name of another command it starts a run."""
+
+    refuses_at_once = False  # the command finds more of them
 
     def get_usage(self, ctx: typer.Context) -> str:  # type: ignore[override]
         """The first line of the help and of an error."""

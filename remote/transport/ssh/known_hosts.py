@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from training.writing import make_private_folders
+
 HASHED = "|1|"
 """The beginning of a field that holds the digest of a name instead of the name."""
 
@@ -111,7 +113,7 @@ def _fits(pattern: str, name: str) -> bool:
 def record(file: Path, name: str, kind: str, key: str, *, hashed: bool) -> None:
     """Add a key of a host (named as by `spelling`) to a file, and create the file if it is missing.
     Raises: OSError."""
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private_folders(file.parent)
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     with open(descriptor, "r+b", buffering=0) as lines:
         size = lines.seek(0, os.SEEK_END)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import os
@@ -34,6 +35,9 @@ class Hook(HTTPServer):
         self.hold = threading.Event()
         self.hold.set()
         self.greeting = b""
+        self.location = ""
+        self.authorizations: list[str | None] = []
+        self.gets = 0
 
     @property
     def url(self) -> str:
@@ -45,11 +49,19 @@ class Answer(BaseHTTPRequestHandler):
         hook = cast(Hook, self.server)
         body = self.rfile.read(int(self.headers["Content-Length"]))
         hook.heard.append((self.headers["Content-Type"], json.loads(body)))
+        hook.authorizations.append(self.headers["Authorization"])
         hook.hold.wait(30)
         if hook.greeting:
             self.wfile.write(hook.greeting)
             return
         self.send_response(hook.status)
+        if hook.location:
+            self.send_header("Location", hook.location)
+        self.end_headers()
+
+    def do_GET(self) -> None:
+        cast(Hook, self.server).gets += 1
+        self.send_response(204)
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
@@ -112,6 +124,61 @@ def test_a_failure_is_said_once_and_without_secrets(hook: Hook) -> None:
     assert sent(notifier, FACTS) == "--notify: http://127.0.0.1: HTTP Error 404: Not Found"
     assert sent(notifier, FACTS) == "", "once"
     assert len(hook.heard) == 2, "but it is tried again"
+
+
+@pytest.mark.parametrize(
+    ("written", "credentials"),
+    [
+        ("ada:PASSWORD", "ada:PASSWORD"),
+        ("ada%40example.org:p%40ss%3Aw%2F%C3%A9", "ada@example.org:p@ss:w/é"),
+        ("token", "token:"),
+        (":PASSWORD", ":PASSWORD"),
+    ],
+)
+def test_credentials_in_a_url_are_sent_in_a_header(
+    hook: Hook, written: str, credentials: str
+) -> None:
+    notifier = Notifier(hook.url.replace("://", f"://{written}@"))
+    assert sent(notifier, FACTS) == ""
+    (authorization,) = hook.authorizations
+    assert authorization is not None
+    scheme, _, encoded = authorization.partition(" ")
+    assert (scheme, base64.b64decode(encoded).decode()) == ("Basic", credentials)
+    shareable = hook.url.replace("://", "://USER:PASSWORD@")
+    assert notifier.shareable_target == shareable
+
+
+def test_credentials_are_not_looked_up_and_not_shown(hook: Hook) -> None:
+    hook.status = 403
+    notifier = Notifier(hook.url.replace("://", "://ada:SECRET@"))
+    assert sent(notifier, FACTS) == "--notify: http://127.0.0.1: HTTP Error 403: Forbidden"
+    for target in ("ftp://ada:SECRET@h/x", "http://ada:SEC/RET@h/x", "http://a%3Ab:SECRET@h/x"):
+        with pytest.raises(NotifyError) as refused:
+            Notifier(target)
+        assert "SEC" not in str(refused.value)
+        assert "RET" not in str(refused.value)
+
+
+def test_a_url_without_credentials_and_a_command_are_shared_as_they_are(hook: Hook) -> None:
+    assert Notifier(hook.url).shareable_target == hook.url
+    assert Notifier("echo hello").shareable_target == "echo hello"
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_a_failure(hook: Hook, status: int) -> None:
+    hook.status, hook.location = status, hook.url.replace("secret", "SECRET")
+    url = hook.url.replace("://", "://ada:SECRET@")
+    place = "http://127.0.0.1"
+    told = f"--notify: {place}: redirected to {place}; give that address"
+    assert sent(Notifier(url), FACTS) == told
+    assert (len(hook.heard), hook.gets) == (1, 0), "nothing is sent to the other address"
+
+
+@pytest.mark.parametrize("location", ["", "http://[::1"])
+def test_a_redirect_to_nowhere_is_a_failure(hook: Hook, location: str) -> None:
+    hook.status, hook.location = 302, location
+    told = "--notify: http://127.0.0.1: redirected; give the address where it leads"
+    assert sent(Notifier(hook.url), FACTS) == told
 
 
 @pytest.mark.parametrize(

@@ -565,11 +565,25 @@ def test_what_an_agent_prints_is_the_hosts() -> None:
 
 
 def test_a_warning_of_a_check_is_noted_once_though_a_restart_checks_again() -> None:
-    warning = Checked(0, "load", "warning", "the host is busy")
+    warning = Checked(0, "load", "warning", "the host is busy", "see top there")
     history = History(plan()).session(warning, warning, replace(warning, text="it is busier"))
     notes = [note.text for note in history.state().log.notes]
-    assert [note for note in notes if "busy" in note] == ["node1: load: the host is busy"]
-    assert len([note for note in notes if "busier" in note]) == 1
+    assert [note for note in notes if "bus" in note] == [
+        "node1: load: the host is busy (see rankboard doctor)"
+    ]
+
+
+def test_a_warning_of_many_hosts_names_some_of_them() -> None:
+    hosts = tuple(range(40))
+    history = History(replace(plan(40), hosts_file="lab.toml"))
+    for on in hosts:
+        text = "the same machine (2 cores): such hosts do not make training faster"
+        history.session(Checked(on, "address", "warning", text, "keep node1 alone", hosts))
+    (note,) = [one.text for one in history.state().log.notes if "same machine" in one.text]
+    assert note == (
+        "node1, node2 and 38 more hosts: address: the same machine (2 cores): such hosts do not "
+        "make training faster (see rankboard doctor --hosts lab.toml)"
+    )
 
 
 def test_notes_tell_what_the_session_did() -> None:

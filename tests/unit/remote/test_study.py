@@ -124,7 +124,7 @@ MISTAKES = [
     (
         '"local_sgd"',
         '"local_sdg"',
-        "line 12: unknown sync method 'local_sdg': did you mean 'local_sgd'?",
+        "line 12: sync = 'local_sdg': unknown sync method: did you mean 'local_sgd'?",
     ),
     ('"alone", sync', '"", sync', "write the settings, and a label in quotes"),
     ('reference = "together"', 'reference = "togeter"', "did you mean 'together'?"),
@@ -150,7 +150,11 @@ MISTAKES = [
         'optimizer = "adam"',
         "the optimiser is SGD, with lr, momentum and weight_decay",
     ),
-    ("steps = 20", 'dataset = "minst"', "line 7: unknown data set 'minst': did you mean 'mnist'?"),
+    (
+        "steps = 20",
+        'dataset = "minst"',
+        "line 7: dataset = 'minst': unknown data set: did you mean 'mnist'?",
+    ),
     ("steps = 20", "lr = -1", "line 7: lr = -1: must be at least 0"),
     ('model = "lenet5"', 'model = "lenet6"', "did you mean 'lenet5'?"),
     ("repetitions = 3", "repetitions = 0", "line 3: repetitions = 0: write a whole number from 1"),

@@ -12,7 +12,6 @@ from tests.kit.forked_ranks import Forker
 from tests.kit.training_ranks import ROOT
 from training import models, registry
 from training.job import Job, JobError
-from training.registry import UnknownName
 
 OWN = ("lenet5", "resnet18", "svhn_cnn", "vgg11")
 
@@ -152,14 +151,14 @@ def test_without_torchvision_its_models_say_how_to_get_it(monkeypatch: pytest.Mo
     ["torchvision", "torchvision/", "torchvision:resnet18", "torchvision/a b", "torchvision/../x"],
 )
 def test_a_form_is_kept_to(name: str) -> None:
-    with pytest.raises(UnknownName, match=r"write torchvision/NAME$"):
+    with pytest.raises(JobError, match=r"^--model .*: write torchvision/NAME$"):
         Job(model=name)
 
 
 def test_a_near_name_is_offered() -> None:
     with pytest.raises(
-        UnknownName,
-        match=r"^unknown model 'resnet': did you mean 'resnet18'\? \(known: .*torchvision/NAME",
+        JobError,
+        match=r"^--model resnet: unknown model: did you mean 'resnet18'\? \(known: .*vgg11\)",
     ):
         Job(model="resnet")
 

@@ -13,7 +13,12 @@ from typer.testing import CliRunner, Result
 
 from remote.cluster.hosts import Cluster, Host
 from remote.launch import Launcher
+from remote.record import summary
+from remote.transport.registry import Transports
+from tests.kit.checks import hello
+from tests.kit.histories import History, plan
 from training.job import Job, groups
+from training.wire.events import HostSample
 from tui import front, start
 from tui.cli import application
 from tui.runs import RunOptions
@@ -67,6 +72,25 @@ def test_no_run_outlives_what_it_ends_with(
     assert (done.exit_code, "the job ends with this command" in done.stderr) == (2, True)
 
 
+def test_hosts_that_share_this_machine_are_remarked_at_the_start_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = run(tmp_path, "--dry-run", "--local", "4", "--slots", "2")
+    (line,) = done.stderr.splitlines()
+    assert "the 2 hosts share" in line
+    assert len(line) <= 110
+    assert run(tmp_path, "--dry-run", "--local", "4").stderr == ""
+
+    history = History(plan(2))
+    for host in range(2):
+        sample = HostSample((50.0, 50.0), 1, 2)
+        history.say(host, hello(host, boot_id="one", cores=2.0), sample)
+    assert summary.machine_remarks(history.state()), "who compares figures is told"
+    front.narrate_record(Launcher(Transports(), tmp_path), history.state())
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("rankboard: recorded in ")
+
+
 def test_without_slots_this_machine_is_one_host(tmp_path: Path) -> None:
     hosts, ranks = places(folder=tmp_path)
     assert hosts == ["local"]
@@ -93,10 +117,10 @@ def test_without_slots_this_machine_is_one_host(tmp_path: Path) -> None:
             ("--local", "4", "--slots", "2", "--link", "1gbit,1gbit,1gbit"),
             "--link 1gbit,1gbit,1gbit: 3 values for 2 hosts",
         ),
-        (("--local", "2", "--model", "torchvision"), "model 'torchvision': write torchvision/NAME"),
+        (("--local", "2", "--model", "torchvision"), "--model torchvision: write torchvision/NAME"),
         (
             ("--local", "2", "--dataset", "imagefolder"),
-            "data set 'imagefolder': write imagefolder:PATH",
+            "--dataset imagefolder: write imagefolder:PATH",
         ),
     ],
 )
@@ -215,3 +239,13 @@ def test_any_options_prefill_the_form(
     assert heard["at_once"] is not form
     assert (heard["job"], heard["policy"].max_restarts) == (Job(lr=0.5), 3)
     assert (heard["ranks"], heard["keep"], heard["options"]) == (2, False, RunOptions())
+
+
+def test_the_form_shows_no_password_of_a_notification(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: dict[str, Any] = {}
+    monkeypatch.setattr(front, "show_dashboard", lambda *what, **more: heard.update(more) or 0)
+    words = ("--local", "2", "--form", "--notify", "https://ada:SECRET@example.org/hook")
+    assert run(tmp_path, *words).exit_code == 0
+    assert heard["options"].notify == "https://USER:PASSWORD@example.org/hook"

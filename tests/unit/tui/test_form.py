@@ -121,7 +121,7 @@ MISTAKES = [
     ("lr", "-1", "must be at least 0"),
     ("lr", "nan", "write a finite number"),
     ("epochs", "0", "must be at least 1"),
-    ("model", "lenet6", "unknown model 'lenet6': did you mean 'lenet5'?"),
+    ("model", "lenet6", "unknown model: did you mean 'lenet5'?"),
     ("model", "torchvision/", "write torchvision/NAME"),
     ("dataset", "imagefolder:", "write imagefolder:PATH"),
     ("ddp.bucket_mb", "0", "must be greater than 0"),

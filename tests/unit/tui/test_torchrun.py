@@ -256,7 +256,7 @@ def test_flags_without_a_meaning_here(text: str, message: str) -> None:
         ("--run --nproc-per-node 4 train.py", "rankboard --run -- --nproc-per-node 4 train.py"),
         ("--run --local 2 -m pkg.train", "rankboard --run --local 2 -- -m pkg.train"),
         ("--run --local 4 -- --nnodes 3 x.py", "--nnodes 3: does not divide"),
-        ("--run --node 2", "No such option: --node"),
+        ("--run --node 2", "--node: there is no such option: did you mean '--nodes'?"),
     ],
 )
 def test_flags_before_the_dashes(words: str, message: str) -> None:

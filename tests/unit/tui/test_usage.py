@@ -106,7 +106,7 @@ def test_a_program_of_the_user(words: tuple[str, ...]) -> None:
         (("--run", "--local", "1", "--"), "write your own program after --"),
         (
             ("--run", "--local", "1", "--lr", "0.1", "--no-bias", "--", "x.py"),
-            "No such option",
+            "--no-bias: there is no such option",
         ),
         (("--run", "--lr", "0.1", "--", "x.py"), "--lr: options of rankboard's own training"),
         (("--run", "--local", "1", "--cwd", "/"), "--cwd is for a program of your own"),
@@ -136,7 +136,7 @@ def test_no_mistake_is_answered_with_a_command_that_deletes(word: str) -> None:
             ("--slots", "0"),
             "--slots 0: give the number of ranks of each host, 1 or more, or leave it out",
         ),
-        (("--nodes", "0"), "--nodes 0: give a number from 1 to 1"),
+        (("--nodes", "0"), "--nodes 0: give the number of hosts, 1 or more, or leave it out"),
     ],
 )
 def test_zero_is_a_mistake(words: tuple[str, ...], message: str) -> None:
