@@ -179,6 +179,20 @@ def test_mistakes_say_where_and_what_to_write(text: str, wrong: str, message: st
     assert message in str(error.value)
 
 
+@pytest.mark.parametrize("quick", [False, True])
+def test_too_many_cells_are_refused_before_a_value_is_looked_at(
+    monkeypatch: pytest.MonkeyPatch, quick: bool
+) -> None:
+    """Each value takes time, and a file may have millions."""
+    monkeypatch.setattr("remote.study.file.read_axes", lambda *_: pytest.fail("it reads values"))
+    values = ", ".join(map(str, range(1_000)))
+    table = "[quick.axes]" if quick else "[axes]"
+    text = f"[axes]\nlr = [1, 2]\n{table.replace('[axes]', '')}\nbatch_size = [{values}]\n"
+    with pytest.raises(StudyError) as error:
+        parse("two", f"{text}[[cell]]\nlr = 3\nbatch_size = 3\n", quick=quick)
+    assert str(error.value) == "two.toml: 2001 cells: write fewer values, at most 1000"
+
+
 def test_all_mistakes_are_told_at_once() -> None:
     text = TEXT.replace("title", "titel", 1).replace("steps", "stepz", 1).replace("= 3", "= 0")
     with pytest.raises(StudyError) as error:
