@@ -90,18 +90,27 @@ def plan(of: Plan) -> dict[str, Any]:
 def remarks(state: RunState) -> list[str]:
     """What who compares the figures of runs has to know: which hosts were one machine, and shared
     more cores than it has; what the checkpoints cost; whether the ranks' models drifted apart."""
+    shared = [
+        f"{_names(hosts)} are the same machine ({len(hosts[0].cpu)} cores): their times say "
+        "nothing about separate machines"
+        for hosts in shared_machines(state)
+    ]
+    return [*shared, *_checkpoints(state), *_drift(state)]
+
+
+def shared_machines(state: RunState) -> list[list[HostState]]:
+    """Return the hosts that are one machine, for each machine that has fewer cores than its hosts
+    count together. Those of a lab count only the cores that they may use."""
     machines: dict[str, list[HostState]] = {}
     for host in state.hosts:
         if host.hello and host.cpu:
             machines.setdefault(host.hello.boot_id, []).append(host)
-    shared = [
-        f"{_names(hosts)} are the same machine ({len(hosts[0].cpu)} cores): adding such hosts "
-        "does not make training faster"
+    return [
+        hosts
         for hosts in machines.values()
         if len(hosts) > 1
         and sum(host.hello.cores for host in hosts if host.hello) > len(hosts[0].cpu)
     ]
-    return [*shared, *_checkpoints(state), *_drift(state)]
 
 
 def _names(hosts: Sequence[HostState]) -> str:
