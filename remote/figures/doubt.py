@@ -7,7 +7,7 @@ or the ranks had other numbers of threads, the figure is in doubt, and nobody sh
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from types import MappingProxyType
@@ -158,12 +158,11 @@ def sentences(
     """Return doubts in words; those that have the same reasons in one sentence. `names`: how runs
     are called there, where they are called otherwise."""
     alike: dict[tuple[object, ...], list[Doubt]] = {}
-    for one in doubts:
+    for one in sorted(doubts, key=lambda one: (_ORDER[one.kind], -one.speed_up)):
         key = (one.kind, _numbers(one.more), _numbers(one.fewer), one.fewer.name, _reasons(one))
         alike.setdefault(key, []).append(one)
     told: dict[str, None] = {}
     for several in alike.values():
-        several.sort(key=lambda one: -one.speed_up)
         worst = several[0]
         called = [names.get(one.more.name, one.more.name) for one in several]
         other = names.get(worst.fewer.name, worst.fewer.name)
@@ -179,7 +178,7 @@ def _too_fast(worst: Doubt, called: Sequence[str], other: str) -> str:
     """Say that more was measured than so many nodes can bring."""
     unit, _, _ = _counted(worst)
     impossible = f"more than {worst.most:.3g} is not possible by adding {unit}s"
-    why = "; ".join(_reasons(worst))
+    why = "; ".join((*_reasons(worst), *_chance(worst)))
     end = f"This is not what more {unit}s bring." if worst.differing else "Do not use this figure."
     return f"{_measured(worst, called)}: {impossible}; {why}. {end}"
 
@@ -204,6 +203,7 @@ _WORDS: Mapping[Kind, Callable[[Doubt, Sequence[str], str], str]] = {
     Kind.TOO_FAST: _too_fast,
     Kind.OTHER_THREADS: _other_threads,
 }
+_ORDER = {kind: place for place, kind in enumerate(_WORDS)}
 
 
 def _measured(worst: Doubt, called: Sequence[str]) -> str:
@@ -241,11 +241,15 @@ def _reasons(one: Doubt) -> tuple[str, ...]:
     if not reasons:
         who = _those(one.fewer)
         reasons.append(f"{who} were perhaps disturbed, or had too little memory or cache")
-    if not math.isfinite(one.low):
-        reasons.append("so few runs do not show whether it is chance")
-    elif one.low <= one.most:
-        reasons.append(f"it may be chance (95%: {one.low:.3g} to {one.high:.3g})")
     return tuple(reasons)
+
+
+def _chance(one: Doubt) -> Iterator[str]:
+    """Whether so much may have been measured by chance."""
+    if not math.isfinite(one.low):
+        yield "so few runs do not show whether it is chance"
+    elif one.low <= one.most:
+        yield f"it may be chance (95%: {one.low:.3g} to {one.high:.3g})"
 
 
 def _said_threads(one: Doubt) -> str:

@@ -58,10 +58,11 @@ def answer(result: StudyResult) -> str:
         labels = dict.fromkeys(row.cell.label(study.compare) for row in compared)
         names = listed([*labels, study.reference])
         return f"{names} have the same {study.measured} in every run, within rounding"
-    in_doubt = [row for row in compared if row.doubt]
-    if in_doubt:
-        number = f"{len(in_doubt)} of {count(len(compared), 'comparison')}"
-        return f"no answer: {number} cannot be used"
+    in_doubt = {row.cell.label(study.compare) for row in compared if row.doubt}
+    if in_doubt and _leader(result)[0] in in_doubt:
+        doubtful = sum(row.doubt is not None for row in compared)
+        return f"no answer: {doubtful} of {count(len(compared), 'comparison')} cannot be used"
+    compared = [row for row in compared if not row.doubt]
     if not any(map(_has_bounds, compared)):
         return f"as measured, {_measured(result)}; {CHANCE}"
     if len(compared) == 1:

@@ -105,12 +105,14 @@ def measured(study: Study, found: Mapping[str, Any]) -> float | None:
 
 
 def _named(wanted: str, ranks: Sequence[Mapping[str, Any]]) -> float | None:
-    """The value of a metric that a script names; its loss is one, too, by whatever it is known."""
-    names = dict.fromkeys(name for rank in ranks for name in rank["metrics"])
+    """The value of a metric that a script names. Its loss, which is read by itself, is one, too,
+    unless the script gives another one that name."""
+    names = {name for rank in ranks for name in rank["metrics"]}
     name = matching(wanted, names)
     if name is not None:
         return _mean(rank["metrics"].get(name) for rank in ranks)
-    return _mean(rank["loss"] for rank in ranks) if matching(wanted, [LOSS]) else None
+    is_loss = matching(wanted, [LOSS]) and not any(name.casefold() == LOSS for name in names)
+    return _mean(rank["loss"] for rank in ranks) if is_loss else None
 
 
 def matching(wanted: str, names: Iterable[str]) -> str | None:

@@ -21,8 +21,9 @@ BYTES = 61_706 * 4
 
 
 def history(trial: Trial, seconds: float, name: str, steps: int = 12, threads: int = 1) -> History:
-    """A run of a trial with so many threads per rank: each step took `seconds`, of which 60% went into computing and 30% into
-    waiting; rank 0 is the last one at each. Its loss falls from 2 in the same way in all runs."""
+    """A run of a trial with so many threads per rank: each step took `seconds`, of which 60% went
+    into computing and 30% into waiting; rank 0 is the last one at each. Its loss falls from 2 in
+    the same way in all runs."""
     of = History(replace(plan(trial.cell.place.nodes), run=name, work=trial.work))
     hosts = range(len(of.plan.hosts))
     for host in hosts:
