@@ -8,13 +8,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from remote.figures.conditions import joined
+from remote.figures.doubt import Doubt, Side, differing_work, doubt
 from remote.figures.points import accuracy_by_time
 from remote.figures.run import RunFigures
 from remote.figures.settings import alike
 from remote.figures.steps import Floats, StepTable
+from remote.plan.plan import Script
 from remote.statistics.interval import Interval, Method
 from remote.statistics.ratio import Comparison, Finding
 from remote.statistics.steps import BETWEEN_RUNS, compare_steps, spread, time_to_target
+from training.job import Job
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,8 @@ class Compared:
     whatever they are apart is noise. `common` is the number of steps that both made, and `apart`
     the largest difference of their mean training losses there; NaN without such.
 
+    `doubt` says why the comparison of the times shows nothing.
+
     `goal` is a test accuracy that all runs reached, in whole percent, and `to_goal` the seconds of
     training to the first test that reached it; both are NaN where a run was not tested.
     """
@@ -55,6 +61,7 @@ class Compared:
     apart: float = float("nan")
     goal: float = float("nan")
     to_goal: float = float("nan")
+    doubt: Doubt | None = None
 
 
 def compare(runs: Sequence[RunFigures]) -> tuple[Compared, ...]:
@@ -83,9 +90,36 @@ def compare(runs: Sequence[RunFigures]) -> tuple[Compared, ...]:
                 *(between, at in groups[0]),
                 *_apart(run, first),
                 *(goal, _to_goal(run, goal)),
+                judge(run, first, against.ratio) if against else None,
             )
         )
     return tuple(found)
+
+
+def judge(
+    run: RunFigures, other: RunFigures, ratio: Interval, *, is_speed_up: bool = False
+) -> Doubt | None:
+    """Return why the ratio of the times of two runs shows nothing; None where it may."""
+    sides = side(run.name, [run]), side(other.name, [other])
+    return doubt(*sides, ratio, differing(run, other), is_speed_up=is_speed_up)
+
+
+def side(name: str, runs: Sequence[RunFigures]) -> Side:
+    """Return runs of equal settings, at least one, as a side of a comparison."""
+    first = runs[0]
+    batch = first.job.batch_size if first.job else 0
+    where = joined(run.conditions for run in runs)
+    return Side(name, first.nodes, first.world_size, first.workers, where, batch)
+
+
+def differing(run: RunFigures, other: RunFigures) -> tuple[str, ...]:
+    """Return the settings that change how fast ranks are, and differ."""
+    is_alone = min(run.world_size, other.world_size) == 1
+    return differing_work(_work(run), _work(other), is_alone=is_alone)
+
+
+def _work(run: RunFigures) -> Job | Script:
+    return run.job or Script(run.script)
 
 
 def _alike(runs: Sequence[RunFigures]) -> list[list[int]]:

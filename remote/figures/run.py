@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from remote.figures.conditions import UNKNOWN, Conditions, conditions
 from remote.figures.gather import Gathered, MetricValue
 from remote.figures.steps import StepTable
 from remote.figures.usage import GpuUsage, HostUsage, RankUsage, gpu_usage, host_usage, rank_usage
@@ -105,6 +106,7 @@ class RunFigures:
     remarks: tuple[str, ...]
     summary: dict[str, Any]
     metrics: tuple[MetricValue, ...] = ()
+    conditions: Conditions = UNKNOWN
 
     @property
     def world_size(self) -> int:
@@ -115,6 +117,11 @@ class RunFigures:
     def nodes(self) -> int:
         """The number of hosts that have ranks."""
         return len({rank.host for rank in self.ranks})
+
+    @property
+    def workers(self) -> int:
+        """The number of ranks that train; others only serve them."""
+        return len(self.job.trainers(self.world_size)) if self.job else self.world_size
 
     @property
     def what(self) -> str:
@@ -198,6 +205,7 @@ def _figures(folder: Path, plan: Plan, state: RunState, gathered: Gathered) -> R
         remarks=tuple(summary.remarks(state)),
         summary=summary.of(state),
         metrics=tuple(one._replace(time=one.time - zero) for one in gathered.metrics),
+        conditions=conditions(state),
     )
 
 

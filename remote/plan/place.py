@@ -35,7 +35,7 @@ def place(
     hosts' `env_from` name (see `remote.plan.environment`). `attempt` is the number of the attempt.
     Raises: PlanError, where a variable is missing there.
     """
-    threads = _threads(plan, facts)
+    threads = threads_of_hosts(plan, facts)
     placements: list[list[Placement]] = [[] for _ in plan.hosts]
     for slot in plan.slots:
         host, hello = plan.hosts[slot.host], facts[slot.host]
@@ -102,9 +102,9 @@ def _route_interface(plan: Plan, hello: Hello | None) -> str:
     return hello.route_interface if hello else f"<interface to {plan.hosts[0].name}>"
 
 
-def _threads(plan: Plan, facts: Sequence[Hello | None]) -> list[int | str]:
-    """OMP_NUM_THREADS per host: hosts that are one machine (one boot id) share its cores among all
-    their ranks."""
+def threads_of_hosts(plan: Plan, facts: Sequence[Hello | None]) -> list[int | str]:
+    """Return OMP_NUM_THREADS of each host's ranks: hosts that are one machine (one boot id) share
+    its cores among all their ranks."""
     ranks = Counter[str]()
     for host, fact in zip(plan.hosts, facts, strict=True):
         ranks[fact.boot_id if fact else ""] += host.slots

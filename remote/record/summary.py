@@ -88,26 +88,35 @@ def plan(of: Plan) -> dict[str, Any]:
 
 
 def remarks(state: RunState) -> list[str]:
-    """What who compares the figures of runs has to know: `machine_remarks` and
+    """Return what a reader who compares the figures of runs has to know: `machine_remarks` and
     `training_remarks`."""
     return [*machine_remarks(state), *training_remarks(state)]
 
 
 def training_remarks(state: RunState) -> list[str]:
-    """What the checkpoints cost; whether the ranks' models drifted apart."""
+    """Return what the checkpoints cost, and whether the ranks' models drifted apart."""
     return [*_checkpoints(state), *_drift(state)]
 
 
 def machine_remarks(state: RunState) -> list[str]:
-    """Which hosts were one machine, and shared more cores than it has. Their user knows it from the
-    start of the run."""
+    """Return which hosts were one machine, and shared more cores than it has. The user of the run
+    has read that at its start."""
+    return [
+        f"{_names(hosts)} are the same machine ({len(hosts[0].cpu)} cores): their times say "
+        "nothing about separate machines"
+        for hosts in shared_machines(state)
+    ]
+
+
+def shared_machines(state: RunState) -> list[list[HostState]]:
+    """Return the hosts that are one machine, for each machine that has fewer cores than its hosts
+    count together. Those of a lab count only the cores that they may use."""
     machines: dict[str, list[HostState]] = {}
     for host in state.hosts:
         if host.hello and host.cpu:
             machines.setdefault(host.hello.boot_id, []).append(host)
     return [
-        f"{_names(hosts)} are the same machine ({len(hosts[0].cpu)} cores): such hosts do not make "
-        "training faster"
+        hosts
         for hosts in machines.values()
         if len(hosts) > 1
         and sum(host.hello.cores for host in hosts if host.hello) > len(hosts[0].cpu)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -21,9 +22,9 @@ def read_axes(reader: Reader, tables: Mapping[str, Any]) -> Iterator[Axis]:
             reader.say(name, f"{name!r}: write a name in one line", "axes")
             continue
         found = tuple(filter(None, (_value(reader, name, value) for value in values)))
-        labels = [value.label for value in found]
-        for label in dict.fromkeys(one for one in labels if labels.count(one) > 1):
-            reader.say(name, f"{name}: the value {label} is there twice: give labels", "axes")
+        for label, times in Counter(value.label for value in found).items():
+            if times > 1:
+                reader.say(name, f"{name}: the value {label} is there twice: give labels", "axes")
         yield Axis(name, found)
 
 

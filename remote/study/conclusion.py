@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from remote.figures.doubt import sentences
 from remote.format import count
 from remote.statistics.interval import Interval, Scale
 from remote.statistics.ratio import Finding, finding
 from remote.study.limits import limits
 from remote.study.results import CellResult, StudyResult, scale
-from remote.study.study import Axis, Study
+from remote.study.study import Axis, Cell, Study
 from remote.study.words import (
     cell_name,
     change_range,
@@ -28,8 +29,19 @@ CHANCE = "one run of a cell cannot show whether that is more than chance: repeat
 
 
 def conclusion(result: StudyResult) -> list[str]:
-    """The answer, what the other axes change, and what limits it, a line each."""
-    return [answer(result), *effects(result), *limits(result)]
+    """What is in doubt, the answer, what the other axes change, and what limits it, a line each."""
+    return [*doubted(result), answer(result), *effects(result), *limits(result)]
+
+
+def doubted(result: StudyResult) -> list[str]:
+    """Which figures cannot be what more nodes bring, and why, a line each."""
+    return sentences(result.doubts, _names(result.study))
+
+
+def _names(study: Study) -> dict[str, str]:
+    """How sentences on doubts call the cells: "nodes=4" says more there than "4"."""
+    names = {cell.key: cell_name(study, cell) for cell in study.cells}
+    return {key: key if name[:1].isdecimal() else name for key, name in names.items()}
 
 
 def answer(result: StudyResult) -> str:
@@ -46,6 +58,11 @@ def answer(result: StudyResult) -> str:
         labels = dict.fromkeys(row.cell.label(study.compare) for row in compared)
         names = listed([*labels, study.reference])
         return f"{names} have the same {study.measured} in every run, within rounding"
+    in_doubt = {row.cell.label(study.compare) for row in compared if row.doubt}
+    if in_doubt and _leader(result)[0] in in_doubt:
+        doubtful = sum(row.doubt is not None for row in compared)
+        return f"no answer: {doubtful} of {count(len(compared), 'comparison')} cannot be used"
+    compared = [row for row in compared if not row.doubt]
     if not any(map(_has_bounds, compared)):
         return f"as measured, {_measured(result)}; {CHANCE}"
     if len(compared) == 1:
@@ -74,7 +91,8 @@ def _speed_ups(result: StudyResult, others: Sequence[Axis]) -> list[str]:
     baseline = study.cell(study.baseline)
     found: dict[str, list[str]] = {}
     for row in result.cells:
-        if baseline and row.cell != baseline and row.speed_up:
+        is_baseline = row.cell == baseline
+        if baseline and not is_baseline and row.speed_up and not row.speed_up_doubt:
             label = row.cell.label(study.compare)
             of, at = (label, row.cell.label(others[0].name)) if others else ("", label)
             found.setdefault(of, []).append(f"{row.speed_up.value:.2f} ({at})")
@@ -110,7 +128,8 @@ def _lead(result: StudyResult, compared: Sequence[CellResult]) -> str:
         but = f", but not at {places}" if worse else ""
         if scale(study) is Scale.RATIO:
             gain = ratio_text(mean.inverse())
-            return f"{label} is fastest: {gain} as fast as {reference}{over}{but}"
+            on = next(filter(None, (_on_of(study, row) for row in own)), "")
+            return f"{label} is fastest: {gain} as fast as {reference}{on}{over}{but}"
         best = f"has the {'highest' if better is Finding.HIGHER else 'lowest'}"
         apart = f"{change_range(study, mean)} against {reference}"
         return f"{label} {best} {study.measured}: {apart}{over}{but}"
@@ -146,12 +165,13 @@ def _measured(result: StudyResult) -> str:
     own = [row for row in result.cells if row.cell.label(study.compare) == best and row.comparison]
     over = f", averaged over {len(own)} cells" if len(own) > 1 else ""
     than = f": {gain:.3g} times as fast as {study.reference}{over}" if is_other else ""
-    return f"{best} is fastest{than}{_against_baseline(result)}"
+    on = next(filter(None, (_on_of(study, row) for row in own)), "") if than else ""
+    return f"{best} is fastest{than}{on}{_against_baseline(result)}"
 
 
 def _against_baseline(result: StudyResult) -> str:
-    """How many times as fast as the baseline the fastest cell is; "" without a baseline, or where
-    the comparison with the reference says it."""
+    """How many times as fast as the baseline the fastest cell is; "" without a baseline, where the
+    comparison with the reference says it, or where a speed-up is in doubt: that is said before."""
     study = result.study
     rows = [
         row
@@ -159,7 +179,7 @@ def _against_baseline(result: StudyResult) -> str:
         if row.speed_up and math.isfinite(row.speed_up.value) and row.cell.key != study.baseline
     ]
     baseline = study.cell(study.baseline)
-    if not rows or not baseline:
+    if not rows or not baseline or any(row.speed_up_doubt for row in rows):
         return ""
     best = max(rows, key=lambda row: row.speed_up.value if row.speed_up else -math.inf)
     assert best.speed_up
@@ -172,7 +192,20 @@ def _against_baseline(result: StudyResult) -> str:
         return f"; none is as fast as {than}: {slower}"
     if times.low <= 1:
         return f"; no difference shown between the fastest, {name}, and {than}"
-    return f"; the fastest, {name}, is {ratio_text(times)} as fast as {than}"
+    return f"; the fastest, {name}, is {ratio_text(times)} as fast as {than}{_on(best, baseline)}"
+
+
+def _on(row: CellResult, other: Cell) -> str:
+    """On what more nodes were faster, where that is not what a reader expects."""
+    is_shared = any(end.conditions.shares_machine for end in row.runs)
+    has_more = row.cell.place.nodes > other.place.nodes
+    return ", on hosts that share one machine" if is_shared and has_more else ""
+
+
+def _on_of(study: Study, row: CellResult) -> str:
+    """The same of a cell against its reference."""
+    other = study.counterpart(row.cell)
+    return _on(row, other) if other else ""
 
 
 def _leader(result: StudyResult) -> tuple[str, Interval]:
@@ -204,6 +237,8 @@ def pair(study: Study, row: CellResult) -> str:
     """A cell against its reference: "ring is 1.52 times (1.4 to 1.7) as fast as all_reduce at
     nodes=4"."""
     assert row.comparison
+    if row.doubt:
+        return sentences([row.doubt], _names(study))[0]
     where = other_values(study, row)
     other = f"{study.reference}{f' at {where}' if where else ''}"
     label, ratio = row.cell.label(study.compare), row.comparison.ratio
@@ -224,7 +259,8 @@ def pair(study: Study, row: CellResult) -> str:
         return f"as measured, {label} {verb} as {other}; {CHANCE}"
     match row.comparison.finding:
         case Finding.FASTER:
-            return f"{label} is {ratio_text(ratio.inverse())} as fast as {other}"
+            gain = ratio_text(ratio.inverse())
+            return f"{label} is {gain} as fast as {other}{_on_of(study, row)}"
         case Finding.SLOWER:
             return f"{label} takes {ratio_text(ratio)} as long as {other}"
         case Finding.HIGHER | Finding.LOWER as found:

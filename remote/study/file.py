@@ -13,7 +13,7 @@ import tomllib
 
 from remote.statistics import REPETITIONS
 from remote.study.axes import read_axes
-from remote.study.cells import Cells, Labels
+from remote.study.cells import MOST, Cells, Labels, count_cells
 from remote.study.reader import TOP, Reader, StudyError, is_label, label_of, overridden
 from remote.study.study import (
     METRICS,
@@ -89,6 +89,10 @@ def parse(
     reader.check_keys(data.get("quick", {}), QUICK, "quick")
     reader.check_keys(data.get("compare", {}), COMPARE, "compare")
     whole = _quicker(data) if quick else data
+    total = count_cells(whole)
+    if total > MOST:  # before any value is looked at, which may take long of so many
+        reader.add(f"{total} cells: write fewer values, at most {MOST}")
+        raise StudyError(reader.told())
     given = given or {}
     study = _study(reader, name, whole, Cells(reader, given, nodes), quick)
     if reader.mistakes:

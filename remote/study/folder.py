@@ -23,6 +23,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from remote.figures.conditions import UNKNOWN, Conditions
 from remote.jsonl import load
 from remote.limits import LIMITS
 from remote.record import files, layout, trust
@@ -65,7 +66,8 @@ class Ended:
     """It has ended. `value` is what the study compares; `cause` says why it failed. `seconds` says
     how long it took; 0 where that is not known. `reason` is the cause without the host and rank
     that had it, equal for all runs that fail alike. `losses` are its first and last training
-    loss, if known."""
+    loss, if known. `lacks`: it has finished, and failed only because it has no value of this
+    metric. `conditions` are those under which its ranks computed."""
 
     trial: str
     run: str
@@ -76,6 +78,8 @@ class Ended:
     seconds: float = 0.0
     losses: tuple[float, float] | None = None
     reason: str = ""
+    lacks: str = ""
+    conditions: Conditions = UNKNOWN
 
 
 Entry = Begun | Ended
@@ -227,7 +231,18 @@ def _entry(data: dict[str, Any]) -> Entry | None:
         max(0.0, number(data.get("seconds")) or 0.0),
         _pair(data.get("losses")),
         str(data.get("reason", "")),
+        str(data.get("lacks", "")),
+        _conditions(data.get("conditions")),
     )
+
+
+def _conditions(value: Any) -> Conditions:
+    """The conditions of a run, as far as they are known."""
+    if not isinstance(value, dict):
+        return UNKNOWN
+    threads = value.get("threads")
+    known = [one for one in threads if type(one) is int] if isinstance(threads, list) else []
+    return Conditions(tuple(known), value.get("shares_machine") is True)
 
 
 def _pair(value: Any) -> tuple[float, float] | None:

@@ -5,21 +5,53 @@ from __future__ import annotations
 import math
 import re
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from remote.record import summary
 from remote.run.state import RunState
 from remote.study.study import NAMED, Cell, Study
+from training.registry import did_you_mean
+
+LOSS = "loss"
+"""What the training loss is called, which is read of most scripts."""
+SHOWN = 10
+"""Metrics of a run that a message names."""
 
 
-def unknown(study: Study, state: RunState) -> str:
-    """Why a run that has finished has no value."""
+@dataclass(frozen=True)
+class Missing:
+    """A run has finished, and has no value of what the study compares: `metric`, as the file calls
+    it, and `measured` in words. `names` are the metrics that the run has. `why` says why it has no
+    value, where the study is not to blame."""
+
+    metric: str
+    measured: str
+    names: tuple[str, ...]
+    why: str = ""
+
+    def text(self) -> str:
+        """In words, with the nearest name."""
+        said = f"the run has no {self.measured}"
+        if self.why or not self.metric.startswith(NAMED):
+            return f"{said}: {self.why}" if self.why else said
+        if not self.names:
+            return f"{said}, nor any other metric"
+        shown = self.names[:SHOWN]
+        more = f" and {len(self.names) - SHOWN} more" if len(self.names) > SHOWN else ""
+        near = did_you_mean(self.metric.removeprefix(NAMED), self.names)
+        return f"{said}; it has {', '.join(shown)}{more}{near}"
+
+
+def missing(study: Study, state: RunState) -> Missing:
+    """Say what a run lacks that has finished without a value."""
     diverged = state.progress.diverged
-    why = f": {diverged.text}" if diverged else ""
-    if study.metric.startswith(NAMED) and (names := ", ".join(state.metrics.named)):
-        why = why or f"; it has {names}"
-    return f"the run has no {study.measured}{why}"
+    names = dict.fromkeys(state.metrics.named)
+    if any(math.isfinite(rank.loss) for rank in state.ranks):
+        names.setdefault(LOSS)
+    why = diverged.text if diverged else ""
+    return Missing(study.metric, study.measured, tuple(names), why)
 
 
 def remarks(cell: Cell, state: RunState) -> tuple[str, ...]:
@@ -58,8 +90,7 @@ def measured(study: Study, found: Mapping[str, Any]) -> float | None:
     loss of a script and its own metrics are the last ones, means over the ranks that have them.
     """
     if study.metric.startswith(NAMED):
-        name = study.metric.removeprefix(NAMED)
-        return _mean(rank["metrics"].get(name) for rank in found["ranks"])
+        return _named(study.metric.removeprefix(NAMED), found["ranks"])
     if study.is_of_script and study.metric == "loss":
         return _mean(rank["loss"] for rank in found["ranks"])
     test = found.get("test") or {}
@@ -71,6 +102,27 @@ def measured(study: Study, found: Mapping[str, Any]) -> float | None:
     }
     value = values[study.metric]
     return float(value) if value is not None else None
+
+
+def _named(wanted: str, ranks: Sequence[Mapping[str, Any]]) -> float | None:
+    """The value of a metric that a script names. Its loss, which is read by itself, is one, too,
+    unless the script gives another one that name."""
+    names = {name for rank in ranks for name in rank["metrics"]}
+    name = matching(wanted, names)
+    if name is not None:
+        return _mean(rank["metrics"].get(name) for rank in ranks)
+    is_loss = matching(wanted, [LOSS]) and not any(name.casefold() == LOSS for name in names)
+    return _mean(rank["loss"] for rank in ranks) if is_loss else None
+
+
+def matching(wanted: str, names: Iterable[str]) -> str | None:
+    """Return the one of these names that is meant: this very one, else the only one that differs
+    in nothing but its case."""
+    known = list(names)
+    if wanted in known:
+        return wanted
+    alike = [name for name in known if name.casefold() == wanted.casefold()]
+    return alike[0] if len(alike) == 1 else None
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

@@ -3,6 +3,7 @@ machine."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from types import TracebackType
@@ -13,11 +14,13 @@ from remote.format import count
 from remote.lab.lab import Lab
 from remote.lab.spec import LabError, parse
 from remote.launch import check_data
+from remote.plan.place import is_loopback
 from remote.study.reader import StudyError
 from remote.study.study import Cell, Place, Study
 from remote.transport import Transport
 from remote.transport.registry import Transports, is_here
 from remote.transport.warm import Warm
+from training.agent.here import usable_cores
 
 AS_IT_IS = "as it is"
 """The label of an axis that only a lab can vary."""
@@ -94,8 +97,9 @@ class Places:
             if text.startswith(FETCH)
         ]
 
-    def reach(self, place: Place) -> tuple[Cluster, Transport]:
-        """The hosts of a place, and the transport to them. Raises: LabError."""
+    def reach(self, place: Place, most_nodes: int = 0) -> tuple[Cluster, Transport]:
+        """The hosts of a place, and the transport to them. `most_nodes` are those of the largest
+        run with which runs here are compared. Raises: LabError."""
         wires = self._wires(place)
         is_new = wires not in self._reached
         hosts, transport = self._reach(*wires) if is_new else self._reached.pop(wires)
@@ -103,10 +107,65 @@ class Places:
         for _, warm in list(self._reached.values())[:-WARM]:
             warm.cool()
         chosen = tuple(
-            replace(host, slots=place.processes, threads=_threads(host, place.processes))
+            replace(
+                host,
+                slots=place.processes,
+                threads=_threads(host, place.processes) or self._share(place, most_nodes),
+            )
             for host in hosts[: place.nodes]
         )
         return replace(self.cluster, hosts=chosen), transport
+
+    def _share(self, place: Place, most_nodes: int) -> int:
+        """The threads of a rank where all hosts are this machine: each host has the same share of
+        the cores in all runs, so that more hosts have more cores, as separate machines would. 0
+        where they are not, and the cores of each are its own."""
+        if not self._is_this_machine:
+            return 0
+        hosts = max(place.nodes, most_nodes)
+        return max(1, int(usable_cores()) // (hosts * place.processes))
+
+    @property
+    def _is_this_machine(self) -> bool:
+        """Whether all hosts are this machine, as far as their addresses say."""
+        hosts = self.cluster.hosts
+        return is_here(hosts) or all(map(_is_loopback, hosts))
+
+    def thread_remarks(self, study: Study) -> list[str]:
+        """Say how many threads ranks have, where runs on one host and on several are compared, and
+        what to write where their numbers differ."""
+        counts = sorted({cell.place.nodes for cell in study.cells})
+        has_quotas = any(self._wires(cell.place)[1] for cell in study.cells)
+        if len(counts) < 2 or has_quotas:
+            return []
+        hosts = self.cluster.hosts[: counts[-1]]
+        numbers = {host.threads for host in hosts}
+        if len(numbers) > 1:
+            said = ", ".join(f"{host.name} {host.threads or 'as many as cores'}" for host in hosts)
+            return [
+                "warning: runs on some of the hosts have other numbers of threads per rank than "
+                f"runs on others ({said}): write the same threads = N for each host in {self._file}"
+            ]
+        if numbers != {0}:
+            return []
+        if self._is_this_machine:
+            return [self._shares(study, len(hosts))]
+        return [
+            f"warning: {', '.join(names)} have one address, so they share the cores of a machine, "
+            "and a rank has more threads in a run on fewer of them: write threads = N for each in "
+            f"{self._file}, where N is its cores divided by {len(names)}"
+            for names in _same_addresses(hosts)
+        ]
+
+    def _shares(self, study: Study, hosts: int) -> str:
+        """Say what share of this machine each host has in all runs."""
+        cores = usable_cores()
+        threads = sorted({self._share(cell.place, hosts) for cell in study.cells})
+        each = " or ".join(map(str, threads))
+        return (
+            f"all {hosts} hosts are this machine ({count(cores, 'core')}): a rank has {each} "
+            f"{'thread' if threads == [1] else 'threads'} in every run, also on fewer hosts"
+        )
 
     def _reach(self, link: str, cpus: str) -> tuple[tuple[Host, ...], Warm]:
         if not link:
@@ -136,6 +195,20 @@ class Places:
         trace: TracebackType | None,
     ) -> None:
         self._open.close()
+
+
+def _is_loopback(host: Host) -> bool:
+    """Whether the address of a host leads to this machine, and not to that of a jump host."""
+    is_direct = not (host.jump or host.proxy_command or host.slurm_job)
+    return is_direct and (host.address == "localhost" or is_loopback(host.address))
+
+
+def _same_addresses(hosts: Sequence[Host]) -> list[list[str]]:
+    """The names of hosts that have one address, for each such address."""
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for host in hosts:
+        found.setdefault((host.address, host.jump, host.proxy_command), []).append(host.name)
+    return [names for names in found.values() if len(names) > 1]
 
 
 def _threads(host: Host, processes: int) -> int:

@@ -10,6 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from remote.figures import doubt as doubting
+from remote.figures.conditions import joined
+from remote.figures.doubt import Doubt, Side, differing_work, doubt
 from remote.record.summary import finite
 from remote.statistics.equivalence import are_same
 from remote.statistics.interval import Interval, Scale, interval
@@ -20,13 +23,16 @@ from remote.study.folder import Ended
 from remote.study.progress import CellProgress, CellState, Progress
 from remote.study.study import Cell, Study, Trial
 
+SHAPE = ("link", "cpus")
+"""What a lab gives each host, of which more makes it faster."""
+
 
 @dataclass(frozen=True)
 class CellResult:
     """One row. `value` is None without a run; `comparison` and `speed_up` where there is nothing to
     compare with. `runs` are those that count, in order of the repetitions; `cause` says why one
-    failed, "" if none did. `is_same`: all its values are those of the reference, within
-    rounding."""
+    failed, "" if none did. `is_same`: all its values are those of the reference, within rounding.
+    `doubt` says why the comparison shows nothing, `speed_up_doubt` why the speed-up is none."""
 
     cell: Cell
     state: CellState
@@ -37,6 +43,8 @@ class CellResult:
     comparison: Comparison | None = None
     speed_up: Interval | None = None
     is_same: bool = False
+    doubt: Doubt | None = None
+    speed_up_doubt: Doubt | None = None
 
     @property
     def finding(self) -> Finding | None:
@@ -60,6 +68,12 @@ class StudyResult:
     def of(self, cell: Cell) -> CellResult:
         """The row of a cell."""
         return next(row for row in self.cells if row.cell.key == cell.key)
+
+    @property
+    def doubts(self) -> list[Doubt]:
+        """Why comparisons and speed-ups show nothing, once for each two cells."""
+        both = (one for row in self.cells for one in (row.speed_up_doubt, row.doubt) if one)
+        return list({one.pair: one for one in both}.values())
 
     @property
     def is_complete(self) -> bool:
@@ -93,6 +107,8 @@ def results(progress: Progress) -> StudyResult:
     comparisons = {one.cell: one for one in found.pairs} if found else {}
     left_out = found.left_out if found else ()
     speed_ups = _speed_ups(study, rows, table, draws)
+    doubts = _doubts(study, rows, comparisons)
+    speed_up_doubts = _speed_up_doubts(study, rows, speed_ups)
     return StudyResult(
         study,
         tuple(
@@ -108,6 +124,8 @@ def results(progress: Progress) -> StudyResult:
                 _is_same(row, rows[comparisons[column].reference])
                 if column in comparisons
                 else False,
+                doubts.get(column),
+                speed_up_doubts.get(column),
             )
             for column, row in enumerate(rows)
         ),
@@ -177,6 +195,58 @@ def _speed_ups(
     return {one.cell: one.speed_up for one in found if rows[one.cell].values}
 
 
+def _doubts(
+    study: Study, rows: list[CellProgress], comparisons: dict[int, Comparison]
+) -> dict[int, Doubt]:
+    """Why comparisons of times show nothing, by column."""
+    if scale(study) is not Scale.RATIO:
+        return {}
+    found = {
+        column: _doubt(rows[column], rows[one.reference], one.ratio)
+        for column, one in comparisons.items()
+    }
+    return {column: one for column, one in found.items() if one}
+
+
+def _speed_up_doubts(
+    study: Study, rows: list[CellProgress], speed_ups: dict[int, Interval]
+) -> dict[int, Doubt]:
+    """Why speed-ups show nothing, by column."""
+    baseline = next((row for row in rows if row.cell.key == study.baseline), None)
+    if baseline is None:
+        return {}
+    found = {
+        column: _doubt(rows[column], baseline, one.inverse(), is_speed_up=True)
+        for column, one in speed_ups.items()
+        if rows[column] is not baseline
+    }
+    return {column: one for column, one in found.items() if one}
+
+
+def _doubt(
+    row: CellProgress, other: CellProgress, ratio: Interval, *, is_speed_up: bool = False
+) -> Doubt | None:
+    """Why the ratio of the times of two cells shows nothing; None where it may show something."""
+    sides = _side(row), _side(other)
+    is_alone = min(side.ranks for side in sides) == 1
+    names = differing_work(row.cell.work, other.cell.work, is_alone=is_alone)
+    place, others = row.cell.place, other.cell.place
+    names += tuple(name for name in SHAPE if getattr(place, name) != getattr(others, name))
+    return doubt(*sides, ratio, names, is_speed_up=is_speed_up)
+
+
+def _side(row: CellProgress) -> Side:
+    cell, place = row.cell, row.cell.place
+    return Side(
+        cell.key,
+        place.nodes,
+        place.ranks,
+        len(cell.job.trainers(place.ranks)) if cell.job else place.ranks,
+        joined(end.conditions for end in row.counted.values()),
+        cell.job.batch_size if cell.job else 0,
+    )
+
+
 def objects(result: StudyResult) -> dict[str, Any]:
     """The results as JSON-ready objects."""
     found: dict[str, Any] = finite(
@@ -185,6 +255,7 @@ def objects(result: StudyResult) -> dict[str, Any]:
             "metric": result.study.metric,
             "noise": result.noise,
             "left_out": result.left_out,
+            "doubts": doubting.objects(result.doubts),
             "cells": [_object(row) for row in result.cells],
         }
     )

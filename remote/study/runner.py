@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from remote.errands.kept_plan import KeptPlan
+from remote.figures.conditions import conditions
 from remote.lab.spec import LabError
 from remote.launch import Launcher
 from remote.plan.plan import PlanError
@@ -20,6 +21,7 @@ from remote.study import choose, measure
 from remote.study.folder import Begun, Ended, Entry, Outcome, StudyFolder
 from remote.study.places import Places
 from remote.study.progress import Progress
+from remote.study.reader import written
 from remote.study.study import Study, Trial
 from training.wire.events import Record
 
@@ -44,7 +46,7 @@ class Runner:
     a share of its middle. `ended` hears of each run that has ended, or could not begin.
 
     `is_refused`: it stopped by itself, because all runs failed before their first step for one
-    reason.
+    reason, or the first one has no value of what the study compares.
 
     `progress` is written only while `lock` is held, by the thread that iterates `runs`; so is
     `is_over`; `changes` counts how often.
@@ -134,7 +136,7 @@ class Runner:
     def _begin(self, trial: Trial) -> Session | None:
         """The session of a new run; None where it cannot begin, which fails the trial."""
         try:
-            cluster, transport = self.places.reach(trial.cell.place)
+            cluster, transport = self.places.reach(trial.cell.place, self.study.most_nodes)
             launcher = replace(self.launcher, transport=transport)
             plan = launcher.plan(cluster, trial.work)
             self._note(Begun(trial.key, plan.run))
@@ -155,6 +157,13 @@ class Runner:
             self.is_refused = True
             self.stop_reason = "all so far failed for one reason before their first step"
 
+    def _stop_if_none_is_measured(self) -> None:
+        """Stop where a run lacks what the study compares, and no run before has it: so will the
+        others."""
+        if not self.progress.runs and not self.is_stopped:
+            self.is_refused = True
+            self.stop_reason = f"metric = {written(self.study.metric)} is not in its first run"
+
     def _left(self) -> Iterator[StudyRun]:
         """The runs that an earlier call left, to be ended. One that had finished counts."""
         for key, run in list(self.progress.open.items()):
@@ -164,7 +173,7 @@ class Runner:
             session = None
             with suppress(RunFolderError, PlanError, LabError):
                 plan = load_plan(self.launcher.runs_dir / run)
-                transport = self.places.reach(trial.cell.place)[1]
+                transport = self.places.reach(trial.cell.place, self.study.most_nodes)[1]
                 launcher = replace(self.launcher, transport=transport)
                 session = launcher.attach(KeptPlan(plan, {}))
             if session is None:
@@ -179,11 +188,14 @@ class Runner:
         nothing about the trial: this call makes it again."""
         trial, state = run.trial, run.session.state
         outcome, value, cause = self._outcome(state)
+        lacks = self._lacks(state, value)
         if run.is_left and outcome is Outcome.FAILED:
             outcome = Outcome.INTERRUPTED
         if not run.is_left:
             is_refused = outcome is Outcome.FAILED and not state.step and cause != LIMIT
             self._stop_if_all_fail(measure.reason(state) if is_refused else "")
+            if lacks:
+                self._stop_if_none_is_measured()
         remarks, seconds = measure.remarks(trial.cell, state), max(0.0, state.elapsed)
         self._note(
             Ended(
@@ -195,16 +207,24 @@ class Runner:
                 remarks,
                 seconds,
                 measure.losses(state),
-                measure.reason(state) if cause else "",
+                measure.reason(state) if cause and not lacks else "",
+                lacks,
+                conditions(state),
             )
         )
+
+    def _lacks(self, state: RunState, value: float | None) -> str:
+        """The metric of which a run has no value that has finished and did not diverge; "" where it
+        has one."""
+        is_whole = state.verdict is Verdict.FINISHED and not state.progress.diverged
+        return self.study.metric if is_whole and value is None else ""
 
     def _outcome(self, state: RunState) -> tuple[Outcome, float | None, str]:
         """What the run was, its value, and why it failed."""
         if state.verdict is Verdict.FINISHED:
             value = measure.measured(self.study, summary.of(state))
             if value is None:
-                return Outcome.FAILED, None, measure.unknown(self.study, state)
+                return Outcome.FAILED, None, measure.missing(self.study, state).text()
             return Outcome.COUNTED, value, ""
         if state.stop_reason == LIMIT:
             return Outcome.FAILED, None, LIMIT

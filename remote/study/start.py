@@ -11,14 +11,20 @@ from pathlib import Path
 from typing import Any
 
 from remote.format import count
+from remote.plan.plan import PlanError, Script
+from remote.record.entry import number
+from remote.record.read import RunFolderError, load_plan, summarized
+from remote.run.phases import Verdict
 from remote.study import file as format
-from remote.study.folder import STUDY, SUFFIX, StudyFolder
+from remote.study.folder import STUDY, SUFFIX, Ended, Outcome, StudyFolder
+from remote.study.measure import measured
 from remote.study.places import elsewhere
 from remote.study.progress import Progress
 from remote.study.reader import StudyError, label_of, overridden
-from remote.study.study import WITHOUT_EFFECT, Cell, Study, parts
+from remote.study.study import WITHOUT_EFFECT, Cell, Study, Trial, parts
 from training.job import Job
 
+FINISHED = Verdict.FINISHED.name.lower()
 QUICK = "-quick"
 """What the name of a study's quick variant ends with."""
 
@@ -119,6 +125,8 @@ def begun(folder: StudyFolder, call: Call, *, new: bool) -> Iterator[str]:
             folder.path.rename(folder.path.with_name(f"{kept}{SUFFIX}"))
     with folder.held():
         check(folder, call)
+        for end in reread(folder, call):
+            folder.write(end)
         how = {"given": dict(call.given), "places": dict(call.places)}
         folder.keep(call.text, how | {"nodes": call.nodes, "quick": call.quick})
         yield kept
@@ -154,6 +162,52 @@ def check(folder: StudyFolder, call: Call) -> None:
             f"{lost}Start over with --new, which keeps the earlier results under another name, or "
             "undo the change"
         )
+
+
+def reread(folder: StudyFolder, call: Call) -> list[Ended]:
+    """Return the runs that have finished and failed only because they lack what the study compared,
+    and that have what it compares now: each is to count. Raises: StudyError."""
+    if not folder.exists:
+        return []
+    before = _before(folder)
+    if dict(before.places) != dict(call.places):
+        return []
+    old, new = before.study(folder.name), call.study(folder.name)
+    if _is_elsewhere(folder, old):
+        old, new = elsewhere(old), elsewhere(new)
+    found = []
+    newest = {entry.trial: entry for entry in folder.entries()}
+    for key, entry in newest.items():
+        trial, former = new.trial(key), old.trial(key)
+        if not (isinstance(entry, Ended) and entry.lacks and trial and former):
+            continue
+        if settings(trial.cell) == settings(former.cell):
+            value = _value(new, trial, folder.path.parent / entry.run)
+            if value is not None:
+                counted = replace(entry, outcome=Outcome.COUNTED, value=value)
+                found.append(replace(counted, cause="", reason="", lacks=""))
+    return found
+
+
+def _value(study: Study, trial: Trial, run: Path) -> float | None:
+    """The value of a recorded run; None where it has none, or is not of this trial."""
+    try:
+        work = load_plan(run).work
+        summary = summarized(run)
+        if summary.get("verdict") == FINISHED and _is_of(work, trial):
+            return number(measured(study, summary))
+    except (RunFolderError, PlanError, LookupError, TypeError, AttributeError):
+        pass  # it is gone, or somebody has changed it: it is repeated
+    return None
+
+
+def _is_of(work: Job | Script, trial: Trial) -> bool:
+    """Whether a run did the work of a trial: the file may have changed several times since."""
+    wanted = trial.work
+    if isinstance(work, Script) or isinstance(wanted, Script):
+        words = work.words if isinstance(work, Script) else None
+        return isinstance(wanted, Script) and words == wanted.words
+    return not work.differs(wanted) and (work.steps, work.epochs) == (wanted.steps, wanted.epochs)
 
 
 def _is_kept(progress: Progress, cell: Cell) -> bool:

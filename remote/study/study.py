@@ -185,6 +185,11 @@ class Study:
         """The settings of the command line, in words; "" without any."""
         return f"set on the command line: {', '.join(self.overrides)}" if self.overrides else ""
 
+    @property
+    def most_nodes(self) -> int:
+        """The most hosts of any of its runs."""
+        return max((cell.place.nodes for cell in self.cells), default=1)
+
     def block(self, repetition: int) -> list[Trial]:
         """The runs of one repetition: every cell once, shuffled by the seed, so that a drift of the
         machine affects all cells alike."""

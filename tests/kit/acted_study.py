@@ -65,7 +65,7 @@ class ActedLauncher:
 class ActedPlaces:
     """As many hosts as a place wants."""
 
-    def reach(self, place: Place) -> tuple[Cluster, None]:
+    def reach(self, place: Place, most_nodes: int = 0) -> tuple[Cluster, None]:
         return cluster(place.nodes, place.processes), None
 
 

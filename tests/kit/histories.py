@@ -93,7 +93,12 @@ class History:
         return Launched(tuple(slot.rank for slot in slots if slot.host == slots[rank].host))
 
     def training(
-        self, steps: int = 0, total: int = 40, device: str = "cpu", **more: float
+        self,
+        steps: int = 0,
+        total: int = 40,
+        device: str = "cpu",
+        threads: int = 1,
+        **more: float,
     ) -> History:
         """All ranks have started, and made this many steps, with `more` of their figures than the
         times."""
@@ -109,7 +114,7 @@ class History:
                     device,
                     "gloo",
                     "2.14.1",
-                    1,
+                    threads,
                     61_706,
                     total,
                     10,

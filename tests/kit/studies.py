@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from remote.events import Closed
+from remote.figures.conditions import conditions
 from remote.study.file import parse
 from remote.study.folder import Begun, Ended, Outcome, StudyFolder
 from remote.study.study import Study, Trial
@@ -19,14 +20,15 @@ BYTES = 61_706 * 4
 """The gradients of the model, as `History.training` has it."""
 
 
-def history(trial: Trial, seconds: float, name: str, steps: int = 12) -> History:
-    """A run of a trial: each step took `seconds`, of which 60% went into computing and 30% into
-    waiting; rank 0 is the last one at each. Its loss falls from 2 in the same way in all runs."""
+def history(trial: Trial, seconds: float, name: str, steps: int = 12, threads: int = 1) -> History:
+    """A run of a trial with so many threads per rank: each step took `seconds`, of which 60% went
+    into computing and 30% into waiting; rank 0 is the last one at each. Its loss falls from 2 in
+    the same way in all runs."""
     of = History(replace(plan(trial.cell.place.nodes), run=name, work=trial.work))
     hosts = range(len(of.plan.hosts))
     for host in hosts:
-        of.say(host, _hello(of.plan.hosts[host].name, host))
-    of.training()
+        of.say(host, hello(of.plan.hosts[host].name, host))
+    of.training(threads=threads)
     for step in range(1, steps + 1):
         of.now += seconds
         for rank in hosts:
@@ -55,7 +57,7 @@ def history(trial: Trial, seconds: float, name: str, steps: int = 12) -> History
 CLASSES = ("cat", "dog")
 
 
-def _hello(name: str, host: int) -> Hello:
+def hello(name: str, host: int) -> Hello:
     return Hello(
         *(name, "user", 1, "3.11.9", "/usr/bin/python3", "Linux-6.1", f"boot-{host}", 2.0, 2**33),
         torch="2.14.1",
@@ -70,8 +72,10 @@ def study(
     seconds: Callable[[Trial], float],
     failed: Callable[[Trial], str] = lambda trial: "",
     places: dict[str, object] | None = None,
+    threads: Callable[[Trial], int] = lambda trial: 1,
 ) -> tuple[StudyFolder, Study]:
-    """A study that was run: each trial took `seconds` per step, or failed of that cause."""
+    """A study that was run: each trial took `seconds` per step, or failed of that cause. Its ranks
+    had so many `threads`."""
     folder = StudyFolder.of(runs_dir, "small")
     found = parse(folder.name, text)
     folder.keep(text, {"given": {}, "places": places or {}, "quick": False})
@@ -81,6 +85,8 @@ def study(
         if cause := failed(trial):
             folder.write(Ended(trial.key, name, Outcome.FAILED, cause=cause))
             continue
-        recorded(runs_dir, history(trial, seconds(trial), name))
-        folder.write(Ended(trial.key, name, Outcome.COUNTED, seconds(trial)))
+        of = history(trial, seconds(trial), name, threads=threads(trial))
+        recorded(runs_dir, of)
+        ended = Ended(trial.key, name, Outcome.COUNTED, seconds(trial))
+        folder.write(replace(ended, conditions=conditions(of.state())))
     return folder, found

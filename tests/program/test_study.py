@@ -147,14 +147,27 @@ rate = [1, 2.5]
 
 
 def test_a_study_of_a_script(tmp_path: Path) -> None:
-    """Its arguments are axes, and what it prints is compared."""
+    """Its arguments are axes, and what it prints is compared. Where it prints no such metric, the
+    first run shows that, and counts once the name is right, whatever its case."""
     (tmp_path / "train.py").write_text(SCRIPT)
-    (tmp_path / "rates.toml").write_text(RATES)
-    done = run(tmp_path, "study", "rates.toml", "--local", "1", "--run")
+    (tmp_path / "rates.toml").write_text(RATES.replace("metric:bleu", "metric:blue"))
+    here = ("rates.toml", "--local", "1")
+    wrong = run(tmp_path, "study", *here, "--run")
+    assert wrong.returncode == 1
+    assert "failed: the run has no blue; it has bleu" in wrong.stderr
+    assert ": did you mean 'bleu'?" in wrong.stderr
+    assert "2 runs left (metric = 'metric:blue' is not in its first run): correct" in wrong.stderr
+    assert len(list((tmp_path / "runs").glob("*-train-*"))) == 1
+
+    (tmp_path / "rates.toml").write_text(RATES.replace("metric:bleu", "metric:BLEU"))
+    dry = run(tmp_path, "study", *here, "--dry-run")
+    assert [line.split()[-1] for line in dry.stdout.splitlines()[1:]] == ["done", "waiting"]
+    done = run(tmp_path, "study", *here, "--run")
     assert done.returncode == 0, done.stderr
-    assert {"rate=1 #1: 5 bleu", "rate=2.5 #1: 12.5 bleu"} <= set(done.stdout.splitlines())
-    assert "2.5 has the highest bleu (+7.5 against 1)" in done.stderr
+    assert "1 of 2 runs is there" in done.stderr
+    assert len(list((tmp_path / "runs").glob("*-train-*"))) == 2
+    assert "2.5 has the highest BLEU (+7.5 against 1)" in done.stderr
     assert run(tmp_path, "report", "rates").returncode == 0
     report = (tmp_path / "report-rates" / "report.md").read_text()
-    assert "2.5 has the highest bleu" in report
-    assert "Bleu compared" in report
+    assert "2.5 has the highest BLEU" in report
+    assert "BLEU compared" in report

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable
-from contextlib import suppress
 from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,6 +17,7 @@ from tui.exit import UsageError, refusing, to_install
 from tui.flags.common import RUNS, RunsDir
 from tui.flags.recorded import folder_of
 from tui.narrate import narrate
+from tui.output_folder import OutputFolder
 
 if TYPE_CHECKING:
     from remote.figures.run import RunFigures
@@ -71,13 +71,13 @@ def export(
     with refusing():
         folders = [folder_of(run, runs_dir) for run in runs]
         write = _writer(to)
-        into = out or Path("exports") / to.value
-        targets = [_target(folder, into, to, force) for folder in folders]
+        into = OutputFolder(out or Path("exports") / to.value, "export")
+        names = [_name(folder, into, to, force) for folder in folders]
         from remote.figures.run import read  # which needs numpy, as few commands do
 
-        for folder, target in zip(folders, targets, strict=True):
-            _export(read(folder, narrate), write, target)
-            typer.echo(target)
+        for folder, name in zip(folders, names, strict=True):
+            _export(read(folder, narrate), write, into, name)
+            typer.echo(into.path / name)
 
 
 def _writer(to: Format) -> Callable[[RunFigures, Path], None]:
@@ -95,34 +95,33 @@ def _writer(to: Format) -> Callable[[RunFigures, Path], None]:
     return found
 
 
-def _target(folder: Path, into: Path, to: Format, force: bool) -> Path:
-    """Where a run goes to. Raises: UsageError, where that may not be written."""
-    target = into / (f"{folder.name}.json" if to is Format.JSON else folder.name)
+def _name(folder: Path, into: OutputFolder, to: Format, force: bool) -> str:
+    """The name of the folder or file that a run goes to. Raises: UsageError, where that may not be
+    written."""
+    name = f"{folder.name}.json" if to is Format.JSON else folder.name
+    target = into.path / name
     if (target / PLAN).exists():
         raise UsageError(f"{target} is the directory of a run: give another folder with --out")
-    if os.path.lexists(target) and not force:
-        raise UsageError(f"{target} exists: replace it with --force, or give another --out")
-    return target
+    if os.path.lexists(target):
+        if not force:
+            raise UsageError(f"{target} exists: replace it with --force, or give another --out")
+        into.check_below(name)
+    return name
 
 
-def _export(run: RunFigures, write: Callable[[RunFigures, Path], None], target: Path) -> None:
+def _export(
+    run: RunFigures, write: Callable[[RunFigures, Path], None], into: OutputFolder, name: str
+) -> None:
     """Write a run whole, or not at all. Raises: UsageError."""
-    part = target.with_name(f".{target.name}.part")
+    target = into.path / name
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        _remove(part)
-        write(run, part)
-        _remove(target)
-        part.replace(target)
+        into.path.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=f".{name}.", dir=into.path) as aside:
+            part = Path(aside) / name
+            write(run, part)
+            into.check_below(name)
+            into.remove_below(name)
+            into.note(OutputFolder(Path(aside), into.command).files_of(name))
+            part.replace(target)
     except OSError as error:
-        with suppress(OSError):
-            _remove(part)
         raise UsageError(f"cannot write {target}: {error.strerror or error}") from error
-
-
-def _remove(path: Path) -> None:
-    """Remove a file, a link or a folder, if it exists. Raises: OSError."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)

@@ -19,6 +19,7 @@ from tui.exit import UsageError, refusing, to_install
 from tui.flags.common import RUNS, RunsDir
 from tui.flags.recorded import folder_of
 from tui.narrate import narrate
+from tui.output_folder import OutputFolder
 
 if TYPE_CHECKING:
     from tui.report.subject import Subject
@@ -76,8 +77,8 @@ def report(
         rate = spec.rate(link) / 8 if link else 0.0
         studies, folders = _found(names, runs_dir.absolute())
         called = _called(names, studies, runs_dir.absolute())
-        target = out or Path(f"report-{_plain(called)}")
-        _check_target(target)
+        target = OutputFolder(out or Path(f"report-{_plain(called)}"), "report")
+        _check_target(target, submission)
         subjects = _read(studies, folders, runs_dir.absolute(), rate)
         _write(target, subjects, studies, submission)
 
@@ -155,21 +156,26 @@ def _read(
 
 
 def _write(
-    target: Path, subjects: list[Subject], studies: dict[StudyFolder, Study], submission: bool
+    target: OutputFolder,
+    subjects: list[Subject],
+    studies: dict[StudyFolder, Study],
+    submission: bool,
 ) -> None:
     """Write the report and say where it is. Raises: UsageError."""
     from tui.report import submission as archive
     from tui.report.write import HTML, write
 
+    folder = target.path
     try:
-        write(subjects, target, f"Written {datetime.now():%Y-%m-%d %H:%M} by rankboard")
-        typer.echo(target / HTML)
+        files = write(subjects, target, f"Written {datetime.now():%Y-%m-%d %H:%M} by rankboard")
+        typer.echo(folder / HTML)
         if submission:
-            path = target / f"{target.name}{archive.SUFFIX}"
-            archive.write(path, target, subjects, {one.name: one.text() for one in studies})
+            path = folder / _archive(target)
+            target.note([path.name])
+            archive.write(path, files, subjects, {one.name: one.text() for one in studies})
             typer.echo(path)
     except OSError as error:
-        raise UsageError(f"cannot write {target}: {error.strerror or error}") from error
+        raise UsageError(f"cannot write {folder}: {error.strerror or error}") from error
 
 
 def _plain(names: Sequence[str]) -> str:
@@ -177,10 +183,23 @@ def _plain(names: Sequence[str]) -> str:
     return "-and-".join(Path(name).name.removesuffix(SUFFIX) for name in names[:2])
 
 
-def _check_target(target: Path) -> None:
+def _archive(target: OutputFolder) -> str:
+    """The name of the archive of a report."""
+    from tui.report.submission import SUFFIX as ZIP
+
+    return f"{target.path.name}{ZIP}"
+
+
+def _check_target(target: OutputFolder, submission: bool) -> None:
     """Raises: UsageError, where something else than a report is there."""
-    if (target / PLAN).exists() or target.suffix == SUFFIX:
-        raise UsageError(f"{target} is the directory of a run or a study: give another --out")
-    has_report = (target / "report.html").exists()
-    if target.exists() and not has_report and (not target.is_dir() or any(target.iterdir())):
-        raise UsageError(f"{target} exists and holds no report: give another folder with --out")
+    folder = target.path
+    if (folder / PLAN).exists() or folder.suffix == SUFFIX:
+        raise UsageError(f"{folder} is the directory of a run or a study: give another --out")
+    is_file = folder.exists() and not folder.is_dir()
+    if is_file or (target.files() and not target.written()):
+        raise UsageError(
+            f"{folder} exists, and has no list of a report's files: move it elsewhere, or give "
+            "another folder with --out"
+        )
+    if submission:
+        target.check([_archive(target)])

@@ -113,11 +113,13 @@ def study(
             call = replace(call, nodes=len(places.cluster.hosts))
             study = places.fitted(call.study(folder.name))
             places.check(study)
-            narrate(*places.find_data(study))
+            narrate(*places.find_data(study), *places.thread_remarks(study))
             if dry_run:
                 if not new:
                     start.check(folder, call)
                 progress = Progress(study) if new else start.known(folder, study)
+                for end in () if new else start.reread(folder, call):
+                    progress.apply(end)
                 whole = None
                 if study.is_quick and not json:
                     with suppress(StudyError):

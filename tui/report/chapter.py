@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from remote.figures.doubt import sentences
 from remote.figures.run import RunFigures
 from remote.format import UNKNOWN, duration, seconds
 from remote.run.progress import NOT_LEARNED, not_learned
@@ -11,6 +12,7 @@ from remote.sanitise import one_line
 from tui.report import text
 from tui.report.document import Chapter
 from tui.report.numbers import learning, machines
+from tui.report.numbers.doubts import doubts
 from tui.report.numbers.timing import Timing, timing
 from tui.report.sections import ALL, equality, procedure
 from tui.report.subject import Subject
@@ -36,7 +38,8 @@ def chapter(subject: Subject) -> Chapter:
 
 
 def _verdict(subject: Subject, timed: Timing) -> Iterator[str]:
-    """What came out, and whether all trained the same."""
+    """What cannot be used, what came out, and whether all trained the same."""
+    yield from sentences(doubts(subject, timed))
     names = [name.split(", ")[0] for one in subject.groups for name in (one.label, one.line)]
     names += [host.name for run in subject.runs for host in run.hosts]
     remarks = {one for run in subject.runs for one in run.remarks if not one.startswith(HARMLESS)}

@@ -12,10 +12,12 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
+from remote.figures import doubt as doubting
 from remote.figures.run import RunFigures
 from remote.figures.settings import settings
 from remote.record.summary import finite
 from tui.report.document import Chapter
+from tui.report.numbers.doubts import doubts
 from tui.report.numbers.network import traffic
 from tui.report.numbers.timing import Timing, timing
 from tui.report.subject import Group, Subject
@@ -110,6 +112,7 @@ def _subject(subject: Subject, chapter: Chapter) -> dict[str, Any]:
         "alerts": chapter.alerts,
         "noise": timed.noise,
         "left_out": timed.left_out,
+        "doubts": doubting.objects(doubts(subject, timed)),
         "cells": [_group(subject, group, timed) for group in subject.groups],
     }
 

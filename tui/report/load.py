@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from remote.figures.compare import compare
+from remote.figures.doubt import Doubt
 from remote.figures.run import RunFigures, read
 from remote.lab import spec
 from remote.plan.plan import Plan, PlanError, Script
 from remote.record.read import RunFolderError, load_plan
-from remote.study.conclusion import conclusion
+from remote.study.conclusion import answer, effects
 from remote.study.folder import Begun, Ended, Entry, Outcome, StudyFolder
+from remote.study.limits import limits
 from remote.study.progress import CellProgress, Progress
 from remote.study.results import CellResult, results
 from remote.study.study import Cell, Study, parts
@@ -41,7 +43,6 @@ class Reader:
         progress, entries = Progress(study), list(folder.entries())
         for entry in entries:
             progress.apply(entry)
-        found = results(progress)
         place = folder.place()
         along = _along(study)
         groups = tuple(
@@ -51,13 +52,16 @@ class Reader:
             )
             for row in progress.cells.values()
         )
+        for row, group in zip(progress.cells.values(), groups, strict=True):
+            _take_conditions(row, group)
+        found = results(progress)
         keys = [cell.key for cell in study.cells]
         others = [study.counterpart(cell) for cell in study.cells]
         return Subject(
             name=folder.name,
             title=study.title or folder.name,
             question=study.question,
-            verdict=tuple(conclusion(found)),
+            verdict=(answer(found), *effects(found), *limits(found)),
             groups=groups,
             references=tuple(keys.index(one.key) if one else None for one in others),
             baseline=keys.index(study.baseline) if study.baseline in keys else None,
@@ -70,6 +74,7 @@ class Reader:
             metric=study.metric,
             metric_name=study.measured,
             outcomes=tuple(map(_judged, found.cells)) if study.metric != STEP_SECONDS else (),
+            doubts=tuple(_called(found.doubts, keys, groups)),
         )
 
     def runs(self, folders: Sequence[Path]) -> Subject:
@@ -149,6 +154,22 @@ def _uncounted(row: CellProgress, entries: Sequence[Entry]) -> Iterator[Uncounte
         is_live = not end and entry.run == row.running
         verdict = "not ended" if is_live else outcome.value
         yield Uncounted(number, entry.run, verdict, end.cause if end else "")
+
+
+def _take_conditions(row: CellProgress, group: Group) -> None:
+    """Take over the conditions of the runs of a cell: the journal of an older study lacks them."""
+    for number, run in group.runs.items():
+        row.counted[number] = replace(row.counted[number], conditions=run.conditions)
+
+
+def _called(
+    doubts: Sequence[Doubt], keys: Sequence[str], groups: Sequence[Group]
+) -> Iterator[Doubt]:
+    """The doubts, with cells called by the labels of their groups."""
+    labels = {key: group.label for key, group in zip(keys, groups, strict=True)}
+    for one in doubts:
+        more, fewer = (replace(side, name=labels[side.name]) for side in (one.more, one.fewer))
+        yield replace(one, more=more, fewer=fewer)
 
 
 def _judged(row: CellResult) -> Judged:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from remote.figures.doubt import Doubt
 from remote.figures.run import RunFigures
 from remote.statistics.interval import Interval
 from remote.statistics.ratio import Comparison
@@ -94,7 +95,7 @@ class Subject:
     line set in place of the study's own settings. `again` is the command that
     makes it all anew. `metric` is what the study compares, as it is called in its file, and
     `metric_name` that in words; where it is not the time of a step, `outcomes` has one of each
-    group.
+    group. `doubts` say which of its comparisons show nothing.
     """
 
     name: str
@@ -113,6 +114,7 @@ class Subject:
     metric: str = STEP_SECONDS
     metric_name: str = ""
     outcomes: tuple[Judged, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
 
     @property
     def heading(self) -> str:

@@ -25,9 +25,8 @@ from remote.record.files import is_folder
 from remote.record.layout import LOGS, REPORT
 from remote.record.read import load_plan
 from remote.sanitise import one_line
-from tui.report.markdown import PICTURES, code, plain, row
+from tui.report.markdown import code, plain, row
 from tui.report.subject import Subject
-from tui.report.write import FILES
 
 SUFFIX, SCRIPT = ".zip", ".py"
 LARGEST = 2**20
@@ -43,16 +42,18 @@ FOLDERS = {
 }
 
 
-def write(target: Path, report: Path, subjects: Sequence[Subject], studies: dict[str, str]) -> None:
-    """Write the archive of a report that is written. `studies` are the texts of study files by
-    name. Raises: OSError."""
+def write(
+    target: Path, report: Sequence[str], subjects: Sequence[Subject], studies: dict[str, str]
+) -> None:
+    """Write the archive of a report that is written beside it, in these files. `studies` are the
+    texts of study files by name. Raises: OSError."""
     name = target.name.removesuffix(SUFFIX)
     runs = [run for subject in subjects for run in subject.runs]
     now = time.localtime()[:6]
     part = target.with_name(f".{target.name}.part")
     with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
         readme = _readme(name, subjects, runs).encode()
-        for path, data in (("README.md", readme), *_files(report, runs, studies)):
+        for path, data in (("README.md", readme), *_files(target.parent, report, runs, studies)):
             entry = zipfile.ZipInfo(f"{name}/{path}", now)
             entry.external_attr = 0o644 << 16
             archive.writestr(entry, data, zipfile.ZIP_DEFLATED)
@@ -60,11 +61,10 @@ def write(target: Path, report: Path, subjects: Sequence[Subject], studies: dict
 
 
 def _files(
-    report: Path, runs: Sequence[RunFigures], studies: dict[str, str]
+    folder: Path, report: Sequence[str], runs: Sequence[RunFigures], studies: dict[str, str]
 ) -> Iterator[tuple[str, bytes]]:
-    pictures = sorted((report / PICTURES).iterdir())
-    for path in (*(report / name for name in FILES), *pictures):
-        yield f"report/{path.relative_to(report)}", path.read_bytes()
+    for name in sorted(report):
+        yield f"report/{name}", (folder / name).read_bytes()
     for name, text in studies.items():
         yield f"configuration/{name}.toml", text.encode()
     for run in runs:

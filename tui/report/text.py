@@ -16,9 +16,20 @@ from training import figures
 SAME, TOO_FEW = "equal within rounding", "not known: too few runs"
 
 
-def times(value: Interval | None, decimals: int = 2) -> str:
-    """A ratio: "1.42"."""
-    return UNKNOWN if value is None or math.isnan(value.value) else f"{value.value:.{decimals}f}"
+IN_DOUBT = "in doubt"
+DOUBTFUL = "?: in doubt, do not use it; the beginning of the report says why."
+
+
+def times(value: Interval | None, decimals: int = 2, *, is_doubtful: bool = False) -> str:
+    """A ratio: "1.42"; "19.10 ?" of one that is in doubt."""
+    if value is None or math.isnan(value.value):
+        return UNKNOWN
+    return marked(f"{value.value:.{decimals}f}", is_doubtful=is_doubtful)
+
+
+def marked(figure: str, *, is_doubtful: bool) -> str:
+    """A figure, with a mark where it is in doubt."""
+    return f"{figure} ?" if is_doubtful else figure
 
 
 def bounds(value: Interval | None, decimals: int = 2) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from tui.output_folder import OutputFolder
 from tui.report import data
 from tui.report.chapter import chapter
 from tui.report.document import Chapter, Report, Section
@@ -14,25 +15,30 @@ from tui.report.markdown import PICTURES, markdown
 from tui.report.pictures.render import Rendered, render
 from tui.report.subject import Subject
 
-FILES = HTML, MARKDOWN, CSV, JSON = "report.html", "report.md", "data.csv", "data.json"
+HTML, MARKDOWN, CSV, JSON = "report.html", "report.md", "data.csv", "data.json"
 """What a report has beside its pictures."""
 
 
-def write(subjects: Sequence[Subject], target: Path, made: str) -> None:
-    """Write the report of these subjects. Files of an earlier report there are replaced. Raises:
-    OSError."""
+def write(subjects: Sequence[Subject], target: OutputFolder, made: str) -> list[str]:
+    """Write the report of these subjects. Files of an earlier report there are replaced. Returns
+    the names of the files. Raises: ForeignFilesError; OSError."""
     chapters = [chapter(subject) for subject in subjects]
     report = assemble(chapters, made)
     drawn = {picture.name: render(picture) for picture in report.pictures}
-    target.mkdir(parents=True, exist_ok=True)
-    _write_pictures(target / PICTURES, drawn)
-    for name, text in (
-        (MARKDOWN, markdown(report)),
-        (CSV, data.table(subjects)),
-        (JSON, data.objects(subjects, chapters)),
-        (HTML, page(report, drawn)),
-    ):
-        _keep(target / name, text.encode())
+    files = _pictures(drawn) | {
+        MARKDOWN: markdown(report).encode(),
+        CSV: data.table(subjects).encode(),
+        JSON: data.objects(subjects, chapters).encode(),
+        HTML: page(report, drawn).encode(),  # at last: it says that the report is there
+    }
+    target.check(files)
+    old_pictures = {name for name in target.written() if Path(name).parent.name == PICTURES}
+    target.remove(old_pictures - files.keys())
+    target.note(files)
+    (target.path / PICTURES).mkdir(exist_ok=True)
+    for name, content in files.items():
+        _keep(target.path / name, content)
+    return list(files)
 
 
 def assemble(chapters: Sequence[Chapter], made: str) -> Report:
@@ -59,11 +65,10 @@ def _keep(path: Path, data: bytes) -> None:
     part.replace(path)
 
 
-def _write_pictures(folder: Path, drawn: dict[str, Rendered]) -> None:
-    """Write the pictures, and remove those of an earlier report. Raises: OSError."""
-    folder.mkdir(exist_ok=True)
-    for old in (*folder.glob("*.svg"), *folder.glob("*.png")):
-        old.unlink()
+def _pictures(drawn: dict[str, Rendered]) -> dict[str, bytes]:
+    """Return the files of the pictures by their names."""
+    files = {}
     for name, one in drawn.items():
-        _keep(folder / f"{name}.svg", one.svg.encode())
-        _keep(folder / f"{name}.png", one.png)
+        files[f"{PICTURES}/{name}.svg"] = one.svg.encode()
+        files[f"{PICTURES}/{name}.png"] = one.png
+    return files

@@ -138,7 +138,8 @@ class CompareScreen(Screen[None]):
 
 
 def _legend(compared: Sequence[Compared], width: int, dark: bool) -> Iterator[Content]:
-    """The runs with their colours; below each what is to be known of it, and the verdict."""
+    """The runs with their colours; below each what is to be known of it, and the verdict; at last
+    what is in doubt."""
     for place, one in enumerate(compared):
         sign = (f"{palette.sign('curve')} {text.LETTERS[place]}", palette.colour(place, dark))
         head, *rest = _folded(f"{one.run.name}: {text.became(one.run)}", width)
@@ -149,6 +150,8 @@ def _legend(compared: Sequence[Compared], width: int, dark: bool) -> Iterator[Co
         if place:
             said = _folded(text.verdict(one), width)
             yield from (Content.styled(line, "bold") for line in said)
+    for doubt in text.doubted(compared):
+        yield from (Content.styled(line, "bold") for line in _folded(doubt, width))
 
 
 def _folded(line: str, width: int) -> list[str]:

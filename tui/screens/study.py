@@ -15,7 +15,7 @@ from textual.widgets import Static
 from remote.format import count, duration, seconds
 from remote.run.state import RunState
 from remote.study import estimate
-from remote.study.conclusion import answer, effects
+from remote.study.conclusion import answer, doubted, effects
 from remote.study.limits import failures, limits
 from remote.study.results import results
 from remote.study.runner import Runner, StudyRun
@@ -115,7 +115,8 @@ class StudyScreen(Drawn, Screen[None]):
         self._keys = [row.cell.key for row in result.cells]
         table.show(columns(shown), rows(shown))
         is_over, is_known = self._is_over, any(row.value for row in result.cells)
-        told = [answer(result) if is_over or is_known else "no run has ended yet"]
+        told = [*doubted(result)]
+        told += [answer(result) if is_over or is_known else "no run has ended yet"]
         told += (*effects(result), *failures(self._progress), *limits(result)) if is_over else ()
         head = "so far: " if is_known and not is_over else ""
         self.query_one("#answer Static", Static).update(

@@ -21,6 +21,8 @@ VALUES = {
     "accuracy": "accuracy",
 }
 """What a study of jobs compares."""
+IN_DOUBT = "in doubt"
+"""In place of a figure that nobody should use."""
 
 
 def unit(study: Study) -> str:
@@ -73,7 +75,7 @@ def _cells(result: StudyResult, *, intervals: bool, speed_ups: bool, bounds: boo
         texts = [*labels, row.state.value, f"{len(row.runs)}/{study.repetitions}"]
         texts.append(measured(row.value, study))
         if faster:
-            texts.append(speed_up(row.speed_up, bounds=bounds))
+            texts.append(IN_DOUBT if row.speed_up_doubt else speed_up(row.speed_up, bounds=bounds))
         if compares:
             texts.append(verdict(study, row, intervals=intervals))
         rows.append(tuple(texts))
@@ -124,6 +126,8 @@ def verdict(study: Study, row: CellResult, *, intervals: bool = True) -> str:
     if row.comparison is None:
         is_reference = row.cell.label(study.compare) == study.reference
         return "reference" if is_reference else UNKNOWN
+    if row.doubt:
+        return IN_DOUBT
     if row.is_same:
         return "the same"
     ratio, found = row.comparison.ratio, row.comparison.finding

@@ -9,6 +9,7 @@ from typing import Any
 
 import typer
 
+from remote.figures import doubt as doubting
 from remote.figures.compare import Between, Compared
 from remote.figures.run import RunFigures
 from remote.figures.settings import differing, settings
@@ -82,6 +83,7 @@ def _object(one: Compared, common: Sequence[str]) -> dict[str, Any]:
             "same_settings": one.is_repetition,
             "run_to_run": one.between.share,
             "run_to_run_freedom": one.between.freedom,
+            "doubt": doubting.objects([one.doubt])[0] if one.doubt else None,
         }
         if against
         else None,
@@ -134,7 +136,7 @@ def _figures(one: Compared) -> dict[str, Any]:
 
 def print_plain(compared: Sequence[Compared], charts: Mapping[str, Sequence[str]]) -> None:
     """Print the comparison for a terminal, with charts by their titles."""
-    for line in (*_legend(compared), *_told(compared)):
+    for line in (*_legend(compared), *doubted(compared), *_told(compared)):
         _print_folded(line)
     for title, head, rows in _tables(compared):
         typer.echo(f"\n{title}")
@@ -156,7 +158,8 @@ def _print_folded(text: str) -> None:
 
 def markdown(compared: Sequence[Compared], charts: Mapping[str, Sequence[str]]) -> str:
     """The comparison as Markdown, such as GitHub shows."""
-    blocks = ["# Comparison of runs", _items([*_legend(compared), *_told(compared)])]
+    said = [*_legend(compared), *doubted(compared), *_told(compared)]
+    blocks = ["# Comparison of runs", _items(said)]
     blocks.append(_items(verdicts(compared)))
     for title, head, rows in _tables(compared):
         rule = ["---"] * len(head)
@@ -202,6 +205,12 @@ def became(run: RunFigures) -> str:
 def remarks(run: RunFigures) -> Iterator[str]:
     """What somebody has to know of a run before its figures."""
     yield from filter(None, (run.diverged, run.cause, *run.remarks))
+
+
+def doubted(compared: Sequence[Compared]) -> list[str]:
+    """Why comparisons of times show nothing, in words that call the runs by their letters."""
+    letters = {one.run.name: letter for letter, one in zip(LETTERS, compared, strict=False)}
+    return doubting.sentences([one.doubt for one in compared if one.doubt], letters)
 
 
 def _told(compared: Sequence[Compared]) -> list[str]:
@@ -306,6 +315,8 @@ def _finding(one: Compared) -> str:
     if one.is_repetition:
         same = f"no verdict: same recorded settings as A, and {by}"
         return f"{same}: runs on these hosts differ by as much"
+    if one.doubt:
+        return "no verdict on the time per step: it is in doubt"
     if not math.isfinite(ratio.low):
         return f"no verdict on the time per step: too few steps ({by})"
     sure = f"95% sure: {_bounded(ratio.low, ratio.high)}; " if ratio.high < VAGUE else ""

@@ -419,8 +419,8 @@ def test_strict_json() -> None:
             ("one", "one"),
             2.0,
             [
-                "node1 and node2 are the same machine (2 cores): such hosts do not make training "
-                "faster"
+                "node1 and node2 are the same machine (2 cores): their times say nothing about "
+                "separate machines"
             ],
         ),
         (("one", "one"), 1.0, []),

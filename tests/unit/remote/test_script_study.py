@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from remote.events import Closed
 from remote.plan.plan import Script
 from remote.study import estimate
 from remote.study.file import parse
-from remote.study.measure import measured
+from remote.study.folder import Begun, Ended, Outcome, StudyFolder
+from remote.study.measure import Missing, measured
 from remote.study.progress import Progress
 from remote.study.reader import StudyError
-from remote.study.start import settings
+from remote.study.start import Call, begun, known, reread, settings
+from tests.kit.histories import History, plan
+from tests.kit.recorded import recorded
+from training.wire.events import Metrics
 
 TEN_LINES = """
 title = "Batch size"
@@ -183,3 +190,122 @@ def test_the_name_of_a_metric_says_which_value_is_best() -> None:
     higher = {"metric:bleu": True, "metric:val_loss": False, "metric:perplexity": False}
     for metric, is_higher in (higher | {"loss": False}).items():
         assert parse("mine", f'metric = "{metric}"\n{base}').is_higher_better == is_higher
+
+
+# The metric that a study compares -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wanted", "value"),
+    [
+        ("Loss", 1.0),  # this very name
+        ("loss", 0.5),  # also
+        ("LOSS", None),  # which of the two?
+        ("BLEU", 30.0),
+        ("rouge", None),
+    ],
+)
+def test_names_of_metrics_match_whatever_their_case(wanted: str, value: float | None) -> None:
+    study = parse("mine", f'metric = "metric:{wanted}"\n[base]\nscript = "a.py"')
+    ranks = [{"loss": 9.0, "metrics": {"Loss": 1.0, "loss": 0.5}}, {"metrics": {"bleu": 30.0}}]
+    assert measured(study, {"ranks": ranks}) == value
+
+
+def test_the_loss_of_a_script_is_one_of_its_metrics() -> None:
+    study = parse("mine", 'metric = "metric:Loss"\n[base]\nscript = "a.py"')
+    ranks = [{"loss": 1.0, "metrics": {"bleu": 3.0}}, {"loss": 2.0, "metrics": {}}]
+    assert measured(study, {"ranks": ranks}) == 1.5
+
+
+@pytest.mark.parametrize(
+    ("lacks", "said"),
+    [
+        (
+            Missing("metric:val_los", "val_los", ("val_loss", "loss")),
+            "the run has no val_los; it has val_loss, loss: did you mean 'val_loss'?",
+        ),
+        (Missing("metric:x", "x", ()), "the run has no x, nor any other metric"),
+        (
+            Missing("metric:x", "x", tuple("abcdefghijkl")),
+            "the run has no x; it has a, b, c, d, e, f, g, h, i, j and 2 more",
+        ),
+        (Missing("metric:x", "x", ("a",), "loss is NaN"), "the run has no x: loss is NaN"),
+        (
+            Missing("step_seconds", "seconds per step", ("a",)),
+            "the run has no seconds per step",
+        ),
+    ],
+)
+def test_what_a_run_lacks_is_said_with_what_it_has(lacks: Missing, said: str) -> None:
+    assert lacks.text() == said
+
+
+ONE_METRIC = """
+metric = "metric:{}"
+repetitions = 2
+[base]
+script = "a.py {{lr}}"
+[axes]
+lr = [1, 2]
+"""
+
+
+@pytest.fixture
+def lacking(tmp_path: Path) -> StudyFolder:
+    """A study that stopped after its first run, which has `bleu`, and not what it was to have."""
+    folder = StudyFolder.of(tmp_path, "mine")
+    before = Call(ONE_METRIC.format("blue"), {}, {}, quick=False)
+    with begun(folder, before, new=False):
+        pass
+    trial = before.study("mine").trials()[0]
+    of = History(replace(plan(1), run="first", work=trial.work)).training()
+    of.rank(0, Metrics(0, 1, 0.0, (("bleu", 30.0),)))
+    recorded(tmp_path, of.done(0).session(Closed()))
+    lacks = Ended(trial.key, "first", Outcome.FAILED, cause="no blue", lacks="metric:blue")
+    folder.write(Begun(trial.key, "first"))
+    folder.write(lacks)
+    return folder
+
+
+def test_a_run_that_only_lacked_the_metric_counts_once_that_is_corrected(
+    lacking: StudyFolder,
+) -> None:
+    assert reread(lacking, Call(ONE_METRIC.format("blue"), {}, {}, quick=False)) == []
+    corrected = Call(ONE_METRIC.format("Bleu"), {}, {}, quick=False)
+    [end] = reread(lacking, corrected)
+    assert (end.run, end.outcome, end.value, end.cause, end.lacks) == (
+        *("first", Outcome.COUNTED, 30.0),
+        *("", ""),
+    )
+    assert known(lacking, corrected.study("mine")).runs == []  # nothing is written by looking
+    with begun(lacking, corrected, new=False):
+        pass
+    assert known(lacking, corrected.study("mine")).runs == ["first"]
+    assert reread(lacking, corrected) == []
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        Call(ONE_METRIC.format("bleu").replace("a.py", "b.py"), {}, {}, quick=False),
+        Call(ONE_METRIC.format("bleu").replace("[axes]", "processes = 2\n[axes]"), {}, {}, False),
+        Call(ONE_METRIC.format("bleu").replace("[1, 2]", "[3, 4]"), {}, {}, quick=False),
+        Call(ONE_METRIC.format("bleu"), {}, {"local": 4}, quick=False),
+    ],
+)
+def test_a_run_of_other_settings_or_hosts_does_not_count(
+    lacking: StudyFolder, changed: Call
+) -> None:
+    assert reread(lacking, changed) == []
+
+
+def test_a_run_that_is_gone_or_was_changed_does_not_count(lacking: StudyFolder) -> None:
+    corrected = Call(ONE_METRIC.format("bleu"), {}, {}, quick=False)
+    summary = lacking.path.parent / "first" / "summary.json"
+    for text in ("", "[]", '{"verdict": "finished"}', '{"verdict": "finished", "ranks": [3]}'):
+        summary.write_text(text)
+        assert reread(lacking, corrected) == []
+    summary.write_text('{"verdict": "finished", "ranks": [{"metrics": {"bleu": "x"}}]}')
+    assert reread(lacking, corrected) == []
+    shutil.rmtree(summary.parent)
+    assert reread(lacking, corrected) == []

@@ -183,6 +183,20 @@ def test_mistakes_say_where_and_what_to_write(text: str, wrong: str, message: st
     assert message in str(error.value)
 
 
+@pytest.mark.parametrize("quick", [False, True])
+def test_too_many_cells_are_refused_before_a_value_is_looked_at(
+    monkeypatch: pytest.MonkeyPatch, quick: bool
+) -> None:
+    """Each value takes time, and a file may have millions."""
+    monkeypatch.setattr("remote.study.file.read_axes", lambda *_: pytest.fail("it reads values"))
+    values = ", ".join(map(str, range(1_000)))
+    table = "[quick.axes]" if quick else "[axes]"
+    text = f"[axes]\nlr = [1, 2]\n{table.replace('[axes]', '')}\nbatch_size = [{values}]\n"
+    with pytest.raises(StudyError) as error:
+        parse("two", f"{text}[[cell]]\nlr = 3\nbatch_size = 3\n", quick=quick)
+    assert str(error.value) == "two.toml: 2001 cells: write fewer values, at most 1000"
+
+
 def test_all_mistakes_are_told_at_once() -> None:
     text = TEXT.replace("title", "titel", 1).replace("steps", "stepz", 1).replace("= 3", "= 0")
     with pytest.raises(StudyError) as error:
@@ -509,8 +523,8 @@ def test_results_compare_each_cell_with_its_counterpart(study: Study) -> None:
     values = {
         "nodes=1 method=alone": [1.00, 1.01, 0.99],
         "nodes=1 method=together": [2.00, 2.02, 1.99],
-        "nodes=2 method=alone": [1.00, 1.01, 0.99],
-        "nodes=2 method=together": [1.001, 1.008, 0.992],
+        "nodes=2 method=alone": [2.00, 2.02, 1.98],
+        "nodes=2 method=together": [2.002, 2.016, 1.984],
         "nodes=1 method=one": [4.0, 4.1, 3.95],
     }
     found = results(_progress(study, values))
@@ -1091,9 +1105,9 @@ def test_a_run_that_begins_while_its_study_is_stopped_is_stopped(tmp_path: Path)
     places: Any = runner.places
 
     class Slow:
-        def reach(self, place: Place) -> Any:
+        def reach(self, place: Place, most_nodes: int) -> Any:
             runner.stop("interrupted")
-            return places.reach(place)
+            return places.reach(place, most_nodes)
 
     runner.places = Slow()  # type: ignore[assignment]
     session: Any = next(runner.runs()).session

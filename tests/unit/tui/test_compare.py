@@ -142,6 +142,26 @@ def test_what_one_has_to_know_comes_first(run: Run, runs: list[str], tmp_path: P
     assert found["runs"][0]["loss"] is None
 
 
+def test_what_more_nodes_cannot_bring_gets_no_verdict(run: Run, tmp_path: Path) -> None:
+    for name, nodes, seconds, threads in (("one", 1, 1.9, 2), ("four", 4, 0.1, 1)):
+        history = History(replace(plan(nodes), run=name)).training(threads=threads)
+        for step in range(1, 31):
+            for rank in range(nodes):
+                took = seconds * (1 + 0.01 * (step % 3))
+                history.rank(rank, Step(rank, 1, step, 2.0 / step, took, samples=64 // nodes))
+        recorded(tmp_path / "runs", history.done(*range(nodes)).session(Closed()))
+    lines = run(compare, runs=["one", "four"]).stdout.splitlines()
+    assert lines[2].startswith(
+        "4 nodes were measured 19 times as fast as one (B): more than 4 is not possible by adding "
+        "nodes; the runs on one node had 2 threads per rank, the others 1"
+    )
+    assert any(line.startswith("B: no verdict on the time per step: it is") for line in lines)
+    assert "faster" not in "\n".join(lines)
+    told = json.loads(run(compare, runs=["one", "four"], json=True).stdout)["runs"][1]
+    assert told["against_first"]["doubt"]["kind"] == "too fast"
+    assert told["against_first"]["doubt"]["fewer"]["name"] == "one"
+
+
 def test_metrics_that_all_runs_have_are_compared(run: Run, tmp_path: Path) -> None:
     for name, more in (("a", "kl=0.5"), ("b", "kl=0.25 reward=3.0")):
         history = started(replace(script(), run=name))

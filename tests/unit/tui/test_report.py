@@ -353,6 +353,56 @@ def test_the_submission_has_what_an_assignment_asks_for(made: Path) -> None:
     assert plan_of_run.keys() == {"job", "script", "world_size", "ranks", "policy"}
 
 
+def doubtful(trial: Trial) -> float:
+    """A ring on four nodes is 19 times as fast as one node, which is impossible."""
+    is_odd = (trial.work.sync, trial.cell.place.nodes) == ("ring", 4)
+    return took(trial) / (7.6 if is_odd else 1)
+
+
+def test_a_speed_up_that_nodes_cannot_bring_is_the_headline(tmp_path: Path) -> None:
+    """As are other numbers of threads; nothing praises either."""
+    text = TEXT.replace(EVIL, "").replace("$ddp_1$", "ddp")
+    folder, found = study(
+        tmp_path, text, doubtful, threads=lambda trial: 1 if trial.cell.place.nodes == 4 else 2
+    )
+    subject = Reader(tmp_path, 0.0, len).study(folder, found)
+    made = chapter(subject)
+    first, second, *others = made.verdict
+    assert first.startswith(
+        "4 nodes were measured 19 times as fast as one (ring , nodes 4): more than 4 is not "
+        "possible by adding nodes; the runs on one node had 2 threads per rank, the others 1."
+    )
+    assert second.startswith("4 nodes were measured 4 times as fast as one (ddp, nodes 4), but the")
+    assert "19" not in " ".join(others)
+    assert "as fast as one node" not in " ".join(others)
+    [scaling] = [section for section in made.sections if section.name == "scaling"]
+    [table] = scaling.tables
+    shown = {row[0]: dict(zip(table.head, row, strict=True)) for row in table.rows}
+    assert shown["ring , nodes 4"]["speed-up"] == "19.00 ?"
+    assert shown["ring , nodes 4"]["efficiency"] == "475% ?"
+    assert shown["ring , nodes 2"]["efficiency"] == "83%"
+    assert "?: in doubt, do not use it" in table.note
+    [results] = [section for section in made.sections if section.name == "results"]
+    assert [row[-2] for row in results.tables[0].rows][1] == "19.00 ?"
+    values = json.loads(data.objects([subject], [made]))["subjects"][0]
+    doubts = {one["more"]["name"]: one for one in values["doubts"]}
+    assert (doubts["ring , nodes 4"]["kind"], doubts["ring , nodes 4"]["most"]) == ("too fast", 4)
+    assert doubts["ring , nodes 4"]["fewer"]["conditions"]["threads"] == [2]
+    assert doubts["ddp, nodes 4"]["kind"] == "other threads"
+
+
+def test_the_journal_of_an_older_study_knows_no_threads_but_its_runs_do(tmp_path: Path) -> None:
+    folder, found = study(
+        tmp_path, TEXT, took, threads=lambda trial: 1 if trial.cell.place.nodes == 4 else 2
+    )
+    lines = [json.loads(line) for line in (folder.path / "journal.jsonl").read_text().splitlines()]
+    older = [{key: one for key, one in line.items() if key != "conditions"} for line in lines]
+    (folder.path / "journal.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in older))
+    made = chapter(Reader(tmp_path, 0.0, len).study(folder, found))
+    assert "but the runs on one node had 2 threads per rank, the others 1" in made.verdict[0]
+    assert "as fast as one node" not in " ".join(made.verdict[1:])
+
+
 def test_a_quick_study_is_reported_under_its_own_name(run: Run, tmp_path: Path) -> None:
     folder, _ = study(tmp_path / "runs", QUICK, lambda trial: 0.1)
     quick = folder.path.rename(tmp_path / "runs" / "small-quick.study")

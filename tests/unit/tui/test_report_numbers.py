@@ -26,6 +26,7 @@ from tui.report.numbers.equality import MEASURES, equality
 from tui.report.numbers.network import traffic
 from tui.report.numbers.targets import reached, targets
 from tui.report.numbers.timing import iterations, timing
+from tui.report.pictures.phases import picture as phases_picture
 from tui.report.pictures.scaling import pictures
 from tui.report.sections.equality import sentences
 from tui.report.subject import Group, Subject
@@ -52,6 +53,14 @@ def group(*runs: RunFigures, label: str = "cell", link: float = 0.0) -> Group:
 def subject(*groups: Group) -> Subject:
     others = (None, *[0] * (len(groups) - 1))
     return Subject("name", "title", "", (), groups, others, 0, is_study=True)
+
+
+def test_the_longest_bar_of_phases_ends_within_the_picture() -> None:
+    """Also where its last part has no width, at which matplotlib would end the axis."""
+    alone = {"seconds": 0.9, "data": 0.1, "compute": 0.8, "sync": 0.0}
+    both = {"seconds": 0.5, "data": 0.1, "compute": 0.2, "sync": 0.2}
+    [axes] = phases_picture([("one", alone), ("two", both)]).draw().axes
+    assert axes.get_xlim()[1] > 0.9 * 1.02
 
 
 def test_a_curve_is_the_mean_of_its_runs_with_their_range(tmp_path: Path) -> None:

@@ -105,6 +105,22 @@ async def test_a_whole_study_ends_with_the_answer(tmp_path: Path) -> None:
     assert stage.app.exit_code == 0
 
 
+async def test_an_impossible_speed_up_is_the_first_line_of_the_answer(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+
+    def seconds(session: ActedSession) -> float:
+        return 0.1 / (8 if len(session.plan.hosts) == 2 else 1)
+
+    async with stage.app.run_test(size=(120, 40)) as pilot:
+        await stage.make(pilot, seconds)
+        await until(pilot, lambda: bool(stage.line("Three ways", "✓ done")))
+        assert stage.line("2 nodes were measured up to ", " times as fast as one (")
+        assert stage.line("more than 2 is not possible by adding nodes")
+        assert stage.line("ddp", " 2 ", "✓ done", "in doubt")
+        assert not stage.line("times", "as fast as all_reduce")
+        await pilot.press("q")
+
+
 async def test_a_study_that_is_over_takes_no_longer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from remote.figures.compare import Compared
+from remote.figures.compare import Compared, differing, side
 from remote.figures.compare import compare as compare_runs
+from remote.figures.doubt import Doubt, doubt
 from remote.figures.run import RunFigures
 from remote.figures.steps import FIRST, LAST, Floats
 from remote.statistics.interval import Interval, Method, interval, known
@@ -22,7 +23,8 @@ from tui.report.subject import Group, Subject
 class Timed:
     """A group. `seconds` is per iteration by the reference's rule, over runs, and of a single run
     over its iterations. `shares` are p50, p99 and the most of single steps of ranks. What is not
-    known is None."""
+    known is None. `doubt` says why what it is `against` shows nothing, `speed_up_doubt` why its
+    speed-up and its efficiency do not."""
 
     group: Group
     seconds: Interval
@@ -31,6 +33,13 @@ class Timed:
     against: Comparison | None = None
     speed_up: Interval | None = None
     efficiency: Interval | None = None
+    doubt: Doubt | None = None
+    speed_up_doubt: Doubt | None = None
+
+    @property
+    def doubts(self) -> list[Doubt]:
+        """Why its comparison and its speed-up show nothing."""
+        return [one for one in (self.speed_up_doubt, self.doubt) if one]
 
 
 @dataclass(frozen=True)
@@ -47,6 +56,11 @@ class Timing:
     noise: float = math.nan
     per_sample: bool = False
 
+    @property
+    def doubts(self) -> list[Doubt]:
+        """Why comparisons and speed-ups show nothing, once for each two groups."""
+        return list({one.pair: one for row in self.rows for one in row.doubts}.values())
+
     def of(self, group: Group) -> Timed | None:
         """The row of a group; None where it has no steps."""
         return next((row for row in self.rows if row.group is group), None)
@@ -56,7 +70,34 @@ def timing(subject: Subject) -> Timing:
     """Time the groups of a subject."""
     timed = {at: _timed(group) for at, group in enumerate(subject.groups)}
     measured = {at: row for at, row in timed.items() if math.isfinite(row.seconds.value)}
-    return _of_study(subject, measured) if subject.is_study else _of_runs(subject, measured)
+    if not subject.is_study:
+        return _of_runs(subject, measured)
+    found = _of_study(subject, measured)
+    return replace(found, rows=tuple(_doubted(subject, found, row) for row in found.rows))
+
+
+def _doubted(subject: Subject, found: Timing, row: Timed) -> Timed:
+    """The row with what makes its figures doubtful."""
+    at = subject.groups.index(row.group)
+    other, base = (
+        found.of(subject.groups[number]) if number is not None else None
+        for number in (subject.references[at], subject.baseline)
+    )
+    return replace(
+        row,
+        doubt=_doubt(row, other, row.against.ratio) if other and row.against else None,
+        speed_up_doubt=_doubt(row, base, row.speed_up.inverse(), is_speed_up=True)
+        if base and base is not row and row.speed_up
+        else None,
+    )
+
+
+def _doubt(row: Timed, other: Timed, ratio: Interval, *, is_speed_up: bool = False) -> Doubt | None:
+    mine, theirs = row.group, other.group
+    sides = side(mine.label, mine.all), side(theirs.label, theirs.all)
+    names = differing(mine.all[0], theirs.all[0])
+    links = ("link",) if mine.link != theirs.link else ()
+    return doubt(*sides, ratio, names + links, is_speed_up=is_speed_up)
 
 
 def iterations(subject: Subject) -> str:
@@ -159,21 +200,25 @@ def _of_runs(subject: Subject, timed: dict[int, Timed]) -> Timing:
         return Timing((replace(rows[0], seconds=one.seconds),))
     compared = compare_runs([row.group.all[0] for row in rows])
     return Timing(
-        tuple(_scaled(row, one, rows[0].group) for row, one in zip(rows, compared, strict=True)),
+        tuple(_scaled(row, one, rows[0]) for row, one in zip(rows, compared, strict=True)),
         per_sample=any(one.per_sample for one in compared),
     )
 
 
-def _scaled(row: Timed, one: Compared, first: Group) -> Timed:
+def _scaled(row: Timed, one: Compared, first: Timed) -> Timed:
     """A run beside the first one: as many times as fast, per sample if their batches differ."""
     runs = one.seconds.runs
     own = Interval(1.0, 1.0, 1.0, runs, Method.EXACT)
     speed_up = one.against.ratio.inverse() if one.against else own
-    share = first.ranks / row.group.ranks
+    share = first.group.ranks / row.group.ranks
     return replace(
         row,
         seconds=one.seconds,
         against=one.against,
+        doubt=_doubt(row, first, one.against.ratio) if one.against else None,
+        speed_up_doubt=_doubt(row, first, one.against.ratio, is_speed_up=True)
+        if one.against
+        else None,
         speed_up=speed_up,
         efficiency=replace(
             speed_up,

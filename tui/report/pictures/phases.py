@@ -12,6 +12,8 @@ from tui.report.numbers.phases import PHASES
 from tui.report.pictures.style import HATCHES, INK, SERIES, canvas, names
 
 COLOURS = dict(zip(PHASES, (SERIES[5], SERIES[0], SERIES[1]), strict=True))
+BEYOND = 1.05
+"""Where the axis ends, as a share of the longest bar."""
 Phases = Sequence[tuple[str, Mapping[str, float]]]
 """By group: the seconds of each phase."""
 
@@ -49,6 +51,9 @@ def _draw(found: Phases) -> Figure:
             )
             left += parts[phase]
     names(axes, [name for name, _ in found])
+    # Matplotlib ends the axis at a bar of width 0, so that a cell without sync would look cut off.
+    longest = max(sum(parts[phase] for phase in PHASES) for _, parts in found)
+    axes.set_xlim(0, longest * BEYOND)
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower left", ncols=3)
     return figure

@@ -25,7 +25,7 @@ def section(subject: Subject, timing: Timing) -> Section:
         ("task", "s/iter", *(one.name for one in measures), "speed-up", "runs"),
         [_row(group, timing, measures) for group in subject.groups],
         f"s/iter: {rule(subject)}. Loss and accuracy: means over runs, at the end."
-        f"{_speed_ups(timing)}",
+        f"{_speed_ups(timing)}{_doubtful(timing)}",
     )
     return Section("results", "Results", tables=[table], says=_legend(subject))
 
@@ -36,6 +36,10 @@ def _speed_ups(timing: Timing) -> str:
     return " speed-up: of the time per sample, because the global batches differ in size."
 
 
+def _doubtful(timing: Timing) -> str:
+    return f" {text.DOUBTFUL}" if any(row.speed_up_doubt for row in timing.rows) else ""
+
+
 def _row(group: Group, timing: Timing, measures: tuple[Measure, ...]) -> tuple[str, ...]:
     timed = timing.of(group)
     runs = counted(len(group.runs), "run").split()[0]
@@ -44,7 +48,10 @@ def _row(group: Group, timing: Timing, measures: tuple[Measure, ...]) -> tuple[s
         group.label,
         seconds(timed.seconds.value if timed else math.nan),
         *(text.final(mean(group, one), one.is_share) for one in measures),
-        text.times(timed.speed_up if timed else None),
+        text.times(
+            timed.speed_up if timed else None,
+            is_doubtful=bool(timed and timed.speed_up_doubt),
+        ),
         f"{runs}{failed}",
     )
 

@@ -41,16 +41,22 @@ def _row(subject: Subject, row: Timed) -> tuple[str, ...]:
     against = row.against
     return (
         row.group.label,
-        text.times(row.speed_up),
+        text.times(row.speed_up, is_doubtful=bool(row.speed_up_doubt)),
         text.bounds(row.speed_up),
-        percent(row.efficiency.value) if row.efficiency else UNKNOWN,
+        _efficiency(row),
         _shares(row),
         subject.groups[other].label if other is not None and against else UNKNOWN,
-        text.times(against.ratio if against else None),
+        text.times(against.ratio if against else None, is_doubtful=bool(row.doubt)),
         text.bounds(against.ratio if against else None),
         f"{against.p:.2g}" if against and math.isfinite(against.p) else UNKNOWN,
-        text.finding(against),
+        text.IN_DOUBT if row.doubt else text.finding(against),
     )
+
+
+def _efficiency(row: Timed) -> str:
+    if row.efficiency is None:
+        return UNKNOWN
+    return text.marked(percent(row.efficiency.value), is_doubtful=bool(row.speed_up_doubt))
 
 
 def _shares(row: Timed) -> str:
@@ -61,12 +67,13 @@ def _shares(row: Timed) -> str:
 
 
 def _means(timing: Timing) -> list[str]:
-    """Over several groups, how many times as fast each line is."""
+    """Over several groups, how many times as fast each line is, unless one of them is in doubt."""
+    doubtful = {row.group.line for row in timing.rows if row.doubt}
     return [
         f"{line} is {text.times(mean)} times as fast as its reference ({text.bounds(mean)}): the "
         "geometric mean over its cells."
         for line, mean in timing.means.items()
-        if math.isfinite(mean.low)
+        if math.isfinite(mean.low) and line not in doubtful
     ]
 
 
@@ -74,6 +81,8 @@ def _note(subject: Subject, timing: Timing) -> str:
     noise = f" The noise from run to run is {timing.noise:.1%}." if timing.noise >= 0 else ""
     time = "time per sample" if timing.per_sample else "time"
     ratio = f"Ratio: {time} of the cell / {time} of what it is compared with."
+    if timing.doubts:
+        ratio += f" {text.DOUBTFUL}"
     if any(row.against and math.isfinite(row.against.p) for row in timing.rows):
         ratio += " p: how often chance alone shows at least such a difference."
     if subject.is_study:
