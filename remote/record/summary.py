@@ -16,7 +16,11 @@ from remote.run.script_rank import ScriptRank
 from remote.run.state import HostState, RankState, RunState
 from remote.run.timing import Means, joined
 from training import figures
-from training.wire.events import Epoch, Evaluated
+from training.wire.events import Epoch, Evaluated, Hello
+
+LATER_FACTS = ("data_damaged", "data_unread", "data_unreachable", "link_speeds")
+"""Facts of hosts that older runs lack. They are left out where nothing is known, so that the
+summary of such a run stays as it was."""
 
 
 def of(state: RunState) -> dict[str, Any]:
@@ -252,5 +256,10 @@ def _host(host: HostState) -> dict[str, Any]:
         "phase": host.phase.value,
         "reason": host.reason,
         "clock_offset": host.offset,
-        "facts": asdict(host.hello) if host.hello else None,
+        "facts": _facts(host.hello) if host.hello else None,
     }
+
+
+def _facts(hello: Hello) -> dict[str, Any]:
+    facts = asdict(hello)
+    return {name: fact for name, fact in facts.items() if fact or name not in LATER_FACTS}
