@@ -75,6 +75,43 @@ HEALTHY = {
     ),
 }
 
+SPEEDS = (("eth1", 1000), ("docker0", 10_000))
+HEALTHY |= {
+    "firmware that keeps some memory": (plan(), hellos(memory=14 * GIB)),
+    "a core that is kept for something else": (plan(), hellos(cores=7.0)),
+    "a host with more than the others": (
+        plan(),
+        hellos(cores=16.0, memory=64 * GIB, link_speeds=(("eth1", 1000),)),
+    ),
+    "as many cores per rank": (
+        replace(
+            plan(), hosts=tuple(replace(one, slots=n) for n, one in enumerate(plan().hosts, 1))
+        ),
+        [hello(n, cores=2.0 * n, memory=n * 8 * GIB) for n in (1, 2, 3)],
+    ),
+    "as many threads": (plan(threads=4), hellos(cores=4.0)),
+    "slots that differ on one machine": (
+        Plan(
+            "a-run",
+            tuple(Host(f"local{n}", "127.0.0.1", slots=n, workdir="/r/a-run/node") for n in (1, 3)),
+            Job(),
+        ),
+        [hello(1, route_address="127.0.0.1", route_interface="lo")] * 2,
+    ),
+    "cores that differ beside GPUs": (
+        plan(),
+        [hello(n, gpus=("NVIDIA H200",), cores=8.0 * n) for n in (1, 2, 3)],
+    ),
+    "a method whose ranks do not wait": (
+        plan(work=Job(sync="parameter_server", sync_option=("mode=async",))),
+        hellos(cores=2.0, link_speeds=(("eth1", 10),)),
+    ),
+    "speeds of other interfaces": (
+        plan(),
+        [hello(n, link_speeds=SPEEDS[: 1 + n % 2]) for n in (1, 2, 3)],
+    ),
+}
+
 
 @pytest.mark.parametrize("name", HEALTHY)
 def test_a_healthy_cluster_raises_no_alarm(name: str) -> None:
@@ -117,6 +154,24 @@ AMISS = {
         "about 8 other processes on 8 cores will slow every",
     ),
     "some GPUs": ({"gpus": ("NVIDIA H200",)}, "gpus", "warning", "no GPU"),
+    "fewer cores": (
+        {"cores": 4.0},
+        "cores",
+        "warning",
+        "4 cores per rank, but 8 on the median host: every step waits for it",
+    ),
+    "less memory": (
+        {"memory": 12 * GIB, "memory_free": 10 * GIB},
+        "memory",
+        "warning",
+        "12 GiB of memory per rank, but 16 GiB on the median host",
+    ),
+    "a slower link": (
+        {"link_speeds": (("eth1", 100),)},
+        "interface",
+        "warning",
+        "eth1 10.0.0.2 runs at 100 Mbit/s, but 1000 Mbit/s on the median host",
+    ),
     "no way": ({"route_address": ""}, "interface", "failed", "it cannot reach 10.0.0.1"),
     "itself": (
         {"route_address": "127.0.1.1"},
@@ -142,6 +197,27 @@ def test_what_a_host_lacks_is_named(name: str) -> None:
     assert kinds == {(wrong, outcome)}
     assert any(text in one.text for one in found), found
     assert amiss(found)
+
+
+def test_of_two_hosts_the_lesser_one_is_behind() -> None:
+    found = check(plan(2), hellos(2, cores=4.0))
+    assert amiss(found) == [(1, "cores", "warning")]
+    of = replace(plan(), hosts=(replace(plan().hosts[0], slots=4), *plan().hosts[1:]))
+    crowded = [one for one in check(of, hellos()) if one.outcome != doctor.OK]
+    assert [(one.on, one.check) for one in crowded] == [(0, "memory"), (0, "cores")]
+    assert crowded[1].text.startswith("2 cores per rank, but 8 on the median host")
+    assert "fewer slots in hosts.toml" in crowded[1].advice
+
+
+def test_without_torch_setup_comes_before_pip() -> None:
+    """Which the Python of Debian refuses."""
+    for facts in ({"torch": ""}, {"torch": "2.13.0+cpu"}):
+        (found,) = [one for one in check(plan(), hellos(**facts)) if one.outcome == doctor.FAILED]
+        assert found.advice.startswith("rankboard setup")
+        assert found.advice.index("rankboard setup") < found.advice.index("pip install torch")
+    here = Plan("a-run", (Host("local", "127.0.0.1", workdir="/r/a-run/node"),), Job())
+    (found,) = [one for one in check(here, [hello(1, torch="")]) if one.outcome == doctor.FAILED]
+    assert "setup" not in found.advice, "which is for hosts of a file"
 
 
 def test_a_clock_that_is_off_is_a_warning_and_never_a_failure() -> None:
