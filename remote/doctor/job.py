@@ -102,8 +102,8 @@ def _unreachable(job: Job, folder: str, servers: Sequence[tuple[str, str]]) -> F
         f"{job.dataset} is not in {folder}, and cannot be downloaded there ({'; '.join(reasons)})"
     )
     advice = (
-        f"copy its files into {folder} there; or send them from this machine: --upload DATA "
-        "--data-dir DATA, with a folder below this one"
+        "copy its files there, or name a folder that has them with --data-dir; --upload sends a "
+        "folder of this machine to the hosts"
     )
     is_certain = all(why for _, why in servers)
     return Found(FAILED if is_certain else WARNING, what, advice)
