@@ -7,6 +7,7 @@ import math
 
 from remote.doctor.check import FAILED, OK, WARNING, Facts, Found, listed
 from remote.format import count, duration, size
+from remote.transport.failure import make_room
 
 GIB = 2**30
 DISK_NEEDED, DISK_WANTED = 16 * 2**20, GIB
@@ -43,10 +44,7 @@ def address(facts: Facts, index: int) -> Found:
 def disk(facts: Facts, index: int) -> Found:
     """Room in the work folder, for the journals and checkpoints of runs."""
     free, workdir = facts.hello(index).disk_free, facts.host(index).workdir
-    advice = (
-        "make room there (rankboard prune removes old runs), or set workdir in hosts.toml to a "
-        f"larger disk than {workdir}'s"
-    )
+    advice = make_room(workdir)
     if not free:
         return Found(OK, "not known")
     if free < DISK_NEEDED:

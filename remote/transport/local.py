@@ -59,6 +59,10 @@ class LocalTransport:
             advice = "set python to one that works"
             raise Unreachable(host.name, Failure(Cause.PYTHON, what, advice)) from error
         if failure := channel.greet(host.timeout, progress):
+            if failure.cause is Cause.NO_ROOM:
+                channel.close()
+                advice = "make room there, or choose a folder on a larger disk with --runs-dir"
+                raise Unreachable(host.name, replace(failure, advice=advice))
             why = quoted(last_line(channel.close())) or "no reason given"
             what = f"its agent {failure.what}: {why}"
             raise Unreachable(host.name, replace(failure, what=what))

@@ -3,9 +3,12 @@ alarm."""
 
 from __future__ import annotations
 
+import json
 import socket
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -15,11 +18,14 @@ from remote.doctor.check import listed
 from remote.events import Checked
 from remote.plan.plan import Plan, Script
 from remote.transport import Agent, Unreachable
+from remote.transport.bootstrap import first
 from remote.transport.failure import Cause, Failure
+from remote.transport.local import LocalTransport
 from remote.transport.ssh.transport import SshTransport
 from tests.kit import agents
 from tests.kit.checks import GIB, amiss, check, hello, hellos, plan
-from tests.kit.sshd import Sshd
+from tests.kit.sshd import Sshd, small_disk
+from training.agent import SPOKEN
 from training.job import Job
 from training.wire import commands
 from training.wire.events import Connected, Hello, Reserved
@@ -366,6 +372,7 @@ CHECKS_OF = {
     Cause.AGENT: "python",
     Cause.CODE: "code",
     Cause.WORKDIR: "disk",
+    Cause.NO_ROOM: "disk",
 }
 
 
@@ -553,3 +560,42 @@ def test_what_the_way_to_a_host_really_says_is_put_to_the_right_check(way: str, 
     assert (found[-1].check, found[-1].outcome) == (check, "failed"), found
     assert text in found[-1].text
     assert found[-1].advice
+
+
+@pytest.mark.parametrize("size", ["1m", "3m"], ids=["no room for the code", "none for the agent"])
+def test_a_full_disk_at_the_first_start_has_the_advice_of_the_doctor(size: str, sshd: Sshd) -> None:
+    host = sshd.make_hosts(1)[0]
+    agent = Agent(f"{host.workdir}/runs/a-run/0", "a-run", 0, "", "~")
+    with (
+        small_disk(sshd.daemons[host.address], host.workdir, size),
+        pytest.raises(Unreachable) as caught,
+    ):
+        SshTransport().open(host, agent, Hearer())
+    failure = caught.value.failure
+    assert failure.cause is Cause.NO_ROOM
+    assert f"cannot use its workdir {host.workdir}: No space left on device" in failure.what
+    (of, *_) = plan(1, workdir=host.workdir).hosts
+    full = check(Plan("a-run", (of,), Job()), [hello(1, disk_free=1)])
+    (advice,) = [one.advice for one in full if one.check == "disk"]
+    assert failure.advice == advice
+
+
+def test_a_full_disk_here_is_told_of_too(tmp_path: Path) -> None:
+    """A local run has no hosts file: --runs-dir says where it lies."""
+    (folder := tmp_path / "code" / "training" / "agent").mkdir(parents=True)
+    for name in ("training", "training/agent"):
+        (tmp_path / "code" / name / "__init__.py").touch()
+    said = json.dumps(["/runs", "ENOSPC", "No space left on device"])
+    (folder / "__main__.py").write_text(
+        f"def main(argv):\n    print({SPOKEN + 'unusable ' + said!r})"
+    )
+    host = Host("local", "127.0.0.1", transport="local", python=sys.executable)
+    transport = LocalTransport(tmp_path / "code" / "training")
+    with pytest.raises(Unreachable) as caught:
+        transport.open(host, Agent("/runs/a-run/0", "a-run", 0, "", "~"), Hearer())
+    assert caught.value.failure.cause is Cause.NO_ROOM
+    assert "--runs-dir" in caught.value.failure.advice
+
+
+def test_agent_and_bootstrap_speak_to_the_launcher_in_the_same_way() -> None:
+    assert first.SPOKEN == SPOKEN
