@@ -13,7 +13,7 @@ from remote.record.classification import Report, matrix
 from remote.run import seen
 from remote.run.alerts import alerts
 from remote.run.script_rank import ScriptRank
-from remote.run.state import HostState, RankState, RunState
+from remote.run.state import Cause, HostState, RankState, RunState
 from remote.run.timing import Means, joined
 from training import figures
 from training.wire.events import Epoch, Evaluated, Hello
@@ -31,7 +31,7 @@ def of(state: RunState) -> dict[str, Any]:
             "run": state.plan.run,
             "verdict": state.verdict.name.lower() if state.verdict else None,
             "exit_code": state.verdict.value if state.verdict else None,
-            "cause": asdict(state.cause) | {"text": state.cause.text()} if state.cause else None,
+            "cause": _cause(state.cause) if state.cause else None,
             "started": state.started,
             "elapsed": state.elapsed,
             "steps": state.progress.steps,
@@ -56,6 +56,13 @@ def of(state: RunState) -> dict[str, Any]:
         }
     )
     return summary
+
+
+def _cause(found: Cause) -> dict[str, Any]:
+    fields = asdict(found)
+    if not found.lack:  # older runs lack it, and their summaries stay as they were
+        del fields["lack"]
+    return fields | {"text": found.text()}
 
 
 def _work(of: Plan) -> dict[str, Any]:

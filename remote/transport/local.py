@@ -69,7 +69,9 @@ class LocalTransport:
         return channel
 
 
-TRANSPORT = Kind(make=lambda enter: LocalTransport(enter=enter), is_here=True)
+TRANSPORT = Kind(
+    make=lambda enter: LocalTransport(enter=enter), is_here=True, shares_environment=True
+)
 
 
 class LocalChannel(ProcessChannel):
