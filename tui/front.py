@@ -28,6 +28,7 @@ from tui.exit import UsageError
 from tui.narrate import narrate
 from tui.text import outcome
 from tui.text.printer import Printer, printer
+from tui.text.written import written
 
 if TYPE_CHECKING:  # loaded once the terminal is quiet
     from remote.session.session import Session
@@ -236,7 +237,7 @@ def print_end(state: RunState) -> None:
     """Print the cause of a failure, and how a run ended."""
     for line in outcome.cause(state):
         typer.echo(line, err=True)
-    narrate(outcome.verdict(state))
+    narrate(*written(state), outcome.verdict(state))
 
 
 def narrate_record(launcher: Launcher, state: RunState) -> None:

@@ -46,6 +46,7 @@ def of(state: RunState) -> dict[str, Any]:
             **_work(state.plan),
             "test": _test(state),
             **_metrics(state),
+            **_written(state),
             "evaluations": [_evaluation(one) for one in state.progress.evaluations],
             "ranks": [_rank(rank, state) for rank in state.ranks],
             "hosts": [_host(host) for host in state.hosts],
@@ -82,6 +83,16 @@ def _metrics(state: RunState) -> dict[str, Any]:
         "read_as": state.progress.formats,
         "lines_not_read": seen.unread(state),
     }
+
+
+def _written(state: RunState) -> dict[str, Any]:
+    """The files that a user's own program wrote on hosts; nothing where none is known of."""
+    found = [
+        {"host": host.name, "files": host.ended.written, "count": host.ended.written_count}
+        for host in state.hosts
+        if host.ended and host.ended.written
+    ]
+    return {"written": found} if found else {}
 
 
 def plan(of: Plan) -> dict[str, Any]:

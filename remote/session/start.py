@@ -126,6 +126,7 @@ def send_starts(view: View) -> list[Action]:
     placed = dict(zip(course.hosts, place_ranks(view), strict=True))
     work = view.run.plan.work
     is_ours, follow = (False, work.follow) if isinstance(work, Script) else (True, ())
+    tell_written = not is_ours and not view.run.plan.is_local  # there, a user sees the files
     may_restart = view.policy.max_restarts > course.attempt
     return [
         action
@@ -133,7 +134,15 @@ def send_starts(view: View) -> list[Action]:
         if _takes_start(view, host, contact)
         for action in send_once(
             contact,
-            Start(course.attempt, is_ours, placed[host.index], course.hosts, may_restart, follow),
+            Start(
+                course.attempt,
+                is_ours,
+                placed[host.index],
+                course.hosts,
+                may_restart,
+                follow,
+                tell_written,
+            ),
             course.attempt,
         )
     ]

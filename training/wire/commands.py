@@ -75,6 +75,7 @@ class Start:
     `hosts` are the indices of all hosts of the attempt, in the order of their ranks. `again`: if
     ranks fail, a launcher may start another attempt. The agent of a kept run waits for it. `follow`
     are patterns of files, below the folder that the ranks work in, whose new contents are told.
+    `tell_written`: at the end, the agent tells which files the programs have written there.
     """
 
     attempt: int
@@ -83,6 +84,7 @@ class Start:
     hosts: tuple[int, ...] = ()
     again: bool = False
     follow: tuple[str, ...] = ()
+    tell_written: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,8 @@ FILE = "file:"
 AGENT = -1
 """`rank` of text that the agent or preload of a host wrote, not a rank."""
 MOST_CORES = 65_536
+MOST_WRITTEN, LONGEST_WRITTEN, DEEPEST_WRITTEN = 20, 300, 32
+"""The files that an agent names at its end, the characters of a path, and the folders in it."""
 MOST_CPU = 100.0 * MOST_CORES
 
 
@@ -445,12 +447,25 @@ class Ended(Event):
     """The last record of an agent. No process of the run is left on the host, except the pids
     `left`, which could not be killed.
 
-    `detail` is text for people, such as how the agent died.
+    `detail` is text for people, such as how the agent died. `written` are files that a user's own
+    program has written in the folder that it works in, the first of `written_count` by their
+    paths; `written_cut`: there may be more.
     """
 
     reason: EndReason
     detail: str = ""
     left: tuple[int, ...] = ()
+    written: tuple[str, ...] = ()
+    written_count: int = 0
+    written_cut: bool = False
+
+    def validate(self) -> None:
+        """Raises: ValueError."""
+        require("written", len(self.written), 0, MOST_WRITTEN)
+        require("written_count", self.written_count, 0, 2**53)
+        for path in self.written:
+            require("the length of a path", len(path), 0, LONGEST_WRITTEN)
+            require("the depth of a path", path.count("/"), 0, DEEPEST_WRITTEN)
 
     @property
     def died(self) -> bool:

@@ -21,6 +21,7 @@ from remote.run.state import Cause, RunState, Verdict
 from tui import palette
 from tui.panels.parts.turn import Turn
 from tui.text import hints, outcome
+from tui.text.written import written
 from tui.widgets.phase import phase
 from tui.widgets.plain import plain
 
@@ -76,6 +77,7 @@ def _text(run: RunState, room: int, *, brief: bool) -> str:
         lines.insert(bool(lines), f"{sign} {outcome.verdict(run)}")
     if run.verdict in (Verdict.FINISHED, Verdict.STOPPED):
         lines += _summary(run, brief=brief)
+    lines += map(plain, written(run))
     return "\n".join(lines)
 
 
