@@ -89,7 +89,7 @@ def test_a_script_of_a_course_runs_by_what_its_failures_say(
     assert len(names) == 2
     for number, name in enumerate(names):
         assert f"1 file on {name} (out/model-{number}-of-2.pt)" in told
-    assert "--fetch 'out/*' brings" in told
+    assert "with --fetch 'out/*', a run brings" in told
 
 
 def test_a_program_that_no_host_has_is_not_started(sshd: Sshd, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from remote.doctor.check import listed
 from remote.format import count
 from remote.plan.plan import Script
 from remote.run.state import RunState
@@ -39,16 +40,16 @@ def written(state: RunState) -> list[str]:
     found = list(filter(None, (_on_host(state, index) for index in range(len(state.hosts)))))
     if not found:
         return []
-    hosts = ", ".join(map(_named, found[:HOSTS]))
+    hosts = [_named(one) for one in found[:HOSTS]]
     if len(found) > HOSTS:
-        hosts += f" and {count(sum(one.count for one in found[HOSTS:]), 'file')} on "
-        hosts += count(len(found) - HOSTS, "other host")
+        unnamed = count(sum(one.count for one in found[HOSTS:]), "file")
+        hosts.append(f"{unnamed} on {count(len(found) - HOSTS, 'other host')}")
     patterns = _patterns([path for one in found for path in one.paths])
     options = " ".join(f"--fetch {shlex.quote(pattern)}" for pattern in patterns)
     where = f"in {found[0].folder}" if len({one.folder for one in found}) == 1 else "there"
     least = "at least " if any(one.is_cut for one in found) else ""
-    told = f"wrote {least}{hosts}; they stay {where}"
-    return [f"{told}, and {options} brings such files at the end of a run"]
+    told = f"wrote {least}{listed(hosts)}; they stay {where}"
+    return [f"{told}; with {options}, a run brings such files at its end"]
 
 
 def _on_host(state: RunState, index: int) -> HostFiles | None:

@@ -34,7 +34,7 @@ def test_files_are_named_with_the_option_that_brings_them() -> None:
     state = wrote(MINE, "out/log.csv", "out/model-0.pt")
     assert written(state) == [
         "wrote 2 files on node1 (out/log.csv, out/model-0.pt); they stay in "
-        "~/.rankboard/files/mine-c7e8, and --fetch 'out/*' brings such files at the end of a run"
+        "~/.rankboard/files/mine-c7e8; with --fetch 'out/*', a run brings such files at its end"
     ]
     assert written(state)[0] in outcome._text(state, 20, brief=False)
     assert summary.of(state)["written"] == [
@@ -70,7 +70,7 @@ def test_nothing_is_said_where_nothing_is_left_on_hosts(tmp_path: Path) -> None:
 )
 def test_patterns_are_few_and_may_be_copied(paths: tuple[str, ...], options: str) -> None:
     (told,) = written(wrote(MINE, *paths))
-    assert f", and {options} brings" in told
+    assert f"; with {options}, a run brings" in told
     assert shlex.split(options)
 
 
