@@ -69,7 +69,8 @@ def found(
     if data_damaged:
         what = f"{data_damaged[0]} does not have the published checksum"
         if len(data_damaged) > 1:
-            what += f" (nor does {count(len(data_damaged) - 1, 'more file')})"
+            others = count(len(data_damaged) - 1, "more file")
+            what = f"{data_damaged[0]} and {others} do not have the published checksum"
         return Found(FAILED, what, "replace it, or accept it with --no-verify-data")
     if not data_missing:
         if data_problem:

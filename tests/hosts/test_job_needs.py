@@ -344,7 +344,7 @@ LACKS = {
     "damaged": (
         JOB,
         {"data_folder": "/data", "data_damaged": ("/data/a", "/data/b")},
-        "/data/a does not have the published checksum (nor does 1 more file)",
+        "/data/a and 1 more file do not have the published checksum",
     ),
     "no way to download": (
         JOB,

@@ -219,7 +219,10 @@ def test_all_hosts_reach_each_other(sshd: Sshd, tmp_path: Path) -> None:
     words = ("doctor", "--hosts", str(path), "--dataset", "mnist")
     done = run(tmp_path, *words)
     assert done.returncode == 2
-    assert "train-images-idx3-ubyte.gz does not have the published checksum" in done.stdout
+    assert (
+        "train-images-idx3-ubyte.gz and 3 more files do not have the published checksum"
+        in done.stdout
+    )
     assert "--no-verify-data" in done.stdout
     done = run(tmp_path, *words, "--no-verify-data")
     assert done.returncode == 0, done.stdout

@@ -14,6 +14,7 @@ from remote.plan.plan import Script
 from remote.run.state import RunState
 from remote.sanitise import one_line
 from training.agent.find import matches
+from training.agent.layout import UPLOADS, workdir_of
 
 NAMED = 2
 """Files of a host that are named."""
@@ -54,10 +55,11 @@ def written(state: RunState) -> list[str]:
 
 def _on_host(state: RunState, index: int) -> HostFiles | None:
     """Return what a host has that is neither fetched nor on this machine as well."""
-    ended, plan = state.hosts[index].ended, state.plan
+    ended = state.hosts[index].ended
+    plan = state.plan
     if ended is None or not ended.written or not isinstance(plan.work, Script):
         return None
-    folder = plan.cwd(index)
+    folder = _folder(state, index)
     fetched = plan.work.fetch if plan.policy.fetch else ()
     paths = tuple(path for path in ended.written if not matches(path, fetched))
     if not paths or _is_shared(plan.project, folder, paths[0]):
@@ -65,6 +67,16 @@ def _on_host(state: RunState, index: int) -> HostFiles | None:
     unnamed = max(0, ended.written_count - len(ended.written))
     many = len(paths) + unnamed
     return HostFiles(state.host_name(index), folder, paths, many, ended.written_cut)
+
+
+def _folder(state: RunState, index: int) -> str:
+    """Return where the program of a host worked. Of an upload, the host has told where its workdir
+    is: a recorded plan does not."""
+    plan = state.plan
+    hello = state.hosts[index].hello
+    if plan.project and hello and hello.folder:
+        return one_line(f"{workdir_of(hello.folder)}/{UPLOADS}/{plan.project}")
+    return plan.cwd(index)
 
 
 def _is_shared(project: str, folder: str, path: str) -> bool:

@@ -11,6 +11,7 @@ import pytest
 from remote.plan.plan import Plan, Script
 from remote.record import summary
 from remote.run.state import RunState
+from tests.kit.checks import hello
 from tests.kit.histories import History, plan
 from training.wire.enums import EndReason
 from training.wire.events import Ended, Exited
@@ -40,6 +41,14 @@ def test_files_are_named_with_the_option_that_brings_them() -> None:
     assert summary.of(state)["written"] == [
         {"host": "node1", "files": ["out/log.csv", "out/model-0.pt"], "count": 2}
     ]
+
+
+def test_the_folder_is_that_of_the_host_which_a_recorded_plan_does_not_have() -> None:
+    facts = hello(1, folder="/scratch/rb/runs/r/0")
+    history = History(MINE).say(0, facts).rank(0, Exited(0, 0)).rank(1, Exited(1, 0))
+    history.say(0, Ended(EndReason.CLOSED, written=("a",), written_count=1))
+    (told,) = written(history.closed())
+    assert "they stay in /scratch/rb/files/mine-c7e8;" in told
 
 
 def test_nothing_is_said_where_nothing_is_left_on_hosts(tmp_path: Path) -> None:
