@@ -76,14 +76,19 @@ class Facts:
         own = self.hello(index).interfaces
         return tuple(other for other in self.machine(index) if self.hello(other).interfaces == own)
 
-    def ahead(self, index: int, of: Callable[[int], float]) -> float:
+    def median_if_behind(self, index: int, of: Callable[[int], float]) -> float:
         """Return the median over the hosts of a figure, if this host is far behind it; else 0.
 
-        Of two hosts it is that of the larger one. A figure of 0 is not known.
+        Of two hosts it is the larger figure. A figure of 0 is not known.
         """
         known = [figure for figure in map(of, self.reached) if figure]
         usual = median_high(known) if known else 0.0
         return usual if 0 < of(index) < BEHIND * usual else 0.0
+
+    @property
+    def median_host(self) -> str:
+        """The host that has such a median, in words."""
+        return "the median host" if len(self.reached) > 2 else "the other host"
 
     @cached_property
     def waits_for_slowest(self) -> bool:

@@ -75,11 +75,12 @@ def memory(facts: Facts, index: int) -> Found:
     def of_a_rank(other: int) -> float:
         return facts.hello(other).memory / _ranks_sharing(facts, other)
 
-    if usual := facts.ahead(index, of_a_rank):
+    usual = facts.median_if_behind(index, of_a_rank)
+    if usual:
         return Found(
             WARNING,
-            f"{size(of_a_rank(index))} of memory per rank, but {size(usual)} on the median host: "
-            "a batch that fits there may not fit here",
+            f"{size(of_a_rank(index))} of memory per rank, but {size(usual)} on "
+            f"{facts.median_host}: a batch that fits there may not fit here",
             "choose a batch size that fits it, or give it fewer slots in hosts.toml",
         )
     return Found(OK, size(free))
@@ -129,7 +130,7 @@ def _compared_cores(facts: Facts, index: int) -> Found:
         return min(each, threads) if threads else each
 
     there = facts.hello(index).cores
-    usual = facts.ahead(index, of_a_rank)
+    usual = facts.median_if_behind(index, of_a_rank)
     on_gpus = all(
         len(facts.hello(other).gpus) >= facts.host(other).slots for other in facts.reached
     )
@@ -140,8 +141,8 @@ def _compared_cores(facts: Facts, index: int) -> Found:
         advice = f"give it fewer slots in hosts.toml, or {advice}"
     return Found(
         WARNING,
-        f"{of_a_rank(index):.3g} cores per rank, but {usual:.3g} on the median host: every step "
-        "waits for it",
+        f"{of_a_rank(index):.3g} cores per rank, but {usual:.3g} on {facts.median_host}: every "
+        "step waits for it",
         advice,
     )
 

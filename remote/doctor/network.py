@@ -61,14 +61,14 @@ def _compared_speed(facts: Facts, index: int, what: str) -> Found:
         name = facts.host(other).interface or facts.hello(other).route_interface
         return dict(facts.hello(other).link_speeds).get(name, 0)
 
-    usual = facts.ahead(index, speed)
+    usual = facts.median_if_behind(index, speed)
     if not usual or not facts.waits_for_slowest:
         return Found(OK, what)
     return Found(
         WARNING,
-        f"{what} runs at {speed(index):g} Mbit/s, but {usual:g} Mbit/s on the median host: every "
-        "step waits for it",
-        f"look at its cable and its port of the switch, or leave it out with --exclude "
+        f"{what} runs at {speed(index):g} Mbit/s, but {usual:g} Mbit/s on {facts.median_host}: "
+        "every step waits for it",
+        "look at its cable and its port of the switch, or leave it out with --exclude "
         f"{facts.host(index).name}",
     )
 

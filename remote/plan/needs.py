@@ -11,6 +11,8 @@ from remote.plan.python_line import MODULE, python_line
 from training import registry
 from training.job import Job
 
+SECONDS = 3.0
+"""How long a host reads the files of a data set, and tries its sources."""
 PROXIES = ("http_proxy", "https_proxy", "no_proxy")
 """Variables that name the proxies of a program, in lower or upper case."""
 
@@ -19,7 +21,8 @@ def on(plan: Plan, index: int) -> dict[str, Any]:
     """What host number `index` is to look for, see `training.agent.host.needs.look`."""
     work, host = plan.work, plan.hosts[index]
     if isinstance(work, Job):
-        return _with_proxies(of(work), host)
+        wanted = _with_proxies(of(work), host) | {"seconds": min(SECONDS, host.timeout / 4)}
+        return wanted if plan.policy.doctor else wanted | {"sums": {}, "sources": ()}
     cwd = "" if plan.project else host.cwd
     kind, name = program(work)
     if kind == MODULE and "PYTHONPATH" in (*dict(host.env), *host.env_from):

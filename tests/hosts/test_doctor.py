@@ -212,6 +212,8 @@ def test_of_two_hosts_the_lesser_one_is_behind() -> None:
     crowded = [one for one in check(of, hellos()) if one.outcome != doctor.OK]
     assert [(one.on, one.check) for one in crowded] == [(0, "memory"), (0, "cores")]
     assert crowded[1].text.startswith("2 cores per rank, but 8 on the median host")
+    (one,) = [one for one in found if one.outcome != doctor.OK]
+    assert one.text.startswith("4 cores per rank, but 8 on the other host")
     assert "fewer slots in hosts.toml" in crowded[1].advice
 
 

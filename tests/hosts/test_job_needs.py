@@ -20,7 +20,7 @@ from remote.cluster.hosts import Host
 from remote.doctor import doctor
 from remote.events import Checked
 from remote.plan import needs
-from remote.plan.plan import Plan, Script, Upload
+from remote.plan.plan import Plan, Policy, Script, Upload
 from tests.kit import agents
 from tests.kit.checks import GIB, amiss, check, hello, hellos, plan
 from training import checksums, registry
@@ -212,6 +212,14 @@ def test_sources_are_tried_through_the_proxies_of_the_ranks() -> None:
     assert wanted()["sources"]
     assert not wanted(env=(("HTTP_PROXY", "http://me:secret@proxy"),))["sources"], "see ps"
     assert not wanted(env_from=("https_proxy",))["sources"]
+
+
+def test_a_host_looks_no_longer_than_it_is_waited_for() -> None:
+    hosts = plan(1, work=replace(JOB, data_dir="/data"), timeout=4.0)
+    assert needs.on(hosts, 0)["seconds"] == 1.0
+    unchecked = needs.on(replace(hosts, policy=Policy(doctor=False)), 0)
+    assert not unchecked["sums"]
+    assert not unchecked["sources"]
 
 
 def test_a_folder_that_cannot_be_written_is_named(

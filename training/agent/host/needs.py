@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 SECONDS = 3.0
-"""How long the files of a data set are read, and its sources tried."""
+"""How long the files of a data set are read, and its sources tried, unless that is asked for."""
 KNOWN = 5
 """The number of runs that are named if the requested one has no checkpoint."""
 
@@ -59,13 +59,14 @@ def _files(folder: str, needs: dict[str, Any]) -> dict[str, Any]:
     missing ones cannot be downloaded into it."""
     folder = os.path.abspath(os.path.expanduser(folder))
     found: dict[str, Any] = {"data_folder": folder}
+    seconds = needs.get("seconds", SECONDS)
     sums = dict(needs["sums"])
     try:
         missing = [file for file in needs["files"] if not _is_there(folder, file)]
         if missing and any(_is_there(folder, archive) for archive in needs["archive"]):
             missing = []
             sums |= needs["archive"]
-        found |= _compared(folder, sums)
+        found |= _compared(folder, sums, seconds)
     except OSError as error:
         return {"data_folder": folder, "data_problem": f"{error.filename}: {error.strerror}"}
     if not missing:
@@ -80,12 +81,12 @@ def _files(folder: str, needs: dict[str, Any]) -> dict[str, Any]:
     if needs["sources"] and not problem:
         from training.agent.host.reach import unreachable
 
-        servers = unreachable(needs["sources"], SECONDS, needs.get("proxies", {}))
+        servers = unreachable(needs["sources"], seconds, needs.get("proxies", {}))
         found |= {"data_unreachable": servers} if servers else {}
     return found
 
 
-def _compared(folder: str, sums: dict[str, str]) -> dict[str, Any]:
+def _compared(folder: str, sums: dict[str, str], seconds: float) -> dict[str, Any]:
     """Compare the files that are there with their MD5 sums. Raises: OSError, where one cannot be
     read."""
     paths = {os.path.join(folder, file): md5 for file, md5 in sums.items()}
@@ -94,7 +95,7 @@ def _compared(folder: str, sums: dict[str, str]) -> dict[str, Any]:
         return {}
     from training.checksums import compare
 
-    damaged, unread = compare(there, SECONDS)
+    damaged, unread = compare(there, seconds)
     found = {"data_damaged": damaged, "data_unread": unread}
     return {name: files for name, files in found.items() if files}
 
