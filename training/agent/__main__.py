@@ -60,6 +60,7 @@ def _refuse(folder: str, error: OSError) -> int:
 
 def _tell_launcher(folder: str, error: OSError) -> None:
     """Say on stdout, before the marker, which error keeps the agent from its folder."""
+    import contextlib
     import errno
 
     from training.agent.layout import workdir_of
@@ -69,7 +70,8 @@ def _tell_launcher(folder: str, error: OSError) -> None:
         name = errno.errorcode.get(error.errno, "")
         facts = [workdir_of(folder), name, error.strerror or str(error)]
         line = f"{SPOKEN}unusable {dumps(facts)}\n"
-        write_all(sys.stdout.fileno(), line.encode(errors="surrogatepass"))
+        with contextlib.suppress(OSError):  # the launcher is gone
+            write_all(sys.stdout.fileno(), line.encode(errors="surrogatepass"))
 
 
 if __name__ == "__main__":
