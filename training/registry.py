@@ -16,8 +16,10 @@ What must be known of a module before it is imported, it declares as literals at
 - a data set: `IMAGE_SIZE`, the side of its images, or `DEFAULT_SIZE`, the side to which it resizes
   images unless the model needs another; `TRAINING = (60_000, 1, 10)`, its training images, their
   channels and its classes; `FILES`, the files that it reads in the data folder (a .gz
-  file may also be there unpacked), `ARCHIVE`, a file with all of them, `DOWNLOAD_MB`, the size of
-  the download, and `ROOM_MB`, the size of the unpacked files, where that is more.
+  file may also be there unpacked), `ARCHIVE`, a file with all of them, each with its published MD5
+  sum, `SOURCES`, the beginnings of the addresses from which it downloads them (any one will do),
+  `DOWNLOAD_MB`, the size of the download, and `ROOM_MB`, the size of the unpacked files, where that
+  is more.
 """
 
 from __future__ import annotations

@@ -29,6 +29,7 @@ from tui.narrate import narrate
 from tui.second_signal import Watched, ended_by_second_signal
 from tui.text import outcome
 from tui.text.printer import Printer, printer
+from tui.text.written import written
 
 if TYPE_CHECKING:  # loaded once the terminal is quiet
     from remote.session.session import Session
@@ -244,7 +245,7 @@ def print_end(state: RunState) -> None:
     """Print the cause of a failure, and how a run ended."""
     for line in outcome.cause(state):
         typer.echo(line, err=True)
-    narrate(outcome.verdict(state))
+    narrate(*written(state), outcome.verdict(state))
 
 
 def narrate_record(launcher: Launcher, state: RunState) -> None:

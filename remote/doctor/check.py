@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import median_high
 from typing import TypeVar
 
 from remote.cluster.hosts import Host
@@ -15,6 +16,10 @@ from training.wire.events import Hello
 
 OK, WARNING, FAILED = "ok", "warning", "failed"
 T = TypeVar("T", bound=Hashable)
+BEHIND = 0.8
+"""The share of the median of the hosts below which a host is behind the others. Two machines that
+are the same to their owner may differ by a few percent, as in what the firmware keeps for itself.
+"""
 
 
 def listed(names: Sequence[str]) -> str:
@@ -64,6 +69,31 @@ class Facts:
         """The hosts that are other machines."""
         same = self.machine(index)
         return tuple(other for other in self.reached if other not in same)
+
+    def sharing(self, index: int) -> tuple[int, ...]:
+        """The hosts of the file that are one machine with this one, and not containers or hosts of
+        a lab with interfaces of their own."""
+        own = self.hello(index).interfaces
+        return tuple(other for other in self.machine(index) if self.hello(other).interfaces == own)
+
+    def median_if_behind(self, index: int, of: Callable[[int], float]) -> float:
+        """Return the median over the hosts of a figure, if this host is far behind it; else 0.
+
+        Of two hosts it is the larger figure. A figure of 0 is not known.
+        """
+        known = [figure for figure in map(of, self.reached) if figure]
+        usual = median_high(known) if known else 0.0
+        return usual if 0 < of(index) < BEHIND * usual else 0.0
+
+    @property
+    def median_host(self) -> str:
+        """The host that has such a median, in words."""
+        return "the median host" if len(self.reached) > 2 else "the other host"
+
+    @cached_property
+    def waits_for_slowest(self) -> bool:
+        """Whether all ranks wait for each other in every step."""
+        return self.plan.job is None or not self.plan.job.traits().stale
 
     def ranks(self, index: int) -> int:
         """How many ranks of the run share this host's machine."""

@@ -79,6 +79,7 @@ OF_CAUSES = {
     Cause.AGENT: "python",
     Cause.CODE: "code",
     Cause.WORKDIR: "disk",
+    Cause.NO_ROOM: "disk",
 }
 """The check that a host fails which cannot be reached for this cause; for any other, the login."""
 TRUST_ALL = "rankboard trust --all"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from remote.doctor.check import FAILED, OK, WARNING, Facts, Found, listed
-from remote.format import size
+from remote.format import count, size
 from remote.plan.needs import path_of
 from remote.plan.plan import Plan
 from training import registry
@@ -14,6 +14,16 @@ from training.job import Job
 MB = 10**6
 FETCH = "fetch"
 """What it says first where a data set has to be downloaded."""
+DATA = (
+    "data_folder",
+    "data_missing",
+    "data_problem",
+    "data_free",
+    "data_damaged",
+    "data_unread",
+    "data_unreachable",
+)
+"""What a host says of the data, see `Hello`."""
 SLOW = "--precision bf16 is many times slower than fp32"
 INSTEAD = "leave it out; --sync ddp --sync-option compression=bf16 halves the traffic alone"
 
@@ -35,7 +45,7 @@ def data(facts: Facts, index: int) -> Found:
         return Found(OK, "uploaded")
     if not hello.data_folder:
         return Found(OK, "not known")
-    return found(job, hello.data_folder, hello.data_missing, hello.data_problem, hello.data_free)
+    return found(job, **{name: getattr(hello, name) for name in DATA})
 
 
 def found(
@@ -44,6 +54,9 @@ def found(
     data_missing: Sequence[str] = (),
     data_problem: str = "",
     data_free: int = 0,
+    data_damaged: Sequence[str] = (),
+    data_unread: Sequence[str] = (),
+    data_unreachable: Sequence[tuple[str, str]] = (),
 ) -> Found:
     """What it means for a job that this was found of its data, see `Hello`."""
     if path := path_of(job):
@@ -53,12 +66,16 @@ def found(
             "this machine to the hosts"
         )
         return Found(FAILED, data_problem, advice) if data_problem else Found(OK, "there")
+    if data_damaged:
+        what = f"{data_damaged[0]} does not have the published checksum"
+        if len(data_damaged) > 1:
+            others = count(len(data_damaged) - 1, "more file")
+            what = f"{data_damaged[0]} and {others} do not have the published checksum"
+        return Found(FAILED, what, "replace it, or accept it with --no-verify-data")
     if not data_missing:
-        return (
-            Found(FAILED, data_problem, "let this user read it, or use --data-dir")
-            if data_problem
-            else Found(OK, "there")
-        )
+        if data_problem:
+            return Found(FAILED, data_problem, "let this user read it, or use --data-dir")
+        return Found(OK, "there, unchecked" if data_unread else "there")
     download = registry.declared("datasets", job.dataset, "DOWNLOAD_MB", 0)
     room = registry.declared("datasets", job.dataset, "ROOM_MB", download)
     if data_problem:
@@ -73,7 +90,24 @@ def found(
             f"{size(data_free)} are free there"
         )
         return Found(FAILED, what, "make room there, or use --data-dir")
+    if data_unreachable:
+        return _unreachable(job, data_folder, data_unreachable)
     return Found(OK, f"{FETCH} {size(download * MB)}")
+
+
+def _unreachable(job: Job, folder: str, servers: Sequence[tuple[str, str]]) -> Found:
+    """Say that the data set cannot be downloaded. A server that did not answer in a few seconds may
+    only be slow, so that is no reason not to start."""
+    reasons = [f"{server}: {why or 'it does not answer'}" for server, why in servers]
+    what = (
+        f"{job.dataset} is not in {folder}, and cannot be downloaded there ({'; '.join(reasons)})"
+    )
+    advice = (
+        "copy its files there, or name a folder that has them with --data-dir; --upload sends a "
+        "folder of this machine to the hosts"
+    )
+    is_certain = all(why for _, why in servers)
+    return Found(FAILED if is_certain else WARNING, what, advice)
 
 
 def job(facts: Facts, index: int) -> Found:

@@ -7,6 +7,7 @@ import math
 
 from remote.doctor.check import FAILED, OK, WARNING, Facts, Found
 from remote.format import count, duration, size
+from remote.transport.failure import make_room
 
 GIB = 2**30
 DISK_NEEDED, DISK_WANTED = 16 * 2**20, GIB
@@ -24,9 +25,7 @@ def address(facts: Facts, index: int) -> Found:
     """Which machine this is: one that several hosts of the file mean is most likely a mistake in
     it. Those of a lab, and containers, have interfaces of their own."""
     own, hello = facts.host(index), facts.hello(index)
-    same = [
-        other for other in facts.machine(index) if facts.hello(other).interfaces == hello.interfaces
-    ]
+    same = facts.sharing(index)
     if len(same) == 1 or facts.plan.is_local:
         return Found(OK, own.address)
     names = [facts.host(other).name for other in same]
@@ -42,10 +41,7 @@ def address(facts: Facts, index: int) -> Found:
 def disk(facts: Facts, index: int) -> Found:
     """Room in the work folder, for the journals and checkpoints of runs."""
     free, workdir = facts.hello(index).disk_free, facts.host(index).workdir
-    advice = (
-        "make room there (rankboard prune removes old runs), or set workdir in hosts.toml to a "
-        f"larger disk than {workdir}'s"
-    )
+    advice = make_room(workdir)
     if not free:
         return Found(OK, "not known")
     if free < DISK_NEEDED:
@@ -72,7 +68,24 @@ def memory(facts: Facts, index: int) -> Found:
         return Found(
             WARNING, f"only {what}; one with torch takes {size(MEMORY_WANTED)} and more", advice
         )
+
+    def of_a_rank(other: int) -> float:
+        return facts.hello(other).memory / _ranks_sharing(facts, other)
+
+    usual = facts.median_if_behind(index, of_a_rank)
+    if usual:
+        return Found(
+            WARNING,
+            f"{size(of_a_rank(index))} of memory per rank, but {size(usual)} on "
+            f"{facts.median_host}: a batch that fits there may not fit here",
+            "choose a batch size that fits it, or give it fewer slots in hosts.toml",
+        )
     return Found(OK, size(free))
+
+
+def _ranks_sharing(facts: Facts, index: int) -> int:
+    """How many ranks share what this host says that it has."""
+    return sum(facts.host(other).slots for other in facts.sharing(index))
 
 
 def clock(facts: Facts, index: int) -> Found:
@@ -95,12 +108,39 @@ def cores(facts: Facts, index: int) -> Found:
     own, there = facts.host(index), facts.hello(index).cores
     wanted = own.slots * max(1, own.threads)
     if own.address.startswith("127.") or wanted <= max(1.0, there):
-        return Found(OK, f"{there:g}")
+        return _compared_cores(facts, index)
     each = f" of {own.threads} threads" if own.threads else ""
     return Found(
         WARNING,
         f"{count(own.slots, 'rank')}{each} on {count(there, 'core')}: they wait for each other",
         "give it fewer " + ("threads or slots" if own.threads else "slots") + " in hosts.toml",
+    )
+
+
+def _compared_cores(facts: Facts, index: int) -> Found:
+    """Compare the cores that a rank has with those of the other hosts: the ranks with the fewest
+    hold up all others, unless they compute on GPUs."""
+
+    def of_a_rank(other: int) -> float:
+        each = facts.hello(other).cores / _ranks_sharing(facts, other)
+        threads = facts.host(other).threads
+        return min(each, threads) if threads else each
+
+    there = facts.hello(index).cores
+    usual = facts.median_if_behind(index, of_a_rank)
+    on_gpus = all(
+        len(facts.hello(other).gpus) >= facts.host(other).slots for other in facts.reached
+    )
+    if not usual or on_gpus or not facts.waits_for_slowest:
+        return Found(OK, f"{there:g}")
+    advice = f"leave it out with --exclude {facts.host(index).name}"
+    if facts.host(index).slots > 1:
+        advice = f"give it fewer slots in hosts.toml, or {advice}"
+    return Found(
+        WARNING,
+        f"{of_a_rank(index):.3g} cores per rank, but {usual:.3g} on {facts.median_host}: every "
+        "step waits for it",
+        advice,
     )
 
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from ipaddress import ip_address, ip_interface
 
-from remote.doctor.check import FAILED, OK, Facts, Found
+from remote.doctor.check import FAILED, OK, WARNING, Facts, Found
 from remote.plan.place import is_loopback
 from training.wire.events import Connected, Reserved
 
@@ -50,7 +50,27 @@ def interface(facts: Facts, index: int) -> Found:
             "reach it there",
             _choose(facts, index),
         )
-    return Found(OK, f"{name} {address}")
+    return _compared_speed(facts, index, f"{name} {address}")
+
+
+def _compared_speed(facts: Facts, index: int, what: str) -> Found:
+    """Compare the speed of the interface with those of the other hosts: all wait for the slowest
+    link."""
+
+    def speed(other: int) -> float:
+        name = facts.host(other).interface or facts.hello(other).route_interface
+        return dict(facts.hello(other).link_speeds).get(name, 0)
+
+    usual = facts.median_if_behind(index, speed)
+    if not usual or not facts.waits_for_slowest:
+        return Found(OK, what)
+    return Found(
+        WARNING,
+        f"{what} runs at {speed(index):g} Mbit/s, but {usual:g} Mbit/s on {facts.median_host}: "
+        "every step waits for it",
+        "look at its cable and its port of the switch, or leave it out with --exclude "
+        f"{facts.host(index).name}",
+    )
 
 
 def _no_address(facts: Facts, index: int) -> Found:

@@ -12,6 +12,8 @@ from remote.transport.bootstrap.archive import archive
 from training import registry
 from training.wire.events import Hello
 
+INSTEAD = "; or set python in hosts.toml to one that has it"
+
 
 def python(facts: Facts, index: int) -> Found:
     """The version of Python, of which the first two numbers count."""
@@ -37,19 +39,28 @@ def torch(facts: Facts, index: int) -> Found:
         return Found(
             FAILED,
             f"{hello.executable} (Python {hello.python}) has no torch",
-            f"install it there ({hello.executable} -m pip install torch torchvision; rankboard "
-            "setup does so for hosts.toml), "
-            "or set python in hosts.toml to one that has it",
+            _install(facts, hello, "torch torchvision") + INSTEAD,
         )
     if _torch(hello) != usual:
         return Found(
             FAILED,
             f"torch {hello.torch or 'none'}, but {usual or 'none'} on "
             f"{facts.names(lambda one: _torch(one) == usual)}",
-            f"install the same everywhere ({hello.executable} -m pip install torch=={usual}), "
-            "or set python in hosts.toml to one that has it",
+            _install(facts, hello, f"torch=={usual}", f" --torch {usual}") + INSTEAD,
         )
     return _backend(facts, hello)
+
+
+def _install(facts: Facts, hello: Hello, packages: str, options: str = "") -> str:
+    """Say how to install packages on a host. `rankboard setup` comes first: the Python of a system
+    such as Debian refuses what pip would put beside its own packages."""
+    by_hand = f"{hello.executable} -m pip install {packages}"
+    if facts.plan.is_local:
+        return f"install it with {by_hand}"
+    return (
+        f"rankboard setup{options} installs it on all hosts; by hand, in an environment of your "
+        f"own there: {by_hand}"
+    )
 
 
 def _torch(hello: Hello) -> str:
@@ -80,7 +91,7 @@ def torchvision(facts: Facts, index: int) -> Found:
     hello, needs = facts.hello(index), torchvision_needed(facts.plan)
     if hello.torchvision:
         return Found(OK, hello.torchvision)
-    install = f"install it there: {hello.executable} -m pip install torchvision"
+    install = _install(facts, hello, "torchvision")
     if needs == "model":
         return Found(FAILED, "no torchvision, which provides the model", install)
     if hello.data_missing:

@@ -5,18 +5,24 @@ from __future__ import annotations
 
 from typing import Any
 
+from remote.cluster.hosts import Host
 from remote.plan.plan import NO_PYTHON, PYTHONS, Plan, Script
 from remote.plan.python_line import MODULE, python_line
 from training import registry
 from training.job import Job
 
+SECONDS = 3.0
+"""How long a host reads the files of a data set, and tries its sources."""
+PROXIES = ("http_proxy", "https_proxy", "no_proxy")
+"""Variables that name the proxies of a program, in lower or upper case."""
+
 
 def on(plan: Plan, index: int) -> dict[str, Any]:
     """What host number `index` is to look for, see `training.agent.host.needs.look`."""
-    work = plan.work
+    work, host = plan.work, plan.hosts[index]
     if isinstance(work, Job):
-        return of(work)
-    host = plan.hosts[index]
+        wanted = _with_proxies(of(work), host) | {"seconds": min(SECONDS, host.timeout / 4)}
+        return wanted if plan.policy.doctor else wanted | {"sums": {}, "sources": ()}
     cwd = "" if plan.project else host.cwd
     kind, name = program(work)
     if kind == MODULE and "PYTHONPATH" in (*dict(host.env), *host.env_from):
@@ -42,9 +48,31 @@ def of(job: Job) -> dict[str, Any]:
         wanted["path"] = path
     files = registry.declared("datasets", job.dataset, "FILES")
     if files and job.data_dir[:1] in ("/", "~"):
-        archive = registry.declared("datasets", job.dataset, "ARCHIVE", "")
-        wanted |= {"data": job.data_dir, "files": files, "archive": archive}
+        archive = registry.declared("datasets", job.dataset, "ARCHIVE", {})
+        wanted |= {
+            "data": job.data_dir,
+            "files": tuple(files),
+            "archive": archive,
+            "sums": files if job.verify_data else {},
+            "sources": registry.declared("datasets", job.dataset, "SOURCES", ()),
+        }
     return wanted
+
+
+def _with_proxies(wanted: dict[str, Any], host: Host) -> dict[str, Any]:
+    """Add the proxies through which the ranks of a host download.
+
+    What is wanted stands in a command line on the host, which may show no password. If a proxy
+    needs one, or its address is not known here, no source is tried.
+    """
+    if not wanted.get("sources"):
+        return wanted
+    proxies = {name: value for name, value in host.env if name.lower() in PROXIES}
+    is_secret = any("@" in value for value in proxies.values())
+    is_unknown = any(name.lower() in PROXIES for name in host.env_from)
+    if is_secret or is_unknown:
+        return wanted | {"sources": ()}
+    return wanted | {"proxies": proxies}
 
 
 def path_of(job: Job) -> str:

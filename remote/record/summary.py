@@ -13,10 +13,14 @@ from remote.record.classification import Report, matrix
 from remote.run import seen
 from remote.run.alerts import alerts
 from remote.run.script_rank import ScriptRank
-from remote.run.state import HostState, RankState, RunState
+from remote.run.state import Cause, HostState, RankState, RunState
 from remote.run.timing import Means, joined
 from training import figures
-from training.wire.events import Epoch, Evaluated
+from training.wire.events import Epoch, Evaluated, Hello
+
+LATER_FACTS = ("data_damaged", "data_unread", "data_unreachable", "link_speeds")
+"""Facts of hosts that older runs lack. They are left out where nothing is known, so that the
+summary of such a run stays as it was."""
 
 
 def of(state: RunState) -> dict[str, Any]:
@@ -27,7 +31,7 @@ def of(state: RunState) -> dict[str, Any]:
             "run": state.plan.run,
             "verdict": state.verdict.name.lower() if state.verdict else None,
             "exit_code": state.verdict.value if state.verdict else None,
-            "cause": asdict(state.cause) | {"text": state.cause.text()} if state.cause else None,
+            "cause": _cause(state.cause) if state.cause else None,
             "started": state.started,
             "elapsed": state.elapsed,
             "steps": state.progress.steps,
@@ -42,6 +46,7 @@ def of(state: RunState) -> dict[str, Any]:
             **_work(state.plan),
             "test": _test(state),
             **_metrics(state),
+            **_written(state),
             "evaluations": [_evaluation(one) for one in state.progress.evaluations],
             "ranks": [_rank(rank, state) for rank in state.ranks],
             "hosts": [_host(host) for host in state.hosts],
@@ -52,6 +57,13 @@ def of(state: RunState) -> dict[str, Any]:
         }
     )
     return summary
+
+
+def _cause(found: Cause) -> dict[str, Any]:
+    fields = asdict(found)
+    if not found.lack:  # older runs lack it, and their summaries stay as they were
+        del fields["lack"]
+    return fields | {"text": found.text()}
 
 
 def _work(of: Plan) -> dict[str, Any]:
@@ -71,6 +83,16 @@ def _metrics(state: RunState) -> dict[str, Any]:
         "read_as": state.progress.formats,
         "lines_not_read": seen.unread(state),
     }
+
+
+def _written(state: RunState) -> dict[str, Any]:
+    """The files that a user's own program wrote on hosts; nothing where none is known of."""
+    found = [
+        {"host": host.name, "files": host.ended.written, "count": host.ended.written_count}
+        for host in state.hosts
+        if host.ended and host.ended.written
+    ]
+    return {"written": found} if found else {}
 
 
 def plan(of: Plan) -> dict[str, Any]:
@@ -271,5 +293,10 @@ def _host(host: HostState) -> dict[str, Any]:
         "phase": host.phase.value,
         "reason": host.reason,
         "clock_offset": host.offset,
-        "facts": asdict(host.hello) if host.hello else None,
+        "facts": _facts(host.hello) if host.hello else None,
     }
+
+
+def _facts(hello: Hello) -> dict[str, Any]:
+    facts = asdict(hello)
+    return {name: fact for name, fact in facts.items() if fact or name not in LATER_FACTS}

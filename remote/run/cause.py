@@ -15,6 +15,7 @@ from enum import IntEnum
 from remote.doctor.check import listed
 from remote.format import ranks_text
 from remote.run.agent_end import describe
+from remote.run.lack import Lack
 from remote.run.last_words import HEADER, LINKS, PREFIX, RAISED
 from training.wire.enums import EndReason
 from training.wire.events import Ended, Exited
@@ -47,7 +48,8 @@ class Death:
 
     `during` is what a rank that had made no step was at; `advice` what to do about it, where that
     can be said. `refused`: nothing had begun, and what was given cannot be used. `of_agent`: a rank
-    said nothing, and the words are those of its agent.
+    said nothing, and the words are those of its agent. `lack` is what a user's own program says
+    that it was not given.
     """
 
     host: str
@@ -61,6 +63,7 @@ class Death:
     during: str = ""
     advice: str = ""
     of_agent: bool = False
+    lack: Lack | None = None
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ class Cause:
     it was no rank.
 
     `victims` failed as a consequence. `host` is empty where it was the session that refused.
-    `during`, `advice` and `of_agent` are as a `Death`'s.
+    `during`, `advice`, `of_agent` and `lack` are as a `Death`'s.
     """
 
     host: str
@@ -81,6 +84,7 @@ class Cause:
     during: str = ""
     advice: str = ""
     of_agent: bool = False
+    lack: Lack | None = None
 
     def text(self) -> str:
         """All of it but the last words, in a line, such as "node2, rank 1: killed by SIGKILL at

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from remote.limits import Limits
 from remote.plan.plan import OnNan, Plan
-from remote.run import agent_end
+from remote.run import agent_end, lack
 from remote.run import cause as causes
 from remote.run.cause import Cause, Death, Evidence
 from remote.run.host import HostState
@@ -111,6 +111,7 @@ class Judge:
             during=DURING.get(rank.exited_from, "") if is_ours and not rank.pace else "",
             advice=self.plan.named(causes.advice(rank.exited, words, host.name)),
             of_agent=not rank.tail,
+            lack=None if self.plan.job or rank.exited.stopped else lack.find(words),
         )
         self.settle()
 
@@ -211,6 +212,7 @@ class Judge:
             death.during,
             death.advice,
             death.of_agent,
+            death.lack,
         )
 
     def _is_victim(self, rank: RankState, death: Death) -> bool:

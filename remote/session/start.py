@@ -134,6 +134,7 @@ def send_starts(view: View) -> list[Action]:
     is_ours, follow = (False, work.follow) if isinstance(work, Script) else (True, ())
     attempts = view.policy.max_restarts + 1
     may_restart = attempts - 1 > course.attempt
+    tell_written = not is_ours and not view.run.plan.is_local  # there, a user sees the files
     commands = {
         host.index: Start(
             course.attempt,
@@ -143,6 +144,7 @@ def send_starts(view: View) -> list[Action]:
             may_restart,
             follow,
             attempts,
+            tell_written,
         )
         for host, _ in hosts
     }

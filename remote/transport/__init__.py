@@ -125,14 +125,16 @@ are entered so."""
 class Kind:
     """What is known of a transport before it is made.
 
-    `make` makes it. `is_here`: its hosts are this machine, so that they see its files. `reached` is
-    what messages say of a host that is reached, such as "ssh ok". `by_hand` gives the command with
-    which a person reaches a host, or "". `host_keys` is for a transport whose hosts prove who they
-    are by keys that the user has to accept.
+    `make` makes it. `is_here`: its hosts are this machine, so that they see its files.
+    `shares_environment`: its ranks have the variables of the shell that starts rankboard. `reached`
+    is what messages say of a host that is reached, such as "ssh ok". `by_hand` gives the command
+    with which a person reaches a host, or "". `host_keys` is for a transport whose hosts prove who
+    they are by keys that the user has to accept.
     """
 
     make: Callable[[Enter], Transport]
     is_here: bool = False
+    shares_environment: bool = False
     reached: str = ""
     by_hand: Callable[[Host], str] = lambda _: ""
     host_keys: Callable[[], HostKeys] | None = None

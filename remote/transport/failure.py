@@ -33,6 +33,8 @@ class Cause(Enum):
     """The code there is not safe to run."""
     WORKDIR = "workdir"
     """The workdir cannot be used."""
+    NO_ROOM = "no room"
+    """The disk of the workdir is full."""
     AGENT = "agent"
     """The agent ended at its start."""
     GONE = "gone"
@@ -40,6 +42,10 @@ class Cause(Enum):
     SETTINGS = "settings"
     """The hosts file is wrong."""
     OTHER = "other"
+
+
+FULL = ("ENOSPC", "EDQUOT")
+"""The names of the errors of a full disk."""
 
 
 @dataclass(frozen=True)
@@ -61,3 +67,21 @@ class Failure:
     def of(self, whose: str) -> Failure:
         """The same failure of another host on the way."""
         return replace(self, what=f"{whose}: {self.what}")
+
+
+def unusable(workdir: str, error: str, reason: str) -> Failure:
+    """Return why a host cannot use its workdir. `error` is the name of its error number, such as
+    ENOSPC, and `reason` what it says itself."""
+    what = f"cannot use its workdir {workdir}: {reason}"
+    if error in FULL:
+        return Failure(Cause.NO_ROOM, what, make_room(workdir))
+    advice = "make it accessible there, or set another workdir for it in hosts.toml"
+    return Failure(Cause.WORKDIR, what, advice)
+
+
+def make_room(workdir: str) -> str:
+    """Say what to do about a disk that has too little room for runs."""
+    return (
+        "make room there (rankboard prune removes old runs), or set workdir in hosts.toml to a "
+        f"larger disk than {workdir}'s"
+    )

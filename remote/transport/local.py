@@ -24,6 +24,12 @@ START = (
     "from training.agent.__main__ import main; sys.exit(main(sys.argv[1:]))"
 )
 
+ADVICE = {
+    Cause.NO_ROOM: "make room there, or choose a folder on a larger disk with --runs-dir",
+    Cause.WORKDIR: "make it accessible, or choose another folder with --runs-dir",
+}
+"""What to do where the folder of the runs cannot be used: no hosts file names it."""
+
 
 class LocalTransport:
     """Reaches agents on this machine.
@@ -59,13 +65,18 @@ class LocalTransport:
             advice = "set python to one that works"
             raise Unreachable(host.name, Failure(Cause.PYTHON, what, advice)) from error
         if failure := channel.greet(host.timeout, progress):
+            if failure.cause in ADVICE:
+                channel.close()
+                raise Unreachable(host.name, replace(failure, advice=ADVICE[failure.cause]))
             why = quoted(last_line(channel.close())) or "no reason given"
             what = f"its agent {failure.what}: {why}"
             raise Unreachable(host.name, replace(failure, what=what))
         return channel
 
 
-TRANSPORT = Kind(make=lambda enter: LocalTransport(enter=enter), is_here=True)
+TRANSPORT = Kind(
+    make=lambda enter: LocalTransport(enter=enter), is_here=True, shares_environment=True
+)
 
 
 class LocalChannel(ProcessChannel):
@@ -80,6 +91,8 @@ class LocalChannel(ProcessChannel):
                 match step:
                     case Noise(text):
                         progress.said(text)
+                    case Failed(failure) if failure.cause in ADVICE:
+                        return failure
                     case Failed(failure):
                         return replace(failure, what=f"was not started: {failure.what}")
                     case Ready(rest):

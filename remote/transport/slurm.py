@@ -117,7 +117,9 @@ def _by_hand(host: Host) -> str:
     return shlex.join([*_words(host), "true"])
 
 
-TRANSPORT = Kind(make=lambda _: SlurmTransport(), reached="srun ok", by_hand=_by_hand)
+TRANSPORT = Kind(
+    make=lambda _: SlurmTransport(), shares_environment=True, reached="srun ok", by_hand=_by_hand
+)
 
 
 class SlurmChannel(ProcessChannel):

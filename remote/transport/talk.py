@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from remote.format import size
 from remote.limits import LIMITS, Limits
 from remote.transport.bootstrap.first import SPOKEN
-from remote.transport.failure import Cause, Failure
+from remote.transport.failure import Cause, Failure, unusable
 from training.agent import MARKER
 from training.wire.line_cutter import LineCutter, LineTooLong
 
@@ -114,6 +114,8 @@ class Talk:
                 return Changed(_one_line(folder))
             case ["error", error] if failure := self._failure(error):
                 return Failed(failure)
+            case ["unusable", facts] if failure := self._unusable(facts):
+                return Failed(failure)
         what = f"its start said {quoted(words)!r}, which this version does not expect"
         return Failed(Failure(Cause.OTHER, what))
 
@@ -124,6 +126,15 @@ class Talk:
             what, advice = json.loads(text)
             shown = self._limits.shown
             return Failure(Cause(name), _one_line(what)[:shown], _one_line(advice)[:shown])
+        except (ValueError, TypeError, AttributeError, RecursionError):
+            return None
+
+    def _unusable(self, facts: str) -> Failure | None:
+        """What the `refuse_workdir` of `bootstrap.rest` says, or the agent; None, where something
+        else says it."""
+        try:
+            shown = [_one_line(fact)[: self._limits.shown] for fact in json.loads(facts)]
+            return unusable(*shown)
         except (ValueError, TypeError, AttributeError, RecursionError):
             return None
 

@@ -514,6 +514,21 @@ def test_a_follower_ends_with_its_stdin(host: Host) -> None:
     host.wait_until_empty()
 
 
+@pytest.mark.parametrize("is_asked", [True, False])
+def test_files_that_programs_write_are_told_at_the_end(
+    is_asked: bool, host: Host, tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").touch()
+    line = host.follow("--cwd", str(tmp_path))
+    writes = (python("open('first.pt', 'w')"), python("open('second.pt', 'w')"))
+    for attempt, rank in enumerate(writes):
+        line.send(Start(attempt, False, (rank,), again=True, tell_written=is_asked))
+        line.wait_for(Exited, attempt + 1)
+    end = ended(line.close())
+    assert end.written == (("first.pt", "second.pt") if is_asked else ())
+    assert end.written_count == len(end.written)
+
+
 def test_a_folder_with_a_very_long_path(host: Host) -> None:
     host.folder = host.folder / ("x" * 100) / ("y" * 100)
     assert ended(host.follow().close()) == Ended(EndReason.CLOSED)

@@ -3,9 +3,12 @@ alarm."""
 
 from __future__ import annotations
 
+import json
 import socket
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -15,11 +18,14 @@ from remote.doctor.check import listed
 from remote.events import Checked
 from remote.plan.plan import Plan, Script
 from remote.transport import Agent, Unreachable
+from remote.transport.bootstrap import first
 from remote.transport.failure import Cause, Failure
+from remote.transport.local import LocalTransport
 from remote.transport.ssh.transport import SshTransport
 from tests.kit import agents
 from tests.kit.checks import GIB, amiss, check, hello, hellos, plan
-from tests.kit.sshd import Sshd
+from tests.kit.sshd import Sshd, small_disk
+from training.agent import SPOKEN
 from training.job import Job
 from training.wire import commands
 from training.wire.events import Connected, Hello, Reserved
@@ -75,6 +81,43 @@ HEALTHY = {
     ),
 }
 
+SPEEDS = (("eth1", 1000), ("docker0", 10_000))
+HEALTHY |= {
+    "firmware that keeps some memory": (plan(), hellos(memory=14 * GIB)),
+    "a core that is kept for something else": (plan(), hellos(cores=7.0)),
+    "a host with more than the others": (
+        plan(),
+        hellos(cores=16.0, memory=64 * GIB, link_speeds=(("eth1", 1000),)),
+    ),
+    "as many cores per rank": (
+        replace(
+            plan(), hosts=tuple(replace(one, slots=n) for n, one in enumerate(plan().hosts, 1))
+        ),
+        [hello(n, cores=2.0 * n, memory=n * 8 * GIB) for n in (1, 2, 3)],
+    ),
+    "as many threads": (plan(threads=4), hellos(cores=4.0)),
+    "slots that differ on one machine": (
+        Plan(
+            "a-run",
+            tuple(Host(f"local{n}", "127.0.0.1", slots=n, workdir="/r/a-run/node") for n in (1, 3)),
+            Job(),
+        ),
+        [hello(1, route_address="127.0.0.1", route_interface="lo")] * 2,
+    ),
+    "cores that differ beside GPUs": (
+        plan(),
+        [hello(n, gpus=("NVIDIA H200",), cores=8.0 * n) for n in (1, 2, 3)],
+    ),
+    "a method whose ranks do not wait": (
+        plan(work=Job(sync="parameter_server", sync_option=("mode=async",))),
+        hellos(cores=2.0, link_speeds=(("eth1", 10),)),
+    ),
+    "speeds of other interfaces": (
+        plan(),
+        [hello(n, link_speeds=SPEEDS[: 1 + n % 2]) for n in (1, 2, 3)],
+    ),
+}
+
 
 @pytest.mark.parametrize("name", HEALTHY)
 def test_a_healthy_cluster_raises_no_alarm(name: str) -> None:
@@ -117,6 +160,24 @@ AMISS = {
         "about 8 other processes on 8 cores slow every",
     ),
     "some GPUs": ({"gpus": ("NVIDIA H200",)}, "gpus", "warning", "no GPU"),
+    "fewer cores": (
+        {"cores": 4.0},
+        "cores",
+        "warning",
+        "4 cores per rank, but 8 on the median host: every step waits for it",
+    ),
+    "less memory": (
+        {"memory": 12 * GIB, "memory_free": 10 * GIB},
+        "memory",
+        "warning",
+        "12 GiB of memory per rank, but 16 GiB on the median host",
+    ),
+    "a slower link": (
+        {"link_speeds": (("eth1", 100),)},
+        "interface",
+        "warning",
+        "eth1 10.0.0.2 runs at 100 Mbit/s, but 1000 Mbit/s on the median host",
+    ),
     "no way": ({"route_address": ""}, "interface", "failed", "it cannot reach 10.0.0.1"),
     "itself": (
         {"route_address": "127.0.1.1"},
@@ -142,6 +203,29 @@ def test_what_a_host_lacks_is_named(name: str) -> None:
     assert kinds == {(wrong, outcome)}
     assert any(text in one.text for one in found), found
     assert amiss(found)
+
+
+def test_of_two_hosts_the_lesser_one_is_behind() -> None:
+    found = check(plan(2), hellos(2, cores=4.0))
+    assert amiss(found) == [(1, "cores", "warning")]
+    of = replace(plan(), hosts=(replace(plan().hosts[0], slots=4), *plan().hosts[1:]))
+    crowded = [one for one in check(of, hellos()) if one.outcome != doctor.OK]
+    assert [(one.on, one.check) for one in crowded] == [(0, "memory"), (0, "cores")]
+    assert crowded[1].text.startswith("2 cores per rank, but 8 on the median host")
+    (one,) = [one for one in found if one.outcome != doctor.OK]
+    assert one.text.startswith("4 cores per rank, but 8 on the other host")
+    assert "fewer slots in hosts.toml" in crowded[1].advice
+
+
+def test_without_torch_setup_comes_before_pip() -> None:
+    """Which the Python of Debian refuses."""
+    for facts in ({"torch": ""}, {"torch": "2.13.0+cpu"}):
+        (found,) = [one for one in check(plan(), hellos(**facts)) if one.outcome == doctor.FAILED]
+        assert found.advice.startswith("rankboard setup")
+        assert found.advice.index("rankboard setup") < found.advice.index("pip install torch")
+    here = Plan("a-run", (Host("local", "127.0.0.1", workdir="/r/a-run/node"),), Job())
+    (found,) = [one for one in check(here, [hello(1, torch="")]) if one.outcome == doctor.FAILED]
+    assert "setup" not in found.advice, "which is for hosts of a file"
 
 
 def test_a_clock_that_is_off_is_a_warning_and_never_a_failure() -> None:
@@ -284,6 +368,7 @@ CHECKS_OF = {
     Cause.AGENT: "python",
     Cause.CODE: "code",
     Cause.WORKDIR: "disk",
+    Cause.NO_ROOM: "disk",
 }
 
 
@@ -471,3 +556,42 @@ def test_what_the_way_to_a_host_really_says_is_put_to_the_right_check(way: str, 
     assert (found[-1].check, found[-1].outcome) == (check, "failed"), found
     assert text in found[-1].text
     assert found[-1].advice
+
+
+@pytest.mark.parametrize("size", ["1m", "3m"], ids=["no room for the code", "none for the agent"])
+def test_a_full_disk_at_the_first_start_has_the_advice_of_the_doctor(size: str, sshd: Sshd) -> None:
+    host = sshd.make_hosts(1)[0]
+    agent = Agent(f"{host.workdir}/runs/a-run/0", "a-run", 0, "", "~")
+    with (
+        small_disk(sshd.daemons[host.address], host.workdir, size),
+        pytest.raises(Unreachable) as caught,
+    ):
+        SshTransport().open(host, agent, Hearer())
+    failure = caught.value.failure
+    assert failure.cause is Cause.NO_ROOM
+    assert f"cannot use its workdir {host.workdir}: No space left on device" in failure.what
+    (of, *_) = plan(1, workdir=host.workdir).hosts
+    full = check(Plan("a-run", (of,), Job()), [hello(1, disk_free=1)])
+    (advice,) = [one.advice for one in full if one.check == "disk"]
+    assert failure.advice == advice
+
+
+def test_a_full_disk_here_is_told_of_too(tmp_path: Path) -> None:
+    """A local run has no hosts file: --runs-dir says where it lies."""
+    (folder := tmp_path / "code" / "training" / "agent").mkdir(parents=True)
+    for name in ("training", "training/agent"):
+        (tmp_path / "code" / name / "__init__.py").touch()
+    said = json.dumps(["/runs", "ENOSPC", "No space left on device"])
+    (folder / "__main__.py").write_text(
+        f"def main(argv):\n    print({SPOKEN + 'unusable ' + said!r})"
+    )
+    host = Host("local", "127.0.0.1", transport="local", python=sys.executable)
+    transport = LocalTransport(tmp_path / "code" / "training")
+    with pytest.raises(Unreachable) as caught:
+        transport.open(host, Agent("/runs/a-run/0", "a-run", 0, "", "~"), Hearer())
+    assert caught.value.failure.cause is Cause.NO_ROOM
+    assert "--runs-dir" in caught.value.failure.advice
+
+
+def test_agent_and_bootstrap_speak_to_the_launcher_in_the_same_way() -> None:
+    assert first.SPOKEN == SPOKEN

@@ -4,8 +4,12 @@ precision, other runs."""
 from __future__ import annotations
 
 import fcntl
+import hashlib
+import http.server
 import json
 import os
+import socket
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,10 +20,12 @@ from remote.cluster.hosts import Host
 from remote.doctor import doctor
 from remote.events import Checked
 from remote.plan import needs
-from remote.plan.plan import Plan, Script, Upload
+from remote.plan.plan import Plan, Policy, Script, Upload
 from tests.kit import agents
 from tests.kit.checks import GIB, amiss, check, hello, hellos, plan
+from training import checksums, registry
 from training.agent import here
+from training.agent.host import reach
 from training.agent.host.needs import look
 from training.agent.host.system import CPUINFO, cpu_flags
 from training.agent.live_runs import live_runs
@@ -31,6 +37,8 @@ from tui.form import facts
 JOB = Job(dataset="mnist", data_dir="/data")
 IMAGES = Job(model="resnet18", dataset="imagefolder:/data/photos")
 FILES = needs.of(JOB)["files"]
+OFFLINE = {"sources": ()}
+"""Nothing is asked of the web."""
 
 
 def row(name: str, job: Job, facts: Sequence[Hello | None]) -> list[Checked]:
@@ -42,7 +50,7 @@ def row(name: str, job: Job, facts: Sequence[Hello | None]) -> list[Checked]:
 
 def test_a_host_tells_which_files_are_missing(tmp_path: Path) -> None:
     job = replace(JOB, data_dir=str(tmp_path / "data"))
-    found = look(needs.of(job), "")
+    found = look(needs.of(job) | OFFLINE, "")
     assert found["data_missing"] == FILES
     assert (found["data_folder"], found["data_problem"]) == (str(tmp_path / "data"), "")
     assert found["data_free"] > 0
@@ -55,9 +63,163 @@ def test_a_host_tells_which_files_are_missing(tmp_path: Path) -> None:
 
 def test_an_archive_that_holds_the_files_is_enough(tmp_path: Path) -> None:
     wanted = needs.of(Job(dataset="cifar10", data_dir=str(tmp_path)))
-    assert look(wanted, "")["data_missing"]
+    assert look(wanted | OFFLINE, "")["data_missing"]
     (tmp_path / "cifar-10-python.tar.gz").touch()
     assert "data_missing" not in look(wanted, "")
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("RANKBOARD_CACHE", str(folder))
+    return folder
+
+
+def fill(folder: Path, content: bytes = b"") -> Job:
+    """A job whose files are all there, each with this content."""
+    for name in FILES:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    return replace(JOB, data_dir=str(folder))
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_host_tells_which_files_are_not_the_published_ones(tmp_path: Path) -> None:
+    job = fill(tmp_path, b"cut")
+    assert look(needs.of(job), "")["data_damaged"] == tuple(str(tmp_path / name) for name in FILES)
+    assert look(needs.of(replace(job, verify_data=False)), "") == {"data_folder": str(tmp_path)}
+    (tmp_path / FILES[0]).unlink()
+    found = look(needs.of(job) | OFFLINE, "")
+    assert found["data_missing"] == FILES[:1]
+    assert len(found["data_damaged"]) == 3, "what is downloaded replaces none of those"
+
+
+@pytest.mark.usefixtures("cache")
+def test_an_archive_is_compared_where_it_has_to_be_unpacked(tmp_path: Path) -> None:
+    job = Job(dataset="cifar10", data_dir=str(tmp_path))
+    (tmp_path / "cifar-10-python.tar.gz").write_bytes(b"half of it")
+    for of in (job, replace(job, verify_data=False)):
+        assert len(look(needs.of(of), "")["data_damaged"]) == 1
+    (tmp_path / "cifar-10-batches-py").mkdir()
+    for name in needs.of(job)["files"]:
+        (tmp_path / name).touch()
+    assert "data_damaged" not in look(needs.of(replace(job, verify_data=False)), "")
+
+
+def test_a_sum_is_computed_once(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checksums, "SETTLED", -1e9)
+    (file := tmp_path / "file").write_bytes(b"as published")
+    wanted = {str(file): hashlib.md5(b"as published").hexdigest()}
+    read: list[str] = []
+    compute = checksums._md5
+    monkeypatch.setattr(checksums, "_md5", lambda *args: read.append(args[0]) or compute(*args))
+    for _ in range(3):
+        assert checksums.compare(wanted) == ((), ())
+    assert read == [str(file)]
+    state = file.stat()
+    file.write_bytes(b"As published")
+    os.utime(file, ns=(state.st_atime_ns, state.st_mtime_ns))
+    assert checksums.compare(wanted) == ((str(file),), ()), "of the same size and time of change"
+    (cache / checksums.REMEMBERED).write_text("rubbish")
+    assert checksums.compare(wanted) == ((str(file),), ())
+
+
+def test_a_file_that_was_just_written_is_read_again(tmp_path: Path, cache: Path) -> None:
+    (file := tmp_path / "file").write_bytes(b"")
+    checksums.compare({str(file): "?"})
+    assert not cache.exists(), "a change within the same tick of the clock would not show"
+
+
+@pytest.mark.usefixtures("cache")
+def test_nobody_waits_for_a_slow_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("training.agent.host.needs.SECONDS", 0.0)
+    found = look(needs.of(fill(tmp_path)), "")
+    assert (len(found["data_unread"]), "data_damaged" in found) == (4, False)
+
+
+def test_the_published_sums_and_sources_are_those_of_torchvision() -> None:
+    from torchvision import datasets
+
+    for name, theirs in (("mnist", datasets.MNIST), ("fashion_mnist", datasets.FashionMNIST)):
+        published = registry.declared("datasets", name, "FILES")
+        assert {Path(file).name: md5 for file, md5 in published.items()} == dict(theirs.resources)
+        assert registry.declared("datasets", name, "SOURCES") == tuple(theirs.mirrors)
+    cifar = datasets.CIFAR10
+    batches = [*cifar.train_list, *cifar.test_list, (cifar.meta["filename"], cifar.meta["md5"])]
+    published = registry.declared("datasets", "cifar10", "FILES")
+    assert {Path(file).name: md5 for file, md5 in published.items()} == dict(batches)
+    assert registry.declared("datasets", "cifar10", "ARCHIVE") == {cifar.filename: cifar.tgz_md5}
+    for name, urls in (
+        ("cifar10", [cifar.url]),
+        ("svhn", [url for url, *_ in datasets.SVHN.split_list.values()]),
+    ):
+        assert registry.declared("datasets", name, "SOURCES") == (urls[0].rpartition("/")[0] + "/",)
+    svhn = registry.declared("datasets", "svhn", "FILES")
+    assert all(
+        svhn[f"svhn/{datasets.SVHN.split_list[split][1]}"] == datasets.SVHN.split_list[split][2]
+        for split in ("train", "test")
+    )
+
+
+class Refusing(http.server.BaseHTTPRequestHandler):
+    """A server that answers, though it has nothing."""
+
+    def do_HEAD(self) -> None:
+        self.send_error(404)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_a_source_is_tried_the_way_it_would_be_downloaded() -> None:
+    with (
+        http.server.ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server,
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        socket.socket() as closed,
+    ):
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        closed.bind(("127.0.0.1", 0))
+        open_one, silent_one, closed_one = (
+            f"http://127.0.0.1:{port}/"
+            for port in (server.server_port, silent.getsockname()[1], closed.getsockname()[1])
+        )
+        nowhere = "http://nowhere.invalid/"
+        assert reach.unreachable([closed_one, open_one], 9, {}) == ()
+        assert reach.unreachable([nowhere], 9, {"http_proxy": open_one}) == (), "by its proxy"
+        refused = reach.unreachable([closed_one], 9, {})
+        assert refused == ((closed_one[7:-1], "Connection refused"),)
+        (refused,) = reach.unreachable([open_one], 9, {"http_proxy": closed_one})
+        assert refused == (open_one[7:-1], "Connection refused"), "by its proxy alone"
+        (late,) = reach.unreachable([silent_one], 0.2, {})
+        assert late == (silent_one[7:-1], "")
+        server.shutdown()
+
+
+def test_a_host_tells_that_it_cannot_download(tmp_path: Path) -> None:
+    job = replace(JOB, data_dir=str(tmp_path))
+    found = look(needs.of(job) | {"sources": ["http://127.0.0.1:9/"]}, "")
+    assert found["data_unreachable"] == (("127.0.0.1:9", "Connection refused"),)
+
+
+def test_sources_are_tried_through_the_proxies_of_the_ranks() -> None:
+    def wanted(**of_host: object) -> dict[str, object]:
+        return needs.on(plan(1, work=replace(JOB, data_dir="/data"), **of_host), 0)
+
+    proxy = ("https_proxy", "http://proxy:3128")
+    assert wanted(env=(proxy, ("A", "1")))["proxies"] == dict([proxy])
+    assert wanted()["sources"]
+    assert not wanted(env=(("HTTP_PROXY", "http://me:secret@proxy"),))["sources"], "see ps"
+    assert not wanted(env_from=("https_proxy",))["sources"]
+
+
+def test_a_host_looks_no_longer_than_it_is_waited_for() -> None:
+    hosts = plan(1, work=replace(JOB, data_dir="/data"), timeout=4.0)
+    assert needs.on(hosts, 0)["seconds"] == 1.0
+    unchecked = needs.on(replace(hosts, policy=Policy(doctor=False)), 0)
+    assert not unchecked["sums"]
+    assert not unchecked["sources"]
 
 
 def test_a_folder_that_cannot_be_written_is_named(
@@ -147,11 +309,13 @@ def test_other_live_runs_of_this_machine_are_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("agent", [True, False])
 def test_the_facts_of_agent_and_errand_have_it(agent: bool, host: agents.Host) -> None:
-    wanted = json.dumps(needs.of(replace(JOB, data_dir=str(host.folder / "nowhere"))))
+    job = replace(JOB, data_dir=str(host.folder / "nowhere"))
+    wanted = json.dumps(needs.of(job) | {"sources": ["http://127.0.0.1:9/"]})
     asked = host.follow("--needs", wanted) if agent else host.check(needs=wanted)
     (said,) = asked.wait_for(Hello)
     asked.close()
     assert said.data_missing == FILES
+    assert said.data_unreachable == (("127.0.0.1:9", "Connection refused"),)
 
 
 # What it means ------------------------------------------------------------------------------------
@@ -185,6 +349,16 @@ LACKS = {
         {"data_folder": "/data", "data_problem": "/data/MNIST: Permission denied"},
         "/data/MNIST: Permission denied",
     ),
+    "damaged": (
+        JOB,
+        {"data_folder": "/data", "data_damaged": ("/data/a", "/data/b")},
+        "/data/a and 1 more file do not have the published checksum",
+    ),
+    "no way to download": (
+        JOB,
+        {**MISSING, "data_unreachable": (("a.org", "Name or service not known"),)},
+        "mnist is not in /data, and cannot be downloaded there (a.org: Name or service not known)",
+    ),
     "no folder": (
         IMAGES,
         {"data_folder": "/data/photos", "data_problem": "/data/photos: No such file or directory"},
@@ -199,6 +373,16 @@ def test_data_that_cannot_be_had_are_a_failure(name: str) -> None:
     found = row("data", job, [hello(1, **facts)])
     assert amiss(found) == [(0, "data", "failed")]
     assert found[0].text.startswith(text)
+
+
+def test_a_source_that_is_slow_to_answer_is_a_warning() -> None:
+    slow = hello(1, **MISSING, data_unreachable=(("a.org", ""), ("b.org", "Connection refused")))
+    found = row("data", JOB, [slow])
+    assert amiss(found) == [(0, "data", "warning")]
+    assert "(a.org: it does not answer; b.org: Connection refused)" in found[0].text
+    assert "--upload" in found[0].advice
+    unread = hello(1, data_folder="/data", data_unread=("/data/a",))
+    assert row("data", JOB, [unread])[0].text == "there, unchecked"
 
 
 def test_without_torchvision_nothing_can_be_downloaded() -> None:

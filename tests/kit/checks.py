@@ -48,6 +48,7 @@ def hello(number: int, **more: object) -> Hello:
         memory_free=12 * GIB,
         disk_free=80 * GIB,
         load=0.4,
+        link_speeds=(("eth1", 1000),),
     )
     return replace(facts, **more)  # type: ignore[arg-type]
 

@@ -18,6 +18,7 @@ from tests.kit.acted import ActedSession, cluster, make_plan, screen_text, until
 from tests.kit.histories import History, plan
 from tests.kit.launches import run
 from tests.kit.sshd import Sshd
+from training import registry
 from training.job import Job
 from training.wire.events import SESSION, Hello, Spawned
 from tui import palette
@@ -211,7 +212,19 @@ def test_a_program_that_is_to_be_uploaded_is_looked_for_here(sshd: Sshd, tmp_pat
 def test_all_hosts_reach_each_other(sshd: Sshd, tmp_path: Path) -> None:
     path = sshd.hosts_toml(sshd.make_hosts(4), sync=["src"])
     (path.parent / "src").mkdir()
-    done = run(tmp_path, "doctor", "--hosts", str(path), "--dataset", "mnist")
+    for name in registry.declared("datasets", "mnist", "FILES"):
+        file = sshd.far_home / ".cache" / "rankboard" / "data" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"of another origin")
+    words = ("doctor", "--hosts", str(path), "--dataset", "mnist")
+    done = run(tmp_path, *words)
+    assert done.returncode == 2
+    assert (
+        "train-images-idx3-ubyte.gz and 3 more files do not have the published checksum"
+        in done.stdout
+    )
+    assert "--no-verify-data" in done.stdout
+    done = run(tmp_path, *words, "--no-verify-data")
     assert done.returncode == 0, done.stdout
     connected = [line for line in done.stdout.splitlines() if line.startswith("connect")]
     assert len(re.findall(r" ✓ \d+\.\d ms", " ".join(connected))) == 4, done.stdout

@@ -4,6 +4,8 @@ and stopped, and their results fetched."""
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +22,17 @@ out = pathlib.Path("out"); out.mkdir(exist_ok=True)
 (out / f"rank-{os.environ['RANK']}.txt").write_text(sys.argv[1])
 print("in", os.getcwd())
 """
+COURSE = """
+import argparse, os, pathlib
+parser = argparse.ArgumentParser()
+for option in ("--rank", "--num-nodes", "--master-ip"):
+    parser.add_argument(option, required=True)
+place = parser.parse_args()
+token = os.environ["MY_TOKEN"]
+pathlib.Path("out").mkdir(exist_ok=True)
+pathlib.Path("out", f"model-{place.rank}-of-{place.num_nodes}.pt").write_text(token)
+"""
+"""A script as courses hand them out, with a variable of the user's own."""
 FAILS_ONCE = """
 import os, sys
 count = os.environ["TORCHELASTIC_RESTART_COUNT"]
@@ -53,6 +66,30 @@ def test_a_program_is_uploaded_and_its_results_come_back(sshd: Sshd, tmp_path: P
     files = {path.name: path.read_text() for path in folder.rglob("*.txt")}
     assert files == {"rank-0.txt": "hello", "rank-1.txt": "hello"}
     assert "/files/" in done.stdout
+
+
+def test_a_script_of_a_course_runs_by_what_its_failures_say(
+    sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_TOKEN", "s3cret")
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "course.py").write_text(COURSE)
+    start = ("--run", *over_ssh(sshd, 2), "--upload", ".", "--")
+    failed = run(mine, *start, "course.py")
+    (advice,) = re.findall(r"^what to do: .*; write -- (.*)$", failed.stderr, re.MULTILINE)
+    command = shlex.split(advice)
+    failed = run(mine, *start, *command)
+    assert "MY_TOKEN is set in your shell, but ranks do not get its variables" in failed.stderr
+    assert "s3cret" not in failed.stderr + failed.stdout
+    done = run(mine, *start, "MY_TOKEN=1", *command)
+    assert done.returncode == 0, done.stderr
+    (told,) = re.findall(r"wrote .*", done.stderr)
+    names = re.findall(r"1 file on (\w+)", told)
+    assert len(names) == 2
+    for number, name in enumerate(names):
+        assert f"1 file on {name} (out/model-{number}-of-2.pt)" in told
+    assert "with --fetch 'out/*', a run brings" in told
 
 
 def test_a_program_that_no_host_has_is_not_started(sshd: Sshd, tmp_path: Path) -> None:

@@ -7,7 +7,9 @@ import gc
 import os
 import sys
 
+from training.agent import SPOKEN
 from training.agent.errands import table
+from training.writing import write_all
 
 TYPE_CHECKING = False  # as typing itself takes long to import
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ def main(argv: list[str] | None = None, times: Times | None = None, preload: Pre
         become_server()
     if words[:1] != ["follow"]:
         return table.main(words)
-    from training.agent.follower import follow  # an errand needs none of it
+    from training.agent.follower import follow, reach  # an errand needs none of it
     from training.agent.options import parse
     from training.agent.ranks.launch import PRELOAD
     from training.agent.times import Times
@@ -40,13 +42,36 @@ def main(argv: list[str] | None = None, times: Times | None = None, preload: Pre
             os.makedirs(options.folder, exist_ok=True)
         os.chmod(options.folder, 0o700)
         os.chdir(options.folder)
-        return follow(options, times or Times(), preload or PRELOAD)
+        agent = reach(options, times or Times(), preload or PRELOAD)
     except OSError as error:
-        print(  # noqa: T201
-            f"the agent cannot use its folder {options.folder}: {error.strerror or error}",
-            file=sys.stderr,
-        )
-        return 2
+        _tell_launcher(options.folder, error)
+        return _refuse(options.folder, error)
+    try:
+        return follow(agent, options, times or Times())
+    except OSError as error:
+        return _refuse(options.folder, error)
+
+
+def _refuse(folder: str, error: OSError) -> int:
+    why = error.strerror or error
+    print(f"the agent cannot use its folder {folder}: {why}", file=sys.stderr)  # noqa: T201
+    return 2
+
+
+def _tell_launcher(folder: str, error: OSError) -> None:
+    """Say on stdout, before the marker, which error keeps the agent from its folder."""
+    import contextlib
+    import errno
+
+    from training.agent.layout import workdir_of
+    from training.wire.jsonl import dumps
+
+    if error.errno:
+        name = errno.errorcode.get(error.errno, "")
+        facts = [workdir_of(folder), name, error.strerror or str(error)]
+        line = f"{SPOKEN}unusable {dumps(facts)}\n"
+        with contextlib.suppress(OSError):  # the launcher is gone
+            write_all(sys.stdout.fileno(), line.encode(errors="surrogatepass"))
 
 
 if __name__ == "__main__":

@@ -70,3 +70,23 @@ class Search:
         except OSError:  # it is gone, no folder, or not to be read
             return []
         return sorted(found, key=lambda entry: entry.name)
+
+
+def matches(path: str, patterns: Sequence[str]) -> bool:
+    """Return True if one of the patterns means a relative path, or a folder that it lies in."""
+    names = path.split("/")
+    return any(
+        _is_meant(names[:end], os.path.normpath(pattern).split("/"))
+        for pattern in patterns
+        for end in range(1, len(names) + 1)
+    )
+
+
+def _is_meant(names: Sequence[str], pattern: Sequence[str]) -> bool:
+    if not names or not pattern:
+        return not names and not pattern
+    if pattern[0] == "**":
+        rest = pattern[1:] or ["*"]
+        return _is_meant(names, rest) or _is_meant(names[1:], pattern)
+    fits = re.fullmatch(translate(pattern[0]), names[0])
+    return fits is not None and _is_meant(names[1:], pattern[1:])

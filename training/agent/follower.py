@@ -30,13 +30,12 @@ from training.writing import write_all
 _MOMENT = 0.01
 
 
-def follow(options: Options, times: Times, preload: Preload) -> int:
-    """Follow the agent whose run's folder is the working directory. Start the agent if there never
-    was one. See `main`.
+def follow(agent: socket.socket | None, options: Options, times: Times) -> int:
+    """Follow the agent whose run's folder is the working directory. `agent` is the connection to
+    it, see `reach`. Returns the exit status, see `main`.
 
     Raises: OSError, if the folder cannot be written.
     """
-    agent = _reach(options, times, preload)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the launcher handles Ctrl-C
     threading.Thread(target=_pass_commands, args=(agent, times.input), daemon=True).start()
     reader = Reader(".", options.host, options.after)
@@ -55,8 +54,11 @@ def follow(options: Options, times: Times, preload: Preload) -> int:
     return 0
 
 
-def _reach(options: Options, times: Times, preload: Preload) -> socket.socket | None:
-    """A connection to the agent, or None if it has ended."""
+def reach(options: Options, times: Times, preload: Preload) -> socket.socket | None:
+    """A connection to the agent, or None if it has ended. Starts the agent if there never was one.
+
+    Raises: OSError, if the folder cannot be written.
+    """
     deadline = time.monotonic() + times.last
     while time.monotonic() < deadline:
         if agent := _connect():

@@ -41,6 +41,11 @@ def run_folder(workdir: str, run: str, host: int) -> str:
     return f"{workdir}/{RUNS}/{run}/{host}"
 
 
+def workdir_of(folder: str) -> str:
+    """The workdir in which a run's folder lies."""
+    return os.path.dirname(os.path.dirname(os.path.dirname(folder)))
+
+
 def absolute(workdir: str) -> str:
     """The workdir on this machine."""
     return os.path.abspath(os.path.expanduser(workdir))

@@ -31,6 +31,7 @@ from training.agent.ranks.pipes import CHUNK
 from training.agent.ranks.ranks import Ranks
 from training.agent.ranks.starts import Starter
 from training.agent.times import Times
+from training.agent.written import find_written
 from training.wire import commands
 from training.wire.events import (
     AGENT,
@@ -89,6 +90,7 @@ class Agent:
         self._attempt = 0
         self._began = math.inf  # when the run began, by the monotonic clock; infinite: not known
         self._runs_programs = False
+        self._writes_since = 0.0
         self._over = False
         now = time.monotonic()
         self._state = decide.State(options.keep, alone_since=now, heard_at=now)
@@ -152,6 +154,8 @@ class Agent:
     def _start(self, command: commands.Start) -> None:
         self._flush()  # the events of the attempt before
         self._attempt = command.attempt
+        if command.tell_written:  # since the first attempt
+            self._writes_since = self._writes_since or time.time()
         self._runs_programs = not command.preload
         self._redaction.learn(command.placements)
         self._gpus.place(command.placements)
@@ -169,7 +173,18 @@ class Agent:
 
     def _finish(self, end: Ended) -> None:
         left = processes.end_descendants(self._times.last)
-        self._said.append(replace(end, left=tuple(left), age=self._age))
+        end = replace(end, left=tuple(left), age=self._age)
+        if self._writes_since:
+            folder = self._options.folder
+            own = (folder, layout.workdir_of(folder))
+            found = find_written(self._options.cwd, self._writes_since, own)
+            end = replace(
+                end,
+                written=tuple(found.paths),
+                written_count=found.count,
+                written_cut=found.is_cut,
+            )
+        self._said.append(end)
         self._over = True
 
     @property

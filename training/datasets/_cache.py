@@ -22,6 +22,7 @@ from pathlib import Path
 
 import torch
 
+from training.checksums import cache_folder
 from training.datasets import DataError, Wanted
 from training.disk import reason
 from training.writing import write_synced
@@ -50,7 +51,7 @@ UNREADABLE = (
 
 def folder() -> Path:
     """The folder of the cache on this host."""
-    return Path(os.environ.get("RANKBOARD_CACHE") or "~/.cache/rankboard").expanduser()
+    return Path(cache_folder())
 
 
 def version(wanted: Wanted) -> str:

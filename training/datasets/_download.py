@@ -6,6 +6,7 @@ and cache does not need it.
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
 from collections.abc import Iterator, Sequence
@@ -13,6 +14,7 @@ from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from training.checksums import compare
 from training.datasets import DataError
 
 TIMEOUT = 20.0
@@ -33,13 +35,11 @@ def torchvision(name: str) -> None:
 
 def verify(name: str, files: Sequence[tuple[Path, str]]) -> None:
     """Compares the files with their published MD5 sums. Raises: DataError, which names the first
-    that differs."""
-    from torchvision.datasets.utils import check_integrity
-
-    for path, md5 in files:
-        if not check_integrity(path, md5):
-            advice = "replace it, or accept it with --no-verify-data"
-            raise DataError(name, f"{path} does not have the published checksum: {advice}")
+    that differs; OSError, where one cannot be read."""
+    differing, _ = compare({os.path.abspath(path): md5 for path, md5 in files})
+    if differing:
+        advice = "replace it, or accept it with --no-verify-data"
+        raise DataError(name, f"{differing[0]} does not have the published checksum: {advice}")
 
 
 @contextmanager

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import gzip
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from torch.nn.functional import pad
 
@@ -25,16 +24,21 @@ STEMS = {
 }
 
 
-def tensors(name: str, kind: str, wanted: Wanted) -> _cache.Tensors:
-    """Pixels (N, 1, 32, 32) and labels. Downloads the files where they are missing. Raises:
-    DataError."""
+def tensors(
+    name: str, kind: str, published: Mapping[str, str], sources: Sequence[str], wanted: Wanted
+) -> _cache.Tensors:
+    """Pixels (N, 1, 32, 32) and labels. Downloads the files where they are missing.
+
+    `published` and `sources` are the `FILES` and `SOURCES` of the data set. Raises: DataError.
+    """
+    sums = {Path(file).name: md5 for file, md5 in published.items()}
     raw = wanted.data_dir / kind / "raw"
     return _cache.tensors(
         name,
         _cache.version(wanted),
         partial(_find, raw, wanted.split),
-        partial(_fetch, name, kind, raw),
-        partial(_decode, name, kind, wanted.verify),
+        partial(_fetch, name, raw, sums, sources),
+        partial(_decode, name, sums if wanted.verify else {}),
     )
 
 
@@ -47,32 +51,22 @@ def _file(raw: Path, stem: str) -> Path:
     return plain if _cache.there(plain) and not _cache.there(packed) else packed
 
 
-def _published(name: str, kind: str) -> Any:
-    """torchvision's class of the data set, which has the addresses and checksums of its files."""
+def _fetch(name: str, raw: Path, sums: Mapping[str, str], sources: Sequence[str]) -> None:
     _download.torchvision(name)
-    from torchvision import datasets
-
-    return getattr(datasets, kind)
-
-
-def _fetch(name: str, kind: str, raw: Path) -> None:
-    published = _published(name, kind)
     missing = {path.name for split in STEMS for path in _find(raw, split) if not path.exists()}
     with _download.incoming(name, raw, sorted(missing)) as inbox:
-        for file, md5 in published.resources:
+        for file, md5 in sums.items():
             if file in missing:
-                urls = [mirror + file for mirror in published.mirrors]
+                urls = [source + file for source in sources]
                 _download.download(name, urls, inbox, md5, raw).rename(raw / file)
 
 
-def _decode(name: str, kind: str, verify: bool, files: Sequence[Path]) -> _cache.Tensors:
-    published = dict(_published(name, kind).resources)
+def _decode(name: str, sums: Mapping[str, str], files: Sequence[Path]) -> _cache.Tensors:
+    """Read the files, those that have one of these MD5 `sums` only if they have it."""
+    _download.torchvision(name)
     from torchvision.datasets.mnist import read_image_file, read_label_file
 
-    if verify:
-        _download.verify(
-            name, [(file, published[file.name]) for file in files if file.suffix == ".gz"]
-        )
+    _download.verify(name, [(file, sums[file.name]) for file in files if file.name in sums])
     with TemporaryDirectory() as unpacked:
         images, labels = (_unpack(file, Path(unpacked)) for file in files)
         pixels = read_image_file(str(images)).unsqueeze(1)

@@ -16,16 +16,17 @@ from training.datasets import Images, Wanted, _cache, _download
 NAME = "cifar10"
 IMAGE_SIZE = 32
 TRAINING = (50_000, 3, 10)
-FILES = (
-    "cifar-10-batches-py/data_batch_1",
-    "cifar-10-batches-py/data_batch_2",
-    "cifar-10-batches-py/data_batch_3",
-    "cifar-10-batches-py/data_batch_4",
-    "cifar-10-batches-py/data_batch_5",
-    "cifar-10-batches-py/test_batch",
-    "cifar-10-batches-py/batches.meta",
-)
-ARCHIVE = "cifar-10-python.tar.gz"
+FILES = {
+    "cifar-10-batches-py/data_batch_1": "c99cafc152244af753f735de768cd75f",
+    "cifar-10-batches-py/data_batch_2": "d4bba439e000b95fd0a9bffe97cbabec",
+    "cifar-10-batches-py/data_batch_3": "54ebc095f3ab1f0389bbae665268c751",
+    "cifar-10-batches-py/data_batch_4": "634d18415352ddfa80567beed471001a",
+    "cifar-10-batches-py/data_batch_5": "482c414d41f54cd18b22e5b47cb7c3cb",
+    "cifar-10-batches-py/test_batch": "40351d587109b95175f43aff81a1287e",
+    "cifar-10-batches-py/batches.meta": "5ff9c542aee3614f3951f8cda6e48888",
+}
+ARCHIVE = {"cifar-10-python.tar.gz": "c58f30108f718f92721af3b95e74349a"}
+SOURCES = ("https://www.cs.toronto.edu/~kriz/",)
 DOWNLOAD_MB = 171
 ROOM_MB = 360
 FOLDER = "cifar-10-batches-py"
@@ -64,18 +65,19 @@ def _find(folder: Path, split: str) -> list[Path]:
 
 def _fetch(data_dir: Path) -> None:
     _download.torchvision(NAME)
-    from torchvision.datasets import CIFAR10
     from torchvision.datasets.utils import extract_archive
 
     missing = sorted(
         {path for split in BATCHES for path in _find(data_dir / FOLDER, split) if not path.exists()}
     )
     with _download.incoming(NAME, data_dir, [path.name for path in missing]) as inbox:
-        archive = data_dir / CIFAR10.filename
+        ((name, md5),) = ARCHIVE.items()
+        archive = data_dir / name
         if archive.exists():
-            _download.verify(NAME, [(archive, CIFAR10.tgz_md5)])
+            _download.verify(NAME, [(archive, md5)])
         else:
-            archive = _download.download(NAME, [CIFAR10.url], inbox, CIFAR10.tgz_md5, data_dir)
+            urls = [source + name for source in SOURCES]
+            archive = _download.download(NAME, urls, inbox, md5, data_dir)
         extract_archive(archive, inbox)
         (data_dir / FOLDER).mkdir(exist_ok=True)
         for path in missing:
@@ -94,8 +96,6 @@ def _decode(wanted: Wanted, files: Sequence[Path]) -> _cache.Tensors:
         meta = CIFAR10.meta | {"md5": None}
 
     if wanted.verify:
-        meta = (CIFAR10.meta["filename"], CIFAR10.meta["md5"])
-        published = dict([*CIFAR10.train_list, *CIFAR10.test_list, meta])
-        _download.verify(NAME, [(file, published[file.name]) for file in files])
+        _download.verify(NAME, [(file, FILES[f"{FOLDER}/{file.name}"]) for file in files])
     batches = Batches(str(wanted.data_dir))
     return torch.from_numpy(batches.data).permute(0, 3, 1, 2), torch.tensor(batches.targets)

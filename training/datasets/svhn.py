@@ -18,7 +18,11 @@ from training.datasets import DataError, Images, Wanted, _cache, _download
 NAME = "svhn"
 IMAGE_SIZE = 32
 TRAINING = (73_257, 3, 10)
-FILES = ("svhn/train_32x32.mat", "svhn/test_32x32.mat")
+FILES = {
+    "svhn/train_32x32.mat": "e26dedcc434d2e4c54c9b2d4a06d8373",
+    "svhn/test_32x32.mat": "eb5a983be6a315427106f1b164d9cef3",
+}
+SOURCES = ("http://ufldl.stanford.edu/housenumbers/",)
 DOWNLOAD_MB = 247
 
 
@@ -30,19 +34,21 @@ def load(wanted: Wanted) -> Images:
         NAME,
         _cache.version(wanted),
         lambda: [file],
-        partial(_fetch, wanted.split, file),
+        partial(_fetch, file),
         partial(_decode, wanted),
     )
     return Images(pixels, labels, 10, mean=(0.4377, 0.4438, 0.4728), std=(0.1980, 0.2010, 0.1970))
 
 
-def _fetch(split: str, file: Path) -> None:
+def _fetch(file: Path) -> None:
     _download.torchvision(NAME)
-    from torchvision.datasets import SVHN
-
-    url, _, md5 = SVHN.split_list[split]
+    urls = [source + file.name for source in SOURCES]
     with _download.incoming(NAME, file.parent, [file.name]) as inbox:
-        _download.download(NAME, [url], inbox, md5, file.parent).rename(file)
+        _download.download(NAME, urls, inbox, _published(file), file.parent).rename(file)
+
+
+def _published(file: Path) -> str:
+    return FILES[f"svhn/{file.name}"]
 
 
 def _decode(wanted: Wanted, files: Sequence[Path]) -> _cache.Tensors:
@@ -55,10 +61,7 @@ def _decode(wanted: Wanted, files: Sequence[Path]) -> _cache.Tensors:
             f"scipy is missing ({error}): install it with {sys.executable} -m pip install scipy",
         ) from error
     if wanted.verify:
-        _download.torchvision(NAME)
-        from torchvision.datasets import SVHN
-
-        _download.verify(NAME, [(file, SVHN.split_list[wanted.split][2]) for file in files])
+        _download.verify(NAME, [(file, _published(file)) for file in files])
     try:
         held = loadmat(files[0])
     except MatReadError as error:

@@ -77,7 +77,8 @@ class Start:
     `hosts` are the indices of all hosts of the attempt, in the order of their ranks. `again`: if
     ranks fail, a launcher may start another attempt. The agent of a kept run waits for it. `follow`
     are patterns of files, below the folder that the ranks work in, whose new contents are told.
-    `attempts` is how many this launcher allows in all, 0 if it does not say.
+    `attempts` is how many this launcher allows in all, 0 if it does not say. `tell_written`: at the
+    end, the agent tells which files the programs have written there.
     """
 
     attempt: int
@@ -87,6 +88,7 @@ class Start:
     again: bool = False
     follow: tuple[str, ...] = ()
     attempts: int = 0
+    tell_written: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,8 @@ FILE = "file:"
 AGENT = -1
 """`rank` of text that the agent or preload of a host wrote, not a rank."""
 MOST_CORES = 65_536
+MOST_WRITTEN, LONGEST_WRITTEN, DEEPEST_WRITTEN = 20, 300, 32
+"""The files that an agent names at its end, the characters of a path, and the folders in it."""
 MOST_CPU = 100.0 * MOST_CORES
 
 
@@ -213,7 +215,8 @@ class Hello(Event):
     what was sent, and was replaced.
 
     Hardware: `cores` are usable under affinity and cgroup quota. `interfaces` are (name, IPv4
-    address, prefix length); `route_interface` leads to the master. `gpus` are names. `flags` are
+    address, prefix length); `route_interface` leads to the master. `link_speeds` are (name of an
+    interface, Mbit/s), as far as they are known. `gpus` are names. `flags` are
     the instructions of the CPU that `training.agent.host.needs` looks for; none if they are
     unknown. Memory and disk are in bytes, 0 is unknown: `memory_free` is available to new
     processes, `disk_free` to the run's folder. `load` is the number of tasks that keep the usable
@@ -222,8 +225,12 @@ class Hello(Event):
 
     Job: `data_folder` is where the host looked for the data ("": nowhere), `data_missing` are
     missing files, `data_problem` is why the data cannot be read or the missing files not stored,
-    `data_free` is the space there in bytes. `resume_step` is that of the newest complete checkpoint
-    of `resume` on the host, 0 if there is none; then `resume_known` are runs that have one.
+    `data_free` is the space there in bytes. `data_damaged` are files whose checksum is not the
+    published one, `data_unread` those that could not be read in the short time that there is.
+    `data_unreachable` are the servers from which the missing files would be downloaded, each with
+    why it cannot be reached ("": it did not answer), unless one of them can. `resume_step` is that
+    of the newest complete checkpoint of `resume` on the host, 0 if there is none; then
+    `resume_known` are runs that have one.
 
     A program of the user's own: `program_lacks` is why it cannot be started, and `packages` are
     installed, see `training.agent.host.program`; its file does not name those that are `unnamed`,
@@ -265,6 +272,10 @@ class Hello(Event):
     packages: tuple[str, ...] = ()
     unnamed: tuple[str, ...] = ()
     accelerator: bool = False
+    data_damaged: tuple[str, ...] = ()
+    data_unread: tuple[str, ...] = ()
+    data_unreachable: tuple[tuple[str, str], ...] = ()
+    link_speeds: tuple[tuple[str, int], ...] = ()
 
     def validate(self) -> None:
         """Raises: ValueError."""
@@ -447,17 +458,27 @@ class Ended(Event):
     `left`, which could not be killed.
 
     `detail` is text for people, such as how the agent died. `age` is the seconds since the run
-    began, 0 if not known: launchers on any machine agree on it.
+    began, 0 if not known: launchers on any machine agree on it. `written` are files that a user's
+    own program has written in the folder that it works in, the first of `written_count` by their
+    paths; `written_cut`: there may be more.
     """
 
     reason: EndReason
     detail: str = ""
     left: tuple[int, ...] = ()
     age: float = 0.0
+    written: tuple[str, ...] = ()
+    written_count: int = 0
+    written_cut: bool = False
 
     def validate(self) -> None:
         """Raises: ValueError."""
         require("age", self.age, 0, LAST_TIME)
+        require("written", len(self.written), 0, MOST_WRITTEN)
+        require("written_count", self.written_count, 0, 2**53)
+        for path in self.written:
+            require("the length of a path", len(path), 0, LONGEST_WRITTEN)
+            require("the depth of a path", path.count("/"), 0, DEEPEST_WRITTEN)
 
     @property
     def died(self) -> bool:

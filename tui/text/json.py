@@ -18,6 +18,7 @@ from training.wire.jsonl import dumps
 from tui.narrate import narrate
 from tui.text import outcome
 from tui.text.plain import PlainPrinter
+from tui.text.written import written
 
 
 class JsonPrinter(PlainPrinter):
@@ -62,7 +63,7 @@ class JsonPrinter(PlainPrinter):
         """Print the summary; to stderr, print why a run failed and how it ended."""
         self.summarize(state)
         self._explain(state)
-        for line in (*outcome.seen_of_program(state), outcome.verdict(state)):
+        for line in (*outcome.seen_of_program(state), *written(state), outcome.verdict(state)):
             narrate(line, file=self._err)
         self._err.flush()
 

@@ -29,6 +29,7 @@ from training.wire.events import Record
 from tui.session_clock import SessionClock
 from tui.text import outcome
 from tui.text.narration import Narration, RankLines
+from tui.text.written import written
 
 EVERY = 0.5
 """Seconds between two drawings of the table."""
@@ -94,7 +95,7 @@ class LivePrinter:
         if outcome.has_results(state):
             console.print(results(state))
             console.print(Line("\n".join(outcome.captions(state)), style="dim"))
-        for line in outcome.seen_of_program(state):
+        for line in (*outcome.seen_of_program(state), *written(state)):
             console.print(Line(line, style="dim"))
         console.print(Line(outcome.verdict(state), style="bold red" if why else "bold"))
 

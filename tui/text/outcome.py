@@ -14,6 +14,7 @@ from remote.run.last_words import HEADER
 from remote.run.phases import FATES
 from remote.run.state import Cause, RankState, RunState, Verdict
 from remote.run.timing import Means, joined
+from tui.text import hints
 from tui.text.table import ruled
 
 LEAST = 8
@@ -183,7 +184,8 @@ def cause(state: RunState) -> list[str]:
     found = state.cause
     if found is None:
         return []
-    advice = [f"what to do: {found.advice}"] if found.advice else []
+    hint = hints.advice(found, state.plan)
+    advice = [f"what to do: {hint}"] if hint else []
     words: list[str] = []
     if found.tail and (
         HEADER in found.tail or not any(repeats(line, found) for line in found.tail)

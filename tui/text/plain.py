@@ -18,6 +18,7 @@ from tui.text import outcome
 from tui.text.narration import Narration, RankLines
 from tui.text.progress import ProgressLines
 from tui.text.table import ruled
+from tui.text.written import written
 
 
 class PlainPrinter:
@@ -49,7 +50,7 @@ class PlainPrinter:
             table = ruled(*outcome.columns(state))
             self._write("".join(line + "\n" for line in (*table, *outcome.captions(state))))
         self._flush()
-        for line in (*outcome.seen_of_program(state), outcome.verdict(state)):
+        for line in (*outcome.seen_of_program(state), *written(state), outcome.verdict(state)):
             narrate(line, file=self._err)
         self._err.flush()
 

@@ -47,11 +47,15 @@ def refuse_python():
 
 def refuse_workdir(workdir, error):
     # type: (str, OSError) -> NoReturn
-    fail(
-        "workdir",
-        "cannot use its workdir %s: %s" % (workdir, error),
-        "make room or access there, or set another workdir for it in hosts.toml",
-    )
+    import errno
+    import json
+
+    name = errno.errorcode.get(error.errno or 0, "")
+    reason = error.strerror or str(error)
+    if error.filename and error.filename != workdir:
+        reason = "%s (%s)" % (reason, error.filename)
+    say("unusable %s" % json.dumps([workdir, name, reason]))
+    sys.exit(3)
 
 
 def refuse_code(reason, path, mode=""):

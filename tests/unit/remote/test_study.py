@@ -835,7 +835,11 @@ def test_what_seeds_change_is_no_disturbance(metric: str, said: str) -> None:
     assert said in limits(results(_progress(study, values)))
 
 
-def test_data_that_cannot_be_had_are_told_of_before_the_first_run(tmp_path: Path) -> None:
+def test_data_that_cannot_be_had_are_told_of_before_the_first_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers: list[tuple[str, str]] = []
+    monkeypatch.setattr("training.agent.host.reach.unreachable", lambda *_: tuple(servers))
     places = Places(Cluster("here", (_host(0), _host(1))))
 
     def study(dataset: str, data_dir: Path) -> Study:
@@ -845,6 +849,9 @@ def test_data_that_cannot_be_had_are_told_of_before_the_first_run(tmp_path: Path
     assert not places.find_data(study("synthetic", tmp_path))
     [told] = places.find_data(study("mnist", tmp_path))
     assert told.startswith(f"mnist is not in {tmp_path}: the first run has to fetch ")
+    servers.append(("a.org", "No route to host"))
+    with pytest.raises(PlanError, match=r"cannot be downloaded there \(a.org: No route to host\)"):
+        places.find_data(study("mnist", tmp_path))
     with pytest.raises(PlanError, match="none: No such file"):
         places.find_data(study(f"imagefolder:{tmp_path}/none", tmp_path))
     far = Places(Cluster("lab", (_host(0, "ssh"),)))

@@ -50,6 +50,7 @@ VALUES: dict[str, Any] = {
     "tuple[str, ...]": ((), ("a", "ö")),
     "tuple[tuple[int, ...], ...]": ((), ((1, 2), (3,))),
     "tuple[tuple[str, int], ...]": ((), (("a", 7), ("ö", 0))),
+    "tuple[tuple[str, str], ...]": ((), (("a", ""), ("ö", "b"))),
     "tuple[tuple[str, float], ...]": ((), (("a", 0.5), ("ö", 2))),
     "tuple[tuple[str, str, int], ...]": ((), (("eth0", "10.0.0.1", 24), ("lo", "127.0.0.1", 8))),
 }

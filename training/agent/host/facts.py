@@ -57,6 +57,7 @@ def hello(folder: str, route_to: str, needs: str = "") -> dict[str, Any]:
         "load": load(),
         "backends": tuple(f"{name} {torch[name]}" for name in BACKENDS if name in torch),
         "flags": cpu_flags(),
+        "link_speeds": link_speeds([name for name, *_ in addresses]),
         "code_changed": agent.code_changed,
         "runs": live_runs(folder),
         **(_needed(needs, folder) if needs else {}),
@@ -189,6 +190,12 @@ def interfaces() -> tuple[Interface, ...]:
                 continue
             found.append((name, socket.inet_ntoa(address), _prefix(mask)))
     return tuple(found)
+
+
+def link_speeds(names: list[str], root: str = "/sys/class/net") -> tuple[tuple[str, int], ...]:
+    """The speeds in Mbit/s of these interfaces; none of those that have none, or do not tell."""
+    told = ((name, text(f"{root}/{name}/speed").strip()) for name in names)
+    return tuple((name, int(speed)) for name, speed in told if speed.isdecimal())
 
 
 def _ask(sock: socket.socket, question: int, name: str) -> bytes:

@@ -1,6 +1,7 @@
 """Looks for what a run needs on this host: the files of its data set, a checkpoint, the user's own
 program. It looks at few
-files, because every start and every doctor waits for it.
+files, and reads those of a data set for a few seconds at most, because every start and every doctor
+waits for it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ TYPE_CHECKING = False  # as typing itself takes long to import
 if TYPE_CHECKING:
     from typing import Any
 
+SECONDS = 3.0
+"""How long the files of a data set are read, and its sources tried, unless that is asked for."""
 KNOWN = 5
 """The number of runs that are named if the requested one has no checkpoint."""
 
@@ -29,7 +32,7 @@ def look(needs: dict[str, Any], folder: str) -> dict[str, Any]:
     if path := needs.get("path"):
         found |= _path(path)
     elif data := needs.get("data"):
-        found |= _files(data, needs["files"], needs["archive"])
+        found |= _files(data, needs)
     if resume := needs.get("resume"):
         step = _newest_step(resume, folder)
         found |= {
@@ -51,24 +54,50 @@ def _path(path: str) -> dict[str, Any]:
     return {"data_folder": path, "data_problem": problem}
 
 
-def _files(folder: str, files: list[str], archive: str) -> dict[str, Any]:
-    """The files that are missing in a folder, and why they cannot be stored there."""
+def _files(folder: str, needs: dict[str, Any]) -> dict[str, Any]:
+    """Look for the files of a data set in a folder: which are damaged or missing, and why the
+    missing ones cannot be downloaded into it."""
     folder = os.path.abspath(os.path.expanduser(folder))
+    found: dict[str, Any] = {"data_folder": folder}
+    seconds = needs.get("seconds", SECONDS)
+    sums = dict(needs["sums"])
     try:
-        missing = [file for file in files if not _is_there(folder, file)]
-        missing = [] if archive and _is_there(folder, archive) else missing
+        missing = [file for file in needs["files"] if not _is_there(folder, file)]
+        if missing and any(_is_there(folder, archive) for archive in needs["archive"]):
+            missing = []
+            sums |= needs["archive"]
+        found |= _compared(folder, sums, seconds)
     except OSError as error:
         return {"data_folder": folder, "data_problem": f"{error.filename}: {error.strerror}"}
     if not missing:
-        return {"data_folder": folder}
+        return found
     there = existing(folder)
     problem = "" if os.access(there, os.W_OK | os.X_OK) else f"{there} is not writable"
-    return {
-        "data_folder": folder,
+    found |= {
         "data_missing": tuple(missing),
         "data_problem": problem,
         "data_free": disk_free(there),
     }
+    if needs["sources"] and not problem:
+        from training.agent.host.reach import unreachable
+
+        servers = unreachable(needs["sources"], seconds, needs.get("proxies", {}))
+        found |= {"data_unreachable": servers} if servers else {}
+    return found
+
+
+def _compared(folder: str, sums: dict[str, str], seconds: float) -> dict[str, Any]:
+    """Compare the files that are there with their MD5 sums. Raises: OSError, where one cannot be
+    read."""
+    paths = {os.path.join(folder, file): md5 for file, md5 in sums.items()}
+    there = {path: md5 for path, md5 in paths.items() if os.path.isfile(path)}
+    if not there:
+        return {}
+    from training.checksums import compare
+
+    damaged, unread = compare(there, seconds)
+    found = {"data_damaged": damaged, "data_unread": unread}
+    return {name: files for name, files in found.items() if files}
 
 
 def _is_there(folder: str, file: str) -> bool:

@@ -12,6 +12,7 @@ from textual.containers import VerticalScroll
 from textual.widgets import Static
 
 from remote.format import fixed, number, percent
+from remote.plan.plan import Plan
 from remote.record.classification import Report
 from remote.record.layout import REPORT
 from remote.run.alerts import slow_spells
@@ -19,7 +20,8 @@ from remote.run.last_words import last_words
 from remote.run.state import Cause, RunState, Verdict
 from tui import palette
 from tui.panels.parts.turn import Turn
-from tui.text import outcome
+from tui.text import hints, outcome
+from tui.text.written import written
 from tui.widgets.phase import phase
 from tui.widgets.plain import plain
 
@@ -67,7 +69,7 @@ class Outcome(VerticalScroll):
 
 
 def _text(run: RunState, room: int, *, brief: bool) -> str:
-    lines = _cause(run.cause, room) if run.cause is not None else []
+    lines = _cause(run.cause, run.plan, room) if run.cause is not None else []
     if run.verdict is not None:
         sign = phase(run.verdict.name.lower()).text.split()[0]
         if run.verdict is Verdict.FINISHED and run.progress.diverged:
@@ -75,14 +77,16 @@ def _text(run: RunState, room: int, *, brief: bool) -> str:
         lines.insert(bool(lines), f"{sign} {outcome.verdict(run)}")
     if run.verdict in (Verdict.FINISHED, Verdict.STOPPED):
         lines += _summary(run, brief=brief)
+    lines += map(plain, written(run))
     return "\n".join(lines)
 
 
-def _cause(cause: Cause, room: int) -> list[str]:
+def _cause(cause: Cause, plan: Plan, room: int) -> list[str]:
     """Describe the cause, what to do about it, and as much last output as there is room for."""
     lines = [plain(f"cause: {cause.text()}")]
-    if cause.advice:
-        lines.append(plain(f"what to do: {cause.advice}"))
+    hint = hints.advice(cause, plan)
+    if hint:
+        lines.append(plain(f"what to do: {hint}"))
     words = last_words(cause.tail, room) if room < len(cause.tail) else cause.tail
     if words:
         lines += [

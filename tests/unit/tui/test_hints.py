@@ -1,0 +1,155 @@
+"""What a user can do about a program that was not given what it needs."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import replace
+
+import pytest
+
+from remote.plan.plan import Plan, Script
+from remote.record import summary
+from remote.run.lack import Lack, MissingOptions, MissingVariable, find
+from tests.kit.histories import History, plan, said
+from training.wire.events import Exited
+from tui.text import hints, outcome
+
+ENVIRON = (
+    "Traceback (most recent call last):",
+    '  File "train.py", line 3, in <module>',
+    '    token = os.environ["MY_TOKEN"]',
+    '  File "<frozen os>", line 679, in __getitem__',
+    "KeyError: 'MY_TOKEN'",
+)
+TOKEN = MissingVariable("MY_TOKEN")
+SAID: dict[str, tuple[tuple[str, ...], Lack | None]] = {
+    "os.environ": (ENVIRON, TOKEN),
+    "with the prefix of torch": (tuple(f"[rank0]: {line}" for line in ENVIRON), TOKEN),
+    "another key": (
+        (ENVIRON[0], '  File "train.py", line 3', '    loss = found["loss"]', "KeyError: 'loss'"),
+        None,
+    ),
+    "bash": (("train.sh: line 3: MY_TOKEN: unbound variable",), TOKEN),
+    "sh": (("train.sh: 3: MY_TOKEN: parameter not set",), TOKEN),
+    "bash, of its own": (("bash: line 1: MY_TOKEN: parameter null or not set",), TOKEN),
+    "decouple": (
+        (
+            "decouple.UndefinedValueError: MY_TOKEN not found. Declare it as envvar or define a "
+            "default value.",
+        ),
+        TOKEN,
+    ),
+    "environs": (('environs.exceptions.EnvError: Environment variable "MY_TOKEN" not set',), TOKEN),
+    "django": (("ImproperlyConfigured: Set the MY_TOKEN environment variable",), TOKEN),
+    "omegaconf": (
+        ("InterpolationResolutionError: Environment variable 'MY_TOKEN' not found",),
+        TOKEN,
+    ),
+    "argparse": (
+        (
+            "usage: course.py [-h] --rank RANK --num-nodes N data",
+            "course.py: error: the following arguments are required: -r/--rank, --num-nodes, data",
+        ),
+        MissingOptions((("-r", "--rank"), ("--num-nodes",))),
+    ),
+    "click": (("Error: Missing option '--rank' / '-r'.",), MissingOptions((("--rank", "-r"),))),
+    "an argument alone": (("a.py: error: the following arguments are required: data",), None),
+    "anything else": (("ValueError: MY_TOKEN",), None),
+}
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_what_a_program_lacks_is_read_from_its_last_words(name: str) -> None:
+    words, lack = SAID[name]
+    assert find(words) == lack
+
+
+def failed(of: Plan, *words: str, code: int = 1) -> History:
+    return History(of).rank(1, said(1, "\n".join(words)), Exited(1, code))
+
+
+def advice(of: Plan, words: tuple[str, ...], **environment: str) -> str:
+    cause = failed(of, *words).closed().cause
+    assert cause is not None
+    return hints.advice(cause, of, environment)
+
+
+SSH = plan(2, script=True)
+
+
+def test_a_variable_of_the_users_shell_is_named_and_its_value_is_not() -> None:
+    told = advice(SSH, ENVIRON, MY_TOKEN="s3cret")
+    assert told.startswith("MY_TOKEN is set in your shell, but ranks do not get its variables")
+    assert 'env_from = ["MY_TOKEN"]' in told
+    assert "MY_TOKEN=…" in told
+    assert "s3cret" not in told
+    assert "lab.toml" in advice(replace(SSH, hosts_file="lab.toml"), ENVIRON, MY_TOKEN="1")
+
+
+def test_nothing_is_said_of_a_variable_that_would_not_help() -> None:
+    assert advice(SSH, ENVIRON) == "", "it is in no shell"
+    passed = tuple(replace(host, env_from=("MY_TOKEN",)) for host in SSH.hosts)
+    assert advice(replace(SSH, hosts=passed), ENVIRON, MY_TOKEN="1") == "", "it was passed"
+    for transport in ("local", "slurm"):
+        here = plan(2, script=True, transport=transport)
+        assert advice(here, ENVIRON, MY_TOKEN="1") == "", "ranks have the variables of the shell"
+
+
+def test_the_advice_stands_below_the_cause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_TOKEN", "s3cret")
+    state = failed(SSH, *ENVIRON).closed()
+    assert outcome.cause(state)[1].startswith("what to do: MY_TOKEN is set in your shell")
+    assert "s3cret" not in json.dumps(summary.of(state))
+    assert summary.of(state)["cause"]["lack"] == {"name": "MY_TOKEN"}
+    assert "lack" not in summary.of(failed(SSH, "ValueError: bad").closed())["cause"]
+
+
+def options(*required: str, words: tuple[str, ...]) -> str:
+    said = f"course.py: error: the following arguments are required: {', '.join(required)}"
+    return advice(replace(SSH, work=Script(words)), (said,))
+
+
+def test_a_script_that_wants_its_rank_gets_it_by_its_own_command() -> None:
+    command = options(
+        "--rank", "--num-nodes", "--master-ip", "--port", words=("course.py", "--lr", "0.1")
+    )
+    assert command == (
+        "each rank finds its place in variables; write -- bash -c 'python3 course.py --lr 0.1 "
+        "--rank $RANK --num-nodes $WORLD_SIZE --master-ip $MASTER_ADDR --port $MASTER_PORT'"
+    )
+
+
+PLACES = {
+    ("-r",): "-r $RANK",
+    ("-r/--rank",): "--rank $RANK",
+    ("--local_rank",): "--local_rank $LOCAL_RANK",
+    ("--node-rank", "--nnodes"): "--node-rank $GROUP_RANK --nnodes $GROUP_WORLD_SIZE",
+    ("--rank", "--data"): "--rank $RANK",
+    ("--dist-url",): "--dist-url tcp://$MASTER_ADDR:$MASTER_PORT",
+}
+
+
+@pytest.mark.parametrize("required", PLACES, ids=" ".join)
+def test_options_by_which_scripts_are_told_their_place(required: tuple[str, ...]) -> None:
+    told = options(*required, words=("course.py",))
+    assert told.endswith(f"-- bash -c 'python3 course.py {PLACES[required]}'")
+
+
+COMMANDS = {
+    ("-m", "pkg.train", "a b"): "python3 -m pkg.train 'a b' --rank $RANK",
+    ("python", "-u", "train.py"): "python -u train.py --rank $RANK",
+    ("--no-python", "./train.sh"): "./train.sh --rank $RANK",
+    ("bash", "-c", "cd src && python train.py"): "cd src && python train.py --rank $RANK",
+}
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_the_command_is_ready_to_be_copied(words: tuple[str, ...]) -> None:
+    told = options("--rank", words=words)
+    copied = shlex.split(told.partition("write ")[2])
+    assert copied == ["--", "bash", "-c", COMMANDS[words]]
+
+
+def test_options_of_another_kind_are_the_users_own() -> None:
+    assert options("--data", words=("course.py",)) == ""

@@ -1,0 +1,107 @@
+"""Compares files with published MD5 sums, and remembers the sums that it has computed.
+
+A file is known again by its path, size and times: whatever changes a file sets its ctime. So to
+compare the same files a second time reads none of them. The sums are remembered in the cache of
+this host.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+
+from training.wire.jsonl import dumps, load
+from training.writing import write_whole
+
+TYPE_CHECKING = False  # as typing itself takes long to import
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+REMEMBERED = "checksums.json"
+MOST = 500
+"""The number of files whose sums are remembered."""
+SETTLED = 2.0
+"""Seconds after its last change in which a file may change again without another ctime."""
+CHUNK = 1 << 20
+
+
+def cache_folder() -> str:
+    """Return the folder in which this host keeps what it can make again."""
+    return os.path.expanduser(os.environ.get("RANKBOARD_CACHE") or "~/.cache/rankboard")
+
+
+def compare(
+    published: Mapping[str, str], seconds: float = math.inf
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Compare files, given by absolute path, with their MD5 sums in hexadecimal.
+
+    Return the files that differ, and those that could not be read within `seconds`. Raises:
+    OSError, where a file cannot be read at all.
+    """
+    deadline = time.monotonic() + seconds
+    remembered = _remembered()
+    differing: list[str] = []
+    unread: list[str] = []
+    computed: dict[str, Any] = {}
+    for path, md5 in published.items():
+        state = _state(path)
+        entry = remembered.get(path)
+        if isinstance(entry, list) and entry[:-1] == state:
+            found = entry[-1]
+        else:
+            found = _md5(path, deadline)
+            if found and _state(path) == state and _is_settled(path):
+                computed[path] = [*state, found]
+        if not found:
+            unread.append(path)
+        elif found != md5:
+            differing.append(path)
+    if computed:
+        _remember(remembered | computed)
+    return tuple(differing), tuple(unread)
+
+
+def _state(path: str) -> list[int]:
+    """Return what is different once a file has been changed."""
+    found = os.stat(path)
+    return [found.st_size, found.st_mtime_ns, found.st_ctime_ns]
+
+
+def _is_settled(path: str) -> bool:
+    return time.time() - os.stat(path).st_ctime > SETTLED
+
+
+def _md5(path: str, deadline: float) -> str:
+    """Return the MD5 sum of a file, or "" if the deadline passes first."""
+    from hashlib import md5  # slow to import, and most files are known
+
+    digest = md5(usedforsecurity=False)
+    with open(path, "rb", buffering=0) as file:
+        while time.monotonic() < deadline:
+            block = file.read(CHUNK)
+            if not block:
+                return digest.hexdigest()
+            digest.update(block)
+    return ""
+
+
+def _remembered() -> dict[str, Any]:
+    """Return size, times and sum of each remembered file, by its path."""
+    try:
+        with open(os.path.join(cache_folder(), REMEMBERED), "rb") as file:
+            return load(file.read()) or {}
+    except OSError:
+        return {}
+
+
+def _remember(entries: dict[str, Any]) -> None:
+    newest = dict(list(entries.items())[-MOST:])
+    try:
+        os.makedirs(cache_folder(), exist_ok=True)
+        write_whole(
+            os.path.join(cache_folder(), REMEMBERED), dumps(newest).encode(errors="surrogatepass")
+        )
+    except OSError:  # the next comparison then reads the files again
+        pass

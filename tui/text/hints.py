@@ -1,0 +1,102 @@
+"""What a user can do about a failure of which the fields of its cause tell, with what is known only
+here: the environment of whoever looks."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping
+
+from remote.cluster.hosts import Host
+from remote.plan.plan import NO_PYTHON, Plan, Script
+from remote.run.lack import MissingOptions, MissingVariable
+from remote.run.state import Cause
+from remote.transport.registry import kind
+
+SHELLS = ("sh", "bash", "zsh", "dash")
+VARIABLES = {
+    "-r": "$RANK",
+    "--rank": "$RANK",
+    "--global-rank": "$RANK",
+    "--local-rank": "$LOCAL_RANK",
+    "--node-rank": "$GROUP_RANK",
+    "--machine-rank": "$GROUP_RANK",
+    "--world-size": "$WORLD_SIZE",
+    "--num-nodes": "$WORLD_SIZE",
+    "--nnodes": "$WORLD_SIZE",
+    "--num-processes": "$WORLD_SIZE",
+    "--nprocs": "$WORLD_SIZE",
+    "--size": "$WORLD_SIZE",
+    "--master": "$MASTER_ADDR",
+    "--master-ip": "$MASTER_ADDR",
+    "--master-addr": "$MASTER_ADDR",
+    "--master-address": "$MASTER_ADDR",
+    "--port": "$MASTER_PORT",
+    "--master-port": "$MASTER_PORT",
+    "--init-method": "tcp://$MASTER_ADDR:$MASTER_PORT",
+    "--dist-url": "tcp://$MASTER_ADDR:$MASTER_PORT",
+}
+"""The options by which scripts are told their place among the ranks, with dashes for underscores,
+and what each is for a rank."""
+
+
+def advice(found: Cause, plan: Plan, environment: Mapping[str, str] = os.environ) -> str:
+    """Say what to do about a failure, in one line; "" where that is not known.
+
+    `environment` is that of the shell of whoever looks. No value of it is told.
+    """
+    if found.advice or not isinstance(plan.work, Script):
+        return found.advice
+    if isinstance(found.lack, MissingVariable):
+        hosts = [host for host in plan.hosts if host.name == found.host]
+        is_withheld = any(_withholds(host, found.lack.name) for host in hosts)
+        if is_withheld and found.lack.name in environment:
+            return plan.named(_pass_variable(found.lack.name))
+    if isinstance(found.lack, MissingOptions):
+        return _give_place(found.lack, plan.work)
+    return ""
+
+
+def _withholds(host: Host, name: str) -> bool:
+    """Return True if ranks of the host lack a variable that the user's shell may have."""
+    is_passed = name in dict(host.env) or name in host.env_from
+    return not is_passed and not kind(host.transport).shares_environment
+
+
+def _pass_variable(name: str) -> str:
+    return (
+        f"{name} is set in your shell, but ranks do not get its variables: write "
+        f'env_from = ["{name}"] in [defaults] of hosts.toml, or put {name}=… after --, before the '
+        "program"
+    )
+
+
+def _give_place(lack: MissingOptions, script: Script) -> str:
+    """Say how to give each rank its options, if they are those of its place among the ranks."""
+    values = {names[-1]: _value(names) for names in lack.options}
+    if "$GROUP_RANK" in values.values():  # then nodes are counted, and not ranks
+        for option in ("--num-nodes", "--num_nodes", "--nnodes"):
+            values |= {option: "$GROUP_WORLD_SIZE"} if option in values else {}
+    options = " ".join(f"{option} {value}" for option, value in values.items() if value)
+    if not options:
+        return ""
+    line = f"{_command(script)} {options}"
+    quoted = shlex.quote(line) if "'" in line else f"'{line}'"
+    return f"each rank finds its place in variables; write -- bash -c {quoted}"
+
+
+def _value(names: tuple[str, ...]) -> str:
+    """Return what a rank has to be given for an option of these names; "" where that is not
+    known."""
+    values = (VARIABLES.get(name.lower().replace("_", "-"), "") for name in names)
+    return next(filter(None, values), "")
+
+
+def _command(script: Script) -> str:
+    """Return the program and its arguments as a shell on a host would take them."""
+    words = [word for word in script.words if word != NO_PYTHON]
+    if words[0] in SHELLS and words[1:2] == ["-c"] and len(words) == 3:
+        return words[2]
+    if words[0] == "-m" or words[0].endswith(".py"):
+        words = ["python3", *words]
+    return shlex.join(words)

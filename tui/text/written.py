@@ -1,0 +1,105 @@
+"""Which files a user's own program has written on hosts, and the option that brings them."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from remote.doctor.check import listed
+from remote.format import count
+from remote.plan.plan import Script
+from remote.run.state import RunState
+from remote.sanitise import one_line
+from training.agent.find import matches
+from training.agent.layout import UPLOADS, workdir_of
+
+NAMED = 2
+"""Files of a host that are named."""
+HOSTS = 3
+"""Hosts that are named, each with its files."""
+PATTERNS = 3
+"""Patterns that are proposed."""
+
+
+@dataclass(frozen=True)
+class HostFiles:
+    """Files on one host that are not fetched: some of them, and how many there are, or if `is_cut`
+    at least are."""
+
+    host: str
+    folder: str
+    paths: tuple[str, ...]
+    count: int
+    is_cut: bool
+
+
+def written(state: RunState) -> list[str]:
+    """Say which files are left on the hosts, in a line; nothing where there are none."""
+    found = list(filter(None, (_on_host(state, index) for index in range(len(state.hosts)))))
+    if not found:
+        return []
+    hosts = [_named(one) for one in found[:HOSTS]]
+    if len(found) > HOSTS:
+        unnamed = count(sum(one.count for one in found[HOSTS:]), "file")
+        hosts.append(f"{unnamed} on {count(len(found) - HOSTS, 'other host')}")
+    patterns = _patterns([path for one in found for path in one.paths])
+    options = " ".join(f"--fetch {shlex.quote(pattern)}" for pattern in patterns)
+    where = f"in {found[0].folder}" if len({one.folder for one in found}) == 1 else "there"
+    least = "at least " if any(one.is_cut for one in found) else ""
+    told = f"wrote {least}{listed(hosts)}; they stay {where}"
+    return [f"{told}; with {options}, a run brings such files at its end"]
+
+
+def _on_host(state: RunState, index: int) -> HostFiles | None:
+    """Return what a host has that is neither fetched nor on this machine as well."""
+    ended = state.hosts[index].ended
+    plan = state.plan
+    if ended is None or not ended.written or not isinstance(plan.work, Script):
+        return None
+    folder = _folder(state, index)
+    fetched = plan.work.fetch if plan.policy.fetch else ()
+    paths = tuple(path for path in ended.written if not matches(path, fetched))
+    if not paths or _is_shared(plan.project, folder, paths[0]):
+        return None
+    unnamed = max(0, ended.written_count - len(ended.written))
+    many = len(paths) + unnamed
+    return HostFiles(state.host_name(index), folder, paths, many, ended.written_cut)
+
+
+def _folder(state: RunState, index: int) -> str:
+    """Return where the program of a host worked. Of an upload, the host has told where its workdir
+    is: a recorded plan does not."""
+    plan = state.plan
+    hello = state.hosts[index].hello
+    if plan.project and hello and hello.folder:
+        return one_line(f"{workdir_of(hello.folder)}/{UPLOADS}/{plan.project}")
+    return plan.cwd(index)
+
+
+def _is_shared(project: str, folder: str, path: str) -> bool:
+    """Return True if a host that may share its files with this machine wrote what is here, too."""
+    return not project and folder.startswith("/") and os.path.exists(os.path.join(folder, path))
+
+
+def _named(files: HostFiles) -> str:
+    names = [one_line(path) for path in files.paths[:NAMED]]
+    if files.count > len(names):
+        names.append("…")
+    return f"{count(files.count, 'file')} on {files.host} ({', '.join(names)})"
+
+
+def _patterns(paths: Sequence[str]) -> list[str]:
+    """Return patterns of `--fetch` that bring these files: each folder with all that is in it, and
+    files outside of folders by name, or by their ending where several share one."""
+    folders = {path.partition("/")[0] for path in paths if "/" in path}
+    files = {path for path in paths if "/" not in path}
+    endings = Counter(os.path.splitext(file)[1] for file in files)
+    names = set[str]()
+    for file in files:
+        ending = os.path.splitext(file)[1]
+        names.add(f"*{ending}" if ending and endings[ending] > 1 else file)
+    found = sorted(f"{folder}/*" for folder in folders) + sorted(names)
+    return [one_line(pattern) for pattern in found[:PATTERNS]]
