@@ -44,7 +44,8 @@ class Lines:
 
     `leaves`: Ctrl+C leaves the run instead of stopping it. `detach`: leave it once it has got
     going.
-    `quiet`: without the output of the ranks. `verbose`: with each step of the start.
+    `quiet`: without the output of the ranks. `verbose`: with each step of the start. `is_kept`: the
+    record stays.
     """
 
     json: bool = False
@@ -52,6 +53,7 @@ class Lines:
     detach: bool = False
     quiet: bool = False
     verbose: bool = False
+    is_kept: bool = True
 
 
 def watch(launcher: Launcher, session: Session, lines: Lines | None) -> int:
@@ -110,7 +112,7 @@ def show_lines(launcher: Launcher, session: Session, how: Lines) -> int:
                 session.detach()
                 detach = False
         show.end(session.state)
-        if not session.detached:
+        if not session.detached and how.is_kept:
             narrate_record(launcher, session.state)
         finish_notifications(launcher, session.state)
     verdict = session.state.verdict or (Verdict.LOST if session.cut_off else None)

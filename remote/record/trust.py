@@ -27,7 +27,7 @@ KEY_BYTES = 32
 
 
 def harmless(plan: Plan) -> Plan:
-    """The harmless part of a plan that somebody else may have written: the name and work, and the
+    """The harmless part of a plan that somebody else may have written: the names and work, and the
     hosts' names, their order, and how many ranks and threads each has, on which interface. Its
     hosts have no address, and it is never restarted."""
     hosts = tuple(
@@ -42,7 +42,7 @@ def harmless(plan: Plan) -> Plan:
         on_nan=said.on_nan,
         fetch=said.fetch,
     )
-    return Plan(plan.run, hosts, plan.work, policy, project=plan.project)
+    return Plan(plan.run, hosts, plan.work, policy, project=plan.project, label=plan.label)
 
 
 def with_ways(plan: Plan, cluster: Cluster) -> Plan:
