@@ -3,6 +3,7 @@ on this machine is told."""
 
 from __future__ import annotations
 
+import fcntl
 import json
 import subprocess
 from collections.abc import Callable
@@ -37,7 +38,17 @@ from training.agent.errands import run_folders as far
 from training.agent.journal import Journal
 from training.job import Job
 from training.wire.enums import EndReason
-from training.wire.events import PREFIX, Ended, Exited, Finished, Record, Text, encode, to_object
+from training.wire.events import (
+    PREFIX,
+    Ended,
+    Exited,
+    Finished,
+    Launched,
+    Record,
+    Text,
+    encode,
+    to_object,
+)
 from training.wire.jsonl import dumps
 from tui.commands.attach import attach
 from tui.commands.logs import logs
@@ -241,14 +252,38 @@ def test_a_host_answers_with_the_runs_that_may_be_meant(tmp_path: Path) -> None:
         (tmp_path / "runs" / name / str(host)).mkdir(parents=True)
         if kept:
             (tmp_path / "runs" / name / str(host) / "plan.json").write_text(f"plan of {name}")
+    plan = tmp_path / "runs" / "1-b" / "0" / "plan.json"
+    plan.write_text('{"label": "best", "of": "1-b"}')
 
     def asked(name: str) -> list[str]:
-        return [one["plan"] for one in far.plan([str(tmp_path), name])]
+        return [one["run"] for one in far.plan([str(tmp_path), name])]
 
-    assert asked("1-a") == ["plan of 1-a"]
-    assert asked("1") == ["plan of 1-a", "plan of 1-b"]
-    assert asked("last") == asked("2") == ["plan of 2-c"]
-    assert asked("3") == asked("x") == []
+    assert asked("1-a") == ["1-a"]
+    assert asked("1") == ["1-a", "1-b"]
+    assert asked("best") == ["1-b"]
+    assert asked("last") == asked("2") == ["2-c"]
+    assert asked("3") == asked("x") == asked("bes") == []
+
+
+def test_a_host_tells_of_the_newest_runs_that_have_begun_and_of_all_live_ones(
+    tmp_path: Path,
+) -> None:
+    names = [f"{number}-run" for number in range(9)]
+    for name in names:
+        folder = tmp_path / "runs" / name / "0"
+        folder.mkdir(parents=True)
+        (folder / "plan.json").write_text("{}")
+        if name != "8-run":
+            Journal(str(folder), 0).write(0, [Launched((0,))])
+    with open(tmp_path / "runs" / "1-run" / "0" / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        told = {
+            one["run"]: (one["live"], one["begun"]) for one in far.plan([str(tmp_path), "last"])
+        }
+    assert told == {
+        **dict.fromkeys(("4-run", "5-run", "6-run", "7-run"), (False, True)),
+        "1-run": (True, True),
+    }
 
 
 # Commands -----------------------------------------------------------------------------------------

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import shlex
 import time
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 
 from remote.cluster.hosts import Cluster, HostsError
@@ -59,9 +61,12 @@ def find_run(
     recorded = labels(runs_dir)
     if run == LAST:
         name = _newest(here, there)
-        _narrate_last(name, here, there)
-        if ends:
-            _check_certain(name, here, there)
+        _narrate_unbelieved(name, there)
+        others = _others(name, here, there) if ends else []
+        if others:
+            _ask_which([name, *others], hosts, here, there)
+        else:
+            _narrate_last(name, here, there)
     else:
         on_hosts = {name: found.plan.label for name, found in there.runs.items()}
         unread = dict.fromkeys(there.mistakes, "")
@@ -122,21 +127,29 @@ def _newest(here: Path | None, there: HostsAnswer) -> str:
     return max(begun or shared, default="")
 
 
-def _check_certain(name: str, here: Path | None, there: HostsAnswer) -> None:
-    """Ask the user whether this run is meant, where it may be another one: it is not recorded here
-    or has ended, and another run is recorded here or live. Raises: UsageError."""
+def _others(name: str, here: Path | None, there: HostsAnswer) -> list[str]:
+    """Return the runs that may be meant instead, the newest first: where the last run is not
+    recorded here or has ended, these are the one that is recorded here and the live ones."""
     is_recorded = here is not None and here.name == name
-    others = [other for other, run in there.runs.items() if run.live and other != name]
-    if here and not is_recorded and here.name not in others:
-        others.append(here.name)
-    if not others or (is_recorded and here and not read.verdict(here)):
-        return
-    candidates = [name, *sorted(others, reverse=True)]
+    if here and is_recorded and not read.verdict(here):
+        return []
+    others = {other for other, run in there.runs.items() if run.live and run.is_shared}
+    if here:
+        others.add(here.name)
+    return sorted(others - {name}, reverse=True)
+
+
+def _ask_which(
+    candidates: Sequence[str], hosts: Path | None, here: Path | None, there: HostsAnswer
+) -> None:
+    """Ask the user whether the first of these runs is to be stopped. Raises: UsageError."""
+    file = f" --hosts {shlex.quote(str(hosts))}" if hosts else ""
     narrate(f"{LAST} may mean one of {len(candidates)} runs:")
-    narrate(*(f"  {one}: {_describe(one, here, there)}" for one in candidates[:LISTED]))
-    commands = " or ".join(f"rankboard stop {one}" for one in candidates[:LISTED])
-    if not confirm(f"stop {name}? [y/N]", yes=False, instead=f"write {commands}"):
-        raise UsageError(f"nothing was stopped; to stop another run, write {commands}")
+    for name in candidates[:LISTED]:
+        narrate(f"  rankboard stop {name}{file}  ({_describe(name, here, there)})")
+    instead = "write one of these commands"
+    if not confirm(f"stop {candidates[0]}? [y/N]", yes=False, instead=instead):
+        raise UsageError(f"nothing was stopped; {instead}")
 
 
 # Words --------------------------------------------------------------------------------------------
@@ -149,17 +162,21 @@ def _narrate_problems(there: HostsAnswer, *, is_known: bool) -> None:
         return
     more = len(there.problems) - 1
     others = f" (and {more} more)" if more else ""
-    narrate(f"{there.problems[0]}{others}; going on without what only such hosts know")
+    narrate(f"{there.problems[0]}{others}; runs that only such hosts know do not count")
 
 
-def _narrate_last(name: str, here: Path | None, there: HostsAnswer) -> None:
-    """Say which run is the last one, and which newer ones are not believed."""
+def _narrate_unbelieved(name: str, there: HostsAnswer) -> None:
+    """Say which newer runs are not taken for the last one."""
     for other, run in there.runs.items():
         if not run.is_shared and other > name:
             narrate(
                 f"{other} is not taken for {LAST}: most of its hosts do not know it, only "
                 f"{listed(run.hosts)}"
             )
+
+
+def _narrate_last(name: str, here: Path | None, there: HostsAnswer) -> None:
+    """Say which run is the last one."""
     if name and here and here.name != name:
         narrate(
             f"{LAST} is {name}, {_describe(name, here, there)}; the newest run that is recorded "

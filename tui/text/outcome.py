@@ -231,7 +231,7 @@ def fates(state: RunState) -> list[str]:
 def _except_on(state: RunState) -> str:
     """Name the hosts on which ranks may still run."""
     hosts = [host.name for host in state.unconfirmed]
-    return f" except perhaps on {listed(hosts)}" if hosts else ""
+    return f", except perhaps on {listed(hosts)}" if hosts else ""
 
 
 def _lost(state: RunState) -> str:
