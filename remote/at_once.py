@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from queue import Empty, SimpleQueue
 from typing import TypeVar
@@ -11,11 +12,29 @@ from typing import TypeVar
 T = TypeVar("T")
 R = TypeVar("R")
 
+LOOK = 0.1
+"""Seconds between two looks at the clock, while results are waited for until a deadline."""
+
 
 def at_once(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
     """What `work` returns for each item, in their order. Raises what it raises for one of them."""
     found = dict(done for done in as_done(work, items) if done)
     return [found[index] for index in range(len(items))]
+
+
+def done_within(work: Callable[[T], R], items: Sequence[T], seconds: float) -> dict[int, R]:
+    """Return, by the index of the item, what `work` returns within so many seconds. The others go
+    on, and nobody waits for them. Raises what `work` raises."""
+    deadline = time.monotonic() + seconds
+    found: dict[int, R] = {}
+    every = LOOK if math.isfinite(seconds) else math.inf
+    for done in as_done(work, items, every):
+        if done:
+            index, result = done
+            found[index] = result
+        if time.monotonic() >= deadline:
+            break
+    return found
 
 
 def as_done(

@@ -136,6 +136,14 @@ def count(number: float, noun: str, plural: str = "") -> str:
     return f"{digits} {noun if number == 1 else plural or f'{noun}s'}"
 
 
+def listed(names: Sequence[str], most: int = 4) -> str:
+    """Join some names, at least one: "node1, node2 and node3", or "node1, node2 and 7 more"."""
+    if len(names) > most:
+        return f"{', '.join(names[: most - 1])} and {len(names) - most + 1} more"
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
+
+
 def or_unknown(value: object) -> str:
     """Format a value, where 0 and "" mean that it is not known."""
     return str(value) if value else UNKNOWN

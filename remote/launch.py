@@ -91,10 +91,9 @@ class Launcher:
         where a variable of `env_from` is not in the environment, or this is no name."""
         from remote.session.session import Session
 
-        values, name = forwarded(plan, os.environ), marks.checked_name(name)
+        values = forwarded(plan, os.environ)
+        plan = replace(plan, label=marks.checked_name(name))
         recorder = Recorder(self.runs_dir, plan)
-        if name:
-            marks.write_name(recorder.folder, name)
         session = Session(plan, self.transport, recorder, _cwd(plan), values)
         session.notifier = self.notifier
         return session

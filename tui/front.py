@@ -46,7 +46,8 @@ class Lines:
 
     `leaves`: Ctrl+C leaves the run instead of stopping it. `detach`: leave it once it has got
     going.
-    `quiet`: without the output of the ranks. `verbose`: with each step of the start.
+    `quiet`: without the output of the ranks. `verbose`: with each step of the start. `is_kept`: the
+    record stays.
     """
 
     json: bool = False
@@ -54,6 +55,7 @@ class Lines:
     detach: bool = False
     quiet: bool = False
     verbose: bool = False
+    is_kept: bool = True
 
 
 def watch(launcher: Launcher, session: Session, lines: Lines | None) -> int:
@@ -119,7 +121,7 @@ def _print_session(launcher: Launcher, session: Session, how: Lines, watched: Wa
                 session.detach()
                 detach = False
         show.end(session.state)
-        if not session.detached:
+        if not session.detached and how.is_kept:
             narrate_record(launcher, session.state)
         finish_notifications(launcher, session.state)
     verdict = session.state.verdict or (Verdict.LOST if session.cut_off else None)

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from remote.cluster.hosts import Cluster, Host, select
 from remote.cluster.load import has_usual, load, load_usual
+from remote.errands.kept_plan import KeptPlan
 from remote.launch import Launcher
 from remote.plan.plan import Plan, PlanError, Policy
 from remote.record import index, marks, read, resume
 from remote.record.entry import Entry
 from remote.record.files import is_folder
-from remote.record.find import find
 from remote.record.lock import launcher
 from remote.record.losses import losses
 from remote.study.folder import SUFFIX, StudyFolder
@@ -25,7 +25,8 @@ from remote.study.progress import Progress
 from remote.study.reader import StudyError
 from remote.transport.registry import Transports, is_here
 from training.job import Job
-from tui.flags.recorded import find_kept
+from tui.flags.recorded import find_here, find_kept
+from tui.flags.which_run import find_run
 from tui.replay import Replay
 from tui.view import Session
 
@@ -132,15 +133,17 @@ class History:
         """Open a run that is recorded here or on the hosts: replay one that has ended or that
         another process records now; attach to any other. Raises: HostsError, PlanError,
         RunFolderError."""
-        folder = find(run, self.runs_dir)
-        if folder and (read.verdict(folder) or launcher(folder)):
-            return self._replay(folder)
-        kept = find_kept(self.transports, run, self.hosts_file, self.runs_dir)
+        found = find_run(self.transports, run, self.hosts_file, self.runs_dir)
+        if isinstance(found, KeptPlan):
+            return self.launcher(found.plan).attach(found)
+        if read.verdict(found) or launcher(found):
+            return self._replay(found)
+        kept = find_here(found, self.hosts_file)
         session = self.launcher(kept.plan).attach(kept)
-        if folder and session.has_ended:
+        if session.has_ended:
             for _ in session.batches():  # which says so in the record
                 pass
-            return self._replay(folder)
+            return self._replay(found)
         return session
 
     def _replay(self, folder: Path) -> Replay:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from remote.at_once import at_once
+from remote.at_once import done_within
 from remote.cluster.hosts import Host
 from remote.errands.reading import AnswerTooLong, Objects, read
 from remote.limits import LIMITS, Limits
@@ -47,16 +47,21 @@ def ask(
     verb: str,
     words: Callable[[Host], Iterable[str]] = lambda _: (),
     longer: float = 0.0,
+    within: float = math.inf,
 ) -> list[Answer]:
     """Run an errand on each host in its own workdir; the answers, whose errors name the host.
 
-    `longer`: seconds beyond its timeout that a host may take to answer.
+    `longer`: seconds beyond its timeout that a host may take to answer. `within`: seconds after
+    which no host is waited for.
     """
 
     def errand(host: Host) -> Errand:
         return Errand((verb, host.workdir, *words(host)))
 
-    answers = perform(transport, hosts, errand, patience=lambda host: host.timeout + longer)
+    def patience(host: Host) -> float:
+        return host.timeout + longer
+
+    answers = perform(transport, hosts, errand, patience, within=within)
     return [_named(answer) for answer in answers]
 
 
@@ -79,11 +84,12 @@ def perform(
     errand: Callable[[Host], Errand],
     patience: Callable[[Host], float] = lambda _: math.inf,
     limits: Limits = LIMITS,
+    within: float = math.inf,
 ) -> list[Answer]:
     """Run an errand on each host, all at once; the answers, in the order of the hosts.
 
-    `patience`: seconds that a host may be silent once it is reached. An answer beyond the `limits`
-    is an error of that host.
+    `patience`: seconds that a host may be silent once it is reached. `within`: seconds after which
+    no host is waited for. An answer beyond the `limits` is an error of that host.
     """
 
     def work(host: Host) -> Answer:
@@ -92,7 +98,12 @@ def perform(
         except Exception as error:  # noqa: BLE001 - our own mistake must not hide the other answers
             return Answer(host, error=f"{host.name}: rankboard itself failed: {error!r}")
 
-    return at_once(work, hosts)
+    answers = done_within(work, hosts, within)
+    late = f"no answer within {within:g} s"
+    return [
+        answers.get(index) or Answer(host, error=f"{host.name}: {late}")
+        for index, host in enumerate(hosts)
+    ]
 
 
 def _perform(

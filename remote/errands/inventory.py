@@ -13,7 +13,8 @@ from remote.cluster.hosts import HOSTS_FILE, Host, naming
 from remote.errands.errands import ask, values
 from remote.errands.runs import Code, Part, Record, Run, joined
 from remote.plan import serialize
-from remote.record import entry
+from remote.plan.plan import is_label
+from remote.record import entry, marks
 from remote.record.files import is_folder
 from remote.record.layout import EVENTS, NODE, PLAN, SUMMARY
 from remote.record.read import RunFolderError, load_plan, verdict
@@ -125,7 +126,10 @@ def _plausible(told: RunFolder) -> RunFolder:
         _bounded(told.steps, BYTES),
     )
     hosts, world_size = _bounded(told.hosts, COUNT), _bounded(told.world_size, COUNT)
-    return replace(told, size=size, step=step, steps=steps, hosts=hosts, world_size=world_size)
+    label = told.label if is_label(told.label) else ""
+    return replace(
+        told, size=size, step=step, steps=steps, hosts=hosts, world_size=world_size, label=label
+    )
 
 
 def _plausible_code(told: Archive) -> Archive:
@@ -196,4 +200,5 @@ def records(
             found.step if found else 0,
             found.steps if found else 0,
             (found.started if found else None) or 0.0,
+            marks.name(folder),
         )

@@ -52,7 +52,7 @@ class Record:
     `idle` is how many seconds ago it was written; `local`: the run was launched with --local.
     `format` is that of its plan. `ways` are the hosts as its plan, which this user has recorded,
     reaches them, and `hosts_file` is where they were from; of a run on this machine there are
-    none. `step`, `steps` and `began` are as in `Run`."""
+    none. `step`, `steps`, `began` and `label` are as in `Run`."""
 
     run: str
     folder: Path
@@ -68,6 +68,7 @@ class Record:
     step: int = 0
     steps: int = 0
     began: float = 0.0
+    label: str = ""
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,14 @@ class Run:
         planned = self.record.ranks if self.record else 0
         found = sum(len(part.folder.ranks) for part in self.parts)
         return max([found, planned, *(part.folder.world_size for part in self.parts)])
+
+    @property
+    def label(self) -> str:
+        """The name that a person gave it; the one that it has here, where it is recorded here."""
+        if self.record:
+            return self.record.label
+        labels = [part.folder.label for part in self.parts]
+        return max(labels, key=labels.count, default="")
 
     @property
     def phase(self) -> str:

@@ -15,11 +15,13 @@ from enum import StrEnum
 from remote.cluster.hosts import HOSTS, HOSTS_FILE, RANKS, Host, naming
 from remote.formats.rules import Rule
 from remote.plan.python_line import python_line
-from training.agent.layout import NODE, UPLOADS, run_folder
+from training.agent.layout import LAST, NODE, UPLOADS, run_folder
 from training.job import Job, JobError
 
 RESTARTS = 10_000
 """How often a run restarts at most."""
+LONGEST_LABEL = 60
+"""Characters of the name that a person gives a run."""
 LOG_FILES = "log-files"
 """The name of a run that log files are shown as, see `remote.record.log_files`."""
 NO_PYTHON = "--no-python"
@@ -148,9 +150,9 @@ class Plan:
     """One run: `work` done by one rank per slot of the hosts, in their order.
 
     `uploads` land on each host in the folder `<workdir>/files/<project>`, and there the ranks then
-    work; `project` is "" where there are none. `hosts_file` is where the hosts come from.
-    `rules_left_out` is how many rules for its output the recorded plan has that are not used, as
-    somebody else may have written them.
+    work; `project` is "" where there are none. `hosts_file` is where the hosts come from. `label`
+    is the name that a person gave the run at its start. `rules_left_out` is how many rules for its
+    output the recorded plan has that are not used, as somebody else may have written them.
     """
 
     run: str
@@ -160,6 +162,7 @@ class Plan:
     uploads: tuple[Upload, ...] = ()
     project: str = ""
     hosts_file: str = HOSTS_FILE
+    label: str = ""
     rules_left_out: int = 0
 
     @property
@@ -233,6 +236,14 @@ def new_run(work: Job | Script, now: datetime) -> str:
     `20261120-093000-ddp-lenet5-3f9a`."""
     what = f"{work.sync}-{work.model.replace('/', '-')}" if isinstance(work, Job) else work.stem
     return f"{now:%Y%m%d-%H%M%S}-{what}-{secrets.token_hex(2)}"
+
+
+def is_label(text: str) -> bool:
+    """Return whether a person can give a run this name."""
+    if not 0 < len(text) <= LONGEST_LABEL or text != text.strip():
+        return False
+    is_path = "/" in text
+    return text.isprintable() and not is_path and text != LAST
 
 
 def check(plan: Plan) -> None:

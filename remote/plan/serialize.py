@@ -9,7 +9,7 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from remote.cluster.hosts import Host
-from remote.plan.plan import OnNan, OnStall, Plan, PlanError, Policy, Script, Upload
+from remote.plan.plan import OnNan, OnStall, Plan, PlanError, Policy, Script, Upload, is_label
 from remote.sanitise import unseen_character
 from training.job import Job
 from training.wire.codec import reader_of
@@ -50,6 +50,7 @@ def dump(plan: Plan) -> str:
         "launcher": launcher,
     }
     data |= {"uploads": [asdict(upload) for upload in plan.uploads], "project": plan.project}
+    data |= {"label": plan.label} if plan.label else {}
     return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
@@ -73,11 +74,17 @@ def parse(text: str | bytes) -> Plan:
             _policy(data.get("policy", {})),
             uploads,
             str(data.get("project", "")),
+            label=_label(data.get("label")),
         )
     except (LookupError, TypeError, AttributeError, StopIteration, RecursionError) as error:
         raise ValueError(str(error)) from error
     _check_names(plan)
     return plan
+
+
+def _label(data: Any) -> str:
+    """Return the name that a person gave the run; "" where nobody could have given this one."""
+    return data if isinstance(data, str) and is_label(data) else ""
 
 
 _words = reader_of(tuple[str, ...])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from remote.plan.plan import PlanError
@@ -25,21 +25,29 @@ def find(run: str, runs_dir: Path) -> Path | None:
     folders = recorded(runs_dir)
     if run == LAST and not (runs_dir / LAST / PLAN).exists():
         return next(filter(has_begun, reversed(folders)), next(reversed(folders), None))
-    names = [folder.name for folder in folders]
-    if run and run not in names:
-        named = [folder.name for folder in folders if marks.name(folder) == run]
-        _check_one(run, named, "have this name")
-        run = next(iter(named), run)
-    name = meant(run, names)
+    if run in [folder.name for folder in folders]:
+        return runs_dir / run
+    name = meant(run, labels(runs_dir))
     if not name and given != run:
         raise _missing(given, runs_dir)
     return runs_dir / name if name else None
 
 
+def is_path(run: str) -> bool:
+    """Return whether a run is given by its path, and so is one that is recorded here."""
+    return "/" in run
+
+
+def labels(runs_dir: Path) -> dict[str, str]:
+    """Return the runs that are recorded here, the newest last, with the name that a person gave
+    each ("": none)."""
+    return {folder.name: marks.name(folder) for folder in recorded(runs_dir)}
+
+
 def _within(run: str, runs_dir: Path) -> str:
     """The name of a run that is given by its path, as it is printed. Raises: PlanError."""
     path = Path(run).absolute()
-    if "/" not in run:
+    if not is_path(run):
         return run
     if os.path.realpath(path.parent) == os.path.realpath(runs_dir):
         return path.name
@@ -53,13 +61,17 @@ def _missing(run: str, runs_dir: Path) -> PlanError:
     return PlanError(f"{run}: {what}; rankboard runs lists the runs in {runs_dir}")
 
 
-def meant(run: str, names: Sequence[str]) -> str:
-    """Which of these names, the newest last, somebody means by `run`: that one, the one that
-    begins so, or (`last`) the newest; "" where there is none. Raises: PlanError, where several
-    begin so."""
-    if run == LAST or run in names:
-        return run if run in names else next(reversed(names), "")
-    fits = [name for name in names if name.startswith(run)]
+def meant(run: str, labels: Mapping[str, str]) -> str:
+    """Return which of these runs, the newest last, somebody means: the run with this name, the one
+    that a person gave this name, or the one whose name begins so; "" where there is none. Raises:
+    PlanError, where there are several."""
+    if run in labels:
+        return run
+    named = [name for name, label in labels.items() if run and label == run]
+    if named:
+        _check_one(run, named, "have this name")
+        return named[0]
+    fits = [name for name in labels if name.startswith(run)]
     _check_one(run, fits, "begin so; write more of the name")
     return next(iter(fits), "")
 

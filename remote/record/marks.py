@@ -6,15 +6,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from remote.limits import LIMITS
-from remote.plan.plan import PlanError
+from remote.plan.plan import LONGEST_LABEL, PlanError, is_label
 from remote.record import files
 from remote.record.layout import NAME, NOTE, STAR
 from remote.sanitise import unseen_character
 from training.agent.layout import LAST
 from training.writing import write_whole
-
-LONGEST = 60
-"""Characters of a name."""
 
 
 def star(folder: Path, starred: bool) -> None:
@@ -43,11 +40,11 @@ def write_name(folder: Path, text: str) -> None:
 def checked_name(text: str) -> str:
     """The name of a run without blanks around it. Raises: PlanError, where it is none."""
     name = text.strip()
-    if len(name) > LONGEST:
-        raise PlanError(f"--name: {len(name)} characters: give a name of at most {LONGEST}")
+    if len(name) > LONGEST_LABEL:
+        raise PlanError(f"--name: {len(name)} characters: give a name of at most {LONGEST_LABEL}")
     if character := unseen_character(name):
         raise PlanError(f"--name {text!r}: it has {character}, which cannot be seen: leave it out")
-    if name == LAST or "/" in name:
+    if name and not is_label(name):
         raise PlanError(
             f"--name {text!r}: give a name in one line and without a slash, such as 'baseline'; "
             f"{LAST} stands for the newest run"
@@ -74,7 +71,7 @@ def note(folder: Path, failed: files.Failed = files.ignore) -> str:
 
 def name(folder: Path, failed: files.Failed = files.ignore) -> str:
     """The name that a person gave a run; "" where there is none. See `note`."""
-    return _read(folder / NAME, failed)[:LONGEST]
+    return _read(folder / NAME, failed)[:LONGEST_LABEL]
 
 
 def _read(path: Path, failed: files.Failed) -> str:

@@ -29,7 +29,7 @@ KEY_BYTES = 32
 
 
 def harmless(plan: Plan) -> Plan:
-    """The harmless part of a plan that somebody else may have written: the name and work, and the
+    """The harmless part of a plan that somebody else may have written: the names and work, and the
     hosts' names, their order, and how many ranks and threads each has, on which interface. Its
     hosts have no address, it is never restarted, and no rule of it reads what the ranks print."""
     hosts = tuple(
@@ -49,7 +49,15 @@ def harmless(plan: Plan) -> Plan:
     if isinstance(work, Script):
         rules_left_out = len(work.rules)
         work = replace(work, rules=())
-    return Plan(plan.run, hosts, work, policy, project=plan.project, rules_left_out=rules_left_out)
+    return Plan(
+        plan.run,
+        hosts,
+        work,
+        policy,
+        project=plan.project,
+        label=plan.label,
+        rules_left_out=rules_left_out,
+    )
 
 
 def with_ways(plan: Plan, cluster: Cluster) -> Plan:

@@ -17,7 +17,7 @@ from typing import Any
 from remote.events import encode
 from remote.plan import serialize
 from remote.plan.plan import Plan, PlanError
-from remote.record import files, layout, lock, summary, trust
+from remote.record import files, layout, lock, marks, summary, trust
 from remote.run.state import RunState
 from training.wire.events import Record, Text
 from training.writing import write_whole
@@ -139,3 +139,5 @@ def _write_plan(folder: Path, plan: Plan) -> None:
     data = _bytes(serialize.dump(plan))
     write_whole(folder / layout.PLAN, data)
     write_whole(folder / layout.SIGNATURE, trust.signature(data).encode())
+    if plan.label:
+        marks.write_name(folder, plan.label)

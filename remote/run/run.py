@@ -105,12 +105,17 @@ class Run:
     @property
     def is_settled(self) -> bool:
         """Whether it has ended, and nothing of it is left on hosts that is to be ended."""
-        if self.verdict is None:
-            return False
+        return self.verdict is not None and not self.unconfirmed
+
+    @property
+    def unconfirmed(self) -> list[HostState]:
+        """The hosts that may still have ranks of a run that has ended: they have not told that they
+        have ended theirs."""
+        if self.verdict not in (Verdict.LOST, Verdict.STOPPED, Verdict.FAILED):
+            return []
         # Of a host that a launcher which has returned never heard, nothing is known.
         begun = self.course.returned or any(host.launched for host in self.hosts)
-        left = any((host.hello or begun) and not host.ended for host in self.hosts)
-        return not left or self.verdict not in (Verdict.LOST, Verdict.STOPPED, Verdict.FAILED)
+        return [host for host in self.hosts if (host.hello or begun) and not host.ended]
 
     @property
     def step(self) -> int:

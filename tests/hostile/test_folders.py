@@ -94,7 +94,9 @@ def test_a_host_that_the_operator_does_not_know_is_not_reached(
         write_hosts(desk / "hosts.toml", (Host("other1", "127.0.0.1"), Host("other2", "127.0.0.2")))
     recorded(desk / "runs", host_proxy_command="touch PWNED", host_env_from=["MY_SECRET_TOKEN"])
     done = rankboard(*COMMANDS[name], over=hosts).holds()
-    assert not hosts.opened
+    # which may have a newer run than the one that is recorded here
+    asked = {"other1", "other2"} if (name, file) == ("attach last", "of others") else set()
+    assert {host.name for host, _ in hosts.opened} == asked
     assert done.code in (2, 3)
     assert "node1" in done.err or "hosts.toml" in done.err
 

@@ -14,10 +14,12 @@ from unittest.mock import patch
 import pytest
 import typer
 
+from remote.cluster.hosts import Cluster
+from remote.errands.kept_plan import KeptPlan
 from remote.launch import Launcher
 from remote.session.session import Session
 from remote.transport import Transport
-from tui.flags import recorded
+from tui.flags import recorded, which_run
 from tui.front import Lines
 
 
@@ -46,6 +48,12 @@ def run(
         return Done(code, *capsys.readouterr())
 
     return run
+
+
+def plan_on_hosts(transport: Transport, cluster: Cluster, run: str) -> KeptPlan:
+    """What a command finds of a run of which nothing is recorded here, on these hosts."""
+    with patch.object(which_run, "load", lambda *_: cluster):
+        return recorded.find_kept(transport, run, Path("hosts.toml"), Path("no-runs"))
 
 
 NOWHERE: Any = None

@@ -3,6 +3,7 @@ on this machine is told."""
 
 from __future__ import annotations
 
+import fcntl
 import json
 import subprocess
 from collections.abc import Callable
@@ -15,11 +16,20 @@ import pytest
 from remote.cluster.hosts import Cluster, Host
 from remote.errands import kept_plan
 from remote.errands.errands import Answer
+from remote.errands.kept_plan import Difference
 from remote.plan import serialize
 from remote.plan.plan import Plan, PlanError, Policy, Upload
 from remote.record.write import Recorder
 from remote.transport import Transport
-from tests.kit.commands import NOWHERE, OBEYING, Done, Watched, recording, watching
+from tests.kit.commands import (
+    NOWHERE,
+    OBEYING,
+    Done,
+    Watched,
+    plan_on_hosts,
+    recording,
+    watching,
+)
 from tests.kit.journals import Hosts, KeptLine, Library
 from tests.kit.launches import LONG, RANKBOARD, launch
 from tests.kit.sshd import Sshd
@@ -28,7 +38,17 @@ from training.agent.errands import run_folders as far
 from training.agent.journal import Journal
 from training.job import Job
 from training.wire.enums import EndReason
-from training.wire.events import PREFIX, Ended, Exited, Finished, Record, Text, encode, to_object
+from training.wire.events import (
+    PREFIX,
+    Ended,
+    Exited,
+    Finished,
+    Launched,
+    Record,
+    Text,
+    encode,
+    to_object,
+)
 from training.wire.jsonl import dumps
 from tui.commands.attach import attach
 from tui.commands.logs import logs
@@ -55,14 +75,14 @@ def answer(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
             Answer(host, tuple(said) if isinstance(said, list) else (said,), moment=moment)
             for host, said in zip(FILE.hosts, objects, strict=False)
         ]
-        monkeypatch.setattr(kept_plan, "ask", lambda *_: answers)
+        monkeypatch.setattr(kept_plan, "ask", lambda *_, **__: answers)
 
     return answer
 
 
 def test_the_plan_and_the_clocks_of_a_run_elsewhere(answer: Callable[..., None]) -> None:
     answer([], told())
-    kept = kept_plan.plan_of(NOWHERE, FILE, "a-run")
+    kept = plan_on_hosts(NOWHERE, FILE, "a-run")
     assert (kept.plan, kept.offsets) == (PLAN, {1: 10.0})
 
 
@@ -70,13 +90,55 @@ def test_a_host_that_was_away_when_the_run_was_left_has_another_policy(
     answer: Callable[..., None],
 ) -> None:
     answer(told(said=replace(PLAN, policy=Policy(keep=True))), told())
-    assert kept_plan.plan_of(NOWHERE, FILE, "a-run").plan.policy.keep
+    assert plan_on_hosts(NOWHERE, FILE, "a-run").plan.policy.keep
 
 
-def test_hosts_that_keep_different_plans_are_not_believed(answer: Callable[..., None]) -> None:
-    answer(told(said=replace(PLAN, work=Job(batch_size=7))), told())
-    with pytest.raises(PlanError, match="its hosts keep different plans of it: node1 and node2"):
-        kept_plan.plan_of(NOWHERE, FILE, "a-run")
+THREE = Cluster("test", tuple(Host(f"node{n}", f"10.0.0.{n}") for n in (1, 2, 3)))
+ON_THREE = replace(PLAN, hosts=THREE.hosts)
+
+
+def test_a_host_whose_plan_differs_is_named_and_the_plan_of_the_others_counts(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    differing = replace(ON_THREE, work=Job(batch_size=7, lr=0.5))
+    said = [told(said=differing), told(said=ON_THREE), told(said=ON_THREE)]
+    answers = [Answer(host, (one,)) for host, one in zip(THREE.hosts, said, strict=True)]
+    monkeypatch.setattr(kept_plan, "ask", lambda *_, **__: answers)
+    kept = plan_on_hosts(NOWHERE, THREE, "a-run")
+    assert (kept.plan, kept.others) == (ON_THREE, ())
+    run = kept_plan.ask_for(NOWHERE, THREE, "a-run").runs["a-run"]
+    assert run.differences == (
+        Difference("node1", "batch_size", "7", "64"),
+        Difference("node1", "lr", "0.5", "0.1"),
+    )
+    assert (
+        "rankboard: node1 keeps another plan of a-run, which is not used: batch_size is 7, "
+        "elsewhere 64; lr is 0.5, elsewhere 0.1\n" in capsys.readouterr().err
+    )
+
+
+def test_a_host_whose_plan_cannot_be_read_is_named_and_the_plan_of_the_others_counts(
+    answer: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer(told(said=replace(PLAN, hosts=(Host("../../etc", "x"),))), told())
+    assert plan_on_hosts(NOWHERE, FILE, "a-run").plan == PLAN
+    assert (
+        "rankboard: node1: a-run runs on hosts that test does not have" in capsys.readouterr().err
+    )
+
+
+def test_of_two_hosts_that_differ_each_has_a_plan_by_which_it_is_stopped(
+    answer: Callable[..., None],
+) -> None:
+    """Nobody knows which one is right: by the other's plan it would not be found."""
+    swapped = replace(PLAN, hosts=FILE.hosts[::-1])
+    answer(told(said=swapped), told())
+    kept = plan_on_hosts(NOWHERE, FILE, "a-run")
+    assert {kept.plan.hosts, *(plan.hosts for plan in kept.others)} == {FILE.hosts, swapped.hosts}
+    alone = replace(PLAN, hosts=FILE.hosts[:1])
+    answer(told(said=alone), told())
+    kept = plan_on_hosts(NOWHERE, FILE, "a-run")
+    assert FILE.hosts in {kept.plan.hosts, *(plan.hosts for plan in kept.others)}
 
 
 @pytest.mark.parametrize(
@@ -93,8 +155,11 @@ def test_a_name_that_is_no_plain_one_is_refused_wherever_a_plan_is_read(
         with pytest.raises(ValueError, match="is not a plain name"):
             serialize.parse(serialize.dump(replace(PLAN, project=name)))
     answer(told(name, replace(PLAN, run=name)))
-    with pytest.raises(PlanError, match=r"cannot be read: its run .* is not a plain name"):
-        kept_plan.plan_of(NOWHERE, FILE, name)
+    asked = kept_plan.ask_for(NOWHERE, FILE, name)
+    assert not asked.runs
+    why = str(asked.mistakes[name])
+    assert "cannot be read: its run" in why
+    assert "is not a plain name" in why
 
 
 @pytest.mark.parametrize("target", ["/etc", "../x", "a/../../b", "a//b", "a\0b"])
@@ -144,12 +209,12 @@ def test_what_a_host_tells_is_not_taken_on_trust(
 ) -> None:
     answer(said)
     with pytest.raises(PlanError, match=mistake):
-        kept_plan.plan_of(NOWHERE, FILE, "a-run")
+        plan_on_hosts(NOWHERE, FILE, "a-run")
 
 
 def test_a_clock_that_is_none_is_not_known(answer: Callable[..., None]) -> None:
     answer(told() | {"now": float("nan")}, told() | {"now": "noon"})
-    assert kept_plan.plan_of(NOWHERE, FILE, "a-run").offsets == {}
+    assert plan_on_hosts(NOWHERE, FILE, "a-run").offsets == {}
 
 
 def named(*names: str) -> list[dict[str, Any]]:
@@ -159,20 +224,21 @@ def named(*names: str) -> list[dict[str, Any]]:
 def test_a_run_elsewhere_is_known_by_its_beginning_or_as_the_last(
     answer: Callable[..., None],
 ) -> None:
-    answer(named("20261119-a"), named("20261120-b"))
+    both = named("20261119-a", "20261120-b")
+    answer(both, both)
     for asked, found in (
         ("20261119", "20261119-a"),
         ("20261120-b", "20261120-b"),
         ("last", "20261120-b"),
     ):
-        assert kept_plan.plan_of(NOWHERE, FILE, asked).plan.run == found
+        assert plan_on_hosts(NOWHERE, FILE, asked).plan.run == found
     with pytest.raises(
         PlanError,
         match=r"2026: 2 runs begin so; write more of the name:\n  20261120-b\n  20261119-a$",
     ):
-        kept_plan.plan_of(NOWHERE, FILE, "2026")
-    answer(named("a"), named("ab"))
-    assert kept_plan.plan_of(NOWHERE, FILE, "a").plan.run == "a"
+        plan_on_hosts(NOWHERE, FILE, "2026")
+    answer(named("a", "ab"), named("ab"))
+    assert plan_on_hosts(NOWHERE, FILE, "a").plan.run == "a"
 
 
 def test_a_host_answers_with_the_runs_that_may_be_meant(tmp_path: Path) -> None:
@@ -186,14 +252,38 @@ def test_a_host_answers_with_the_runs_that_may_be_meant(tmp_path: Path) -> None:
         (tmp_path / "runs" / name / str(host)).mkdir(parents=True)
         if kept:
             (tmp_path / "runs" / name / str(host) / "plan.json").write_text(f"plan of {name}")
+    plan = tmp_path / "runs" / "1-b" / "0" / "plan.json"
+    plan.write_text('{"label": "best", "of": "1-b"}')
 
     def asked(name: str) -> list[str]:
-        return [one["plan"] for one in far.plan([str(tmp_path), name])]
+        return [one["run"] for one in far.plan([str(tmp_path), name])]
 
-    assert asked("1-a") == ["plan of 1-a"]
-    assert asked("1") == ["plan of 1-a", "plan of 1-b"]
-    assert asked("last") == asked("2") == ["plan of 2-c"]
-    assert asked("3") == asked("x") == []
+    assert asked("1-a") == ["1-a"]
+    assert asked("1") == ["1-a", "1-b"]
+    assert asked("best") == ["1-b"]
+    assert asked("last") == asked("2") == ["2-c"]
+    assert asked("3") == asked("x") == asked("bes") == []
+
+
+def test_a_host_tells_of_the_newest_runs_that_have_begun_and_of_all_live_ones(
+    tmp_path: Path,
+) -> None:
+    names = [f"{number}-run" for number in range(9)]
+    for name in names:
+        folder = tmp_path / "runs" / name / "0"
+        folder.mkdir(parents=True)
+        (folder / "plan.json").write_text("{}")
+        if name != "8-run":
+            Journal(str(folder), 0).write(0, [Launched((0,))])
+    with open(tmp_path / "runs" / "1-run" / "0" / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        told = {
+            one["run"]: (one["live"], one["begun"]) for one in far.plan([str(tmp_path), "last"])
+        }
+    assert told == {
+        **dict.fromkeys(("4-run", "5-run", "6-run", "7-run"), (False, True)),
+        "1-run": (True, True),
+    }
 
 
 # Commands -----------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from remote.plan.plan import Plan, PlanError
 from remote.plan.serialize import OtherFormat
 from remote.record import read, resume
 from remote.record.write import Recorder
-from tests.kit.commands import Done, Watched, watching
+from tests.kit.commands import Done, Watched, plan_on_hosts, watching
 from tests.kit.histories import History
 from training.agent.errands import leftovers, run_folders
 from training.agent.errands.outline import boot
@@ -100,7 +100,9 @@ def test_a_command_on_it_is_refused(
     says: str,
     run: Callable[..., Done],
 ) -> None:
-    assert run(command, **flags) == Done(2, "", f"rankboard: {says}\n")
+    done = run(command, **flags)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[-1] == f"rankboard: {says}"
 
 
 def test_nothing_is_resumed_from_it(recorded: Path, says: str) -> None:
@@ -133,10 +135,10 @@ def test_a_plan_that_hosts_keep_is_named(
     plan = reformatted(serialize.dump(Plan(NAME, HOSTS, Job())), number)
     told = {"run": NAME, "plan": plan, "now": 1.0}
     answers = [Answer(HOSTS[0], objects=(told,))]
-    monkeypatch.setattr(kept_plan, "ask", lambda *_: answers)
+    monkeypatch.setattr(kept_plan, "ask", lambda *_, **__: answers)
     nobody: object = None
     with pytest.raises(OtherFormat) as refused:
-        kept_plan.plan_of(nobody, Cluster("test", HOSTS), NAME)  # type: ignore[arg-type]
+        plan_on_hosts(nobody, Cluster("test", HOSTS), NAME)  # type: ignore[arg-type]
     assert str(refused.value) == says
 
 

@@ -23,7 +23,7 @@ class RunFolder:
     host. `steps` (0: not known) are the whole run's. `hosts` and `world_size` are the plan's, 0
     where it is not kept there. `here`: it is this machine's, not that of another one which shares
     the folder. `format` is that of its records; in another one than FORMAT they are not read, and
-    `phase` is unknown.
+    `phase` is unknown. `label` is the name that a person gave the run at its start.
     """
 
     run: str
@@ -45,6 +45,7 @@ class RunFolder:
     here: bool = True
     ended: Ended | None = None
     format: int = FORMAT
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)

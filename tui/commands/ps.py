@@ -84,7 +84,8 @@ def _list_runs(
     if json:
         _print_objects(map(_run_object, runs))
     elif runs:
-        print_table(RUN_COLUMNS, list(map(_run_row, runs)), DISPENSABLE)
+        columns, rows = _table(runs)
+        print_table(columns, rows, DISPENSABLE)
     else:
         narrate("no live runs" if live else "no runs")
     narrate(*_other_formats(runs), *found.gone)
@@ -130,6 +131,16 @@ def _processes(number: int) -> str:
     return count(number, "process", "processes")
 
 
+def _table(runs: Sequence[Run]) -> tuple[Row, list[Row]]:
+    """Make the table of runs; their names have a column where one has a name."""
+    rows = [_run_row(run) for run in runs]
+    if not any(run.label for run in runs):
+        return RUN_COLUMNS, rows
+    named = [(first, run.label, *rest) for run, (first, *rest) in zip(runs, rows, strict=True)]
+    first, *rest = RUN_COLUMNS
+    return (first, "name", *rest), named
+
+
 def _run_row(run: Run) -> Row:
     live = f"{run.live} of {run.hosts} live"
     answered = run.record or any(part.folder.now for part in run.parts)
@@ -164,7 +175,7 @@ def _run_object(run: Run) -> dict[str, Any]:
         }
         for part in run.parts
     ]
-    return {"run": run.name, **figures, "reasons": run.reasons, "parts": parts}
+    return {"run": run.name, "name": run.label, **figures, "reasons": run.reasons, "parts": parts}
 
 
 def _print_objects(objects: Iterable[dict[str, Any]]) -> None:

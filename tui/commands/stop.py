@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import signal
+import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from remote.errands.kept_plan import KeptPlan
+from remote.format import listed
 from remote.launch import Launcher
 from remote.plan.plan import Plan
 from remote.record import lock
@@ -35,23 +39,49 @@ def stop(
 ) -> None:
     """Stop a run on all its hosts and show its result.
 
-    The exit code is 0 once the run is stopped, also if it had already ended.
+    The exit code is 0 once the run is stopped, also if it had already ended. It is 3 as long as a
+    host that may still have ranks has not confirmed its end.
 
     Examples:
       rankboard stop last
       rankboard stop --now 20261120-0930
     """
-    with open_run(run, hosts, runs_dir) as (launcher, kept):
+    with open_run(run, hosts, runs_dir, ends=True) as (launcher, kept):
         code = _stop_through_launcher(launcher, kept.plan, now)
         if code is None:
             session = launcher.attach(kept)
             code = _close(session) if session.has_ended else _stop(launcher, session, now)
-    raise typer.Exit(0 if code == STOPPED else code)
+        codes = [code, *(_stop_by(launcher, plan, now) for plan in kept.others)]
+    raise typer.Exit(max(codes))
 
 
-def _stop(launcher: Launcher, session: Session, now: bool) -> int:
+def _stop(launcher: Launcher, session: Session, now: bool, *, is_kept: bool = True) -> int:
     session.stop(now=now)
-    return front.watch(launcher, session, Lines(quiet=True))
+    code = front.watch(launcher, session, Lines(quiet=True, is_kept=is_kept))
+    return _judge(session.state, code)
+
+
+def _stop_by(launcher: Launcher, plan: Plan, now: bool) -> int:
+    """Stop a run by the plan of a single host. Its record is not kept: that of the run is by the
+    plan that most hosts have."""
+    narrate(f"stopping {plan.run} also by the other plan")
+    with tempfile.TemporaryDirectory(prefix="rankboard-") as folder:
+        aside = replace(launcher, runs_dir=Path(folder))
+        return _stop(aside, aside.attach(KeptPlan(plan, {}, foreign=True)), now, is_kept=False)
+
+
+def _judge(state: RunState, code: int) -> int:
+    """Return the exit code of a run that was to be stopped, and say what to do about hosts that
+    have not confirmed it."""
+    if state.unconfirmed:
+        hosts = [host.name for host in state.unconfirmed]
+        it_answers = "it answers" if len(hosts) == 1 else "they answer"
+        narrate(
+            f"ranks may still run on {listed(hosts)}: once {it_answers}, repeat rankboard stop "
+            f"{state.plan.run}"
+        )
+        return UNREACHABLE
+    return 0 if code == STOPPED else code
 
 
 def _close(session: Session) -> int:
@@ -87,7 +117,7 @@ def _stop_through_launcher(launcher: Launcher, plan: Plan, now: bool) -> int | N
     if not state.verdict:
         return None
     front.print_end(state)
-    return state.verdict.value
+    return _judge(state, state.verdict.value)
 
 
 def _is_released(folder: Path) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from remote.cluster.hosts import HostsError
 from remote.cluster.load import load
-from remote.errands.kept_plan import KeptPlan, plan_of
+from remote.errands.kept_plan import KeptPlan
 from remote.launch import Launcher
 from remote.plan.plan import Plan, PlanError, Policy
 from remote.record import lock, read, trust
@@ -21,27 +21,30 @@ from remote.record.read import RunFolderError
 from remote.run.reading import expander
 from remote.transport import Transport
 from remote.transport.registry import Transports, is_here
-from training.agent.layout import LAST
 from training.wire.events import Record
 from tui.exit import UsageError, refusing
 from tui.flags.common import HOSTS
+from tui.flags.which_run import find_run
 from tui.narrate import narrate
 
 
 @contextmanager
 def open_run(
-    run: str, hosts: Path | None, runs_dir: Path, max_restarts: int | None = None
+    run: str,
+    hosts: Path | None,
+    runs_dir: Path,
+    max_restarts: int | None = None,
+    *,
+    ends: bool = False,
 ) -> Iterator[tuple[Launcher, KeptPlan]]:
     """Find a run here or on the hosts of the file; yield a launcher for its hosts, and its plan.
 
-    `max_restarts` replaces the number of restarts that the run was started with. A mistake ends the
-    command with exit code 2.
+    `max_restarts` replaces the number of restarts that the run was started with. `ends`: see
+    `find_run`. A mistake ends the command with exit code 2.
     """
     with refusing():
         transports = Transports()
-        kept = find_kept(transports, run, hosts, runs_dir)
-        if run == LAST:
-            narrate(f"{LAST} is {kept.plan.run}")
+        kept = find_kept(transports, run, hosts, runs_dir, ends=ends)
         if max_restarts is not None:
             policy = replace(kept.plan.policy, max_restarts=max_restarts)
             kept = replace(kept, plan=replace(kept.plan, policy=policy))
@@ -49,15 +52,13 @@ def open_run(
         yield Launcher(transports, runs_dir.absolute(), policy, narrate), kept
 
 
-def find_kept(transport: Transport, run: str, hosts: Path | None, runs_dir: Path) -> KeptPlan:
-    """Find the plan of a run here or on the hosts of the file. Raises: HostsError, PlanError,
-    RunFolderError."""
-    folder = find(run, runs_dir)
-    if folder:
-        return _find_here(folder, hosts)
-    kept = _find_on_hosts(transport, run, hosts, runs_dir)
-    narrate(*kept.problems, f"{kept.plan.run} is not recorded here: using the plan of its hosts")
-    return kept
+def find_kept(
+    transport: Transport, run: str, hosts: Path | None, runs_dir: Path, *, ends: bool = False
+) -> KeptPlan:
+    """Find the plan of a run here or on the hosts of the file. `ends`: see `find_run`. Raises:
+    HostsError, PlanError, RunFolderError, UsageError."""
+    found = find_run(transport, run, hosts, runs_dir, ends=ends)
+    return find_here(found, hosts) if isinstance(found, Path) else found
 
 
 def folder_of(run: str, runs_dir: Path) -> Path:
@@ -83,7 +84,7 @@ def read_records(launcher: Launcher, plan: Plan, follow: bool) -> Iterator[Recor
     return launcher.recorded(plan)
 
 
-def _find_here(folder: Path, hosts: Path | None) -> KeptPlan:
+def find_here(folder: Path, hosts: Path | None) -> KeptPlan:
     """Load a run that is recorded here. Raises: HostsError, PlanError, RunFolderError."""
     plan = _plan_of(folder)
     foreign = not trust.has_ways(plan)
@@ -109,14 +110,3 @@ def _plan_of(folder: Path) -> Plan:
             f"{folder} has the plan of another run, {plan.run}: rename the folder to {plan.run}"
         )
     return plan
-
-
-def _find_on_hosts(transport: Transport, run: str, hosts: Path | None, runs_dir: Path) -> KeptPlan:
-    """Ask the hosts for a run that is not recorded here. Raises: HostsError, PlanError."""
-    try:
-        cluster = load(hosts or HOSTS)
-    except HostsError as error:
-        raise HostsError(
-            f"No run called {run!r} in {runs_dir}, and no hosts to ask for it: {error}"
-        ) from None
-    return plan_of(transport, cluster, run)

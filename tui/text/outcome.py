@@ -8,7 +8,18 @@ import signal
 from collections.abc import Sequence
 from dataclasses import replace
 
-from remote.format import UNKNOWN, count, duration, fixed, loss, or_unknown, percent, rate, seconds
+from remote.format import (
+    UNKNOWN,
+    count,
+    duration,
+    fixed,
+    listed,
+    loss,
+    or_unknown,
+    percent,
+    rate,
+    seconds,
+)
 from remote.run import seen
 from remote.run.last_words import HEADER
 from remote.run.phases import FATES
@@ -219,6 +230,12 @@ def fates(state: RunState) -> list[str]:
     return ruled(("host", "rank", "fate", "step", "exit"), rows)
 
 
+def _except_on(state: RunState) -> str:
+    """Name the hosts on which ranks may still run."""
+    hosts = [host.name for host in state.unconfirmed]
+    return f", except perhaps on {listed(hosts)}" if hosts else ""
+
+
 def _lost(state: RunState) -> str:
     """Say whether the host was lost or never reached."""
     name = state.cause.host if state.cause else ""
@@ -265,7 +282,8 @@ def verdict(state: RunState) -> str:
             took = f"; training took {fixed(training, 2)} s of it" if training else ""
             return f"finished in {length}{restarted}{_diverged(state)}{took}"
         case Verdict.STOPPED:
-            return f"stopped after {spent}: {state.stop_reason or 'the launcher disconnected'}"
+            why = state.stop_reason or "the launcher disconnected"
+            return f"stopped after {spent}{_except_on(state)}: {why}"
         case Verdict.REFUSED:
             tried = any(rank.exited for rank in state.ranks)
             return f"failed before the first step{restarted}" if tried else "not started"

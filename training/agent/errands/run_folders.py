@@ -18,8 +18,13 @@ from training.agent.layout import ARCHIVES, CODE, LAST, LOCK, PLAN, RUNS, absolu
 from training.agent.live_runs import locked, read
 from training.agent.ranks.launch import CODE as OWN_CODE
 from training.wire.answers import STILL, Archive, RunFolder, codec
+from training.wire.events import Launched
 from training.wire.format import FORMAT, format_of
 from training.wire.jsonl import load
+
+NEWEST = 4
+"""Runs that have begun of which a host tells where it is asked for the last one: launchers look for
+the newest that most hosts of a run know."""
 
 
 def runs(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
@@ -39,23 +44,69 @@ def runs(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
 
 
 def plan(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """The errand `plan WORKDIR RUN`: `{"run": NAME, "plan": TEXT, "now": TIME}` of the run of this
-    name, else of those whose names begin so, or for `last` of the newest; with what time it is
-    here."""
+    """The errand `plan WORKDIR RUN`: answers with the kept plans of the runs that RUN may mean.
+
+    RUN is the name of a run, the name that a person gave it, the beginning of its name, or `last`:
+    then these are the newest runs that have begun, and all that are live. Each answer is
+    `{"run": NAME, "plan": TEXT, "live": IS_LIVE, "begun": HAS_BEGUN, "now": TIME}`, with what time
+    it is here.
+    """
     workdir, wanted = absolute(arguments[0]), arguments[1]
-    files = (
-        (run, os.path.join(run_folder(workdir, run, host), PLAN)) for run, host in folders(workdir)
-    )
-    kept = {run: file for run, file in files if os.path.exists(file)}
-    names = list(kept)[-1:] if wanted == LAST else [run for run in kept if run.startswith(wanted)]
-    plans = {}
-    for run in [wanted] if wanted in names else names:
+    kept: dict[str, list[int]] = {}
+    for run, host in folders(workdir):
+        if os.path.exists(os.path.join(run_folder(workdir, run, host), PLAN)):
+            kept.setdefault(run, []).append(host)
+    plans: dict[str, dict[str, Any]] = {}
+    for run in _newest(workdir, kept) if wanted == LAST else kept:
         with suppress(OSError):
-            plans[run] = read(kept[run]).decode(errors="replace")
+            text = read(os.path.join(run_folder(workdir, run, kept[run][-1]), PLAN))
+            if wanted == LAST or _is_meant(wanted, run, text):
+                plans[run] = {"run": run, "plan": text.decode(errors="replace")}
+    if wanted in plans:
+        plans = {wanted: plans[wanted]}
+    for run, answer in plans.items():
+        answer["live"] = _is_live(workdir, run, kept[run])
+        answer["begun"] = answer["live"] or _has_begun(workdir, run, kept[run])
     # as late as can be: the launcher compares it with the moment in which the first of this comes
     now = time.time()
-    for run, text in plans.items():
-        yield {"run": run, "plan": text, "now": now}
+    for answer in plans.values():
+        yield {**answer, "now": now}
+
+
+def _newest(workdir: str, kept: dict[str, list[int]]) -> list[str]:
+    """Return the newest runs that have begun, and all live ones; where none has begun, the newest
+    run."""
+    newest: list[str] = []
+    for run in reversed(kept):
+        is_live = _is_live(workdir, run, kept[run])
+        # journals are looked at no longer than necessary: there may be hundreds
+        is_newest = len(newest) < NEWEST and _has_begun(workdir, run, kept[run])
+        if is_live or is_newest:
+            newest.append(run)
+    return newest or list(kept)[-1:]
+
+
+def _is_meant(wanted: str, run: str, plan: bytes) -> bool:
+    """Return whether somebody may mean this run."""
+    return run.startswith(wanted) or (load(plan) or {}).get("label") == wanted
+
+
+def _is_live(workdir: str, run: str, hosts: Sequence[int]) -> bool:
+    for host in hosts:
+        with suppress(OSError):
+            if locked(os.path.join(run_folder(workdir, run, host), LOCK)):
+                return True
+    return False
+
+
+def _has_begun(workdir: str, run: str, hosts: Sequence[int]) -> bool:
+    """Return whether ranks of the run were started."""
+    for host in hosts:
+        with suppress(OSError):
+            records = told(run_folder(workdir, run, host), host)
+            if any(isinstance(record.event, Launched) for record in records):
+                return True
+    return False
 
 
 def folders(workdir: str) -> Iterator[tuple[str, int]]:
@@ -99,7 +150,7 @@ def examine(workdir: str, run: str, host: int) -> RunFolder:
     for record in told(folder, host):
         outline.hear(record)
     live = held or outline.perhaps_elsewhere(now)
-    planned, hosts, world_size = _planned(folder)
+    planned, hosts, world_size, label = _planned(folder)
     return RunFolder(
         run=run,
         host=host,
@@ -119,6 +170,7 @@ def examine(workdir: str, run: str, host: int) -> RunFolder:
         planned=planned,
         here=outline.here,
         ended=outline.ended,
+        label=label,
     )
 
 
@@ -140,17 +192,19 @@ def _of_another_format(folder: str, run: str, host: int, held: bool, number: int
     )
 
 
-def _planned(folder: str) -> tuple[bool, int, int]:
-    """Whether the plan is there, its hosts and its ranks."""
+def _planned(folder: str) -> tuple[bool, int, int, str]:
+    """Whether the plan is there, its hosts and its ranks, and the name that a person gave."""
     try:
         data = load(read(os.path.join(folder, PLAN)))
     except FileNotFoundError:
-        return False, 0, 0
+        return False, 0, 0, ""
     hosts = data.get("hosts") if data and format_of(data) == FORMAT else None
-    if not isinstance(hosts, list):
-        return True, 0, 0
+    if not data or not isinstance(hosts, list):
+        return True, 0, 0, ""
     slots = [host.get("slots", 1) if isinstance(host, dict) else 1 for host in hosts]
-    return True, len(hosts), sum(number for number in slots if isinstance(number, int))
+    ranks = sum(number for number in slots if isinstance(number, int))
+    label = data.get("label")
+    return True, len(hosts), ranks, label if isinstance(label, str) else ""
 
 
 def size(folder: str) -> int:

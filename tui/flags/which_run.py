@@ -1,0 +1,220 @@
+"""Which run a command line means, where it may be recorded here or known to hosts alone."""
+
+from __future__ import annotations
+
+import math
+import shlex
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+from remote.cluster.hosts import Cluster, HostsError
+from remote.cluster.load import has_usual, load, load_usual
+from remote.errands.kept_plan import Difference, HostsAnswer, KeptPlan, RunOnHosts, ask_for
+from remote.format import listed
+from remote.plan.plan import PlanError
+from remote.record import lock, read, trust
+from remote.record.files import is_folder
+from remote.record.find import LISTED, find, is_path, labels, meant
+from remote.record.layout import EVENTS, NODE
+from remote.record.read import RunFolderError, has_begun
+from remote.sanitise import cut, one_line
+from remote.transport import Transport
+from remote.transport.registry import is_here
+from training.agent.layout import LAST
+from tui.exit import UsageError
+from tui.narrate import narrate
+from tui.text.prompt import confirm
+
+ASKED = 5.0
+"""Seconds in which hosts have to tell of newer runs, where one is recorded here that may be meant:
+a command on what is recorded here waits no longer for hosts that are gone."""
+LATELY = 7 * 86_400.0
+"""Seconds since a run was last recorded for which its own hosts are asked where no file names any:
+later they may be gone, or others."""
+NAMED = 3
+"""Settings of a plan that a message names."""
+LONGEST = 60
+"""Characters of a setting that a message shows."""
+NOBODY = HostsAnswer({}, {}, ())
+
+
+def find_run(
+    transport: Transport, run: str, hosts: Path | None, runs_dir: Path, *, ends: bool = False
+) -> Path | KeptPlan:
+    """Find a run: its folder, where it is recorded here, else the plan that its hosts keep.
+
+    The whole name of a recorded run and a path are certain. Anything else may mean a run that is
+    not recorded here, so the hosts are asked as well. `ends`: the command ends the run, so it asks
+    the user where it is not certain which run is the last. Raises: HostsError, PlanError,
+    RunFolderError, UsageError.
+    """
+    here = find(run, runs_dir)
+    if here and (run == here.name or is_path(run)):
+        return here
+    cluster = _find_hosts(run, hosts, here, runs_dir)
+    there = NOBODY
+    if cluster:
+        there = ask_for(transport, cluster, run, ASKED if here else math.inf)
+        _narrate_problems(there, is_known=here is not None)
+    recorded = labels(runs_dir)
+    if run == LAST:
+        name = _newest(here, there)
+        _narrate_unbelieved(name, there)
+        others = _others(name, here, there) if ends else []
+        if others:
+            _ask_which([name, *others], hosts, here, there)
+        else:
+            _narrate_last(name, here, there)
+    else:
+        on_hosts = {name: found.plan.label for name, found in there.runs.items()}
+        unread = dict.fromkeys(there.mistakes, "")
+        known = on_hosts | unread | recorded  # a name that was given here later counts here
+        name = meant(run, dict(sorted(known.items())))
+    if name in recorded:
+        return runs_dir / name
+    if name in there.runs:
+        narrate(f"{name} is not recorded here: using the plan of its hosts")
+        narrate(*_remarks(there.runs[name]))
+        return there.runs[name].kept
+    if there.mistakes:
+        raise there.mistakes.get(name) or next(iter(there.mistakes.values()))
+    asked = f" of {cluster.file or cluster.name}" if cluster else ""
+    raise PlanError(
+        f"No run called {run!r} here or on the hosts{asked}; rankboard ps lists all runs"
+    )
+
+
+def _find_hosts(run: str, hosts: Path | None, here: Path | None, runs_dir: Path) -> Cluster | None:
+    """Return the hosts that may know a run: those of the file or job, else those of the last run
+    that is recorded here; None where nothing says that there are any. Raises: HostsError."""
+    if hosts:
+        return load(hosts)
+    if here and not has_usual():
+        return _hosts_of(here) if run == LAST else None
+    try:
+        return load_usual()
+    except HostsError as error:
+        if here is None:
+            raise HostsError(
+                f"No run called {run!r} in {runs_dir}, and no hosts to ask for it: {error}"
+            ) from None
+        narrate(f"{error}; hosts are not asked for newer runs")
+        return None
+
+
+def _hosts_of(folder: Path) -> Cluster | None:
+    """Return the hosts of a run that this user has recorded, where they may have a newer one."""
+    try:
+        plan = read.load_plan(folder)
+        age = time.time() - (folder / EVENTS).stat().st_mtime
+    except (OSError, PlanError, RunFolderError):
+        return None
+    is_on_others = trust.has_ways(plan) and not is_here(plan.hosts)
+    if not is_on_others or is_folder(folder / NODE) or age > LATELY or lock.launcher(folder):
+        return None
+    return Cluster(plan.run, plan.hosts, file=plan.hosts_file)
+
+
+def _newest(here: Path | None, there: HostsAnswer) -> str:
+    """Return the newest run that has begun; "" where there is none. A run that a single host
+    invents for others is not believed."""
+    shared = {name: run for name, run in there.runs.items() if run.is_shared}
+    begun = [name for name, run in shared.items() if run.has_begun]
+    if here and (has_begun(here) or not begun):
+        begun.append(here.name)
+    return max(begun or shared, default="")
+
+
+def _others(name: str, here: Path | None, there: HostsAnswer) -> list[str]:
+    """Return the runs that may be meant instead, the newest first: where the last run is not
+    recorded here or has ended, these are the one that is recorded here and the live ones."""
+    is_recorded = here is not None and here.name == name
+    if here and is_recorded and not read.verdict(here):
+        return []
+    others = {other for other, run in there.runs.items() if run.live and run.is_shared}
+    if here:
+        others.add(here.name)
+    return sorted(others - {name}, reverse=True)
+
+
+def _ask_which(
+    candidates: Sequence[str], hosts: Path | None, here: Path | None, there: HostsAnswer
+) -> None:
+    """Ask the user whether the first of these runs is to be stopped. Raises: UsageError."""
+    file = f" --hosts {shlex.quote(str(hosts))}" if hosts else ""
+    narrate(f"{LAST} may mean one of {len(candidates)} runs:")
+    for name in candidates[:LISTED]:
+        narrate(f"  rankboard stop {name}{file}  ({_describe(name, here, there)})")
+    instead = "write one of these commands"
+    if not confirm(f"stop {candidates[0]}? [y/N]", yes=False, instead=instead):
+        raise UsageError(f"nothing was stopped; {instead}")
+
+
+# Words --------------------------------------------------------------------------------------------
+
+
+def _narrate_problems(there: HostsAnswer, *, is_known: bool) -> None:
+    """Say which hosts did not answer. Where a run is known without them, one line is enough."""
+    if not there.problems or not is_known:
+        narrate(*there.problems)
+        return
+    more = len(there.problems) - 1
+    others = f" (and {more} more)" if more else ""
+    narrate(f"{there.problems[0]}{others}; runs that only such hosts know do not count")
+
+
+def _narrate_unbelieved(name: str, there: HostsAnswer) -> None:
+    """Say which newer runs are not taken for the last one."""
+    for other, run in there.runs.items():
+        if not run.is_shared and other > name:
+            narrate(
+                f"{other} is not taken for {LAST}: most of its hosts do not know it, only "
+                f"{listed(run.hosts)}"
+            )
+
+
+def _narrate_last(name: str, here: Path | None, there: HostsAnswer) -> None:
+    """Say which run is the last one."""
+    if name and here and here.name != name:
+        narrate(
+            f"{LAST} is {name}, {_describe(name, here, there)}; the newest run that is recorded "
+            f"here is {here.name}"
+        )
+    elif name:
+        narrate(f"{LAST} is {name}")
+
+
+def _describe(name: str, here: Path | None, there: HostsAnswer) -> str:
+    """Say what is known of a run."""
+    run = there.runs.get(name)
+    words = [f"named {run.plan.label}"] if run and run.plan.label else []
+    if run:
+        words.append(f"live on {listed(run.live)}" if run.live else f"ended on {listed(run.hosts)}")
+    if here and here.name == name:
+        words.append(f"recorded here as {read.verdict(here) or 'not ended'}")
+    return ", ".join(words)
+
+
+def _remarks(run: RunOnHosts) -> list[str]:
+    """Say which hosts keep another plan of a run than most, and what differs."""
+    remarks = list(run.unreadable)
+    by_host: dict[str, list[Difference]] = defaultdict(list)
+    for difference in run.differences:
+        by_host[difference.host].append(difference)
+    for host, found in by_host.items():
+        settings = [
+            f"{one.setting} is {_short(one.here)}, elsewhere {_short(one.elsewhere)}"
+            for one in found[:NAMED]
+        ]
+        more = f"; and {len(found) - NAMED} more settings" if len(found) > NAMED else ""
+        remarks.append(
+            f"{host} keeps another plan of {run.plan.run}, which is not used: "
+            f"{'; '.join(settings)}{more}"
+        )
+    return remarks
+
+
+def _short(text: str) -> str:
+    return cut(one_line(text), LONGEST) or "empty"
