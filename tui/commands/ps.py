@@ -79,7 +79,7 @@ def _list_runs(
     transport: Transport | None, hosts: Sequence[Host], runs_dir: Path, live: bool, json: bool
 ) -> Sequence[str]:
     """Print the runs; return why hosts did not answer."""
-    found = inventory.take(transport or Transports(), hosts, runs_dir, left=True)
+    found = inventory.take(transport or Transports(), hosts, runs_dir, left=True, figures=True)
     runs = [run for run in found.runs if run.live or not live]
     if json:
         _print_objects(map(_run_object, runs))
@@ -135,7 +135,7 @@ def _run_row(run: Run) -> Row:
     answered = run.record or any(part.folder.now for part in run.parts)
     return (
         run.name,
-        run.phase,
+        run.state,
         live if 0 < run.live < run.hosts else or_unknown(run.hosts),
         or_unknown(run.ranks),
         f"{run.step}/{run.steps}" if run.steps else or_unknown(run.step),

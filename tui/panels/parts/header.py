@@ -137,7 +137,7 @@ def _title(left: str, run: str, called: str, width: int) -> str:
 
 
 def _phase(run: RunState) -> str:
-    name = run.verdict.name.lower() if run.verdict else run.doing
+    name = run.verdict.word if run.verdict else run.doing
     most = run.plan.policy.max_restarts + 1
     attempt = f" (attempt {run.attempt + 1} of {most})" if run.attempt else ""
     text = phase(name).text
