@@ -57,7 +57,7 @@ class KeptRun:
     is_elsewhere: bool = False
 
 
-ELSEWHERE = "not recorded here: started from another folder, or by somebody else"
+ELSEWHERE = "not recorded here (started from another folder, or by somebody else)"
 
 
 def removable(

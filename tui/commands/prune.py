@@ -204,14 +204,15 @@ def _total(going: Sequence[Removable]) -> str:
     others = {one.run for one in going if one.run and not one.is_recorded_here}
     parts = [count(len(runs), "run")] if runs else []
     if others:
-        parts[0] += f" ({len(others)} of them {ELSEWHERE})"
+        parts[0] += f", {len(others)} of them {ELSEWHERE}"
     parts += ["unused code"] if any(not one.run for one in going) else []
     return f"{' and '.join(parts)}, {size(sum(one.size for one in going))}"
 
 
 def _nothing(older_than: str, keep: int, without_step: bool) -> str:
-    before = " before its first step" if without_step else ""
-    which = (
-        f" that ended{before} at least {older_than} ago" if older_than else f" that ended{before}"
-    )
-    return f"nothing to remove{which}" + (f", except for the {keep} newest" if keep else "")
+    ended = "has ended"
+    if older_than:
+        ended = f"ended at least {older_than} ago"
+    if without_step:
+        ended += ", before its first step"
+    return f"nothing to remove that {ended}" + (f", except for the {keep} newest" if keep else "")

@@ -28,7 +28,7 @@ from tui.narrate import narrate
 from tui.text.prompt import confirm
 from tui.text.table import Row, print_table
 
-RUN_COLUMNS = ("run", "phase", "hosts", "ranks", "step", "started", "age", "size")
+RUN_COLUMNS = ("run", "state", "hosts", "ranks", "step", "started", "age", "size")
 ORPHAN_COLUMNS = ("host", "run", "pid", "started", "found as", "command")
 DISPENSABLE = {"started": 1, "ranks": 2, "found as": 3}
 """Columns that a narrow terminal leaves out, in this order: a run's name has its start."""
@@ -52,7 +52,7 @@ def ps(
 
     The age is the time since the run's last sign of life: a few seconds for a healthy run. Hosts of
     a run that was left in the last seven days are asked of it also if they are not in the hosts
-    file. The phase is "unknown" if no host knows the run.
+    file. The state is "unknown" if no host knows the run.
 
     Examples:
       rankboard ps --live
