@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from textual.message_pump import MessagePump
 
+SHARE = 0.1
+"""Of the time, what work that a screen repeats by itself takes at most."""
+LONGEST = 60.0
+"""Seconds for which such work pauses at most."""
 T = TypeVar("T")
 Failed = Callable[[Exception], object]
 
@@ -42,6 +47,7 @@ class Repeated(Generic[T]):
     ) -> None:
         """`take` and `failed`: see `in_background`."""
         self.is_busy = False
+        self._began = self._ended = time.monotonic()
         self._owner, self._take, self._failed = owner, take, failed
         self._again: Callable[[], T] | None = None
 
@@ -51,6 +57,7 @@ class Repeated(Generic[T]):
             self._again = act
             return
         self.is_busy = True
+        self._began = time.monotonic()
         in_background(
             self._owner,
             act,
@@ -58,7 +65,15 @@ class Repeated(Generic[T]):
             lambda error: self._end(self._failed, error),
         )
 
+    def is_due(self, pause: float) -> bool:
+        """Whether it may be done by itself once more: it is not under way, and ended this many
+        seconds ago, or longer ago where it took long."""
+        took = self._ended - self._began
+        pause = max(pause, min(took / SHARE, LONGEST))
+        return not self.is_busy and time.monotonic() - self._ended >= pause
+
     def _end(self, tell: Callable[..., object], what: object) -> None:
+        self._ended = time.monotonic()
         self.is_busy, again, self._again = False, self._again, None
         if again:
             self.begin(again)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -47,10 +48,17 @@ class Listed:
 
 @dataclass(frozen=True)
 class Answered:
-    """What the hosts say: the runs that are live there, and why hosts did not answer."""
+    """What the hosts say: the runs that are live there, and why hosts did not answer. `asked` is
+    the Unix time at which they were asked."""
 
     live: tuple[Run, ...] = ()
     problems: tuple[str, ...] = ()
+    asked: float = 0.0
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether there is nothing to show of it."""
+        return not self.live and not self.problems
 
 
 @dataclass
@@ -106,10 +114,18 @@ class History:
         which no launcher here knows the end. Raises: HostsError."""
         from remote.errands import inventory
 
-        hosts = self._hosts()
-        found = inventory.take(self.transports, hosts, self.runs_dir, unknown, left=True)
+        hosts, asked = self._hosts(), time.time()
+        found = inventory.take(
+            self.transports,
+            hosts,
+            self.runs_dir,
+            unknown,
+            left=True,
+            figures=True,
+            only_live=True,
+        )
         live = tuple(run for run in found.runs if run.live)
-        return Answered(live, tuple(found.problems))
+        return Answered(live, tuple(found.problems), asked)
 
     def study(self, name: str) -> RecordedStudy:
         """A study that was started. Raises: StudyError, OSError."""

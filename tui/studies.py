@@ -68,7 +68,7 @@ class StudyRuns:
 
     def stop(self, *, now: bool = False) -> None:
         """Stop the run under way, and begin no other."""
-        self.runner.stop("stopped by the operator", now=now)
+        self.runner.stop("stopped by the user", now=now)
 
     def finish(self, *, stop: bool, abandon: bool, within: float) -> None:
         """End the study, because the dashboard is gone; wait at most so many seconds for that.

@@ -54,7 +54,7 @@ class Examination:
         self._over = False
         self._seq = 0
 
-    def stop(self, reason: str = "stopped by the operator") -> None:
+    def stop(self, reason: str = "stopped by the user") -> None:
         """End the checks; returns at once. Any thread or signal handler may call this."""
         self._queue.put(lambda: self._stop(reason))
 

@@ -53,13 +53,18 @@ def take(
     names: Collection[str] | None = None,
     *,
     left: bool = False,
+    figures: bool = False,
+    only_live: bool = False,
 ) -> Inventory:
     """Ask all hosts at once, each for as long as its timeout, and look into the runs directory:
     there at the runs with these `names` only, if some are given, as looking at all takes long.
-    `left`: ask also the hosts of these runs whose end is not known, of these runs alone."""
-    kept = {record.run: record for record in records(runs_dir, names, figures=left)}
+    `left`: ask also the hosts of these runs whose end is not known, of these runs alone. `figures`:
+    with the steps and the start of runs that are recorded here, see `records`. `only_live`: hosts
+    tell live runs alone, without their sizes, which costs them little."""
+    kept = {record.run: record for record in records(runs_dir, names, figures=figures)}
     others = _hosts_of_left(kept.values(), hosts) if left else {}
-    answers = ask(transport, (*hosts, *others), "runs") if transport else []
+    verb = "live" if only_live else "runs"
+    answers = ask(transport, (*hosts, *others), verb) if transport else []
     parts = list(recorded(runs_dir, names))
     code = []
     problems, gone = list[str](), list[str]()
@@ -201,4 +206,5 @@ def records(
             found.steps if found else 0,
             (found.started if found else None) or 0.0,
             marks.name(folder),
+            found.made_no_step if found else False,
         )

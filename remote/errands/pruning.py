@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from remote.cluster.hosts import Host
@@ -34,41 +34,64 @@ REMOVING = 300.0
 @dataclass(frozen=True)
 class Removable:
     """Something that may be removed: `name` is a folder below the workdir of `host`, or for "" the
-    run's directory here; `run` is "" for code, `phase` what became of the run. Sizes in bytes,
-    `idle` in seconds."""
+    run's directory here; `run` is "" for code, `state` what became of the run. Sizes in bytes,
+    `idle` in seconds. `is_recorded_here`: so is the run, for this user to know."""
 
     run: str
-    phase: str
+    state: str
     host: str
     name: str
     size: int
     idle: float
+    is_recorded_here: bool = True
 
 
 @dataclass(frozen=True)
 class KeptRun:
-    """A run that is kept, and why; `by_name`: a person can still remove it by its name."""
+    """A run that is kept, and why; `by_name`: a person can still remove it by its name.
+    `is_elsewhere`: only because it is not recorded here."""
 
     run: str
     why: str
     by_name: bool = False
+    is_elsewhere: bool = False
+
+
+ELSEWHERE = "not recorded here (started from another folder, or by somebody else)"
 
 
 def removable(
-    known: Inventory, older: float, keep: int, named: Collection[str] = ()
+    known: Inventory,
+    older: float,
+    keep: int,
+    named: Collection[str] = (),
+    *,
+    elsewhere: bool = False,
+    without_step: bool = False,
 ) -> tuple[list[Removable], list[KeptRun]]:
     """What may be removed, and which runs are kept and why.
 
     Without `named`: unused code, and the runs that ended at least `older` seconds ago, except for
-    the `keep` newest. With `named`: these runs alone, even if some of their hosts do not answer
-    whether they still run.
+    the `keep` newest; those that are not recorded here only with `elsewhere`. `without_step`: only
+    runs that made no step, and no code. With `named`: these runs alone, even if some of their hosts
+    do not answer whether they still run.
     """
+    if without_step:
+        known = replace(known, runs=tuple(run for run in known.runs if run.made_no_step))
     ended, kept = _sorted_out(known, named)
     if named:
         return [one for run in ended for one in _of_run(run)], kept
+    if not elsewhere:
+        others = [run for run in ended if not run.record]
+        ended = [run for run in ended if run.record]
+        kept += [
+            KeptRun(run.name, ELSEWHERE, is_elsewhere=True) for run in others if run.idle >= older
+        ]
     newest = sorted(ended, key=lambda run: (run.idle, run.name))
     going = sorted((run for run in newest[keep:] if run.idle >= older), key=lambda run: run.name)
     found = [one for run in going for one in _of_run(run)]
+    if without_step:
+        return found, kept
     found += [
         Removable("", "code", code.host, code.name, code.archive.size, code.archive.idle)
         for code in known.code
@@ -130,10 +153,18 @@ def _doubt(run: Run, known: Inventory) -> KeptRun | None:
 
 def _of_run(run: Run) -> Iterator[Removable]:
     if record := run.record:
-        yield Removable(record.run, run.phase, "", record.run, record.size, record.idle)
+        yield Removable(record.run, run.state, "", record.run, record.size, record.idle)
     for part in run.parts:
         if part.host:
-            yield Removable(run.name, run.phase, part.host, part.name, part.folder.size, part.idle)
+            yield Removable(
+                run.name,
+                run.state,
+                part.host,
+                part.name,
+                part.folder.size,
+                part.idle,
+                is_recorded_here=run.record is not None,
+            )
 
 
 def remove(

@@ -9,13 +9,16 @@ from pathlib import Path
 
 from remote.cluster.hosts import Host
 from remote.run import agent_end
+from remote.run.phases import Verdict
 from training.agent.layout import ARCHIVES, RUNS
 from training.wire.answers import Archive, RunFolder
 from training.wire.format import FORMAT
 
 REFUSED = 2
 """Exit code of a rank that refuses its job."""
-ORDER = ("unknown", "lost", "failed", "stopped", "finished", "not started")
+NOT_STARTED = "not started"
+"""What a host says of a run of which it has started no rank."""
+ORDER = ("unknown", "lost", "failed", "stopped", "finished", NOT_STARTED)
 """What became of a run is the first of these that any of its hosts tells."""
 
 
@@ -52,7 +55,7 @@ class Record:
     `idle` is how many seconds ago it was written; `local`: the run was launched with --local.
     `format` is that of its plan. `ways` are the hosts as its plan, which this user has recorded,
     reaches them, and `hosts_file` is where they were from; of a run on this machine there are
-    none. `step`, `steps`, `began` and `label` are as in `Run`."""
+    none. `step`, `steps`, `began` and `label` are as in `Run`, `made_no_step` as in `Entry`."""
 
     run: str
     folder: Path
@@ -69,6 +72,7 @@ class Record:
     steps: int = 0
     began: float = 0.0
     label: str = ""
+    made_no_step: bool = False
 
 
 @dataclass(frozen=True)
@@ -107,15 +111,35 @@ class Run:
         return max(labels, key=labels.count, default="")
 
     @property
+    def state(self) -> str:
+        """The word for it in lists for persons: what its record here says of its end, else what its
+        hosts say."""
+        if self.live:
+            return self.phase
+        verdict = self.record.verdict if self.record else ""
+        return verdict or (Verdict.REFUSED.word if self._refused else self.phase)
+
+    @property
+    def made_no_step(self) -> bool:
+        """Whether it has ended without a step, as its record says; where it has none here, as its
+        hosts say."""
+        if self.live:
+            return False
+        if self.record:
+            return self.record.made_no_step
+        return self.state in (Verdict.REFUSED.word, NOT_STARTED)
+
+    @property
     def phase(self) -> str:
-        """What most of its live hosts do; where there is none, what became of it."""
+        """What most of its live hosts do; where there is none, what became of it. Programs read
+        this word; `state` is the one for persons."""
         phases = [part.folder.phase for part in self.parts if part.folder.live]
         if phases:
             return max(phases, key=phases.count)
         ended = {part.folder.phase for part in self.parts}
         verdict = self.record.verdict if self.record else ""
-        if ended == {"not started"} or verdict == "refused" or self._refused:
-            return "not started"
+        if ended == {NOT_STARTED} or verdict == Verdict.REFUSED.word or self._refused:
+            return NOT_STARTED
         if verdict:  # of a rank that a person stopped, a host knows the exit code alone
             return verdict
         return next((phase for phase in ORDER if phase in ended), "lost" if ended else "unknown")

@@ -21,7 +21,7 @@ from remote.record import files, marks, trust
 from remote.record.latest import latest
 from remote.record.layout import PLAN
 from remote.record.read import summarized
-from remote.run.phases import Verdict
+from remote.run.phases import RankPhase, Verdict
 from remote.run.reading import Expand, Expander
 from training.job import SEVERAL, TYPES, Job
 from training.wire.format import FORMAT, format_of
@@ -29,7 +29,8 @@ from training.wire.format import FORMAT, format_of
 RUNNING, UNKNOWN = "running", "unknown"
 """Verdicts of runs that have not ended: a launcher records it now, or it is live on this machine;
 nobody here knows of it."""
-ENDS = tuple(one.name.lower() for one in Verdict)
+ENDS = tuple(one.word for one in Verdict)
+FINISHED = Verdict.FINISHED.word
 VERDICTS = (*ENDS, RUNNING, UNKNOWN)
 DEFAULTS: dict[str, Any] = {one.name: one.default for one in fields(Job)} | {"sync_option": []}
 """The settings of a job, as JSON has them."""
@@ -50,6 +51,7 @@ class Entry(NamedTuple):
     time, `elapsed` in seconds. What is not known is None, "" or 0. `label` is the name that a
     person gave the run.
 
+    `ranks_started`: the process of a rank was started, as far as is known of a run that has ended.
     `problem`: why nothing else is known. `study` and `trial`: which study made the run, and what of
     it the run is.
     """
@@ -71,6 +73,7 @@ class Entry(NamedTuple):
     step_seconds: float | None = None
     started: float | None = None
     elapsed: float | None = None
+    ranks_started: bool = False
     star: bool = False
     note: str = ""
     label: str = ""
@@ -80,6 +83,21 @@ class Entry(NamedTuple):
     def setting(self, name: str) -> Any:
         """A setting of its job; None where it has no job, or does not give the setting."""
         return None if self.job is None else self.job.get(name, DEFAULTS[name])
+
+    @property
+    def ended(self) -> float:
+        """When it ended, as a Unix time; 0 where it has not, or where that is not known."""
+        if self.verdict not in ENDS or not self.started:
+            return 0.0
+        return self.started + (self.elapsed or 0.0)
+
+    @property
+    def made_no_step(self) -> bool:
+        """Whether it ended without a step. Steps of a user's own program may be there and not be
+        known: such a run counts only if none of its ranks was started."""
+        if self.verdict not in ENDS or self.verdict == FINISHED or self.step:
+            return False
+        return self.job is not None or not self.ranks_started
 
 
 def read(folder: Path, failed: files.Failed = files.ignore) -> Entry:
@@ -185,6 +203,7 @@ def _of_summary(summary: dict[str, Any]) -> dict[str, Any]:
         "step_seconds": number(warm.get("seconds")),
         "started": number(summary.get("started")),
         "elapsed": number(summary.get("elapsed")),
+        "ranks_started": any(rank.get("fate") != RankPhase.WAITING for rank in ranks),
     }
 
 

@@ -123,7 +123,9 @@ def _left(found: Entry, workdir: Path) -> Entry:
     parts: list[RunFolder] = []
     if is_folder(workdir):
         with suppress(OSError):
-            parts = [here.examine(str(workdir), *one) for one in here.folders(str(workdir))]
+            parts = [
+                here.examine(str(workdir), *one, sized=False) for one in here.folders(str(workdir))
+            ]
     fates = {part.phase for part in parts}
     fate = next((one for one in FATES if one in fates), UNKNOWN)
     if any(part.live for part in parts):
@@ -136,7 +138,8 @@ def _left(found: Entry, workdir: Path) -> Entry:
     elapsed = max(ages, default=0.0) or max(0.0, last - (found.started or began))
     if step > found.step:  # the loss that is known here is an old one
         found = found._replace(step=step, loss=None, step_seconds=None)
-    return found._replace(verdict=fate, elapsed=elapsed)
+    ranks_started = any(part.ranks for part in parts)
+    return found._replace(verdict=fate, elapsed=elapsed, ranks_started=ranks_started)
 
 
 def _folders(runs_dir: Path) -> list[str]:

@@ -64,6 +64,13 @@ def parse(words: Iterable[str]) -> Test:
     return lambda run: all(test(run) for test in tests)
 
 
+def without_unstarted(runs: Sequence[Entry]) -> Sequence[Entry]:
+    """Leave out the runs that ended without a step, such as one whose host had a typing error:
+    they hide the others. Runs with a star stay, and so do all where there are no others."""
+    kept = [run for run in runs if run.star or not run.made_no_step]
+    return kept or runs
+
+
 def ordered(runs: Iterable[Entry], name: str, reverse: bool = False) -> list[Entry]:
     """The runs by a key, the least first; those of which it is not known come last. Raises:
     QueryError."""

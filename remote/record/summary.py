@@ -29,7 +29,7 @@ def of(state: RunState) -> dict[str, Any]:
     summary: dict[str, Any] = finite(
         {
             "run": state.plan.run,
-            "verdict": state.verdict.name.lower() if state.verdict else None,
+            "verdict": state.verdict.word if state.verdict else None,
             "exit_code": state.verdict.value if state.verdict else None,
             "cause": _cause(state.cause) if state.cause else None,
             "started": state.started,

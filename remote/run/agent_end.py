@@ -14,8 +14,8 @@ _SENTENCES = {
     EndReason.CLOSED: "closed",
     EndReason.ALL_ENDED: "all ranks have ended",
     EndReason.NO_LAUNCHER: "no launcher came back to start its ranks",
-    EndReason.OPERATOR_GONE: "operator gone",
-    EndReason.LEASE_EXPIRED: "operator gone, no sign of life",
+    EndReason.OPERATOR_GONE: "its launcher is gone",
+    EndReason.LEASE_EXPIRED: "its launcher is gone, no sign of life",
     EndReason.TERMINATED: "the agent was told to terminate (SIGTERM)",
     EndReason.GUARD_DIED: "the guard died",
     EndReason.DISK_FULL: "the disk is full",
@@ -36,5 +36,5 @@ def why(end: Ended) -> str:
 
 
 def describe(end: Ended) -> str:
-    """What the agent did: "stopped: operator gone", or why it ended."""
+    """What the agent did: "stopped: its launcher is gone", or why it ended."""
     return f"stopped: {why(end)}" if end.reason in STOPPED else why(end)

@@ -61,3 +61,23 @@ class Verdict(Enum):
     REFUSED = 2
     LOST = 3
     STOPPED = 130
+
+    @property
+    def word(self) -> str:
+        """The word for it in every list, message and file: a key of `RUN_STATES`."""
+        return self.name.lower()
+
+
+RUN_STATES = {
+    "running": "it is live, and a rankboard on this machine records it",
+    "finished": "all ranks have ended well",
+    "failed": "a rank failed; the cause says which, and why",
+    "refused": "it ended before its first step: a check, a host or the job was not fit for it",
+    "stopped": "a person stopped it, or its launcher was gone and it was not kept",
+    "lost": "a host could not be reached, or died",
+    "not started": "its hosts have started no rank, and no record here says why",
+    "unknown": "nobody here has seen its end; it may be live",
+    "unreadable": "its record cannot be read",
+}
+"""The words for what a run as a whole is at, with their meanings. A live run that only its hosts
+know is in the phase of its ranks instead, see `RankPhase`."""

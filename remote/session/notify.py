@@ -180,7 +180,7 @@ class Observer:
             return
         if state.verdict is not None:
             self._is_over = True
-            word = state.verdict.name.lower()
+            word = state.verdict.word
             self._notify(state, word, f"{word} {_ending(state)}")
         elif state.course.cut_off:
             self._is_over = True

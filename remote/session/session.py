@@ -77,7 +77,7 @@ class Session:
 
     # What others may ask, from any thread or signal handler ---------------------------------------
 
-    def stop(self, reason: str = "stopped by the operator", *, now: bool = False) -> None:
+    def stop(self, reason: str = "stopped by the user", *, now: bool = False) -> None:
         """Ask for the end of the run; returns at once. `now`: without the time that ranks have to
         end by themselves."""
         self._ask(lambda when: self._controller.stop(reason, when, at_once=now))

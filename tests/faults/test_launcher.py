@@ -35,7 +35,7 @@ def test_killed(stage: Stage) -> None:
     folder = recorded(training.run)
     assert folder
     code = stage.again(training.run, "attach", folder.name, "--run")
-    expected = Expected("stopped", 130, says=("operator gone",))
+    expected = Expected("stopped", 130, says=("its launcher is gone",))
     stage.judge("launcher killed, stop", training.run, code, expected, seconds)
 
 
@@ -52,7 +52,7 @@ def test_killed_and_kept(stage: Stage) -> None:
     wait(lambda: steps_on(stage, folder.name) >= seen + STEPS, "more steps")
     assert folder.name in run(training.run.folder, "ps", "--hosts", str(stage.hosts_file())).stdout
     code = stage.again(training.run, "stop", folder.name)
-    expected = Expected("stopped", 0, says=("stopped by the operator",))
+    expected = Expected("stopped", 0, says=("stopped by the user",))
     stage.judge("launcher killed, keep", training.run, code, expected, time.monotonic() - killed)
     code = stage.again(training.run, "attach", folder.name, "--run")
     assert code == 130, "who comes back to a run that has ended is told so"

@@ -45,7 +45,7 @@ COMMANDS = {
     "ps": ("ps",),
     "ps --json": ("ps", "--json"),
     "orphans": ("ps", "--orphans", "--yes"),
-    "prune": ("prune", "--older-than", "0", "--yes"),
+    "prune": ("prune", "--older-than", "0", "--elsewhere", "--yes"),
     "stop": ("stop", RUN),
     "attach": ("attach", "last", "--run"),
     "logs": ("logs", RUN),

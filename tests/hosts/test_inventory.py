@@ -21,7 +21,7 @@ from training.agent.errands.removal import alone
 from training.agent.host.system import LINUX
 from training.agent.journal import Journal
 from training.agent.layout import CODE
-from training.wire.answers import Archive, RunFolder
+from training.wire.answers import STILL, Archive, RunFolder
 from training.wire.commands import Keep
 from training.wire.enums import EndReason
 from training.wire.events import (
@@ -138,6 +138,29 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr("os.replace", full)
     assert kept.write("plan.json", "new") == "plan.json is not kept: No space left on device"
     assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
+
+
+@pytest.mark.skipif(not LINUX, reason="the host's agent is looked after in /proc")
+def test_live_runs_are_told_alone_and_without_their_size(host: Host, tmp_path: Path) -> None:
+    """Also one that another machine, which shares the folder, may be at work in."""
+    line = host.follow()
+    line.start(python(SLEEP))
+    line.wait_for_text("up")
+    for name, events in (("ended", [Launched((0,)), Ended(EndReason.CLOSED)]), ("shared", [])):
+        folder = tmp_path / "runs" / name / "0"
+        folder.mkdir(parents=True)
+        Journal(str(folder), 0).write(0, [HELLO, *events])
+    answers = list(run_folders.live([str(tmp_path)]))
+    assert [(one["run"], one["live"], one.get("size", 0)) for one in answers] == [
+        ("a-run", True, 0),
+        ("shared", True, 0),
+    ]
+    hour_ago = time.time() - STILL - 60
+    for path in (tmp_path / "runs" / "shared" / "0").iterdir():
+        os.utime(path, (hour_ago, hour_ago))
+    assert [one["run"] for one in run_folders.live([str(tmp_path)])] == ["a-run"]
+    line.kill()
+    host.wait_until_empty()
 
 
 def exited(*codes: int, stopped: bool = False) -> list[Event]:

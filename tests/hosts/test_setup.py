@@ -115,6 +115,7 @@ def test_a_host_without_torch_gets_an_environment_once(
     before = venv.stat().st_mtime_ns
     assert set_up(SshTransport(), (node,), wanted, yes=False) == 0
     assert venv.stat().st_mtime_ns == before
+    assert "rankboard: nothing to install: 1 host has tinytorch\n" in capsys.readouterr().err
     absent = replace(wanted, packages=("absent",), requirements=("absent==1",))
     assert set_up(SshTransport(), (node,), absent, yes=True) == 3
     assert "node1: pip says: Could not find a version" in capsys.readouterr().err

@@ -72,7 +72,7 @@ class ActedSession:
                     self.state.apply(record)
             yield batch
 
-    def stop(self, reason: str = "stopped by the operator", *, now: bool = False) -> None:
+    def stop(self, reason: str = "stopped by the user", *, now: bool = False) -> None:
         self.stops.append(f"{reason}, now" if now else reason)
 
     def ask_stacks(self) -> None:

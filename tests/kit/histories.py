@@ -133,9 +133,13 @@ class History:
             self.rank(rank, Finished(rank, 4, 40, 4.0), Exited(rank, 0))
         return self
 
+    def ended(self) -> History:
+        """The run has ended."""
+        return self.session(Closed())
+
     def closed(self) -> RunState:
         """The state that all of it, and the end, comes to."""
-        self.session(Closed())
+        self.ended()
         return state_of(self.plan, self.records)
 
     def state(self) -> RunState:

@@ -17,6 +17,7 @@ from remote.cluster.hosts import Cluster, Host
 from remote.errands import kept_plan
 from remote.errands.errands import Answer
 from remote.errands.kept_plan import Difference
+from remote.events import Restarted
 from remote.plan import serialize
 from remote.plan.plan import Plan, PlanError, Policy, Upload
 from remote.record.write import Recorder
@@ -30,8 +31,10 @@ from tests.kit.commands import (
     recording,
     watching,
 )
+from tests.kit.histories import History, plan
 from tests.kit.journals import Hosts, KeptLine, Library
 from tests.kit.launches import LONG, RANKBOARD, launch
+from tests.kit.recorded import recorded
 from tests.kit.sshd import Sshd
 from tests.kit.stage import all_run, trains, until
 from training.agent.errands import run_folders as far
@@ -40,6 +43,7 @@ from training.job import Job
 from training.wire.enums import EndReason
 from training.wire.events import (
     PREFIX,
+    SESSION,
     Ended,
     Exited,
     Finished,
@@ -347,6 +351,50 @@ def test_logs_of_a_run_that_only_its_hosts_know(sshd: Sshd, run: Callable[..., D
     assert done.stderr.splitlines() == [
         "rankboard: a-run is not recorded here: using the plan of its hosts",
         f"rankboard: node2: {missing}",
+    ]
+
+
+def restarted() -> History:
+    """A run whose rank 1 is killed in its first attempt, and that finishes in its second."""
+    told = History(plan(2)).training(2)
+    told.say(0, Text(0, "stdout", "one")).say(1, Text(1, "stdout", "dies"))
+    told.rank(1, Exited(1, -9, "SIGKILL"))
+    told.attempt = 1
+    told.session(Restarted((0, 1), "node2, rank 1: killed by SIGKILL at step 2"))
+    told.training(2)
+    return told.say(0, Text(0, "stdout", "two")).say(1, Text(1, "stdout", "lives"))
+
+
+ENDED = "---- attempt 1 ended: node2, rank 1: killed by SIGKILL at step 2; attempt 2 begins ----"
+
+
+@pytest.mark.parametrize("rank", [None, 1])
+def test_logs_says_where_an_attempt_ends(
+    run: Callable[..., Done], tmp_path: Path, rank: int | None
+) -> None:
+    told = restarted().done(0, 1).ended()
+    recorded(tmp_path / "runs", told)
+    done = run(logs, run=told.plan.run, rank=rank)
+    both = ["[rank 0] one", "[rank 1] dies", ENDED, "[rank 0] two", "[rank 1] lives"]
+    mine = [line for line in both if not line.startswith("[rank 0]")]
+    told_of = [line for line in done.stdout.splitlines() if "done" not in line]
+    assert told_of == (both if rank is None else mine)
+
+
+def test_logs_says_where_an_attempt_ends_that_only_hosts_tell(
+    run: Callable[..., Done], over: Callable[[Transport], None], tmp_path: Path
+) -> None:
+    told = [one for one in restarted().records if one.host != SESSION]
+    journals = [
+        "".join(encode(one) for one in told if one.host == host).encode() for host in (0, 1)
+    ]
+    library = Library(*(KeptLine([text]) for text in journals))
+    over(library)
+    Recorder(tmp_path / "runs", library.plan).release()
+    done = run(logs, run="a-run", rank=1)
+    begins = "; attempt 2 begins ----"
+    assert [line for line in done.stdout.splitlines() if line.endswith(begins)] == [
+        f"---- attempt 1 ended: node2, rank 1: killed by SIGKILL at step 2{begins}"
     ]
 
 

@@ -17,6 +17,7 @@ import pytest
 from remote.cluster.hosts import Cluster, Host
 from remote.errands import inventory, pruning
 from remote.errands import runs as found_runs
+from remote.events import Refused
 from remote.plan import serialize
 from remote.plan.plan import Plan, PlanError, Script
 from remote.record import marks, trust
@@ -37,7 +38,7 @@ from training.job import Job
 from training.wire.answers import Archive, RunFolder, codec
 from training.wire.commands import Keep
 from training.wire.enums import EndReason
-from training.wire.events import Ended, Exited, Hello, Launched
+from training.wire.events import SESSION, Ended, Exited, Hello, Launched
 from training.wire.jsonl import dumps
 from tui.commands.prune import _rows, _total, prune
 from tui.commands.ps import ps
@@ -86,20 +87,29 @@ def test_runs_of_all_hosts(live: Live, run: Callable[..., Done]) -> None:
     done = run(ps)
     assert (done.returncode, done.stderr) == (0, "")
     head, a, b = table(done.stdout)
-    assert head == ["run", "phase", "hosts", "ranks", "step", "started", "age", "size"]
+    assert head == ["run", "state", "hosts", "ranks", "step", "started", "age", "size"]
     assert a[:4] == ["a-run", "starting", "1 of 2 live", "2"]
     assert b[:4] == ["b-run", "failed", "2", "2"]
     assert [row[0] for row in table(run(ps, live=True).stdout)] == ["run", "a-run"]
-    going = run(prune, older_than="0")
-    (row,) = table(going.stdout)[1:]
-    assert (row[:2], row[4]) == (["b-run", "failed"], "node1, node2")
+    assert run(prune, older_than="0", yes=True).stderr == (
+        "rankboard: b-run is kept: not recorded here (started from another folder, or by somebody "
+        "else); to remove such runs, too: rankboard prune --elsewhere\n"
+        "rankboard: nothing to remove that has ended\n"
+    )
+    dry = run(prune, older_than="0", elsewhere=True, dry_run=True)
+    assert dry.stderr.endswith("; nothing was removed\n")
+    going = run(prune, older_than="0", elsewhere=True)
+    (row,), (dry_row,) = table(going.stdout)[1:], table(dry.stdout)[1:]
+    assert (dry_row[:2], dry_row[3:]) == (row[:2], row[3:]), "but for its age"
+    assert (row[:2], row[4:]) == (["b-run", "failed"], ["elsewhere", "node1, node2"])
+    assert "remove 1 run, 1 of them not recorded here (started from another folder" in going.stderr
     assert "pass --yes" in going.stderr
-    assert run(prune, older_than="0", keep=1, yes=True).stdout == ""
+    assert run(prune, older_than="0", elsewhere=True, keep=1, yes=True).stdout == ""
 
     sshd.node("node2").stop()
     try:
         done = run(ps, json=True)
-        kept = run(prune, older_than="0", yes=True)
+        kept = run(prune, older_than="0", elsewhere=True, yes=True)
     finally:
         sshd.node("node2").start()
     assert done.returncode == 3
@@ -107,7 +117,7 @@ def test_runs_of_all_hosts(live: Live, run: Callable[..., Done]) -> None:
     assert [json.loads(line)["live"] for line in done.stdout.splitlines()] == [1, 0]
     assert (kept.returncode, kept.stdout.count("\n")) == (3, 2)
 
-    gone = run(prune, older_than="0", yes=True)
+    gone = run(prune, older_than="0", elsewhere=True, yes=True)
     assert gone.returncode == 0, gone.stderr
     assert "removed" in gone.stderr
     assert [row[0] for row in table(run(ps).stdout)] == ["run", "a-run"]
@@ -174,7 +184,7 @@ def test_orphans_over_ssh(live: Live, run: Callable[..., Done]) -> None:
     (line,) = agent.followers
     rank = line.pid()
     kill_both(line)
-    kept = run(prune, older_than="0", yes=True).stderr
+    kept = run(prune, older_than="0", elsewhere=True, yes=True).stderr
     assert "node1: runs/a-run/0: processes of it are left: rankboard ps --orphans" in kept
     shown = run(ps, orphans=True)
     assert [row[:3] for row in table(shown.stdout)[1:]] == [["node1", "a-run", str(rank)]]
@@ -384,7 +394,50 @@ def test_what_became_of_a_run_is_told_alike_with_and_without_its_record(tmp_path
             found_runs.Run("a", parts).phase
             == found_runs.Run("a", parts, record).phase
             == "not started"
-        )
+        ), "as programs know it"
+        assert found_runs.Run("a", parts, record).state == verdict, "as all lists have it"
+    assert found_runs.Run("a", refused).state == "refused"
+    assert found_runs.Run("a", away).state == "not started"
+
+
+def test_a_run_without_a_step_is_known_by_its_record_or_else_by_its_hosts(tmp_path: Path) -> None:
+    refused = (told("node1", exits=(Exited(0, 2),), phase="failed"),)
+    record = found_runs.Record("a", tmp_path, ("node1",), 1, False, "refused", 0, 0.0)
+    assert found_runs.Run("a", refused).made_no_step
+    assert not found_runs.Run("a", refused, record).made_no_step
+    assert found_runs.Run("a", (), replace(record, made_no_step=True)).made_no_step
+    assert not found_runs.Run("a", (told("node1", phase="finished", step=3),)).made_no_step
+    live = (told("node1", live=True, phase="not started"),)
+    assert not found_runs.Run("a", live, replace(record, made_no_step=True)).made_no_step
+
+
+def test_runs_that_made_no_step_are_removed_on_request(
+    run: Callable[..., Done], tmp_path: Path
+) -> None:
+    runs_dir = tmp_path / "runs"
+    for name in ("a-refused", "b-refused", "c-trained"):
+        of = Plan(name, (Host("node1", "127.0.0.1"),), Job())
+        told = histories.History(of)
+        if name == "c-trained":
+            told.training(3, 9)
+        from_record(runs_dir, told.session(Refused(SESSION, "no torch")).ended())
+    recorded(runs_dir, "d-live", False, None)
+    marks.star(runs_dir / "b-refused", True)
+    asked = run(prune, not_started=True)
+    assert [row[:2] for row in table(asked.stdout)[1:]] == [["a-refused", "refused"]]
+    assert asked.stderr.splitlines()[0] == "rankboard: b-refused is kept: it has a star"
+    assert "pass --yes" in asked.stderr
+    dry = run(prune, not_started=True, dry_run=True)
+    assert dry.stderr.endswith("; nothing was removed\n")
+    gone = run(prune, not_started=True, yes=True)
+    assert "removed" in gone.stderr
+    assert sorted(path.name for path in runs_dir.glob("[!.]*")) == [
+        "b-refused",
+        "c-trained",
+        "d-live",
+    ]
+    both = run(prune, names=["c-trained"], not_started=True)
+    assert "not both" in both.stderr
 
 
 def test_a_run_that_is_only_recorded_here_is_shown(
@@ -427,14 +480,24 @@ def test_prune_counts_runs_and_shows_their_total() -> None:
     parts = (told("node1"), told("node2", 1), told("node1", name="20261122-b"))
     code = found_runs.Code("node1", Archive("x", 500, False, 9e9))
     known = inventory.Inventory(found_runs.joined(parts), (code,), frozenset({"node1", "node2"}))
-    going, _ = pruning.removable(known, 0, 0)
+    going, _ = pruning.removable(known, 0, 0, elsewhere=True)
     rows = _rows(going)
-    assert [(row[0], row[3], row[4]) for row in rows] == [
-        ("20261122-a", "1.9 MiB", "node1, node2"),
-        ("20261122-b", "977 KiB", "node1"),
-        ("code that no live run uses", "500 B", "node1"),
+    assert [(row[0], *row[3:]) for row in rows] == [
+        ("20261122-a", "1.9 MiB", "elsewhere", "node1, node2"),
+        ("20261122-b", "977 KiB", "elsewhere", "node1"),
+        ("code that no live run uses", "500 B", "-", "node1"),
     ]
-    assert _total(going) == "2 runs and unused code, 2.9 MiB"
+    assert _total(going) == (
+        "2 runs, 2 of them not recorded here (started from another folder, or by somebody else) "
+        "and unused code, 2.9 MiB"
+    )
+    own, kept = pruning.removable(known, 0, 0)
+    assert [one.run for one in own] == [""], "code"
+    assert [one.run for one in kept if one.is_elsewhere] == ["20261122-a", "20261122-b"]
+    record = found_runs.Record("20261122-b", Path("b"), ("node1",), 1, False, "finished", 9, 0.0)
+    runs = (known.runs[0], replace(known.runs[1], record=record))
+    own, _ = pruning.removable(replace(known, runs=runs, code=()), 0, 0)
+    assert [row[4] for row in _rows(own)] == ["here"]
 
 
 def test_a_live_run_is_not_removed_by_its_name() -> None:

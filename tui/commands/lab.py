@@ -85,6 +85,7 @@ def down(name: Name = DEFAULT) -> None:
     """Stop a lab and everything that runs in it, and delete the homes of its hosts."""
     with refusing(OSError):
         Folder(name).down()
+    narrate(f"the lab {name!r} is down: its hosts, and what ran on them, are gone")
 
 
 @app.command(cls=Command)

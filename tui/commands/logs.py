@@ -8,12 +8,13 @@ import typer
 
 from remote.errands import journals
 from remote.errands.kept_plan import KeptPlan
-from remote.events import Said, expand
+from remote.events import Restarted, Said, expand
 from remote.launch import Launcher
 from remote.plan.plan import Plan
 from remote.record import lock
 from remote.run.state import RunState
-from training.wire.events import SESSION, Ended, Record, Text
+from remote.sanitise import one_line
+from training.wire.events import SESSION, Ended, Launched, Record, Text
 from tui.exit import UNREACHABLE, UsageError
 from tui.flags.common import RUNS, HostsFile, Run, RunsDir
 from tui.flags.recorded import open_run, read_records
@@ -40,7 +41,8 @@ def logs(
 ) -> None:
     """Print the output of the ranks of a run, in order of time.
 
-    The output comes from the records here, and from the hosts where they have more.
+    The output comes from the records here, and from the hosts where they have more. Of a run that
+    was restarted, a line says where each attempt ended, and why.
 
     Examples:
       rankboard logs last
@@ -57,17 +59,16 @@ def logs(
             folder = launcher.runs_dir / plan.run
             parsing.show(read_records(launcher, plan, follow=False), plan, folder, rank)
             return
-        state = RunState(plan)
+        output = _Output(RunState(plan), rank)
         printed: dict[int, int] = {}
         ended = set[int]()
         for record in read_records(launcher, plan, follow):
-            state.apply(record)
             if isinstance(record.event, Ended):
                 ended.add(record.host)
             printed[record.host] = max(printed.get(record.host, 0), record.seq)
-            _print(record, state, rank)
-        complete = state.verdict and ended.issuperset(printed.keys() - {SESSION})
-        problems = [] if complete else _print_rest(launcher, kept, state, printed, rank, follow)
+            output.print(record)
+        complete = output.state.verdict and ended.issuperset(printed.keys() - {SESSION})
+        problems = [] if complete else _print_rest(launcher, kept, output, printed, follow)
     narrate(*problems)
     raise typer.Exit(UNREACHABLE if problems else 0)
 
@@ -86,9 +87,8 @@ def _check_parse(plan: Plan, follow: bool) -> None:
 def _print_rest(
     launcher: Launcher,
     kept: KeptPlan,
-    state: RunState,
+    output: _Output,
     printed: dict[int, int],
-    rank: int | None,
     follow: bool,
 ) -> list[str]:
     """Print what the hosts have beyond the records here; return why some of it is missing.
@@ -97,32 +97,54 @@ def _print_rest(
     """
     if lock.launcher(launcher.runs_dir / kept.plan.run):
         return []
+    state = output.state
     if follow and not state.verdict and not kept.refusal:
-        return _follow_on_hosts(launcher, kept, rank)
+        return _follow_on_hosts(launcher, kept, output)
     if kept.refusal:
         return [kept.refusal]
     problems: list[journals.Problem] = []
     offsets = {host.index: host.offset for host in state.hosts} | dict(kept.offsets)
     for _, batch in journals.fetch(launcher.transport, kept.plan, printed, offsets, problems):
         for record in expand(batch):
-            _print(record, state, rank)
+            output.print(record)
     return [problem for _, problem in problems]
 
 
-def _follow_on_hosts(launcher: Launcher, kept: KeptPlan, rank: int | None) -> list[str]:
+def _follow_on_hosts(launcher: Launcher, kept: KeptPlan, output: _Output) -> list[str]:
     """Attach to the run and print its output until it ends; return why hosts were lost."""
     session = launcher.attach(kept)
     for record in (one for batch in session.batches() for one in batch):
-        _print(record, session.state, rank)
+        output.print(record)
         if isinstance(record.event, Said):
             narrate(record.event.text)
     return [host.reason for host in session.state.hosts if host.gone]
 
 
-def _print(record: Record, state: RunState, rank: int | None) -> None:
-    text = record.event
-    if not isinstance(text, Text) or text.path:
-        return
-    if record.host != SESSION and rank in (None, text.rank):
-        lines = prefixed(text, state.host_name(record.host))
-        typer.echo(lines, nl=False, err=text.stream == "stderr")
+class _Output:
+    """Prints the output of all ranks or of one, with a line wherever an attempt ends."""
+
+    def __init__(self, state: RunState, rank: int | None) -> None:
+        self.state, self._rank = state, rank
+        self._attempt = 0
+
+    def print(self, record: Record) -> None:
+        """Take in a record of the run, and print it if it is output."""
+        cause = self.state.cause
+        self.state.apply(record)
+        match record.event:
+            case Restarted(reason=reason):
+                self._part(record.attempt, reason)
+            case Launched():  # where nothing is recorded of the launcher that restarted the run
+                self._part(record.attempt, cause.text() if cause else "")
+            case Text() as text if not text.path and record.host != SESSION:
+                if self._rank in (None, text.rank):
+                    lines = prefixed(text, self.state.host_name(record.host))
+                    typer.echo(lines, nl=False, err=text.stream == "stderr")
+
+    def _part(self, attempt: int, why: str) -> None:
+        """Say that the attempt before this one ended, if that is not said yet."""
+        if attempt <= self._attempt:
+            return
+        ended = f"attempt {attempt} ended" + (f": {one_line(why)}" if why else "")
+        typer.echo(f"---- {ended}; attempt {attempt + 1} begins ----")
+        self._attempt = attempt

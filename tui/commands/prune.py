@@ -14,7 +14,7 @@ import typer
 from remote.cluster.hosts import naming
 from remote.errands import inventory, pruning
 from remote.errands.inventory import Inventory
-from remote.errands.pruning import KeptRun, Removable
+from remote.errands.pruning import ELSEWHERE, KeptRun, Removable
 from remote.format import UNKNOWN, age, count, size
 from tui.exit import UsageError, refusing
 from tui.flags.common import HOSTS, RUNS, HostsFile, RunsDir, Yes
@@ -25,7 +25,7 @@ from tui.text.table import Row, print_table
 
 AGE = "7d"
 """How long ago a run has ended that is removed, where nothing else is given."""
-COLUMNS = ("run", "phase", "age", "size", "where")
+COLUMNS = ("run", "state", "age", "size", "recorded", "where")
 UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
@@ -46,16 +46,36 @@ def prune(
         ),
     ] = None,
     keep: Annotated[int, typer.Option(metavar="N", min=0, help="keep the N newest of them")] = 0,
+    not_started: Annotated[
+        bool,
+        typer.Option(
+            "--not-started",
+            help="only runs that ended before their first step, of any age",
+        ),
+    ] = False,
+    elsewhere: Annotated[
+        bool,
+        typer.Option(
+            "--elsewhere",
+            help="also runs on the hosts that are not recorded here: started from another folder, "
+            "or by somebody else",
+        ),
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="only show what would be removed")
+    ] = False,
     yes: Yes = False,
     runs_dir: RunsDir = RUNS,
 ) -> None:
     """Delete ended runs, with their checkpoints, on the hosts and here, if you agree.
 
     Code on the hosts that no live run uses is removed too. Live runs and runs with a star are kept.
+    So are runs that are not recorded here, unless --elsewhere is given or they are named.
 
     Examples:
       rankboard prune
       rankboard prune --older-than 0 --keep 3
+      rankboard prune --not-started --dry-run
       rankboard prune 20261120-0930 20261121-1145
 
     Exit codes:
@@ -64,21 +84,27 @@ def prune(
       3  a host did not answer
     """
     with refusing():
-        if names and (older_than or keep):
-            raise UsageError("name runs, or give --older-than and --keep, not both")
-        older = _seconds(older_than or AGE)
+        if names and (older_than or keep or not_started or elsewhere):
+            flags = "--older-than, --keep, --not-started and --elsewhere"
+            raise UsageError(f"name runs, or choose them with {flags}, not both")
+        age_limit = older_than or ("0" if not_started else AGE)
+        older = _seconds(age_limit)
         transport, known = reach_hosts(hosts)
-        found = inventory.take(transport, known, runs_dir)
+        found = inventory.take(transport, known, runs_dir, figures=not_started)
         named = _match_names(names or (), found)
-        going, kept = pruning.removable(found, older, keep, named)
+        going, kept = pruning.removable(
+            found, older, keep, named, elsewhere=elsewhere, without_step=not_started
+        )
         _show(going, kept, hosts)
         narrate(*_unreachable(found, {one.run for one in going} & named))
-        if going and confirm(f"remove {_total(going)}? [y/N]", yes):
+        if going and dry_run:
+            narrate(f"would remove {_total(going)}; nothing was removed")
+        elif going and confirm(f"remove {_total(going)}? [y/N]", yes):
             freed, problems = pruning.remove(transport, known, runs_dir, going)
             narrate(*(naming(str(hosts or HOSTS), problem) for problem in problems))
             narrate(f"removed {size(freed)}")
         elif not going and not named:
-            narrate(_nothing(older_than or AGE if older else "", keep))
+            narrate(_nothing(age_limit if older else "", keep, not_started))
         report_unreachable(found.problems, hosts)
 
 
@@ -125,26 +151,41 @@ def _rows(going: Sequence[Removable]) -> list[Row]:
     return [
         (
             name or "code that no live run uses",
-            parts[0].phase if name else UNKNOWN,
+            parts[0].state if name else UNKNOWN,
             age(min(one.idle for one in parts)),
             size(sum(one.size for one in parts)),
+            _recorded(parts) if name else UNKNOWN,
             ", ".join(dict.fromkeys(one.host or "here" for one in parts)),
         )
         for name, parts in runs.items()
     ]
 
 
+def _recorded(parts: Sequence[Removable]) -> str:
+    """Say whether a run is recorded here, and so is the user's own to remove."""
+    return "here" if parts[0].is_recorded_here else "elsewhere"
+
+
 def _reasons(kept: Sequence[KeptRun], flag: str) -> list[str]:
     """Say why runs are kept, each reason once. `flag` names the hosts file, if one was given."""
-    by_reason: dict[tuple[str, bool], list[str]] = defaultdict(list)
+    by_reason: dict[str, list[KeptRun]] = defaultdict(list)
     for one in kept:
-        by_reason[one.why, one.by_name].append(one.run)
+        by_reason[one.why].append(one)
     lines = []
-    for (why, by_name), runs in by_reason.items():
-        subject = f"{runs[0]} is" if len(runs) == 1 else f"{count(len(runs), 'run')} are"
-        remedy = f"; to remove the record anyway: rankboard prune{flag} {' '.join(runs)}"
-        lines.append(f"{subject} kept: {why}{remedy if by_name else ''}")
+    for why, runs in by_reason.items():
+        subject = f"{runs[0].run} is" if len(runs) == 1 else f"{count(len(runs), 'run')} are"
+        lines.append(f"{subject} kept: {why}{_remedy(runs, flag)}")
     return lines
+
+
+def _remedy(kept: Sequence[KeptRun], flag: str) -> str:
+    """Say how these runs, which are kept for one reason, are removed all the same."""
+    if kept[0].is_elsewhere:
+        return f"; to remove such runs, too: rankboard prune{flag} --elsewhere"
+    if kept[0].by_name:
+        names = " ".join(one.run for one in kept)
+        return f"; to remove the record anyway: rankboard prune{flag} {names}"
+    return ""
 
 
 def _unreachable(found: Inventory, going: set[str]) -> list[str]:
@@ -160,11 +201,18 @@ def _unreachable(found: Inventory, going: set[str]) -> list[str]:
 
 def _total(going: Sequence[Removable]) -> str:
     runs = {one.run for one in going if one.run}
+    others = {one.run for one in going if one.run and not one.is_recorded_here}
     parts = [count(len(runs), "run")] if runs else []
+    if others:
+        parts[0] += f", {len(others)} of them {ELSEWHERE}"
     parts += ["unused code"] if any(not one.run for one in going) else []
     return f"{' and '.join(parts)}, {size(sum(one.size for one in going))}"
 
 
-def _nothing(older_than: str, keep: int) -> str:
-    which = f" that ended at least {older_than} ago" if older_than else " that has ended"
-    return f"nothing to remove{which}" + (f", except for the {keep} newest" if keep else "")
+def _nothing(older_than: str, keep: int, without_step: bool) -> str:
+    ended = "has ended"
+    if older_than:
+        ended = f"ended at least {older_than} ago"
+    if without_step:
+        ended += ", before its first step"
+    return f"nothing to remove that {ended}" + (f", except for the {keep} newest" if keep else "")

@@ -28,7 +28,7 @@ from tui.narrate import narrate
 from tui.text.prompt import confirm
 from tui.text.table import Row, print_table
 
-RUN_COLUMNS = ("run", "phase", "hosts", "ranks", "step", "started", "age", "size")
+RUN_COLUMNS = ("run", "state", "hosts", "ranks", "step", "started", "age", "size")
 ORPHAN_COLUMNS = ("host", "run", "pid", "started", "found as", "command")
 DISPENSABLE = {"started": 1, "ranks": 2, "found as": 3}
 """Columns that a narrow terminal leaves out, in this order: a run's name has its start."""
@@ -52,7 +52,7 @@ def ps(
 
     The age is the time since the run's last sign of life: a few seconds for a healthy run. Hosts of
     a run that was left in the last seven days are asked of it also if they are not in the hosts
-    file. The phase is "unknown" if no host knows the run.
+    file. The state is "unknown" if no host knows the run.
 
     Examples:
       rankboard ps --live
@@ -79,7 +79,7 @@ def _list_runs(
     transport: Transport | None, hosts: Sequence[Host], runs_dir: Path, live: bool, json: bool
 ) -> Sequence[str]:
     """Print the runs; return why hosts did not answer."""
-    found = inventory.take(transport or Transports(), hosts, runs_dir, left=True)
+    found = inventory.take(transport or Transports(), hosts, runs_dir, left=True, figures=True)
     runs = [run for run in found.runs if run.live or not live]
     if json:
         _print_objects(map(_run_object, runs))
@@ -146,7 +146,7 @@ def _run_row(run: Run) -> Row:
     answered = run.record or any(part.folder.now for part in run.parts)
     return (
         run.name,
-        run.phase,
+        run.state,
         live if 0 < run.live < run.hosts else or_unknown(run.hosts),
         or_unknown(run.ranks),
         f"{run.step}/{run.steps}" if run.steps else or_unknown(run.step),

@@ -36,7 +36,12 @@ def runs(
         str, typer.Option(metavar="KEY", help="sort by this key, the lowest value first")
     ] = "run",
     reverse: Annotated[bool, typer.Option("--reverse", "-r", help="reverse the order")] = False,
-    json: Annotated[bool, typer.Option("--json", help="print one JSON object per run")] = False,
+    all_runs: Annotated[
+        bool, typer.Option("--all", "-a", help="list runs that made no step, too")
+    ] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="print one JSON object per run, of all that fit")
+    ] = False,
     star: Annotated[
         list[str] | None, typer.Option(metavar="RUN", help="star this run (repeatable)")
     ] = None,
@@ -65,6 +70,9 @@ def runs(
     all iterations but the first. The verdict of a live run is "running". It is "unknown" of a run
     on other hosts that no launcher records any more: rankboard ps asks the hosts.
 
+    Runs that ended before their first step, such as refused ones, are listed with --all, or where
+    no others fit. A run of your own program counts if none of its ranks was started.
+
     Examples:
       rankboard runs sync=ring nodes=4 'loss<0.5'
       rankboard runs study=four-ways verdict!=finished
@@ -77,10 +85,12 @@ def runs(
                 raise UsageError("give filters, or --star, --unstar, --note and --name, not both")
             _mark(runs_dir, star or (), unstar or (), note, name)
         else:
-            _list(runs_dir, words or (), sort, reverse, json)
+            _list(runs_dir, words or (), sort, reverse, all_runs, json)
 
 
-def _list(runs_dir: Path, words: Sequence[str], sort: str, reverse: bool, json: bool) -> None:
+def _list(
+    runs_dir: Path, words: Sequence[str], sort: str, reverse: bool, all_runs: bool, json: bool
+) -> None:
     """Print the runs that pass these filters. Raises: QueryError."""
     gc.freeze()  # the modules stay: searching them for garbage takes time where runs are many
     passes = query.parse(words)
@@ -91,12 +101,22 @@ def _list(runs_dir: Path, words: Sequence[str], sort: str, reverse: bool, json: 
         for run in found:
             typer.echo(dumps(to_object(run)))
     elif found:
-        shared = show(found, everyone)
-        narrate(*([f"all {len(found)} runs: {', '.join(shared)}"] if shared else []))
+        listed = found if all_runs else query.without_unstarted(found)
+        shared = show(listed, everyone)
+        narrate(*([f"all {len(listed)} runs: {', '.join(shared)}"] if shared else []))
+        narrate(*_hidden(len(found) - len(listed)))
     else:
         recorded = count(len(everyone), "run")
         narrate(f"none of {recorded} fits" if everyone else f"no runs in {runs_dir}")
     narrate(*_unreadable(found or everyone, errors))
+
+
+def _hidden(number: int) -> list[str]:
+    """Say how many runs are not listed, and what to do about them."""
+    if not number:
+        return []
+    what = f"{count(number, 'run')} that made no step {'is' if number == 1 else 'are'} not listed"
+    return [f"{what}: --all lists them, rankboard prune --not-started removes them"]
 
 
 def _unreadable(runs: Sequence[Entry], errors: Sequence[tuple[str, OSError]]) -> list[str]:

@@ -14,6 +14,7 @@ import typer
 from remote.cluster.hosts import Host, naming, select
 from remote.cluster.load import load
 from remote.errands.setup import Condition, Hear, Installation, Installed, Outlook, Wanted, look
+from remote.format import count
 from remote.sanitise import one_line
 from remote.transport import Transport
 from remote.transport.registry import Transports
@@ -87,10 +88,13 @@ def set_up(
             narrate(naming(str(file), one.text))
         built += done
     named = {one.host.name for one in outlooks if one.named}
-    _advise([one for one in built if one.venv and one.host.name not in named], file)
     hopeless = any(one.condition is Condition.HOPELESS for one in outlooks) or not all(
         one.venv for one in built
     )
+    if not lacking and not hopeless:
+        whose = count(len(outlooks), "host") + (" has" if len(outlooks) == 1 else " have")
+        narrate(f"nothing to install: {whose} {' and '.join(wanted.packages)}")
+    _advise([one for one in built if one.venv and one.host.name not in named], file)
     return UNREACHABLE if hopeless else 0
 
 

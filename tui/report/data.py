@@ -60,7 +60,7 @@ def values(run: RunFigures) -> dict[str, Any]:
     p50, p99, most = early.percentiles("seconds", (50, 99, 100))
     last = run.evaluations[-1] if run.evaluations else None
     return {
-        "verdict": run.verdict.name.lower() if run.verdict else None,
+        "verdict": run.verdict.word if run.verdict else None,
         "cause": run.cause or run.diverged,
         "started": _date(run.started),
         "nodes": run.nodes,

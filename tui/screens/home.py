@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -20,7 +19,18 @@ from tui.history import Answered, History, Listed
 from tui.messages import CompareRuns, NewRun, OpenRun, OpenStudy
 from tui.screens.filter import Filter
 from tui.screens.keeping import ERRORS, Keeping
-from tui.screens.run_list import ORDERS, PLACES, Item, about, hint, items, problems, rows, table
+from tui.screens.run_list import (
+    ORDERS,
+    PLACES,
+    Item,
+    about,
+    hidden,
+    hint,
+    items,
+    problems,
+    rows,
+    table,
+)
 from tui.text.runs import beginnings
 from tui.text.table import justified
 from tui.view import Drawn
@@ -28,10 +38,24 @@ from tui.widgets.choices import Choices
 from tui.widgets.keys import Keys
 from tui.widgets.plain import plain
 
-AGAIN = 3.0
-"""Seconds between two looks at what is recorded, while a run is live."""
+LOOK_EVERY = 3.0
+"""Seconds between two looks at what is recorded here, at least."""
+ASK_EVERY = 10.0
+"""Seconds between the answer of the hosts and the next question, at least."""
 OF_RUNS = frozenset(
-    ("open", "filter", "order", "mark", "compare", "star", "note", "name", "resume", "delete")
+    (
+        "open",
+        "filter",
+        "order",
+        "all",
+        "mark",
+        "compare",
+        "star",
+        "note",
+        "name",
+        "resume",
+        "delete",
+    )
 )
 """Actions for which there have to be runs."""
 MOST = 8
@@ -39,7 +63,12 @@ MOST = 8
 
 
 class HomeScreen(Drawn, Keeping):
-    """The list of runs. What takes time happens in threads: the screen never waits for hosts."""
+    """The list of runs. What takes time happens in threads: the screen never waits for hosts.
+
+    As long as it is shown it looks by itself for what is recorded, and asks the hosts again: those
+    of the hosts file, and those of runs that were live when they were last asked, or that were not
+    asked of yet. So hosts that are gone are tried once, and whenever a person asks.
+    """
 
     CSS = """
     HomeScreen #title { height: 1; padding: 0 1; background: $panel; text-style: bold; }
@@ -47,10 +76,11 @@ class HomeScreen(Drawn, Keeping):
     HomeScreen #empty { display: none; height: 1fr; content-align: center middle; }
     HomeScreen.-empty #empty { display: block; }
     HomeScreen.-empty Choices { display: none; }
+    HomeScreen #hidden { height: auto; padding: 0 1; color: $text-muted; }
     HomeScreen #about { height: 3; padding: 0 1; color: $text-muted; }
     HomeScreen #said { height: auto; max-height: 4; padding: 0 1; color: $text-warning; }
     HomeScreen #said.-several { text-wrap: nowrap; text-overflow: ellipsis; }
-    HomeScreen.-low #about { display: none; }
+    HomeScreen.-low #about, HomeScreen.-low #hidden { display: none; }
     """
     VERTICAL_BREAKPOINTS = [(0, "-low"), (14, "-tall")]  # noqa: RUF012
     place = Place.HOME
@@ -70,7 +100,12 @@ class HomeScreen(Drawn, Keeping):
         self._courses: dict[str, list[float]] = {}
         self._grown: set[str] = set()
         self._marked: set[str] = set()
-        self._read_at = 0.0
+        self._lists_all = False
+        self._hidden = 0
+        self._to_ask: set[str] = set()
+        self._asked_of: set[str] = set()
+        self._was_live: set[str] = set()
+        self._shows_asking = False
         self._described: tuple[object, ...] = ()
 
     def compose(self) -> ComposeResult:
@@ -78,6 +113,7 @@ class HomeScreen(Drawn, Keeping):
         yield Filter()
         yield Choices()
         yield Static(id="empty", markup=False)
+        yield Static(id="hidden", markup=False)
         yield Static(id="said", markup=False)
         yield Static(id="about", markup=False)
         yield Keys()
@@ -89,34 +125,57 @@ class HomeScreen(Drawn, Keeping):
         self.call_after_refresh(self._draw)
 
     def tick(self) -> None:
-        """Look again while a run is live, and follow the cursor."""
-        is_live = any(item.is_live for item in self._items)
-        if is_live and self.is_active and time.monotonic() - self._read_at > AGAIN:
+        """Look and ask again when it is time, and follow the cursor."""
+        if self.is_active and self._reading.is_due(LOOK_EVERY):
             self.read()
+        if self.is_active and self._listed and self._asking.is_due(ASK_EVERY):
+            self._ask()
         self._describe()
 
     # In the background
 
     def read(self) -> None:
-        self._read_at = time.monotonic()
         self._reading.begin(self.history.recorded)
 
     def _take_listed(self, found: Listed) -> None:
-        is_first, self._listed = self._listed is None, found
+        is_first = self._listed is None
+        if found == self._listed:
+            return
+        self._listed = found
         self._grown = {run.name for run in found.runs if run.verdict == RUNNING}
         self._marked &= {run.name for run in found.runs}
         if is_first:
+            self._ask_anew()
+        elif not self._unknown <= self._asked_of:  # their launcher has just left them
             self._ask()
         self._draw()
 
-    def _ask(self) -> None:
+    @property
+    def _unknown(self) -> set[str]:
+        """The runs of which nobody here knows the end."""
         runs = self._listed.runs if self._listed else ()
-        unknown = {run.name for run in runs if run.verdict == UNKNOWN}
-        self._asking.begin(lambda: self.history.ask(unknown))
+        return {run.name for run in runs if run.verdict == UNKNOWN}
+
+    def _ask_anew(self) -> None:
+        """Ask all hosts, also those that did not answer before."""
+        self._shows_asking = True
+        self._asked_of.clear()
+        self._ask()
+
+    def _ask(self) -> None:
+        unknown = self._unknown
+        self._to_ask |= (unknown - self._asked_of) | (unknown & self._was_live)
+        self._asked_of |= self._to_ask
+        wanted = frozenset(self._to_ask)  # also what a question had that this one replaces
+        self._asking.begin(lambda: self.history.ask(wanted))
 
     def _take_answered(self, found: Answered) -> None:
-        self._answered = found
-        self._draw()
+        has_changed = not (found.is_silent and self._answered.is_silent)
+        self._answered, self._shows_asking = found, False
+        self._was_live |= {run.name for run in found.live}
+        self._to_ask.clear()
+        if has_changed:
+            self._draw()
 
     def _fail_to_ask(self, error: Exception) -> None:
         if not isinstance(error, ERRORS):
@@ -142,16 +201,21 @@ class HomeScreen(Drawn, Keeping):
     # Drawing
 
     def _draw(self) -> None:
-        """Show the list as it is now; the cursor stays on its run."""
+        """Show the list as it is now. The cursor stays on the run on which a person has put it;
+        until then it is on the first row, which is the newest run unless others are live."""
         if self._listed is None or not self.is_mounted:
             return
         chosen, shown = self._chosen, self.query_one(Choices)
         had_runs = self._has_runs
-        self._items = items(self._listed, self._answered, self._words, self._order)
+        self._items, self._hidden = items(
+            self._listed, self._answered, self._words, self._order, lists_all=self._lists_all
+        )
         width, names = self.app.size.width - 2, beginnings(self._listed.runs)
         found = rows(self._items, names, self._courses, self._marked)
         shown.show(*table(found, width))
-        if chosen:
+        if not shown.is_cursor_placed:
+            shown.cursor = 0
+        elif chosen:
             here = (n for n, item in enumerate(self._items) if item.name == chosen.name)
             shown.cursor = next(here, shown.cursor)
         if self._has_runs != had_runs:
@@ -166,19 +230,24 @@ class HomeScreen(Drawn, Keeping):
 
     def _describe(self) -> None:
         """Say what is listed, what hosts do not answer, and what is under the cursor."""
-        item, width, is_asking = self._chosen, self.app.size.width - 2, self._asking.is_busy
+        item, width, is_asking = self._chosen, self.app.size.width - 2, self._shows_asking
         shown: tuple[object, ...] = (item, self._answered, self._listed, self._order, *self._words)
-        shown += (len(self._items), width, is_asking)
+        shown += (len(self._items), self._hidden, width, is_asking)
         if shown == self._described or self._listed is None:
             return
         self._described = shown
         live = sum(one.is_live for one in self._items)
-        facts = [count(len(self._listed.runs), "run"), f"{live} live"]
+        recorded = len(self._listed.runs)
+        facts = [count(recorded - self._hidden, "run"), f"{live} live"]
         if self._words:
-            facts[0] = f"{sum(not one.study for one in self._items)} of {facts[0]}"
+            listed = sum(not one.study for one in self._items)
+            facts[0] = f"{listed} of {count(recorded, 'run')}"
         facts += ["asking the hosts"] if is_asking else [self._order]
         title = justified(f"rankboard  runs in {self.history.shown_dir}", ", ".join(facts), width)
         self.query_one("#title", Static).update(plain(title))
+        left_out = self.query_one("#hidden", Static)
+        left_out.update(hidden(self._hidden, self._key))
+        left_out.display = self._hidden > 0
         said, lines = self.query_one("#said", Static), problems(self._answered, self._listed)
         said.set_class(len(lines) > 1, "-several")
         said.update("\n".join(lines))
@@ -193,16 +262,21 @@ class HomeScreen(Drawn, Keeping):
         cursor = self.query_one(Choices).cursor
         return self._items[cursor] if cursor < len(self._items) else None
 
-    @property
-    def entry(self) -> Entry | None:
-        """The recorded run under the cursor."""
-        return self._chosen.entry if self._chosen else None
+    def choose_entry(self) -> Entry | None:
+        item = self._choose()
+        return item.entry if item else None
+
+    def _choose(self) -> Item | None:
+        """Return the row under the cursor, on which the cursor stays from now on."""
+        self.query_one(Choices).is_cursor_placed = True
+        return self._chosen
 
     def on_choices_chosen(self) -> None:
         self._describe()
 
     def action_open(self) -> None:
-        if item := self._chosen:
+        item = self._choose()
+        if item:
             self.post_message((OpenStudy if item.study else OpenRun)(item.name))
 
     def action_new(self) -> None:
@@ -211,7 +285,12 @@ class HomeScreen(Drawn, Keeping):
     def action_refresh(self) -> None:
         self._courses.clear()
         self.read()
-        self._ask()
+        self._ask_anew()
+
+    def action_all(self) -> None:
+        """List runs that made no step, or hide them."""
+        self._lists_all = not self._lists_all
+        self._draw()
 
     def action_order(self) -> None:
         orders = list(ORDERS)
@@ -250,7 +329,7 @@ class HomeScreen(Drawn, Keeping):
 
     def action_mark(self) -> None:
         """Mark the run to compare it, or take the mark away."""
-        if run := self.entry:
+        if run := self.choose_entry():
             self._marked ^= {run.name}
             self._draw()
             self.query_one(Choices).cursor += 1

@@ -27,16 +27,15 @@ ERRORS = (*MISTAKES, OSError, QueryError)
 
 
 class Keeping(Screen[None]):
-    """A screen with a cursor on a recorded run, `entry`, or on something else."""
+    """A screen with a cursor on a recorded run, or on something else."""
 
     def __init__(self, history: History) -> None:
         super().__init__()
         self.history = history
         self._removable = Repeated(self, self._ask_to_delete, self.fail)
 
-    @property
-    def entry(self) -> Entry | None:
-        """The recorded run under the cursor."""
+    def choose_entry(self) -> Entry | None:
+        """Return the recorded run under the cursor, which a person now does something with."""
         raise NotImplementedError
 
     def read(self) -> None:
@@ -58,15 +57,15 @@ class Keeping(Screen[None]):
         self.read()
 
     def action_star(self) -> None:
-        if run := self.entry:
+        if run := self.choose_entry():
             self._change(self.history.star, run.name, not run.star)
 
     def action_note(self) -> None:
-        if run := self.entry:
+        if run := self.choose_entry():
             self._ask_for("note", run.note, partial(self.history.note, run.name))
 
     def action_name(self) -> None:
-        if run := self.entry:
+        if run := self.choose_entry():
             self._ask_for("name", run.label, partial(self.history.name, run.name))
 
     def _ask_for(self, what: str, text: str, keep: Callable[[str], None]) -> None:
@@ -78,11 +77,11 @@ class Keeping(Screen[None]):
         self.app.push_screen(Ask(what, help, text), answered)
 
     def action_resume(self) -> None:
-        if run := self.entry:
+        if run := self.choose_entry():
             self.post_message(ResumeRun(run.name))
 
     def action_delete(self) -> None:
-        if run := self.entry:
+        if run := self.choose_entry():
             self._removable.begin(lambda: (run.name, *self.history.removable(run.name)))
 
     def _ask_to_delete(self, found: tuple[str, Sequence[Removable], str]) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from string import ascii_uppercase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from remote.format import UNKNOWN, count, duration, moment, or_unknown
 from remote.record import query
@@ -51,23 +51,44 @@ class Item:
         return bool(self.live) or bool(self.entry and self.entry.verdict == RUNNING)
 
 
-def items(listed: Listed, answered: Answered, words: Sequence[str], order: str) -> list[Item]:
-    """The rows that pass a filter, live runs first, then studies, then the others in this order.
-    Studies and runs of which only hosts know are listed without a filter only. Raises: QueryError.
-    """
+class Selection(NamedTuple):
+    """The rows of the list, and the number of runs that are left out, as they made no step."""
+
+    items: list[Item]
+    hidden: int = 0
+
+
+def items(
+    listed: Listed, answered: Answered, words: Sequence[str], order: str, *, lists_all: bool = True
+) -> Selection:
+    """Select the rows that pass a filter: live runs first, then studies, then the others in this
+    order. Studies and runs of which only hosts know are listed without a filter only. `lists_all`:
+    also runs that ended without a step. Raises: QueryError."""
     key, reverse = ORDERS[order]
     test = query.parse(words)
     alive = {run.name: run for run in answered.live}
     recorded = [
-        Item(run.name, run, alive.pop(run.name, None))
+        Item(run.name, run, _newer_answer(run, alive.get(run.name), answered.asked))
         for run in query.ordered(filter(test, listed.runs), key, reverse)
     ]
     known = {run.name for run in listed.runs}
     elsewhere = [Item(name, live=run) for name, run in alive.items() if name not in known]
     studies = [Item(one.study.name, study=one) for one in listed.studies]
     live = [one for one in recorded if one.is_live]
-    ended = [one for one in recorded if not one.is_live]
-    return [*live, *ended] if words else [*live, *elsewhere, *studies, *ended]
+    ended = [one.entry for one in recorded if one.entry and not one.is_live]
+    kept = ended if lists_all else query.without_unstarted(ended)
+    others = [Item(run.name, run) for run in kept]
+    hidden = len(ended) - len(kept)
+    if words:
+        return Selection([*live, *others], hidden)
+    return Selection([*live, *elsewhere, *studies, *others], hidden)
+
+
+def _newer_answer(run: Entry, answer: Run | None, asked: float) -> Run | None:
+    """Return what hosts answered on a recorded run, unless the record is newer: a launcher records
+    the run now, or it ended after the hosts were `asked`."""
+    is_outdated = run.verdict == RUNNING or asked < run.ended
+    return None if is_outdated else answer
 
 
 def state(item: Item) -> Cell:
@@ -231,6 +252,15 @@ def problems(answered: Answered, listed: Listed) -> list[str]:
     if len(files) > 2:
         files = (files[0], f"{len(files) - 1} more files cannot be read")
     return [plain(" ".join(one.split())) for one in (*hosts, *files)]
+
+
+def hidden(number: int, key: Callable[[str], str]) -> str:
+    """Say how many runs are left out of the list; "" where there are none. `key` gives the key of
+    an action."""
+    if not number:
+        return ""
+    what = f"{count(number, 'run')} that made no step {'is' if number == 1 else 'are'} hidden"
+    return f"{what}: {key('all-runs')} lists {'it' if number == 1 else 'them'}"
 
 
 def hint(words: Sequence[str], folder: str, key: Callable[[str], str]) -> str:

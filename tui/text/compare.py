@@ -69,7 +69,7 @@ def _object(one: Compared, common: Sequence[str]) -> dict[str, Any]:
     return {
         "run": run.name,
         "folder": str(run.folder),
-        "verdict": run.verdict.name.lower() if run.verdict else None,
+        "verdict": run.verdict.word if run.verdict else None,
         "remarks": list(remarks(run)),
         "settings": settings(run),
         **_figures(one),
@@ -198,7 +198,7 @@ def _legend(compared: Sequence[Compared]) -> list[str]:
 def became(run: RunFigures) -> str:
     """What a run was, and what became of it."""
     ranks, hosts = count(run.world_size, "rank"), count(run.nodes, "host")
-    verdict = run.verdict.name.lower() if run.verdict else "not ended"
+    verdict = run.verdict.word if run.verdict else "not ended"
     return f"{ranks} on {hosts}, {run.what}; {verdict} after {duration(run.elapsed)}"
 
 

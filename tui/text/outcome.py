@@ -282,11 +282,12 @@ def verdict(state: RunState) -> str:
             took = f"; training took {fixed(training, 2)} s of it" if training else ""
             return f"finished in {length}{restarted}{_diverged(state)}{took}"
         case Verdict.STOPPED:
-            why = state.stop_reason or "the launcher disconnected"
+            why = state.stop_reason or "its launcher is gone"
             return f"stopped after {spent}{_except_on(state)}: {why}"
         case Verdict.REFUSED:
             tried = any(rank.exited for rank in state.ranks)
-            return f"failed before the first step{restarted}" if tried else "not started"
+            when = "before the first step" if tried else "before the start"
+            return f"{Verdict.REFUSED.word} {when}{restarted}"
         case Verdict.LOST:
             return f"{_lost(state)} after {spent}"
         case Verdict.FAILED:

@@ -19,7 +19,9 @@ from tui.widgets.table import Column, Row, Table
 
 
 class Choices(Table):
-    """A table with a cursor. Its columns may change with the room there is."""
+    """A table with a cursor. Its columns may change with the room there is.
+
+    `is_cursor_placed`: a person has put the cursor where it is."""
 
     DEFAULT_CSS = """
     Choices > .choices--cursor { background: $block-cursor-background 30%; text-style: bold; }
@@ -28,6 +30,7 @@ class Choices(Table):
     place = Place.LIST
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
     cursor: reactive[int] = reactive(0)
+    is_cursor_placed = False
 
     class Chosen(Message):
         """The row under the cursor was clicked."""
@@ -68,18 +71,23 @@ class Choices(Table):
         """Whether the terminal has 16 colours, of which not all can be read on the cursor's."""
         return self.app.console.color_system == "standard"
 
+    def place_cursor(self, row: int) -> None:
+        """Put the cursor on a row, as a person asks for."""
+        self.is_cursor_placed = True
+        self.cursor = row
+
     def action_move(self, step: int) -> None:
-        self.cursor += step
+        self.place_cursor(self.cursor + step)
 
     def action_page(self, step: int) -> None:
-        self.cursor += step * max(1, self.size.height - 2)
+        self.place_cursor(self.cursor + step * max(1, self.size.height - 2))
 
     def action_move_to(self, row: int) -> None:
-        self.cursor = row if row >= 0 else len(self._rows) - 1
+        self.place_cursor(row if row >= 0 else len(self._rows) - 1)
 
     def on_click(self, event: events.Click) -> None:
         at = event.get_content_offset(self)  # without a border
         number = at.y + self.scroll_offset.y - 1 if at else -1
         if at and at.y and number < len(self._rows):
-            self.cursor = number
+            self.place_cursor(number)
             self.post_message(self.Chosen())

@@ -245,7 +245,7 @@ HISTORIES: list[tuple[str, Build, Verdict, str, str]] = [
     (
         "a person stops it, and the stopped ones break the others",
         lambda h: (
-            h.session(Stopping("stopped by the operator", True)),
+            h.session(Stopping("stopped by the user", True)),
             h.rank(0, Exited(0, -15, "SIGTERM", stopped=True)),
             [h.rank(r, *raised(r, GLOO)) for r in (1, 2)],
             h.rank(3, Exited(3, -9, "SIGKILL", stopped=True)),
@@ -258,7 +258,7 @@ HISTORIES: list[tuple[str, Build, Verdict, str, str]] = [
         "a person stops what had failed already",
         lambda h: (
             h.rank(1, Exited(1, -9, "SIGKILL")),
-            h.session(Stopping("stopped by the operator", True)),
+            h.session(Stopping("stopped by the user", True)),
             [h.rank(r, Exited(r, -15, "SIGTERM", stopped=True)) for r in (0, 2, 3)],
         ),
         Verdict.FAILED,
@@ -394,7 +394,7 @@ def test_before_the_start() -> None:
     assert refused.cause is not None
     assert refused.cause.text() == "node2: no torch there"
 
-    stopped = History(plan()).session(Stopping("stopped by the operator", True)).closed()
+    stopped = History(plan()).session(Stopping("stopped by the user", True)).closed()
     assert stopped.verdict is Verdict.STOPPED
     assert stopped.cause is None
 

@@ -166,5 +166,5 @@ def test_a_host_that_cannot_be_reached_yet_does_not_delay_a_stop() -> None:
     examination.stop()
     for _ in examination.batches():
         pass
-    assert examination.state.stop_reason == "stopped by the operator"
+    assert examination.state.stop_reason == "stopped by the user"
     release.set()

@@ -600,7 +600,7 @@ def test_a_restart_that_cannot_go_on_has_a_cause(policy: Policy, tmp_path: Path)
     assert state.verdict is Verdict.LOST
     assert state.cause is not None
     assert (
-        "its agent ended while the ranks were being started: stopped: operator gone"
+        "its agent ended while the ranks were being started: stopped: its launcher is gone"
         in state.cause.text()
     )
 

@@ -38,6 +38,24 @@ async def test_work_is_done_once_at_a_time_and_once_more_if_asked_for_meanwhile(
         assert not work.is_busy
 
 
+async def test_what_takes_long_is_repeated_less_often() -> None:
+    app, taken = App[None](), list[float]()
+    async with app.run_test() as pilot:
+        work = Repeated(app, taken.append)
+        assert work.is_due(0.0)
+        assert not work.is_due(600.0)
+        goes_on = threading.Event()
+        work.begin(lambda: float(goes_on.wait()))
+        assert not work.is_due(0.0), "it is under way"
+        goes_on.set()
+        await until(pilot, lambda: bool(taken))
+        work._began = work._ended - 3.0
+        assert not work.is_due(0.0), "it took 3 s: a tenth of the time is 30 s"
+        work._ended -= 30.0
+        work._began -= 30.0
+        assert work.is_due(0.0)
+
+
 def fail() -> None:
     raise OSError("the disk is full")
 

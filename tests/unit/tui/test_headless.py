@@ -203,7 +203,7 @@ def test_a_refusal_by_all_ranks_is_told_once() -> None:
     assert "cause: node1, rank 0: no such data (exit code 2)" in err
     assert "last words" not in err
     assert "fate" not in err
-    assert err.endswith("rankboard: failed before the first step\n")
+    assert err.endswith("rankboard: refused before the first step\n")
 
 
 @pytest.mark.parametrize("on", [1, SESSION])
@@ -288,7 +288,10 @@ def test_a_failure_says_its_cause_first() -> None:
             History(plan()).session(Lost(2, "node3: no answer within 10 s", False)),
             ["cause: node3: no answer within 10 s"],
         ),
-        (History(plan()).session(Refused(SESSION, "no torch")), ["cause: no torch", "not started"]),
+        (
+            History(plan()).session(Refused(SESSION, "no torch")),
+            ["cause: no torch", "refused before the start"],
+        ),
         (
             History(plan()).session(Stopping("interrupted (Ctrl+C)", True)),
             ["stopped after 0 s: interrupted (Ctrl+C)"],

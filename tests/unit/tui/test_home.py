@@ -6,7 +6,8 @@ import json
 import random
 import shutil
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,8 @@ from remote.cluster.hosts import Host
 from remote.errands import inventory
 from remote.errands.errands import Answer
 from remote.errands.pruning import Removable
-from remote.events import Detached
+from remote.errands.runs import Part, Run
+from remote.events import Detached, Refused
 from remote.record import marks
 from remote.record.entry import Entry
 from remote.record.write import Recorder
@@ -31,10 +33,12 @@ from tests.kit.acted import ActedSession, cluster, make_plan, screen_text, until
 from tests.kit.commands import Done
 from tests.kit.commands import run as run
 from tests.kit.dashboard import asked
+from tests.kit.histories import START, plan
 from tests.kit.histories import History as Told
-from tests.kit.histories import plan
 from tests.kit.recorded import record, recorded
 from training.job import Job
+from training.wire.answers import RunFolder
+from training.wire.events import SESSION
 from tui import app
 from tui.app import RankboardApp
 from tui.commands.runs import runs
@@ -43,6 +47,7 @@ from tui.messages import OpenRun
 from tui.panels.charts import Charts
 from tui.replay import Replay
 from tui.runs import Launch
+from tui.screens import home as home_screen
 from tui.screens.compare import CompareScreen
 from tui.screens.home import HomeScreen
 from tui.screens.launch import LaunchScreen
@@ -599,13 +604,151 @@ def study_folder(runs_dir: Path) -> Callable[[], StudyFolder]:
     return study_folder
 
 
+async def test_a_run_that_another_terminal_starts_appears_by_itself(
+    runs_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(home_screen, "LOOK_EVERY", 0.0)
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await home.shows(pilot, "3 runs, 0 live", "r Refresh")
+        recorded(runs_dir, Told(replace(plan(2), run="d-4")).training(9, 40).ended())
+        await home.shows(pilot, "4 runs, 0 live", "d-4")
+
+
+class Answers:
+    """What hosts answer, one answer after the other, and of which runs they were asked."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.live: tuple[Run, ...] = ()
+        self.asked: list[set[str]] = []
+        monkeypatch.setattr(home_screen, "LOOK_EVERY", 0.0)
+        monkeypatch.setattr(home_screen, "ASK_EVERY", 0.0)
+        monkeypatch.setattr(History, "ask", self._ask)
+
+    def _ask(self, unknown: Collection[str]) -> Answered:
+        self.asked.append(set(unknown))
+        return Answered(self.live, (), time.time())
+
+
+def training_at(name: str, step: int) -> Run:
+    """A run that is live on a host."""
+    folder = RunFolder(name, 0, "", True, "training", 1.0, 1.0, 1.0, 0, step, 400)
+    return Run(name, (Part("node1", "~", folder),))
+
+
+async def test_hosts_are_asked_again_by_themselves(
+    runs_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hosts = Answers(monkeypatch)
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await home.shows(pilot, "3 runs, 0 live")
+        await until(pilot, lambda: len(hosts.asked) > 2)
+        assert hosts.asked[0] == {"c-3"}, "of a-1 and b-2 the end is known"
+        assert hosts.asked[-1] == set(), "no host knows c-3: those of its plan are left alone"
+        hosts.live = (training_at("elsewhere", 45), training_at("c-3", 33))
+        await home.shows(pilot, "2 live", "● training", "45/400", "33/400")
+        await until(pilot, lambda: hosts.asked[-1] == {"c-3"})
+        hosts.live = ()
+        await home.shows(pilot, "0 live")
+        await pilot.press("r")
+        await until(pilot, lambda: {"c-3"} in hosts.asked[-2:])
+
+
+async def test_a_run_that_is_stopped_elsewhere_is_not_shown_as_live(
+    runs_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(home_screen, "LOOK_EVERY", 0.0)
+    answer = Answered((training_at("c-3", 33),), (), START + 1e-3)
+    monkeypatch.setattr(History, "ask", lambda *_: answer)
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await home.shows(pilot, "● training", "1 live")
+        summary = {"verdict": "stopped", "started": START, "elapsed": 5.0, "ranks": [{"step": 33}]}
+        (runs_dir / "c-3" / "summary.json").write_text(json.dumps(summary))
+        await home.shows(pilot, "0 live", "stopped")
+
+
+async def test_the_cursor_follows_the_newest_run_until_it_is_moved(
+    runs_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(home_screen, "LOOK_EVERY", 0.0)
+    home = Home(runs_dir)
+
+    def record_run(name: str) -> None:
+        recorded(runs_dir, Told(replace(plan(2), run=name)).training(9, 40).ended())
+
+    async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await home.shows(pilot, "c-3, started")
+        record_run("d-4")
+        await home.shows(pilot, "d-4, started")
+        await pilot.press("down", "up")
+        record_run("e-5")
+        await home.shows(pilot, "5 runs", "d-4, started")
+        await pilot.press("enter")
+        screen = await home.is_at(pilot, RunScreen)
+        assert screen.session.plan.run == "d-4"
+        record_run("f-6")
+        await pilot.press("escape")
+        await home.shows(pilot, "6 runs", "d-4, started")
+
+
+async def test_what_is_done_with_a_run_keeps_the_cursor_there(
+    runs_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(home_screen, "LOOK_EVERY", 0.0)
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await home.shows(pilot, "c-3, started")
+        await pilot.press("s")
+        recorded(runs_dir, Told(replace(plan(2), run="d-4")).training(9, 40).ended())
+        await home.shows(pilot, "4 runs", "c-3, started")
+        await pilot.press("t", *"mine", "enter")
+        await until(pilot, lambda: marks.note(runs_dir / "c-3") == "mine")
+
+
+async def test_runs_that_made_no_step_are_hidden(runs_dir: Path) -> None:
+    for name in ("d-4", "e-5"):
+        refused = Told(replace(plan(2), run=name)).session(Refused(SESSION, "no torch"))
+        recorded(runs_dir, refused.ended())
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await home.shows(pilot, "3 runs, 0 live", "2 runs that made no step are hidden: v lists")
+        assert "e-5" not in home.text()
+        await pilot.press("v")
+        await home.shows(pilot, "5 runs, 0 live", "✗ refused", "d-4", "e-5")
+        assert "hidden" not in home.text()
+        await pilot.press("v", "slash", *"verdict=refused", "enter")
+        await home.shows(pilot, "2 of 5 runs", "d-4", "e-5")
+
+
 # Rows ---------------------------------------------------------------------------------------------
 
 
 def test_live_runs_come_first_then_studies() -> None:
     ended, live = Entry("a", verdict="finished"), Entry("b", verdict="running")
     rows = items(Listed((live, ended, replace_name(ended, "z"))), Answered(), (), "newest first")
-    assert [row.name for row in rows] == ["b", "z", "a"]
+    assert [row.name for row in rows.items] == ["b", "z", "a"]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "asked", "is_live"),
+    [("lost", 105.0, False), ("lost", 120.0, True), ("unknown", 105.0, True)],
+)
+def test_a_recorded_end_counts_more_than_an_older_answer(
+    verdict: str, asked: float, is_live: bool
+) -> None:
+    run = Entry("a", verdict=verdict, started=100.0, elapsed=10.0, step=3, job={})
+    answered = Answered((training_at("a", 3),), (), asked)
+    assert items(Listed((run,)), answered, (), "newest first").items[0].is_live == is_live
+
+
+def test_the_record_of_a_live_launcher_counts_more_than_an_answer() -> None:
+    run = Entry("a", verdict="running", step=40, job={})
+    answered = Answered((training_at("a", 3),), (), 1e12)
+    (item,) = items(Listed((run,)), answered, (), "newest first").items
+    assert item.is_live
+    assert item.live is None
 
 
 def replace_name(entry: Entry, name: str) -> Entry:
@@ -618,7 +761,7 @@ def test_every_order_sorts_runs_of_which_little_is_known(order: str) -> None:
         Entry("a", verdict="finished", job={}, loss=1.0),
         Entry("b", problem="it is not a plan"),
     )
-    assert len(items(Listed(runs), Answered(), (), order)) == 2
+    assert len(items(Listed(runs), Answered(), (), order).items) == 2
 
 
 def test_a_curve_spans_all_levels() -> None:

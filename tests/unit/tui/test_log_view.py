@@ -231,10 +231,10 @@ async def test_another_filter_leaves_the_reader_where_he_is() -> None:
 async def test_hosts_and_session_have_their_lines() -> None:
     async with feed(size=(60, 10)) as (app, pilot):
         app.printed.note(1000.0, "node1", "connecting")
-        app.printed.note(1000.0, "", "stopped by the operator")
+        app.printed.note(1000.0, "", "stopped by the user")
         app.show()
         await pilot.pause()
-        assert app.shown()[:2] == ["      node1: connecting", "      stopped by the operator"]
+        assert app.shown()[:2] == ["      node1: connecting", "      stopped by the user"]
 
 
 # Search

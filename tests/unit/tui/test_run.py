@@ -608,7 +608,7 @@ async def test_quit_asks_and_waits_for_the_end(opener: str) -> None:
         assert len(stage.session.stops) == 1
         stage.app.tick()
         assert stage.app.is_running
-        stage.session.say(SESSION, launcher.Stopping("stopped by the operator", True))
+        stage.session.say(SESSION, launcher.Stopping("stopped by the user", True))
         stage.session.close()
         await until(pilot, lambda: not stage.app.runs.live)
         stage.app.tick()
@@ -624,7 +624,7 @@ async def test_stop_and_stay() -> None:
         await pilot.press("right", "right", "enter")
         await pilot.pause()
         assert len(stage.session.stops) == 1
-        stage.session.say(SESSION, launcher.Stopping("stopped by the operator", True))
+        stage.session.say(SESSION, launcher.Stopping("stopped by the user", True))
         stage.session.close()
         await stage.ended(pilot)
         assert "■ stopped" in stage.text()
@@ -676,10 +676,10 @@ async def test_a_signal_stops_at_once_and_the_dashboard_goes_when_all_has_ended(
     async with stage.app.run_test(size=(80, 24)) as pilot:
         await stage.train(pilot)
         stage.app._stop_now()
-        assert stage.session.stops == ["stopped by the operator, now"]
+        assert stage.session.stops == ["stopped by the user, now"]
         stage.app.tick()
         assert stage.app.is_running
-        stage.session.say(SESSION, launcher.Stopping("stopped by the operator", True))
+        stage.session.say(SESSION, launcher.Stopping("stopped by the user", True))
         stage.session.close()
         await until(pilot, lambda: not stage.app.is_running)
     assert stage.app.exit_code == 130

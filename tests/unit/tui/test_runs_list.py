@@ -11,19 +11,25 @@ from pathlib import Path
 
 import pytest
 
+from remote.errands import runs as host_runs
+from remote.events import Refused
 from remote.plan.plan import PlanError
+from remote.record import index as recorded_index
 from remote.record import marks
-from remote.record.entry import Entry
+from remote.record.entry import VERDICTS, Entry
 from remote.record.find import find
 from remote.record.write import Recorder
+from remote.run.phases import RUN_STATES
 from remote.study.folder import Begun, StudyFolder
 from tests.kit.commands import Done
 from tests.kit.commands import run as run
 from tests.kit.histories import History, plan
 from training.job import Job
+from training.wire.events import SESSION, Exited, Spawned
 from tui.commands.runs import runs
 from tui.text import runs as text
 from tui.text import table
+from tui.widgets.phase import PHASES
 
 HOSTILE = "\x1b[31mred\x1b[0m \u202e<script>"
 METHODS = ("ddp", "ring", "all_reduce")
@@ -282,3 +288,66 @@ def test_a_run_is_found_by_its_name(
     for one in names[:2]:
         run(runs, name=(one, ""))
     assert find("baseline", folder) is None
+
+
+def test_runs_that_made_no_step_are_listed_on_request(
+    run: Callable[..., Done], names: list[str], tmp_path: Path
+) -> None:
+    refused = replace(plan(2), run="20261120-100000-refused")
+    told = History(refused).session(Refused(SESSION, "no torch"))
+    Recorder(tmp_path / "runs", refused).close(told.closed())
+    done = run(runs)
+    assert [row.split()[0] for row in done.stdout.splitlines()[1:]] == names
+    assert done.stderr == (
+        "rankboard: 1 run that made no step is not listed: --all lists them, "
+        "rankboard prune --not-started removes them\n"
+    )
+    everything = run(runs, all_runs=True)
+    assert [row.split()[0] for row in everything.stdout.splitlines()[1:]] == [*names, refused.run]
+    assert everything.stderr == ""
+    assert run(runs, words=["verdict=refused"]).stdout.count(refused.run) == 1
+    assert len(run(runs, json=True).stdout.splitlines()) == 4
+    marks.star(tmp_path / "runs" / refused.run, True)
+    assert refused.run in run(runs).stdout
+
+
+@pytest.mark.parametrize(
+    ("entry", "made_no_step"),
+    [
+        (Entry("a", verdict="refused", job={}), True),
+        (Entry("a", verdict="stopped", job={}, ranks_started=True), True),
+        (Entry("a", verdict="lost", job={}), True),
+        (Entry("a", verdict="stopped", job={}, step=1), False),
+        (Entry("a", verdict="finished", job={}), False),
+        (Entry("a", verdict="running", job={}), False),
+        (Entry("a", verdict="unknown", job={}), False),
+        (Entry("a", verdict="refused", script="train.py"), True),
+        (Entry("a", verdict="failed", script="train.py", ranks_started=True), False),
+    ],
+)
+def test_a_run_made_no_step(entry: Entry, made_no_step: bool) -> None:
+    assert entry.made_no_step == made_no_step
+
+
+@pytest.mark.parametrize("is_started", [True, False])
+def test_whether_the_ranks_of_a_program_were_started_is_recorded(
+    tmp_path: Path, is_started: bool
+) -> None:
+    """Its steps may not be known, so a run that did its work would look like one that did not."""
+    of = plan(2, script=True)
+    told = History(of)
+    if is_started:
+        for rank in (0, 1):
+            told.rank(rank, told.launched(rank), Spawned(rank, 7), Exited(rank, 1))
+    Recorder(tmp_path, of).close(told.closed())
+    (entry,) = recorded_index.entries(tmp_path)
+    assert (entry.ranks_started, entry.made_no_step) == (is_started, not is_started)
+
+
+def test_there_is_one_word_for_each_state_and_the_page_lists_it() -> None:
+    assert set(RUN_STATES) >= {*VERDICTS, *recorded_index.FATES, *host_runs.ORDER}
+    assert set(RUN_STATES) - {host_runs.NOT_STARTED} <= set(PHASES)
+    page = (Path(__file__).parents[3] / "docs" / "running.md").read_text()
+    listed = [line for line in page.splitlines() if line.startswith("| `")]
+    rows = [f"| `{state}` | {meaning} |" for state, meaning in RUN_STATES.items()]
+    assert [line for line in listed if line in rows] == rows

@@ -43,6 +43,36 @@ def runs(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
     yield from map(codec.object, archives(workdir, found))
 
 
+def live(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """The errand `live WORKDIR`: every run folder there of which the run is live, without its size.
+    Launchers ask for it again and again, so what has ended long ago is not read."""
+    workdir = absolute(arguments[0])
+    for run, host in folders(workdir):
+        try:
+            if _is_perhaps_live(run_folder(workdir, run, host)):
+                found = examine(workdir, run, host, sized=False)
+                if found.live:
+                    yield codec.object(found)
+        except FileNotFoundError:  # it has just been removed
+            continue
+        except OSError as error:
+            yield {"error": f"{error.filename or run}: {error.strerror}"}
+
+
+def _is_perhaps_live(folder: str) -> bool:
+    """Whether a guard holds the folder, or another machine that shares it may be at work there.
+    Raises: OSError."""
+    if locked(os.path.join(folder, LOCK)):
+        return True
+    return time.time() - _changed(folder) < STILL
+
+
+def _changed(folder: str) -> float:
+    """When something was last written there. Raises: OSError."""
+    entries = (entry.stat(follow_symlinks=False).st_mtime for entry in os.scandir(folder))
+    return max(entries, default=0.0)
+
+
 def plan(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
     """The errand `plan WORKDIR RUN`: answers with the kept plans of the runs that RUN may mean.
 
@@ -138,8 +168,9 @@ def held(workdir: str, run: str, host: int) -> bool:
         return True
 
 
-def examine(workdir: str, run: str, host: int) -> RunFolder:
-    """What there is to know of a run's folder. Raises: OSError."""
+def examine(workdir: str, run: str, host: int, *, sized: bool = True) -> RunFolder:
+    """What there is to know of a run's folder; `sized`: with its bytes on disk, which takes longest
+    where there is much. Raises: OSError."""
     folder, now = run_folder(workdir, run, host), time.time()
     held = locked(
         os.path.join(folder, LOCK)
@@ -160,7 +191,7 @@ def examine(workdir: str, run: str, host: int) -> RunFolder:
         began=outline.began,
         last=outline.last,
         now=now,
-        size=size(folder),
+        size=size(folder) if sized else 0,
         step=outline.step,
         steps=outline.steps,
         ranks=outline.ranks,
@@ -177,7 +208,7 @@ def examine(workdir: str, run: str, host: int) -> RunFolder:
 def _of_another_format(folder: str, run: str, host: int, held: bool, number: int) -> RunFolder:
     """What can be known of a run without reading its records. Raises: OSError."""
     now = time.time()
-    last = max(entry.stat(follow_symlinks=False).st_mtime for entry in os.scandir(folder))
+    last = _changed(folder)
     return RunFolder(
         run=run,
         host=host,

@@ -36,6 +36,7 @@ def _of(module: str, name: str) -> Callable[[Sequence[str]], Answer]:
 
 ERRANDS: dict[str, Callable[[Sequence[str]], Answer]] = {
     "runs": _of("errands.run_folders", "runs"),
+    "live": _of("errands.run_folders", "live"),
     "plan": _of("errands.run_folders", "plan"),
     "journal": _of("journal", "kept"),
     "orphans": _of("errands.leftovers", "orphans"),

@@ -71,7 +71,7 @@ class Outcome(VerticalScroll):
 def _text(run: RunState, room: int, *, brief: bool) -> str:
     lines = _cause(run.cause, run.plan, room) if run.cause is not None else []
     if run.verdict is not None:
-        sign = phase(run.verdict.name.lower()).text.split()[0]
+        sign = phase(run.verdict.word).text.split()[0]
         if run.verdict is Verdict.FINISHED and run.progress.diverged:
             sign = palette.sign("warn")
         lines.insert(bool(lines), f"{sign} {outcome.verdict(run)}")

@@ -89,7 +89,7 @@ def _row(group: Group, number: int, run: RunFigures, is_far: bool) -> tuple[str,
         run.name,
         seconds(run.step_seconds()),
         count(warm_up(taken), "step"),
-        run.verdict.name.lower() if run.verdict else "not ended",
+        run.verdict.word if run.verdict else "not ended",
         ", ".join(remarks) or UNKNOWN,
     )
 
