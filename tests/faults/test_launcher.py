@@ -12,7 +12,17 @@ from dataclasses import replace
 import psutil
 import pytest
 
-from tests.faults.proof import ENDING, FINISHED, RANKS, Expected, Stage, journal, recorded
+from tests.faults import broken
+from tests.faults.proof import (
+    ENDING,
+    FINISHED,
+    RANKS,
+    SHORT,
+    Expected,
+    Stage,
+    journal,
+    recorded,
+)
 from tests.kit.launches import LONG, QUICK, Launched, launch, run
 from tests.kit.slow import slow
 from tests.kit.wait import wait
@@ -59,6 +69,7 @@ def test_killed_and_kept(stage: Stage) -> None:
 
 
 @slow
+@pytest.mark.timeout(300)
 def test_returned_to_from_elsewhere_without_a_journal(stage: Stage) -> None:
     """One host answers, but its agent's journal is no longer there: who returns from elsewhere
     gives that host up, and tells what became of the others."""
@@ -145,6 +156,24 @@ def test_suspended(stage: Stage) -> None:
     training.run.events("step", 10 * STEPS)
     training.run.process.send_signal(signal.SIGINT)
     stage.prove("launcher suspended for 30 s", training.run, INTERRUPTED, again)
+
+
+@slow
+def test_suspended_before_the_start(stage: Stage) -> None:
+    """One host notices, as its connection breaks: it waits, and the start goes on."""
+    stage.cluster["on_disconnect"] = "keep"
+    stage.change("node3", broken.python, "sleep 4")
+    run = stage.launch(*SHORT)
+    greeted = {event["host"] for event in run.events("hello", 2)}
+    assert greeted == {"node1", "node2"}
+    run.process.send_signal(signal.SIGSTOP)
+    for connection in stage.sshd.node("node2").connections():
+        connection.kill()
+    time.sleep(8)
+    run.process.send_signal(signal.SIGCONT)
+    again = time.monotonic()
+    fault = "launcher suspended for 8 s before the start, connection to node2 broken"
+    stage.prove(fault, run, FINISHED, again)
 
 
 PHASES = {

@@ -82,7 +82,7 @@ def _() -> AbstractContextManager[object]:
     return patch.object(decide, "_look_for_operator", look)
 
 
-@_mistake("a journal that drops records does not tell again which ranks have ended", 5412)
+@_mistake("a journal that drops records does not tell again which ranks have ended", 1488)
 def _() -> AbstractContextManager[object]:
     return patch.object(journal, "_LASTING", ())
 
@@ -92,7 +92,7 @@ def _() -> AbstractContextManager[object]:
     return patch.object(Session, "_renew", lambda _: None)
 
 
-@_mistake("a launcher takes a record in twice", 188)
+@_mistake("a launcher takes a record in twice", 239)
 def _() -> AbstractContextManager[object]:
     real = Intake._take_record
 
@@ -201,7 +201,7 @@ def _() -> AbstractContextManager[object]:
     return patch.object(verdict.Judge, "_explain", lambda *_: None)
 
 
-@_mistake("a person who stops twice waits", 280)
+@_mistake("a person who stops twice waits", 250)
 def _() -> AbstractContextManager[object]:
     real = finish._patience
 
@@ -211,7 +211,7 @@ def _() -> AbstractContextManager[object]:
     return patch.object(finish, "_patience", patience)
 
 
-@_mistake("a launcher waits for ever for a host that does not end", 59)
+@_mistake("a launcher waits for ever for a host that does not end", 250)
 def _() -> AbstractContextManager[object]:
     return patch.object(finish, "_patience", lambda *_: 1e12)
 
