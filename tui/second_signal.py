@@ -104,8 +104,9 @@ def _start(pipe: int, has_keys: bool) -> int:
         (os.POSIX_SPAWN_DUP2, 0 if has_keys else 2, TERMINAL),
         (os.POSIX_SPAWN_DUP2, pipe, PIPE),
     ]
-    with suppress(OSError):
-        return os.posix_spawn(sys.executable, words, os.environ, file_actions=places, setsid=True)
+    needed = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
+    with suppress(OSError):  # it gets no variables beside: some are secret
+        return os.posix_spawn(sys.executable, words, needed, file_actions=places, setsid=True)
     return 0
 
 

@@ -74,8 +74,8 @@ def unused_rules(run: Run) -> list[str]:
     if run.plan.rules_left_out:
         rules = count(run.plan.rules_left_out, "rule")
         messages.append(
-            f"left out, as you did not record this run: {rules} of its plan; "
-            f"rankboard parse {run.plan.run} --rule reads it with one of yours"
+            f"left out, as you did not record this run: {rules} of its plan "
+            "(rankboard parse --rule tries yours)"
         )
     work = run.plan.work
     for rule in work.rules if isinstance(work, Script) else ():
