@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+NUMBERS: dict[type, str] = {int: "a whole number", float: "a number"}
+"""What a number of this type is called."""
 WRITE_NUMBER: dict[type, str] = {
-    int: "write a whole number",
-    float: "write a number, such as 0.1",
+    int: f"write {NUMBERS[int]}",
+    float: f"write {NUMBERS[float]}, such as 0.1",
 }
 """What to write where a text is no number of this type."""
 

@@ -84,7 +84,7 @@ def check(flags: Flags, line: torchrun.Line, options: Options, mistakes: Mistake
         policy(torchrun.policy(line, flags.policy), keep=False)
     if mistakes and not options.in_form:  # which does without a hosts file
         with mistakes.noting("--local"):
-            selection.load_cluster(hosts, options.upload)
+            selection.check_file(hosts)
     mistakes.refuse()
 
 

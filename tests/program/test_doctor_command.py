@@ -139,7 +139,7 @@ def test_what_was_found_of_several_hosts_is_told_once() -> None:
     assert len(checks.problems(state)) == 2
     assert checks.verdict(state) == "12 checks on 3 hosts: 2 failed, 1 warning"
     assert [note.text for note in state.log.notes if "clock" in note.text] == [
-        "node2: clock: its clock is 3,600 s ahead; set it"
+        "node2: clock: its clock is 3,600 s ahead (see rankboard doctor)"
     ]
 
 

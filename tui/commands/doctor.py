@@ -84,7 +84,7 @@ def doctor(
             selection.check(named, upload or ())
         if mistakes:
             with mistakes.noting():
-                selection.load_cluster(named, upload or ())
+                selection.check_file(named)
         mistakes.refuse()
         chosen = selection.selection(named, upload or ())
         local = is_here(chosen.cluster.hosts)

@@ -132,7 +132,7 @@ def selection(flags: Mapping[str, Any], upload: Sequence[Path] = ()) -> Selectio
     check(flags, upload)
     link = flags["link"]
     spec = _lab_spec(flags["local"], flags["slots"], link, flags["cpus"])
-    cluster = load_cluster(flags, upload)
+    cluster = _cluster(flags, upload)
     if spec:
         cluster = Cluster(f"lab, {link}", spec.hosts(), spec.remarks())
     narrate(*cluster.remarks)
@@ -183,7 +183,13 @@ def _mistakes(flags: Mapping[str, Any], upload: Sequence[Path]) -> Iterator[str]
             yield str(error)
 
 
-def load_cluster(flags: Mapping[str, Any], upload: Sequence[Path]) -> Cluster:
+def check_file(flags: Mapping[str, Any]) -> None:
+    """Raises: HostsError, with all mistakes in the hosts file, if these options need one."""
+    if flags["local"] is None:
+        _elsewhere(flags)
+
+
+def _cluster(flags: Mapping[str, Any], upload: Sequence[Path]) -> Cluster:
     """Load the hosts that the options name, or make this machine one host or several. Raises:
     HostsError."""
     local, slots = flags["local"], flags["slots"]

@@ -17,7 +17,7 @@ from remote.plan.plan import PlanError, Policy
 from training import job as jobs
 from training import options, registry
 from training.job import TYPES, Job, JobError
-from training.mistake import WRITE_NUMBER, Mistake
+from training.mistake import NUMBERS, Mistake
 from tui.flags import policy as flags
 
 ON, OFF = "on", "off"
@@ -61,7 +61,7 @@ def read(kind: type[Any], text: str, flag: str) -> Any:
     try:
         return kind(text.strip())
     except ValueError:
-        raise JobError(Mistake(flag, repr(text), hint=WRITE_NUMBER[kind])) from None
+        raise JobError(Mistake(flag, repr(text), hint=f"write {NUMBERS[kind]}")) from None
 
 
 def argument(choice: str) -> str:

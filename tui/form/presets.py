@@ -41,12 +41,7 @@ LARGEST = 100_000
 """Bytes of a file that is read."""
 PROGRAM = {"words": SEVERAL, "watch": "bool", "follow": SEVERAL, "fetch": SEVERAL}
 """The settings of a program, and their types."""
-WORDS = {
-    bool: "true or false",
-    int: "a whole number",
-    float: "a number, such as 0.1",
-    str: "a text in quotes",
-}
+WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text in quotes"}
 
 
 class PresetError(ValueError):

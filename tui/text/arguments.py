@@ -115,10 +115,11 @@ def expected(option: TyperOption, text: str = "") -> str:
     hint = WRITE_NUMBER[kind]
     if example := EXAMPLES.get(metavar):
         hint = f"write a number of {metavar.lower()}, such as {example}"
-    if option.min is not None and option.max is not None:
-        return f"{hint}, from {option.min} to {option.max}"
-    if option.min is not None:
-        return f"{hint}, {option.min} or more"
+    least, most = descriptor.parameter_info.min, descriptor.parameter_info.max
+    if least is not None and most is not None:
+        return f"{hint}, from {least} to {most}"
+    if least is not None:
+        return f"{hint}, {least} or more"
     return hint
 
 
