@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from remote.figures.doubt import sentences
+from remote.figures.doubt import Doubt, sentences
 from remote.format import count
 from remote.statistics.interval import Interval, Scale
 from remote.statistics.ratio import Finding, finding
@@ -36,6 +36,11 @@ def conclusion(result: StudyResult) -> list[str]:
 def doubted(result: StudyResult) -> list[str]:
     """Which figures cannot be what more nodes bring, and why, a line each."""
     return sentences(result.doubts, _names(result.study))
+
+
+def doubt_text(study: Study, doubt: Doubt) -> str:
+    """Why a figure of a study cannot be used, in words."""
+    return sentences([doubt], _names(study))[0]
 
 
 def _names(study: Study) -> dict[str, str]:
@@ -238,7 +243,7 @@ def pair(study: Study, row: CellResult) -> str:
     nodes=4"."""
     assert row.comparison
     if row.doubt:
-        return sentences([row.doubt], _names(study))[0]
+        return doubt_text(study, row.doubt)
     where = other_values(study, row)
     other = f"{study.reference}{f' at {where}' if where else ''}"
     label, ratio = row.cell.label(study.compare), row.comparison.ratio

@@ -34,12 +34,12 @@ def chapter(subject: Subject) -> Chapter:
         list(map(one_line, _verdict(subject, timed))),
         list(dict.fromkeys(map(one_line, _alerts(subject)))),
         [section.fitted() for section in made],
+        list(map(one_line, sentences(doubts(subject, timed)))),
     )
 
 
 def _verdict(subject: Subject, timed: Timing) -> Iterator[str]:
-    """What cannot be used, what came out, and whether all trained the same."""
-    yield from sentences(doubts(subject, timed))
+    """What came out, and whether all trained the same."""
     names = [name.split(", ")[0] for one in subject.groups for name in (one.label, one.line)]
     names += [host.name for run in subject.runs for host in run.hosts]
     remarks = {one for run in subject.runs for one in run.remarks if not one.startswith(HARMLESS)}

@@ -108,7 +108,7 @@ def _subject(subject: Subject, chapter: Chapter) -> dict[str, Any]:
         "question": subject.question,
         "quick": subject.is_quick,
         "metric": subject.metric,
-        "verdict": chapter.verdict,
+        "verdict": [*chapter.doubts, *chapter.verdict],
         "alerts": chapter.alerts,
         "noise": timed.noise,
         "left_out": timed.left_out,

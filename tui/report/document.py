@@ -103,7 +103,8 @@ class Section:
 class Chapter:
     """All about one study, or about the runs that were named.
 
-    `alerts` come before everything: what makes figures doubtful. `verdict` is what came out.
+    `alerts` come before everything: what makes figures doubtful. `doubts` say which figures cannot
+    be used, at the head of the `verdict`, which is what came out.
     """
 
     name: str
@@ -112,6 +113,7 @@ class Chapter:
     verdict: Sequence[str]
     alerts: Sequence[str]
     sections: Sequence[Section]
+    doubts: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from textual.widgets import Static
 
 from remote.format import UNKNOWN, count, duration
 from remote.plan.plan import what as described
-from remote.study.conclusion import pair
+from remote.study.conclusion import doubt_text, pair
 from remote.study.folder import Ended
 from remote.study.progress import CellProgress, CellState, Progress
 from remote.study.results import results
@@ -106,6 +106,8 @@ class CellScreen(Drawn, Screen[None]):
         row = next(one for one in result.cells if one.cell.key == self._key)
         lines = [end.cause, *end.remarks] if end else []
         lines += [pair(result.study, row)] if row.comparison else []
+        if row.speed_up_doubt:
+            lines.append(doubt_text(result.study, row.speed_up_doubt))
         lines += row.stability.warnings
         return "\n".join(dict.fromkeys(line for line in lines if line)) or "no remarks"
 

@@ -33,9 +33,11 @@ from tests.kit.studies import BYTES, study
 from training.wire.events import Exited, HostSample, Text
 from tui.commands import report as command
 from tui.commands.report import report
-from tui.report import data
+from tui.report import data, html, markdown
 from tui.report.chapter import chapter
 from tui.report.load import Reader
+from tui.report.pictures.render import render
+from tui.report.write import assemble
 
 Run = Callable[..., Done]
 assert run  # the fixture
@@ -367,7 +369,8 @@ def test_a_speed_up_that_nodes_cannot_bring_is_the_headline(tmp_path: Path) -> N
     )
     subject = Reader(tmp_path, 0.0, len).study(folder, found)
     made = chapter(subject)
-    first, second, *others = made.verdict
+    first, second = made.doubts
+    others = made.verdict
     assert first.startswith(
         "4 nodes were measured 19 times as fast as one (ring , nodes 4): more than 4 is not "
         "possible by adding nodes; the runs on one node had 2 threads per rank, the others 1."
@@ -384,7 +387,13 @@ def test_a_speed_up_that_nodes_cannot_bring_is_the_headline(tmp_path: Path) -> N
     assert "?: in doubt, do not use it" in table.note
     [results] = [section for section in made.sections if section.name == "results"]
     assert [row[-2] for row in results.tables[0].rows][1] == "19.00 ?"
+    written = assemble([made], "")
+    drawn = {picture.name: render(picture) for picture in written.pictures}
+    shown_first = re.findall(r"<p class=.([a-z]+).>", html.page(written, drawn))
+    assert shown_first[:3] == ["note", "question", "doubt"]
+    assert f"- **{markdown.plain(first)}**" in markdown.markdown(written)
     values = json.loads(data.objects([subject], [made]))["subjects"][0]
+    assert values["verdict"][0] == first
     doubts = {one["more"]["name"]: one for one in values["doubts"]}
     assert (doubts["ring , nodes 4"]["kind"], doubts["ring , nodes 4"]["most"]) == ("too fast", 4)
     assert doubts["ring , nodes 4"]["fewer"]["conditions"]["threads"] == [2]
@@ -399,8 +408,8 @@ def test_the_journal_of_an_older_study_knows_no_threads_but_its_runs_do(tmp_path
     older = [{key: one for key, one in line.items() if key != "conditions"} for line in lines]
     (folder.path / "journal.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in older))
     made = chapter(Reader(tmp_path, 0.0, len).study(folder, found))
-    assert "but the runs on one node had 2 threads per rank, the others 1" in made.verdict[0]
-    assert "as fast as one node" not in " ".join(made.verdict[1:])
+    assert "but the runs on one node had 2 threads per rank, the others 1" in made.doubts[0]
+    assert "as fast as one node" not in " ".join(made.verdict)
 
 
 def test_a_quick_study_is_reported_under_its_own_name(run: Run, tmp_path: Path) -> None:

@@ -118,7 +118,10 @@ async def test_an_impossible_speed_up_is_the_first_line_of_the_answer(tmp_path: 
         assert stage.line("more than 2 is not possible by adding nodes")
         assert stage.line("ddp", " 2 ", "✓ done", "in doubt")
         assert not stage.line("times", "as fast as all_reduce")
-        await pilot.press("q")
+        await pilot.press("down", "d")
+        await until(pilot, lambda: isinstance(stage.app.screen, CellScreen))
+        await until(pilot, lambda: bool(stage.line("more than 2 is not possible")))
+        await pilot.press("escape", "q")
 
 
 async def test_a_study_that_is_over_takes_no_longer(

@@ -37,18 +37,24 @@ def pictures(rows: Sequence[Timed], baseline: Timed | None, along: Along) -> lis
             lambda: _draw(times, along, "seconds per iteration"),
         )
     ]
-    speed_ups = _lines(rows, base, lambda row: row.speed_up)
+    speed_ups = _lines(rows, base, lambda row: None if row.speed_up_doubt else row.speed_up)
     if speed_ups and not along.marks:
         found.append(
             Picture(
                 "speed-up",
                 f"Speed-up by {by}, beside the ideal",
                 f"Lines{_bounds(speed_ups)}, and one that is ideal. "
-                f"Speed-up {_said(speed_ups, number, along)}.",
+                f"Speed-up {_said(speed_ups, number, along)}.{_left_out(rows)}",
                 lambda: _draw(speed_ups, along, "speed-up", ideal=True),
             )
         )
     return found
+
+
+def _left_out(rows: Sequence[Timed]) -> str:
+    """That figures are left out which nobody should use."""
+    is_any = any(row.speed_up_doubt for row in rows)
+    return " Speed-ups that are in doubt are left out." if is_any else ""
 
 
 def _lines(
