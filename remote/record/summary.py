@@ -28,6 +28,7 @@ def of(state: RunState) -> dict[str, Any]:
             "verdict": state.verdict.name.lower() if state.verdict else None,
             "exit_code": state.verdict.value if state.verdict else None,
             "cause": asdict(state.cause) | {"text": state.cause.text()} if state.cause else None,
+            "unconfirmed": [host.name for host in state.unconfirmed],
             "started": state.started,
             "elapsed": state.elapsed,
             "steps": state.progress.steps,
