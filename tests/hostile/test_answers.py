@@ -381,6 +381,23 @@ def test_a_host_with_another_plan_does_not_keep_stop_from_the_others(
     assert "node1" in done.err
 
 
+def test_hosts_that_know_a_run_and_say_nothing_more_have_not_stopped_it(
+    rankboard: Run, desk: Path
+) -> None:
+    def play(end: End) -> None:
+        if end.words[0] == "plan":
+            live(kept())(end)
+
+    hosts = Hosts(play, play)
+    write_hosts(desk / "hosts.toml", hosts.hosts)
+    done = rankboard("stop", RUN, over=hosts).holds()
+    assert done.code == 3
+    assert done.err.endswith(
+        "rankboard: ranks may still run on node1 and node2: once they answer, repeat rankboard "
+        f"stop {RUN}\n"
+    )
+
+
 @pytest.mark.parametrize("name", ["stop", "attach", "logs"])
 @pytest.mark.parametrize("case", PLANS)
 def test_a_plan_that_a_host_keeps_decides_little(
