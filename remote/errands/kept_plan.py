@@ -198,12 +198,14 @@ def _join(
 
 
 def _most_kept(told: Sequence[_Told]) -> Plan:
-    """Return the plan that most of its own hosts keep; of several, the one of the first host."""
+    """Return the plan that most of its own hosts keep; of several, the one that leaves out the
+    fewest hosts which know the run, then the one of the first host."""
 
-    def votes(plan: Plan) -> tuple[int, int]:
+    def votes(plan: Plan) -> tuple[int, int, int]:
         keepers = [one.host for one in told if one.plan == plan]
         members = {host.name for host in plan.hosts}
-        return len(members.intersection(keepers)), len(keepers)
+        known = members.intersection(one.host for one in told)
+        return len(members.intersection(keepers)), len(keepers), len(known)
 
     plans: list[Plan] = []
     for one in told:

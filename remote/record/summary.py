@@ -32,6 +32,7 @@ def of(state: RunState) -> dict[str, Any]:
             "verdict": state.verdict.word if state.verdict else None,
             "exit_code": state.verdict.value if state.verdict else None,
             "cause": _cause(state.cause) if state.cause else None,
+            "unconfirmed": [host.name for host in state.unconfirmed],
             "started": state.started,
             "elapsed": state.elapsed,
             "steps": state.progress.steps,

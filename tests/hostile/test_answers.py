@@ -27,7 +27,8 @@ from training.agent import WHOLE
 from training.job import Job
 from training.wire import events
 from training.wire.answers import Archive, Live, Orphan, Removed, RunFolder, Signalled
-from training.wire.commands import Command
+from training.wire.commands import Close, Command, Stop
+from training.wire.enums import EndReason
 from training.wire.jsonl import dumps
 
 HONEST = RunFolder(
@@ -327,6 +328,76 @@ PLANS: dict[str, str] = {
     "deep": "[" * 100_000,
     "nothing": "",
 }
+
+
+def live(plan: str) -> Play:
+    """Plays a host that keeps this plan of a run which is live, until it is told to stop."""
+
+    def part(end: End, command: Command | None) -> None:
+        if isinstance(command, Stop) and len(end.player.of(Stop)) == 1:
+            end.say(events.Exited(end.host, -15, "SIGTERM", stopped=True))
+        if isinstance(command, Close):
+            end.say(events.Ended(EndReason.CLOSED))
+
+    def errand(end: End) -> None:
+        if end.words[0] == "plan":
+            told = {"run": RUN, "plan": plan, "live": True, "begun": True, "now": time.time()}
+            end.send(dumps(told).encode() + b"\n")
+        elif end.words[0] == "journal":
+            end.send(b"".join(end.journal[int(end.words[3]) :]))
+        if end.words[0] in ("plan", "journal"):
+            end.send(dumps(WHOLE).encode() + b"\n")
+
+    play = acted(part, errand)
+
+    def play_where_it_is(end: End) -> None:
+        folders = [word for word in end.words if f"/{RUN}/" in word]
+        if all(folder.endswith(f"/{end.host}") for folder in folders):  # else there is none
+            play(end)
+
+    return play_where_it_is
+
+
+@pytest.mark.parametrize("name", ["last", RUN])
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"work": {"job": asdict(Job(batch_size=7))}},
+        {"host_slots": 9},
+        {"hosts": [asdict(Host("node1", "x"))]},
+        {"hosts": [asdict(Host("node2", "x")), asdict(Host("node1", "x"))]},
+        {"hosts": [asdict(Host("node1", "x")), asdict(Host("node9", "x"))]},
+        {"run": "20991231-others"},
+    ],
+    ids=["a number", "ranks", "itself alone", "swapped", "strangers", "another run"],
+)
+def test_a_host_with_another_plan_does_not_keep_stop_from_the_others(
+    claims: dict[str, Any], name: str, rankboard: Run, desk: Path
+) -> None:
+    hosts = Hosts(live(kept(**claims)), live(kept()))
+    write_hosts(desk / "hosts.toml", hosts.hosts)
+    for player in hosts.players:
+        player.journal += lines(player.number, ended(player.number)[:3], time.time())
+    done = rankboard("stop", name, over=hosts).holds()
+    assert hosts.players[1].of(Stop), done.said
+    assert "node1" in done.err
+
+
+def test_hosts_that_know_a_run_and_say_nothing_more_have_not_stopped_it(
+    rankboard: Run, desk: Path
+) -> None:
+    def play(end: End) -> None:
+        if end.words[0] == "plan":
+            live(kept())(end)
+
+    hosts = Hosts(play, play)
+    write_hosts(desk / "hosts.toml", hosts.hosts)
+    done = rankboard("stop", RUN, over=hosts).holds()
+    assert done.code == 3
+    assert done.err.endswith(
+        "rankboard: ranks may still run on node1 and node2: once they answer, repeat rankboard "
+        f"stop {RUN}\n"
+    )
 
 
 @pytest.mark.parametrize("name", ["stop", "attach", "logs"])

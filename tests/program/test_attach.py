@@ -17,10 +17,12 @@ from remote.cluster.hosts import Cluster, Host
 from remote.errands import kept_plan
 from remote.errands.errands import Answer
 from remote.errands.kept_plan import Difference
-from remote.events import Restarted
+from remote.events import Closed, Lost, Restarted, Stopping
+from remote.launch import Launcher
 from remote.plan import serialize
 from remote.plan.plan import Plan, PlanError, Policy, Upload
 from remote.record.write import Recorder
+from remote.session.session import Session
 from remote.transport import Transport
 from tests.kit.commands import (
     NOWHERE,
@@ -31,6 +33,7 @@ from tests.kit.commands import (
     recording,
     watching,
 )
+from tests.kit.foreign_runs import records
 from tests.kit.histories import History, plan
 from tests.kit.journals import Hosts, KeptLine, Library
 from tests.kit.launches import LONG, RANKBOARD, launch
@@ -57,6 +60,8 @@ from training.wire.jsonl import dumps
 from tui.commands.attach import attach
 from tui.commands.logs import logs
 from tui.commands.stop import stop
+from tui.exit import FAILED, STOPPED
+from tui.front import Lines
 
 FILE = Cluster("test", (Host("node1", "10.0.0.1"), Host("node2", "10.0.0.2")))
 PLAN = Plan("a-run", FILE.hosts, Job())
@@ -141,8 +146,7 @@ def test_of_two_hosts_that_differ_each_has_a_plan_by_which_it_is_stopped(
     assert {kept.plan.hosts, *(plan.hosts for plan in kept.others)} == {FILE.hosts, swapped.hosts}
     alone = replace(PLAN, hosts=FILE.hosts[:1])
     answer(told(said=alone), told())
-    kept = plan_on_hosts(NOWHERE, FILE, "a-run")
-    assert FILE.hosts in {kept.plan.hosts, *(plan.hosts for plan in kept.others)}
+    assert plan_on_hosts(NOWHERE, FILE, "a-run").plan == PLAN, "it leaves nobody out"
 
 
 @pytest.mark.parametrize(
@@ -452,6 +456,65 @@ def test_a_launcher_that_is_told_to_stop_is_waited_for(
         f"rankboard: stopped after 1 s: {name} came",
     ]
     assert not watched.sessions
+
+
+LOSING = """
+from remote.events import Lost
+from training.wire.events import Launched, encode
+recorder.raw(encode(Record(0, 0, 1, 0.5, Launched((0,)))).encode())
+ends = Stopping("enough", True), Lost(0, "node1: not heard", reached=True), Closed()
+for seq, event in enumerate(ends, 1):
+    recorder.write(Record(SESSION, 0, seq, float(seq), event))
+recorder.close(RunState(plan))
+"""
+
+
+def test_a_launcher_that_stopped_a_run_without_one_of_its_hosts_is_not_believed(
+    run: Callable[..., Done], tmp_path: Path
+) -> None:
+    with recording(tmp_path, LOSING):
+        done = run(watching(Watched(), stop), run="a-run")
+    assert done.returncode == 3
+    assert done.stderr.splitlines()[-2:] == [
+        "rankboard: stopped after 2 s, except perhaps on node1: enough",
+        "rankboard: ranks may still run on node1: once it answers, repeat rankboard stop a-run",
+    ]
+
+
+@pytest.mark.parametrize("verdict", [STOPPED, FAILED])
+def test_stop_fails_as_long_as_a_host_has_not_confirmed(
+    verdict: int,
+    run: Callable[..., Done],
+    over: Callable[[Transport], None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    over(NOWHERE)
+
+    def watch(_: Launcher, session: Session, __: Lines) -> int:
+        session._recorder.release()
+        return verdict
+
+    monkeypatch.setattr("tui.front.watch", watch)
+    recorder = Recorder(tmp_path / "runs", PLAN)
+    recorder.release()
+    told = [
+        *((host, Launched((host,), (0, 1))) for host in (0, 1)),
+        (SESSION, Stopping("enough", True)),
+        (SESSION, Lost(1, "node2: not heard", reached=True)),
+        (0, Exited(0, -15, "SIGTERM", stopped=True)),
+        (0, Ended(EndReason.CLOSED)),
+        (SESSION, Closed()),
+    ]
+    (recorder.folder / "events.jsonl").write_text(records(told))
+    done = run(stop, run="a-run")
+    assert done.returncode == 3
+    assert done.stderr == (
+        "rankboard: ranks may still run on node2: once it answers, repeat rankboard stop a-run\n"
+    )
+    confirmed = [*told, (1, Exited(1, -15, "SIGTERM", stopped=True)), (1, Ended(EndReason.CLOSED))]
+    (recorder.folder / "events.jsonl").write_text(records(confirmed))
+    assert run(stop, run="a-run").returncode == 0
 
 
 def test_a_launcher_that_does_not_obey_is_named(

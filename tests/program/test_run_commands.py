@@ -32,6 +32,7 @@ from tests.kit.recorded import recorded as from_record
 from tests.kit.sshd import Sshd
 from tests.kit.wait import wait
 from training.agent import WHOLE
+from training.agent.errands import run_folders as far
 from training.agent.host.system import LINUX
 from training.agent.journal import Journal
 from training.job import Job
@@ -177,6 +178,27 @@ def test_step_and_start_of_an_ended_run_are_those_that_are_recorded(
     assert row[:2] == ["over", "finished"]
     assert row[4] == "12/12"
     assert row[5] != "-"
+
+
+def test_the_name_that_a_run_was_given_elsewhere_is_listed(
+    run: Callable[..., Done], tmp_path: Path
+) -> None:
+    """A host tells it, as far as a person could have given it; the name that it has here counts."""
+    workdir = tmp_path / "host"
+    plan = Plan("b-run", (Host("node1", "x"),), Job(), label="best")
+    ended_run(workdir, "b-run", 0)
+    (workdir / "runs" / "b-run" / "0" / "plan.json").write_text(serialize.dump(plan))
+    found = far.examine(str(workdir), "b-run", 0)
+    assert found.label == "best"
+    told = found_runs.Run("b-run", (found_runs.Part("node1", "w", inventory._plausible(found)),))
+    assert told.label == "best"
+    wild = replace(found, label="\x1b[2J")
+    assert inventory._plausible(wild).label == ""
+    Recorder(tmp_path / "runs", plan).release()
+    assert table(run(ps).stdout)[0][:2] == ["run", "name"]
+    assert table(run(ps).stdout)[1][:2] == ["b-run", "best"]
+    (named,) = map(json.loads, run(ps, json=True).stdout.splitlines())
+    assert named["name"] == "best"
 
 
 def test_orphans_over_ssh(live: Live, run: Callable[..., Done]) -> None:

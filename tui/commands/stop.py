@@ -5,7 +5,8 @@ from __future__ import annotations
 import signal
 import tempfile
 import time
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +17,7 @@ from remote.format import listed
 from remote.launch import Launcher
 from remote.plan.plan import Plan
 from remote.record import lock
-from remote.run.state import RunState
+from remote.run.state import RunState, Verdict
 from remote.session.session import Session
 from tui import front
 from tui.exit import STOPPED, UNREACHABLE
@@ -47,21 +48,33 @@ def stop(
       rankboard stop --now 20261120-0930
     """
     with open_run(run, hosts, runs_dir, ends=True) as (launcher, kept):
-        code = _stop_through_launcher(launcher, kept.plan, now)
-        if code is None:
+        end = _stop_through_launcher(launcher, kept.plan, now)
+        if end is None:
             session = launcher.attach(kept)
-            code = _close(session) if session.has_ended else _stop(launcher, session, now)
-        codes = [code, *(_stop_by(launcher, plan, now) for plan in kept.others)]
-    raise typer.Exit(max(codes))
+            if session.has_ended:
+                _close(session)
+                raise typer.Exit
+            end = _stop(launcher, session, now)
+        ends = [end, *(_stop_by(launcher, plan, now) for plan in kept.others)]
+        code = _judge(ends, is_foreign=kept.foreign)
+    raise typer.Exit(code)
 
 
-def _stop(launcher: Launcher, session: Session, now: bool, *, is_kept: bool = True) -> int:
+@dataclass(frozen=True)
+class _End:
+    """What became of a run that was to be stopped, and the exit code of who stopped it."""
+
+    state: RunState
+    code: int
+
+
+def _stop(launcher: Launcher, session: Session, now: bool, *, is_kept: bool = True) -> _End:
     session.stop(now=now)
     code = front.watch(launcher, session, Lines(quiet=True, is_kept=is_kept))
-    return _judge(session.state, code)
+    return _End(session.state, code)
 
 
-def _stop_by(launcher: Launcher, plan: Plan, now: bool) -> int:
+def _stop_by(launcher: Launcher, plan: Plan, now: bool) -> _End:
     """Stop a run by the plan of a single host. Its record is not kept: that of the run is by the
     plan that most hosts have."""
     narrate(f"stopping {plan.run} also by the other plan")
@@ -70,35 +83,39 @@ def _stop_by(launcher: Launcher, plan: Plan, now: bool) -> int:
         return _stop(aside, aside.attach(KeptPlan(plan, {}, foreign=True)), now, is_kept=False)
 
 
-def _judge(state: RunState, code: int) -> int:
-    """Return the exit code of a run that was to be stopped, and say what to do about hosts that
-    have not confirmed it."""
-    if state.unconfirmed:
-        hosts = [host.name for host in state.unconfirmed]
-        it_answers = "it answers" if len(hosts) == 1 else "they answer"
+def _judge(ends: Sequence[_End], *, is_foreign: bool) -> int:
+    """Return the exit code, and say what to do about hosts that have not confirmed that no rank is
+    left. Of a run that is not recorded here, any host may have ranks that has said nothing."""
+    confirmed = {host.name for end in ends for host in end.state.hosts if host.ended}
+    unconfirmed: dict[str, None] = {}
+    for end in ends:
+        is_silent = is_foreign and end.state.verdict is Verdict.STOPPED
+        hosts = end.state.hosts if is_silent else end.state.unconfirmed
+        unconfirmed |= dict.fromkeys(host.name for host in hosts if host.name not in confirmed)
+    if unconfirmed:
+        it_answers = "it answers" if len(unconfirmed) == 1 else "they answer"
         narrate(
-            f"ranks may still run on {listed(hosts)}: once {it_answers}, repeat rankboard stop "
-            f"{state.plan.run}"
+            f"ranks may still run on {listed(list(unconfirmed))}: once {it_answers}, repeat "
+            f"rankboard stop {ends[0].state.plan.run}"
         )
         return UNREACHABLE
-    return 0 if code == STOPPED else code
+    return max(0 if end.code == STOPPED else end.code for end in ends)
 
 
-def _close(session: Session) -> int:
+def _close(session: Session) -> None:
     """Let go of a run that has ended."""
     for _ in session.batches():  # none come
         continue
     verdict = session.state.verdict
     how = verdict.name.lower() if verdict else "its verdict is not known"
     narrate(f"{session.plan.run} had already ended: {how}")
-    return 0
 
 
-def _stop_through_launcher(launcher: Launcher, plan: Plan, now: bool) -> int | None:
+def _stop_through_launcher(launcher: Launcher, plan: Plan, now: bool) -> _End | None:
     """Ask the process of this machine that records the run to stop it.
 
-    Returns the exit code, or None where there is no such process, or it ended before the run did.
-    Raises: PlanError.
+    Returns what became of the run, or None where there is no such process, or it ended before the
+    run did. Raises: PlanError; typer.Exit, where the process does not respond.
     """
     folder = launcher.runs_dir / plan.run
     holder = lock.notify(folder, signal.SIGQUIT if now else lock.STOP)
@@ -110,14 +127,14 @@ def _stop_through_launcher(launcher: Launcher, plan: Plan, now: bool) -> int | N
             f"the launcher does not respond: end it with kill -9 {holder.pid}, then repeat "
             f"rankboard stop {plan.run}"
         )
-        return UNREACHABLE
+        raise typer.Exit(UNREACHABLE)
     state = RunState(plan)
     for record in launcher.recorded(plan):
         state.apply(record)
     if not state.verdict:
         return None
     front.print_end(state)
-    return _judge(state, state.verdict.value)
+    return _End(state, state.verdict.value)
 
 
 def _is_released(folder: Path) -> bool:

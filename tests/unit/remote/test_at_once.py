@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import threading
 
 import pytest
 
-from remote.at_once import as_done, at_once
+from remote.at_once import as_done, at_once, done_within
 
 
 def test_results_come_in_the_order_of_the_items_whichever_ends_first() -> None:
@@ -34,6 +35,19 @@ def test_an_error_of_one_is_raised_and_the_others_are_not_waited_for() -> None:
     with pytest.raises(ValueError, match="item 1"):
         at_once(work, [0, 1])
     release.set()
+
+
+def test_what_takes_longer_than_it_may_is_left_out() -> None:
+    release = threading.Event()
+
+    def work(item: int) -> int:
+        if item == 1:
+            release.wait(20)
+        return item * 10
+
+    assert done_within(work, [0, 1, 2], 0.05).get(1) is None
+    release.set()
+    assert done_within(work, [0, 1, 2], math.inf) == {0: 0, 1: 10, 2: 20}
 
 
 def test_a_caller_gets_a_turn_while_all_are_at_work() -> None:
