@@ -12,10 +12,12 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from remote.cluster.hosts import Cluster, Host
+from remote.lab.folder import Folder
 from remote.launch import Launcher
 from training.job import Job, groups
 from tui import front, start
 from tui.cli import application
+from tui.commands import lab
 from tui.runs import RunOptions
 
 PLACE = re.compile(
@@ -215,3 +217,13 @@ def test_any_options_prefill_the_form(
     assert heard["at_once"] is not form
     assert (heard["job"], heard["policy"].max_restarts) == (Job(lr=0.5), 3)
     assert (heard["ranks"], heard["keep"], heard["options"]) == (2, False, RunOptions())
+
+
+def test_a_lab_that_goes_down_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended: list[str] = []
+    monkeypatch.setattr(Folder, "down", lambda folder: ended.append(folder.name))
+    lab.down("other")
+    assert ended == ["other"]
+    assert capsys.readouterr().err.startswith("rankboard: the lab 'other' is down")
