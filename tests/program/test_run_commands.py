@@ -103,7 +103,7 @@ def test_runs_of_all_hosts(live: Live, run: Callable[..., Done]) -> None:
     (row,), (dry_row,) = table(going.stdout)[1:], table(dry.stdout)[1:]
     assert (dry_row[:2], dry_row[3:]) == (row[:2], row[3:]), "but for its age"
     assert (row[:2], row[4:]) == (["b-run", "failed"], ["elsewhere", "node1, node2"])
-    assert "remove 1 run, 1 of them not recorded here (started from another folder" in going.stderr
+    assert "remove 1 run, 1 of them not recorded here (started from another folder" in dry.stderr
     assert "pass --yes" in going.stderr
     assert run(prune, older_than="0", elsewhere=True, keep=1, yes=True).stdout == ""
 

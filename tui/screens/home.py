@@ -207,6 +207,7 @@ class HomeScreen(Drawn, Keeping):
             return
         chosen, shown = self._chosen, self.query_one(Choices)
         had_runs = self._has_runs
+        had_hidden = self._can_list_all
         self._items, self._hidden = items(
             self._listed, self._answered, self._words, self._order, lists_all=self._lists_all
         )
@@ -218,7 +219,7 @@ class HomeScreen(Drawn, Keeping):
         elif chosen:
             here = (n for n, item in enumerate(self._items) if item.name == chosen.name)
             shown.cursor = next(here, shown.cursor)
-        if self._has_runs != had_runs:
+        if (self._has_runs, self._can_list_all) != (had_runs, had_hidden):
             self.refresh_bindings()
         self.set_class(not self._items, "-empty")
         if not self._items:
@@ -291,6 +292,7 @@ class HomeScreen(Drawn, Keeping):
         """List runs that made no step, or hide them."""
         self._lists_all = not self._lists_all
         self._draw()
+        self.refresh_bindings()
 
     def action_order(self) -> None:
         orders = list(ORDERS)
@@ -314,11 +316,18 @@ class HomeScreen(Drawn, Keeping):
         to do."""
         if action == "back":
             return self.query_one(Filter).is_open
+        if action == "all":
+            return self._can_list_all
         return self._has_runs or action not in OF_RUNS
 
     @property
     def _has_runs(self) -> bool:
         return bool(self._listed is None or self._items or self._words)
+
+    @property
+    def _can_list_all(self) -> bool:
+        """Whether runs are left out that can be listed, or hidden again."""
+        return bool(self._hidden or self._lists_all)
 
     def _key(self, name: str) -> str:
         """The key of an action."""

@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from remote.cluster.hosts import Cluster, Host
+from remote.lab.folder import Folder
 from remote.launch import Launcher
 from remote.record import summary
 from remote.transport.registry import Transports
@@ -21,6 +22,7 @@ from training.job import Job, groups
 from training.wire.events import HostSample
 from tui import front, start
 from tui.cli import application
+from tui.commands import lab
 from tui.runs import RunOptions
 
 PLACE = re.compile(
@@ -249,3 +251,13 @@ def test_the_form_shows_no_password_of_a_notification(
     words = ("--local", "2", "--form", "--notify", "https://ada:SECRET@example.org/hook")
     assert run(tmp_path, *words).exit_code == 0
     assert heard["options"].notify == "https://USER:PASSWORD@example.org/hook"
+
+
+def test_a_lab_that_goes_down_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended: list[str] = []
+    monkeypatch.setattr(Folder, "down", lambda folder: ended.append(folder.name))
+    lab.down("other")
+    assert ended == ["other"]
+    assert capsys.readouterr().err.startswith("rankboard: the lab 'other' is down")

@@ -611,6 +611,7 @@ async def test_a_run_that_another_terminal_starts_appears_by_itself(
     home = Home(runs_dir)
     async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
         await home.shows(pilot, "3 runs, 0 live", "r Refresh")
+        assert "v All" not in home.text(), "nothing is hidden"
         recorded(runs_dir, Told(replace(plan(2), run="d-4")).training(9, 40).ended())
         await home.shows(pilot, "4 runs, 0 live", "d-4")
 
@@ -714,6 +715,7 @@ async def test_runs_that_made_no_step_are_hidden(runs_dir: Path) -> None:
     home = Home(runs_dir)
     async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
         await home.shows(pilot, "3 runs, 0 live", "2 runs that made no step are hidden: v lists")
+        await home.shows(pilot, "v All")
         assert "e-5" not in home.text()
         await pilot.press("v")
         await home.shows(pilot, "5 runs, 0 live", "✗ refused", "d-4", "e-5")
