@@ -3,43 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import os
-import shutil
 import sys
-import tempfile
 import time
-import traceback
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
-from pathlib import Path
-from random import Random
 
-from tests.hostile.fuzz.budget import TooSlow, watched
-from tests.hostile.fuzz.folders import draw, make_templates
-from tests.hostile.fuzz.readers import case_of_way, read_all
-from tests.hostile.fuzz.stories import OurMistake, Story
+from tests.hostile.fuzz.cases import Failure, Outcome, read_folders, run_stories
 
 PART = 40
 """Cases that a process takes at a time."""
-
-
-@dataclass(frozen=True)
-class Failure:
-    """A case that went wrong: what was given to the product last, and the traceback."""
-
-    seed: int
-    given: str
-    error: str
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a part of the cases came to: `done` records or folders."""
-
-    done: int
-    failures: tuple[Failure, ...]
 
 
 def main() -> int:
@@ -65,51 +38,6 @@ def main() -> int:
     if given.folders:
         failed += _run("folders", read_folders, given, given.folders)
     return int(failed > 0)
-
-
-def run_stories(first: int, count: int) -> Outcome:
-    """Tell the stories of so many seeds."""
-    records, failures = 0, []
-    with watched() as budget:
-        for seed in range(first, first + count):
-            story = Story(seed, budget)
-            try:
-                with budget.memory():
-                    story.run()
-            except (Exception, TooSlow, OurMistake):
-                budget.stop()
-                lines = "\n".join(ascii(line[:1_000]) for line in story.lines)
-                failures.append(Failure(seed, lines, traceback.format_exc()))
-            records += story.taken
-    return Outcome(records, tuple(failures))
-
-
-def read_folders(first: int, count: int) -> Outcome:
-    """Read the run directories of so many seeds."""
-    failures = []
-    with tempfile.TemporaryDirectory(prefix="rankboard-fuzz-", dir=_memory()) as name:
-        place = Path(name)
-        os.environ["XDG_CONFIG_HOME"] = str(place / "config")
-        make_templates(place / "templates")
-        with watched() as budget:
-            for seed in range(first, first + count):
-                shutil.rmtree(place / "out", ignore_errors=True)
-                (place / "out").mkdir()
-                mutation = draw(place / "templates", place / "runs", seed)
-                case_of_way.clear()
-                try:
-                    with budget.memory():
-                        read_all(place / "runs", place / "out", Random(seed), budget)
-                except (Exception, TooSlow):
-                    budget.stop()
-                    told = f"{', '.join(mutation.told)}; {case_of_way[-1:]}"
-                    failures.append(Failure(seed, told, traceback.format_exc()))
-    return Outcome(count, tuple(failures))
-
-
-def _memory() -> str | None:
-    """A folder that is no disk, where there is one."""
-    return "/dev/shm" if os.path.isdir("/dev/shm") else None
 
 
 def _run(

@@ -34,18 +34,20 @@ class TooLarge(AssertionError):
 class Budget:
     """Watches this process while cases run, see `watched`."""
 
-    def __init__(self, seconds: float = SECONDS) -> None:
-        self._seconds = seconds
+    def __init__(self, seconds: float, patience: float) -> None:
+        self._seconds, self._patience = seconds, patience
 
     def renew(self) -> None:
         """Give the next step the whole time."""
         signal.setitimer(signal.ITIMER_PROF, self._seconds)
-        signal.setitimer(signal.ITIMER_REAL, PATIENCE)
+        if self._patience:
+            signal.setitimer(signal.ITIMER_REAL, self._patience)
 
     def stop(self) -> None:
         """Let time pass: what follows is the harness's own work."""
         signal.setitimer(signal.ITIMER_PROF, 0.0)
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        if self._patience:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
 
     @contextmanager
     def memory(self) -> Iterator[None]:
@@ -59,10 +61,11 @@ class Budget:
 
 
 @contextmanager
-def watched(seconds: float = SECONDS) -> Iterator[Budget]:
-    """Set the limits of this process, and take them back."""
-    budget = Budget(seconds)
-    numbers = (signal.SIGPROF, signal.SIGALRM)
+def watched(seconds: float = SECONDS, patience: float = PATIENCE) -> Iterator[Budget]:
+    """Set the limits of this process, and take them back. Without `patience`, somebody else sees
+    to it that nothing is waited for without an end."""
+    budget = Budget(seconds, patience)
+    numbers = (signal.SIGPROF, signal.SIGALRM) if patience else (signal.SIGPROF,)
     before = {number: signal.signal(number, _interrupt) for number in numbers}
     limits = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (_addresses() + ADDRESSES, limits[1]))

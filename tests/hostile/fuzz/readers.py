@@ -317,8 +317,7 @@ def _refuse(constant: str) -> None:
 
 def open_study(case: Case) -> None:
     """The screen of a study."""
-    with suppress(OSError):  # the screen says why
-        History(case.runs).study("small")
+    History(case.runs).study("small")
 
 
 def read_study(case: Case) -> None:
