@@ -17,6 +17,7 @@ from training.wire.records import (
     FIRST,
     LARGEST,
     LAST_TIME,
+    SECONDS,
     Event,
     Lines,
     Record,
@@ -62,6 +63,10 @@ class Silent(Event):
     on: int
     seconds: float
 
+    def validate(self) -> None:
+        """Raises: ValueError."""
+        require("seconds", self.seconds, *SECONDS)
+
 
 @immutable
 class Checked(Event):
@@ -92,6 +97,10 @@ class Stalled(Event):
 
     ranks: tuple[int, ...]
     seconds: float
+
+    def validate(self) -> None:
+        """Raises: ValueError."""
+        require("seconds", self.seconds, *SECONDS)
 
 
 @immutable
@@ -258,7 +267,7 @@ EVENTS: tuple[type[Event], ...] = (*HOST_EVENTS, *LAUNCHER_EVENTS)
 _TIME = Annotated[float, Meta(ge=0, le=LAST_TIME)]
 _NUMBER = Annotated[int, Meta(le=LARGEST)]
 _read_text = Reader(wire.Text, dict.fromkeys(("host", "attempt", "seq"), _NUMBER) | {"time": _TIME})
-_read_step = Reader(wire.Step, {"time": _TIME})
+_read_step = Reader(wire.Step, {"time": _TIME}, wire.STEP_BOUNDS)
 _figures_of = attrgetter(*(field.name for field in fields(wire.Step)))
 _lines = Lines(EVENTS, load)
 encode, fault = _lines.encode, _lines.fault

@@ -31,8 +31,10 @@ def size(count: float) -> str:
 
 def short_size(count: float) -> str:
     """Format a number of bytes for a narrow column: `size` as "900B", "64K", "3.2G"."""
+    if not count or not math.isfinite(count):
+        return UNKNOWN
     value, unit = _scaled(count)
-    return f"{value}{unit.removesuffix('iB')}" if count else UNKNOWN
+    return f"{value}{unit.removesuffix('iB')}"
 
 
 def _scaled(count: float) -> tuple[str, str]:

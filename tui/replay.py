@@ -36,8 +36,11 @@ class Replay(WatchedRun):
         self._speed = SPEEDS.index(1)
         self._began = self.duration = 0.0
         super().__init__(folder, plan)
+
+    def _begin(self) -> None:
+        super()._begin()
         if not self.state.started:
-            raise RunFolderError(f"{folder} holds no run: {EVENTS} has no records")
+            raise RunFolderError(f"{self.folder} holds no run: {EVENTS} has no records")
 
     @property
     def position(self) -> float:

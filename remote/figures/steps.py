@@ -192,4 +192,7 @@ class StepColumns:
 def _mean(values: Iterable[float] | Floats) -> float:
     finite = np.asarray(values, dtype=np.float64)
     finite = finite[np.isfinite(finite)]
-    return float(finite.mean()) if finite.size else float("nan")
+    if not finite.size:
+        return float("nan")
+    with np.errstate(over="ignore"):  # of losses that have diverged
+        return float(finite.mean())

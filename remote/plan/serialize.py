@@ -63,10 +63,10 @@ def parse(text: str | bytes) -> Plan:
         if "run" in data and (number := format_of(data)) != FORMAT:
             name = str(data.get("run"))
             raise OtherFormat(name if is_plain(name) else "the run", number)
-        hosts = tuple(map(reader_of(Host), data["hosts"]))
+        hosts = tuple(map(_read_host, data["hosts"]))
         kind, work = next(iter(data["work"].items()))
         done: Job | Script = script_of(work) if kind == "script" else Job.of(_known(Job, work))
-        uploads = tuple(map(reader_of(Upload), data.get("uploads", [])))
+        uploads = tuple(map(_read_upload, data.get("uploads", [])))
         plan = Plan(
             str(data["run"]),
             hosts,
@@ -88,7 +88,7 @@ def _label(data: Any) -> str:
 
 
 _words = reader_of(tuple[str, ...])
-_read_script = reader_of(Script)
+_read_script, _read_host, _read_upload = reader_of(Script), reader_of(Host), reader_of(Upload)
 
 
 def script_of(data: Any) -> Script:

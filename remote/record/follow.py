@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -30,16 +30,17 @@ def follow(
 
     Raises: OtherFormat; RunFolderError.
     """
-    tail, over = Tail(folder, hosts, expand), False
-    while not over:
-        over = not launcher(folder)  # looked up before the read: what it wrote last is read yet
-        for records in tail.read():
-            yield from records
-        if not over:
-            time.sleep(LOOK)
-    if not tail.is_there:
-        raise RunFolderError(f"{folder} holds no run: {EVENTS} is missing")
-    tail.close(remark)
+    over = False
+    with closing(Tail(folder, hosts, expand)) as tail:
+        while not over:
+            over = not launcher(folder)  # looked up before the read: what it wrote last is read yet
+            for records in tail.read():
+                yield from records
+            if not over:
+                time.sleep(LOOK)
+        if not tail.is_there:
+            raise RunFolderError(f"{folder} holds no run: {EVENTS} is missing")
+        tail.close(remark)
 
 
 class Tail:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -278,11 +278,18 @@ def _is_sound(index: Index) -> bool:
     trials = (trial for kept in index.studies.values() for trial in kept.data.values())
     return (
         {*map(type, texts)} <= {str}
-        and all({*map(type, column)} <= types_of(field) for field, column in columns)
+        and all(_are_values(field, column) for field, column in columns)
         and all(entry.is_setting(*one) for row in rows for one in (row[JOB] or {}).items())
         and {type(host) for row in rows for host in row[HOSTS]} <= {str}
         and {*map(type, trials)} <= {str}
     )
+
+
+def _are_values(field: str, column: Sequence[Any]) -> bool:
+    """Whether a field of runs may have these values."""
+    numbers = [value for value in column if type(value) in (int, float)]
+    is_typed = {*map(type, column)} <= types_of(field)
+    return is_typed and all(entry.number(value) is not None for value in numbers)
 
 
 def types_of(field: str) -> set[type]:

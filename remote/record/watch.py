@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import ClassVar
 
@@ -55,8 +56,15 @@ class WatchedRun:
         self._tape = Tape(folder, plan, rewinds=self.rewinds)
         self._overview: Tape | None = None
         self.state, self.launcher = self._tape.state, lock.launcher(folder)
-        if tape.is_large(folder):
-            self._overview = tape.overview(folder, plan)
+        with ExitStack() as opened:
+            opened.callback(self._tape.close)
+            self._begin()
+            opened.pop_all()  # what can be read stays open
+
+    def _begin(self) -> None:
+        """Take in what is recorded so far. Raises: OtherFormat; RunFolderError."""
+        if tape.is_large(self.folder):
+            self._overview = tape.overview(self.folder, self.plan)
             self.state, self.reading = self._overview.state, 0.0
         else:
             self._tape.advance(END, sys.maxsize)

@@ -274,8 +274,8 @@ class _Output:
         if number <= 0 or not self._counts_alike:
             return self._seen
         pace = median(self._pace) if self._pace else 0.0
-        near = max(NEAR, math.ceil(LAG / pace)) if pace > 0 else NEAR
-        is_near = abs(number - self._seen) <= near
+        distance = abs(number - self._seen)
+        is_near = distance <= NEAR or (pace > 0 and distance < LAG / pace + 1)
         self._counts_alike = not pace or (is_near and number >= self._named - NEAR)
         self._named = number
         return number if is_near and self._counts_alike else self._seen

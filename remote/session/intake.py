@@ -69,13 +69,17 @@ class Intake:
         if why := self._refuse(record, view, returned=view.course.returned):
             return why
         try:
-            if isinstance(record.event, Hello) and not (host.hello or view.course.returned):
-                self._measure_clock(record, view.now)
-            self._look_at_clock(record, view.now)
-            self._ledger.take(record, line)
+            self._take_in(record, line, view)
         except Exception as error:  # noqa: BLE001 - whatever a host says, the others go on
             return f"rankboard cannot take in its record {record.seq}: {cut(repr(error), REASON)}"
         return ""
+
+    def _take_in(self, record: Record, line: bytes, view: View) -> None:
+        host = view.run.hosts[record.host]
+        if isinstance(record.event, Hello) and not (host.hello or view.course.returned):
+            self._measure_clock(record, view.now)
+        self._look_at_clock(record, view.now)
+        self._ledger.take(record, line)
 
     def _measure_clock(self, record: Record, now: float) -> None:
         """A host says who it is just now."""

@@ -200,12 +200,15 @@ class StudyFolder:
                 os.close(descriptor)
 
     def entries(self) -> Iterator[Entry]:
-        """The facts of the journal, in order. A torn line is left out."""
+        """The facts of the journal, in order. A torn line is left out. Raises: StudyError."""
         if not (self.path / JOURNAL).exists():
             return
-        for line in files.lines(self.path / JOURNAL):
-            if entry := _entry(load(line) or {}):
-                yield entry
+        try:
+            for line in files.lines(self.path / JOURNAL):
+                if entry := _entry(load(line) or {}):
+                    yield entry
+        except OSError as error:
+            raise StudyError(f"{self.path} holds no study: {JOURNAL}: {error.strerror}") from None
 
 
 def _entry(data: dict[str, Any]) -> Entry | None:

@@ -17,10 +17,13 @@ from training.wire.codec import Codec
 from training.wire.enums import DEATHS, EndReason, Phase
 from training.wire.jsonl import dumps, load
 from training.wire.records import (
+    COUNT,
     FIRST,
     LARGEST,
     LAST_TIME,
+    SECONDS,
     SESSION,
+    Bounds,
     Event,
     Lines,
     Load,
@@ -29,6 +32,7 @@ from training.wire.records import (
     other_format,
     point_in_time,
     require,
+    require_all,
 )
 from training.writing import write_all
 
@@ -45,6 +49,27 @@ MOST_CORES = 65_536
 MOST_WRITTEN, LONGEST_WRITTEN, DEEPEST_WRITTEN = 20, 300, 32
 """The files that an agent names at its end, the characters of a path, and the folders in it."""
 MOST_CPU = 100.0 * MOST_CORES
+_SHARE = (0.0, 1.0)
+_DIFFERENCE = (-LAST_TIME, LAST_TIME)
+"""Of seconds that are left when others are taken away: these may come from another clock."""
+_PORT = (0, 65_535)
+_BYTES = (0, 2**63)
+_PLACE: Bounds = {"epoch": COUNT, "step": COUNT}
+"""How far a rank is."""
+STEP_BOUNDS: Bounds = {
+    **_PLACE,
+    **dict.fromkeys(("samples", "correct", "bytes_sent", "staleness"), COUNT),
+    **dict.fromkeys(("seconds", "cpu_seconds"), SECONDS),
+    **dict.fromkeys(("data", "compute", "sync", "ready"), _DIFFERENCE),
+}
+"""Of `Step`. Its loss may be any number."""
+_STARTED_BOUNDS: Bounds = dict.fromkeys(
+    (
+        *("pid", "world_size", "threads", "parameters", "steps", "steps_per_epoch"),
+        *("train_samples", "test_samples", "resumed"),
+    ),
+    COUNT,
+)
 
 
 # From a rank --------------------------------------------------------------------------------------
@@ -76,6 +101,10 @@ class Started(Event):
     train_samples: int
     test_samples: int
     resumed: int = 0
+
+    def validate(self) -> None:
+        """Raises: ValueError."""
+        require_all(self, _STARTED_BOUNDS)
 
 
 @immutable
@@ -110,6 +139,10 @@ class Step(Event):
     staleness: int = 0
     loss_known: bool = True
 
+    def validate(self) -> None:
+        """Raises: ValueError."""
+        require_all(self, STEP_BOUNDS)
+
 
 @immutable
 class Epoch(Event):
@@ -123,6 +156,11 @@ class Epoch(Event):
     accuracy: float
     samples: int
     seconds: float
+
+    def validate(self) -> None:
+        """Raises: ValueError."""
+        bounds = {"samples": COUNT, "seconds": SECONDS, "accuracy": _SHARE}
+        require_all(self, {**_PLACE, **bounds})
 
 
 @immutable
@@ -147,6 +185,10 @@ class Drifted(Event):
             else "beyond measure: on some ranks they are not numbers"
         )
 
+    def validate(self) -> None:
+        """Raises: ValueError."""
+        require("step", self.step, *COUNT)
+
 
 @immutable
 class Saved(Event):
@@ -158,6 +200,10 @@ class Saved(Event):
     step: int
     seconds: float
     size: int
+
+    def validate(self) -> None:
+        """Raises: ValueError."""
+        require_all(self, {**_PLACE, "seconds": SECONDS, "size": COUNT})
 
 
 @immutable
@@ -181,6 +227,14 @@ class Evaluated(Event):
     own_accuracy: float = -1.0
     classes: tuple[str, ...] = ()
 
+    def validate(self) -> None:
+        """Raises: ValueError."""
+        bounds = {"samples": COUNT, "seconds": SECONDS, "accuracy": _SHARE}
+        require_all(self, {**_PLACE, **bounds, "own_accuracy": (-1.0, 1.0)})
+        for row in self.confusion:
+            for count in row:
+                require("confusion", count, *COUNT)
+
 
 @immutable
 class Finished(Event):
@@ -190,6 +244,10 @@ class Finished(Event):
     epoch: int
     step: int
     seconds: float
+
+    def validate(self) -> None:
+        """Raises: ValueError."""
+        require_all(self, {**_PLACE, "seconds": SECONDS})
 
 
 @immutable
@@ -201,6 +259,10 @@ class Metrics(Event):
     step: int
     epoch: float
     values: tuple[tuple[str, float], ...]
+
+    def validate(self) -> None:
+        """Raises: ValueError."""
+        require_all(self, _PLACE)
 
 
 # From an agent ------------------------------------------------------------------------------------
@@ -281,8 +343,11 @@ class Hello(Event):
         """Raises: ValueError."""
         require("cores", self.cores, 0.01, MOST_CORES)
         require("load", self.load, 0, 1e6)
-        for name in ("memory", "memory_free", "disk_free"):
-            require(name, getattr(self, name), 0, 2**63)
+        sizes = ("memory", "memory_free", "disk_free", "data_free")
+        require_all(self, dict.fromkeys(sizes, _BYTES))
+        require_all(self, {"pid": COUNT, "resume_step": COUNT})
+        for _, ranks in self.runs:
+            require("runs", ranks, *COUNT)
         from ipaddress import IPv4Interface  # only the launcher reads facts
 
         for _, address, prefix in self.interfaces:
@@ -297,6 +362,10 @@ class Reserved(Event):
     port: int
     error: str = ""
 
+    def validate(self) -> None:
+        """Raises: ValueError."""
+        require("port", self.port, *_PORT)
+
 
 @immutable
 class Connected(Event):
@@ -309,7 +378,7 @@ class Connected(Event):
 
     def validate(self) -> None:
         """Raises: ValueError."""
-        require("seconds", self.seconds, 0, 1e6)
+        require_all(self, {"port": _PORT, "seconds": (0.0, 1e6)})
 
 
 @immutable
@@ -335,6 +404,10 @@ class Spawned(Event):
 
     rank: int
     pid: int
+
+    def validate(self) -> None:
+        """Raises: ValueError."""
+        require("pid", self.pid, *COUNT)
 
 
 @immutable
@@ -370,6 +443,8 @@ class HostSample(Event):
     def validate(self) -> None:
         """Raises: ValueError."""
         require("cpu", sum(self.cpu), -MOST_CPU, MOST_CPU)
+        names = ("memory_used", "memory_total", "sent", "received", "disk_free")
+        require_all(self, dict.fromkeys(names, _BYTES))
 
 
 @immutable
@@ -384,7 +459,8 @@ class RankSample(Event):
 
     def validate(self) -> None:
         """Raises: ValueError."""
-        require("cpu", self.cpu, -MOST_CPU, MOST_CPU)
+        bounds = {"cpu": (-MOST_CPU, MOST_CPU), "memory": _BYTES, "processes": COUNT}
+        require_all(self, bounds)
 
 
 @immutable
@@ -406,8 +482,8 @@ class GpuSample(Event):
         """Raises: ValueError."""
         if not math.isnan(self.use):
             require("use", self.use, 0, 100)
-        for name in ("memory_used", "memory_total", "clock", "clock_most"):
-            require(name, getattr(self, name), 0, 2**63)
+        names = ("memory_used", "memory_total", "clock", "clock_most")
+        require_all(self, dict.fromkeys(names, _BYTES))
 
 
 @immutable
@@ -493,6 +569,10 @@ class Dropped(Event):
 
     first: int
     last: int
+
+    def validate(self) -> None:
+        """Raises: ValueError."""
+        require_all(self, {"first": COUNT, "last": COUNT})
 
 
 RANK_EVENTS = (Entered, Started, Step, Epoch, Drifted, Saved, Evaluated, Finished, Metrics)

@@ -34,6 +34,12 @@ LAST_TIME = 2.0**33
 """Seconds since 1970, in the year 2242: no record is written later."""
 LARGEST = 2**53
 """The largest number that a record may have."""
+Bounds = Mapping[str, "tuple[float, float]"]
+"""The least and the most that fields may be, by their names."""
+COUNT = (0, LARGEST)
+"""The bounds of what is counted, such as steps and bytes."""
+SECONDS = (0.0, LAST_TIME)
+"""The bounds of a time span."""
 
 
 T = TypeVar("T")
@@ -51,6 +57,12 @@ def require(name: str, value: float, low: float, high: float) -> None:
     """Check that a value is within its bounds. Raises: ValueError, also for NaN."""
     if not low <= value <= high:
         raise ValueError(f"{name} is {value:g}, which is not between {low:g} and {high:g}")
+
+
+def require_all(event: object, bounds: Bounds) -> None:
+    """Check that fields are within their bounds. Raises: ValueError, also for NaN."""
+    for name, (low, high) in bounds.items():
+        require(name, getattr(event, name), low, high)
 
 
 class Event:

@@ -153,7 +153,10 @@ class _Drawer:
             self._curves.whole(series, since) if row < 0 else self._curves.of(series, row, since)
         )
         if self._factor != 1:
-            low, high, mean = (self._factor * one for one in (points.low, points.high, points.mean))
+            with np.errstate(over="ignore"):  # a program may print any number
+                low, high, mean = (
+                    self._factor * one for one in (points.low, points.high, points.mean)
+                )
             points = replace(points, low=low, high=high, mean=mean)
         return Line(series, self._name(series, row), row, points, self._x(points))
 

@@ -20,8 +20,11 @@ def axes(drawn: Drawing, kind: Kind, view: View) -> tuple[Axis, Axis] | None:
     log = view.log_y and not kind.stacked
     curves = stacked(drawn.curves) if kind.stacked else drawn.curves
     span = drawn.look.window or drawn.ends
-    limits = y_limits(curves, log, Axis(*span) if span else None, drawn.look.warm)
-    if span is None or limits is None:
+    if span is None:
+        return None
+    along = Axis(*span, log=drawn.look.log) if span[0] < span[1] else axis.exact(*span)
+    limits = y_limits(curves, log, along, drawn.look.warm)
+    if limits is None:
         return None
     low, high = limits
     from_zero = (drawn.look.from_zero or kind.stacked) and not log
@@ -30,7 +33,6 @@ def axes(drawn: Drawing, kind: Kind, view: View) -> tuple[Axis, Axis] | None:
         if log
         else axis.linear(min(low, 0) if from_zero else low, high, TICKS)
     )
-    along = Axis(*span, log=drawn.look.log) if span[0] < span[1] else axis.exact(*span)
     return along, up
 
 

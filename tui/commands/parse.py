@@ -101,6 +101,11 @@ def _logs(name: str, runs_dir: Path) -> Iterator[tuple[str, Path | None]]:
         raise UsageError(f"{path.name}: its ranks have printed nothing")
     if not logs:
         raise UsageError(f"{path}: this folder has no {LOGS}/rank-*.log: name the log files")
+    for log in logs:  # the folder may be somebody else's work
+        if log.is_symlink() or not log.is_file():
+            raise UsageError(
+                f"{log}: is a link, or no file: name the log files that are to be read"
+            )
     yield from ((str(log), log) for log in logs)
 
 

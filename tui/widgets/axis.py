@@ -125,7 +125,8 @@ def clock_ticks(axis: Axis, count: int) -> list[tuple[float, str]]:
     """At most about `count` round times, in seconds, with labels such as 45 s, 1:30 and 2:00:00."""
     least = (axis.high - axis.low) / max(count, 1)
     step = next((float(step) for step in CLOCK_STEPS if step >= least), nice_step(least))
-    return [(value, duration(value)) for value in _multiples(axis, step)]
+    found = _multiples(axis, step)
+    return [(value, duration(value)) for value in found if value > 0 or not axis.log]
 
 
 def _multiples(axis: Axis, step: float) -> list[float]:

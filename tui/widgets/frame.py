@@ -138,7 +138,8 @@ def _limits(
 ) -> tuple[float, float] | None:
     if not look.stacked:
         return y_limits(curves, log, along, look.warm)
-    return y_limits([_total(curves)], False, along, look.warm)
+    limits = y_limits([_total(curves)], False, along, look.warm)
+    return (max(limits[0], 0.0), max(limits[1], 0.0)) if limits else None  # as areas lie over 0
 
 
 def _total(curves: Sequence[Curve]) -> Curve:

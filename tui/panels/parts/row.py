@@ -132,7 +132,8 @@ def split(shares: Sequence[float], width: int) -> str:
     """A bar of the shares of a step, each phase with a sign of its own."""
     if any(map(math.isnan, shares)) or not any(shares[1:]):  # a log may tell `data` alone
         return ""
-    ends = [round(width * min(1.0, sum(shares[: place + 1]))) for place in range(len(PHASES))]
+    sums = [sum(shares[: place + 1]) for place in range(len(PHASES))]
+    ends = [round(width * min(max(0.0, total), 1.0)) for total in sums]
     ends[-1] = width
     begins = (0, *ends)
     bar = (

@@ -1,0 +1,356 @@
+"""All ways to read a run directory, as the commands and the dashboard read it."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import typer
+
+from remote.errands import inventory, pruning
+from remote.figures.compare import compare
+from remote.figures.run import RunFigures
+from remote.figures.run import read as figures_of
+from remote.limits import LIMITS
+from remote.record import checkpoints, index, layout, query, resume, tape
+from remote.record.alike import most_alike
+from remote.record.find import find
+from remote.record.follow import follow
+from remote.record.log_files import LogFiles
+from remote.record.losses import losses
+from remote.record.read import has_begun, load_plan, records, verdict
+from remote.record.reread import Clocks, steps
+from remote.record.watch import WatchedRun
+from remote.run.reading import expander
+from remote.run.state import RunState
+from remote.session.controller import Controller
+from remote.session.times import TIMES
+from remote.study.folder import StudyFolder
+from remote.study.start import known, opened
+from tests.hostile.fuzz.budget import Budget
+from tests.hostile.fuzz.folders import OTHER, RUN, STUDIED
+from tests.hostile.fuzz.shown import Show
+from tests.hostile.fuzz.stories import Nowhere
+from training.job import JobError
+from training.registry import UnknownName
+from training.wire.events import Text
+from tui.commands import parse
+from tui.exit import MISTAKES, UsageError
+from tui.export import csv as csv_export
+from tui.export import json as json_export
+from tui.flags.recorded import recorded_here
+from tui.history import History
+from tui.replay import Replay
+from tui.report import data
+from tui.report.chapter import chapter
+from tui.report.load import Reader
+from tui.report.markdown import markdown
+from tui.report.write import assemble
+from tui.text import compare as compare_text
+from tui.text import parsing
+from tui.text import runs as runs_text
+from tui.text.json import JsonPrinter
+from tui.text.narration import prefixed
+
+CLEAR = (*MISTAKES, JobError, UnknownName, query.QueryError)
+"""Errors that a command tells in a line."""
+SELDOM = 0.15
+"""How often the ways are tried that take long."""
+
+
+@dataclass
+class Case:
+    """Where the runs are, and the one that is read."""
+
+    runs: Path
+    run: str
+    random: Random
+    budget: Budget
+    out: Path
+
+    @property
+    def folder(self) -> Path:
+        """The directory of the run."""
+        return self.runs / self.run
+
+
+Way = Callable[[Case], object]
+
+
+def read_all(runs: Path, out: Path, random: Random, budget: Budget) -> str:
+    """Read a runs directory in all ways. Returns the way that was the last one.
+
+    Raises: whatever is no clear error."""
+    names = sorted(path.name for path in runs.glob("2026*"))
+    run = RUN if RUN in names else names[0] if names else RUN
+    case = Case(runs, run, random, budget, out)
+    ways = [*USUAL, *(way for way in LONG if random.random() < SELDOM)]
+    if (runs / STUDIED).exists():
+        ways += OF_STUDIES
+    for way in ways:
+        budget.renew()
+        case_of_way.append(way.__name__)
+        try:
+            with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+                way(case)
+        except CLEAR as error:
+            if not str(error):
+                raise AssertionError("an error without a word") from error
+        except typer.Exit:
+            continue
+    budget.stop()
+    return case_of_way[-1]
+
+
+case_of_way: list[str] = []
+"""The ways that were tried, for who tells of one that failed."""
+
+
+# Lists --------------------------------------------------------------------------------------------
+
+
+def list_runs(case: Case) -> None:
+    """`rankboard runs`, twice: the second time from the index."""
+    for _ in range(2):
+        found = index.entries(case.runs)
+        runs_text.show(found, found)
+        for run in found:
+            json.dumps(runs_text.to_object(run), allow_nan=False)
+    key = case.random.choice(("run", "loss", "started", "s/iter", "verdict", "lr", "sync", "ranks"))
+    query.ordered(found, key)
+    word = case.random.choice(
+        ("sync=ring", "loss<1", "started>2026-01-01", "star", "node", "note=")
+    )
+    list(filter(query.parse([word]), found))
+    if found:
+        most_alike(found[0], found)
+
+
+def list_home(case: Case) -> None:
+    """The home screen: runs, studies, and courses of losses."""
+    history = History(case.runs)
+    listed = history.recorded()
+    history.courses([run.name for run in listed.runs], 10)
+
+
+def find_run(case: Case) -> None:
+    """A run by its name, the beginning of it, the name that a person gave it, and `last`."""
+    for name in (case.run, case.run[:9], "called 3f9a", "last", "nothing", str(case.folder)):
+        try:
+            find(name, case.runs)
+        except CLEAR:
+            continue
+
+
+def look_around(case: Case) -> None:
+    """`rankboard ps` and `prune`, without hosts."""
+    found = inventory.take(None, (), case.runs, left=True)
+    pruning.removable(found, 0.0, 0, set())
+    one = inventory.take(None, (), case.runs, {case.run})
+    pruning.removable(one, 0.0, 0, {case.run})
+
+
+# One run ------------------------------------------------------------------------------------------
+
+
+def replay(case: Case) -> None:
+    """`rankboard open`: its end, and other times of it."""
+    folder, plan = recorded_here(case.run, case.runs)
+    session = Replay(folder, plan)
+    show = Show(plan, case.random)
+    show.look(session.state, session.state.now, case.budget)
+    case.budget.renew()
+    for share in (0.5, 0.1, 0.9, 1.1):
+        session.go_to(session.duration * share)
+        for _ in range(50):
+            if not session._follow():
+                break
+    session.toggle()
+    assert session.position >= 0
+    session._tape.close()
+
+
+def watch(case: Case) -> None:
+    """A run that is watched as it grows."""
+    folder, plan = recorded_here(case.run, case.runs)
+    session = WatchedRun(folder, plan)
+    session._follow()
+    assert session.news is not None
+    session._tape.close()
+
+
+def glance(case: Case) -> None:
+    """The overview of a long record."""
+    _, plan = recorded_here(case.run, case.runs)
+    made = tape.overview(case.folder, plan)
+    made.advance(float("inf"), 100)
+    made.close()
+
+
+def print_events(case: Case) -> None:
+    """`rankboard events`."""
+    _, plan = recorded_here(case.run, case.runs)
+    out = io.StringIO()
+    show = JsonPrinter(out, io.StringIO(), folder=case.folder)
+    state = show.replay(follow(case.folder, len(plan.hosts), expand=expander(plan)), plan)
+    show.summarize(state)
+    for line in out.getvalue().splitlines():
+        json.loads(line)
+
+
+def print_logs(case: Case) -> None:
+    """`rankboard logs`, with `--parse` where it is a script."""
+    _, plan = recorded_here(case.run, case.runs)
+    state = RunState(plan)
+    for record in records(case.folder, len(plan.hosts), expand=expander(plan)):
+        state.apply(record)
+        if isinstance(record.event, Text):
+            prefixed(record.event, state.host_name(record.host))
+    if not plan.job:
+        found = records(case.folder, len(plan.hosts), expand=expander(plan))
+        parsing.show(found, plan, case.folder, None)
+
+
+def parse_logs(case: Case) -> None:
+    """`rankboard parse`, of its log files."""
+    is_json = case.random.random() < 0.5
+    parse.parse([case.run], rule=None, json=is_json, hosts=None, runs_dir=case.runs)
+
+
+def open_logs(case: Case) -> None:
+    """`rankboard open` of log files."""
+    paths = sorted((case.folder / layout.LOGS).glob("rank-*.log"))
+    paths = [path for path in paths if path.is_file()]
+    if paths:
+        try:
+            files = LogFiles(paths, case.out / "logs")
+            files.read()
+            files.close()
+        except OSError as error:
+            raise UsageError(str(error)) from error
+
+
+def look_for_checkpoints(case: Case) -> None:
+    """What `--resume` looks at."""
+    checkpoints.has_saved(case.folder)
+    verdict(case.folder)
+    has_begun(case.folder)
+    for name in (case.run, "last"):
+        for local in (False, True):
+            try:
+                job = resume.job_of({"resume": name}, case.runs, local)
+                resume.located(job, case.runs, local, uploads=False, ranks=2)
+            except CLEAR:
+                continue
+
+
+def come_back(case: Case) -> None:
+    """`rankboard attach`, up to what is sent."""
+    _, plan = recorded_here(case.run, case.runs)
+    controller = Controller(plan, Nowhere(), {}, TIMES, LIMITS)
+    controller.recall(records(case.folder, len(plan.hosts), expand=controller.ledger.expand))
+    now = max(controller.state.now, 1_000.0) + 1.0
+    controller.attach(now)
+    controller.settle(now)
+    controller.settle(now + 100.0)
+
+
+def look_closer(case: Case) -> None:
+    """A part of a chart, and the course of the loss."""
+    plan = load_plan(case.folder)
+    state = RunState(plan)
+    with suppress(OSError):  # the screen says why
+        steps(case.folder, plan.world_size, Clocks.of(state), 2, 20, expander(plan))
+        losses(case.folder, 10)
+
+
+# Figures ------------------------------------------------------------------------------------------
+
+
+def _figures(case: Case) -> list[RunFigures]:
+    """The figures of the run, and of the other one."""
+    found = [figures_of(case.folder)]
+    return [*found, figures_of(case.runs / OTHER)] if case.run != OTHER else found
+
+
+def export_run(case: Case) -> None:
+    """`rankboard export`."""
+    figures = figures_of(case.folder)
+    json_export.write(figures, case.out / "run.json")
+    csv_export.write(figures, case.out / "csv")
+
+
+def compare_runs(case: Case) -> None:
+    """`rankboard compare`."""
+    compared = compare(_figures(case))
+    json.dumps(compare_text.objects(compared), allow_nan=False)
+    compare_text.markdown(compared, {})
+
+
+def report_runs(case: Case) -> None:
+    """`rankboard report` of runs, without its pictures."""
+    reader = Reader(case.runs, 0.0, str)
+    folders = [case.folder, case.runs / OTHER] if case.run != OTHER else [case.folder]
+    for one in (folders, folders[:1]):
+        _report(reader.runs(one))
+
+
+def _report(subject: Any) -> None:
+    made = chapter(subject)
+    data.table([subject])
+    json.loads(data.objects([subject], [made]), parse_constant=_refuse)
+    markdown(assemble([made], "now"))
+
+
+def _refuse(constant: str) -> None:
+    raise AssertionError(f"{constant} is no JSON")
+
+
+# Studies ------------------------------------------------------------------------------------------
+
+
+def open_study(case: Case) -> None:
+    """The screen of a study."""
+    History(case.runs).study("small")
+
+
+def read_study(case: Case) -> None:
+    """`rankboard study --list`, and what a study came to."""
+    folder = StudyFolder.of(case.runs, "small")
+    known(folder, opened(folder))
+
+
+def report_study(case: Case) -> None:
+    """`rankboard report` of a study."""
+    folder = StudyFolder.of(case.runs, "small")
+    _report(Reader(case.runs, 0.0, str).study(folder, opened(folder)))
+
+
+USUAL: tuple[Way, ...] = (
+    list_runs,
+    list_home,
+    find_run,
+    look_around,
+    replay,
+    glance,
+    print_events,
+    print_logs,
+    look_for_checkpoints,
+    come_back,
+    look_closer,
+)
+LONG: tuple[Way, ...] = (
+    watch,
+    parse_logs,
+    open_logs,
+    export_run,
+    compare_runs,
+    report_runs,
+)
+OF_STUDIES: tuple[Way, ...] = (open_study, read_study, report_study)

@@ -1,0 +1,282 @@
+"""Everything that is shown of a run, without a screen: its summary, what is printed, the rows of
+tables and the pictures of charts."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import pickle
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+from rich.console import Console
+
+from remote.figures.gather import Gathered
+from remote.figures.run import RunFigures, _figures
+from remote.plan.plan import Plan
+from remote.record import summary
+from remote.run import seen, stall, straggler
+from remote.run.alerts import alerts, slow_spells, urgent_first
+from remote.run.load import loads
+from remote.run.series import SERIES
+from remote.run.stacks import whereabouts
+from remote.run.state import RunState
+from remote.run.waiting import waiting
+from tests.hostile.fuzz.budget import Budget
+from training.wire.events import Record
+from tui.charts import export, values
+from tui.charts.drawing import coarse, drawing
+from tui.charts.kinds import Kind, available
+from tui.charts.view import Along, Mode, View
+from tui.export.tables import about, tables
+from tui.panels import hosts as hosts_panel
+from tui.panels import ranks as ranks_panel
+from tui.panels.parts import alerts as alerts_panel
+from tui.panels.parts import header, heat, outcome, stack
+from tui.panels.parts import row as rows_panel
+from tui.panels.parts.fold import FoldedColumns, is_empty
+from tui.panels.parts.groups import is_grouped, lines
+from tui.panels.parts.order import ORDERS
+from tui.panels.parts.rank_facts import facts
+from tui.panels.parts.row import FIGURES
+from tui.text import live
+from tui.text import outcome as text_outcome
+from tui.text.json import JsonPrinter
+from tui.text.plain import PlainPrinter
+from tui.widgets import frame
+from tui.widgets.log_margin import Margin
+from tui.widgets.log_rows import Filter, Rows
+from tui.widgets.log_text import as_shown, entry_text
+
+CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What no terminal may get from a host."""
+FIGURES_OF_RUN = (
+    *("phase", "attempt", "cause", "stop_reason", "refused", "doing", "has_begun", "is_settled"),
+    *("step", "training_seconds", "stall", "elapsed", "step_seconds", "sync_share", "throughput"),
+    *("bytes_per_second", "means", "waits_for_slowest", "is_under_way"),
+)
+CHARTS = 3
+"""Charts that are drawn at a look: there are twenty."""
+COPIES = 0.2
+"""How often a copy of the state is made, which takes as long as all else."""
+
+
+class Show:
+    """Shows a run as it goes on, in all ways."""
+
+    def __init__(self, plan: Plan, random: Random) -> None:
+        self._random = random
+        self._out, self._err, self._json = io.StringIO(), io.StringIO(), io.StringIO()
+        self._plain = PlainPrinter(self._out, self._err, verbose=True)
+        self._object = JsonPrinter(self._json, io.StringIO(), folder=Path("/runs/a-run"))
+        self._console = Console(file=io.StringIO(), width=80, height=30, highlight=False)
+        self._folded = FoldedColumns()
+        self._batch: list[Record] = []
+
+    def take(self, records: Sequence[Record], run: RunState) -> None:
+        """Show these records, which the run has taken in."""
+        self._batch += records
+        if len(self._batch) < self._random.choice((1, 10, 30)):
+            return
+        batch, self._batch = self._batch, []
+        self._plain.batch(batch, run)
+        self._object.batch(batch, run)
+        self._check_printed()
+
+    def look(self, run: RunState, now: float, budget: Budget) -> None:
+        """Show the run as it is at this time. Each way has a budget of its own."""
+        ways = [_facts, self._panels, self._charts, _log, self._live]
+        if self._random.random() < COPIES:
+            ways.append(_copied)
+        for way in ways:
+            budget.renew()
+            way(run, now)
+
+    def end(self, run: RunState) -> None:
+        """Print how the run ends, or how it is left."""
+        self._plain.end(run)
+        self._object.end(run)
+        self._check_printed()
+
+    def figures(self, run: RunState, gathered: Gathered) -> None:
+        """What the run amounts to."""
+        _check_figures(_figures(Path("/runs/a-run"), run.plan, run, gathered))
+
+    def _check_printed(self) -> None:
+        """Nothing that a terminal acts on is printed, and all JSON is strict."""
+        for stream in (self._out, self._err):
+            text = _taken(stream)
+            assert not CONTROL.search(text), ascii(text[:2_000])
+        for line in _taken(self._json).split("\n"):
+            assert not CONTROL.search(line), ascii(line[:2_000])
+            if line:
+                json.loads(line, parse_constant=_refuse)
+
+    def _live(self, run: RunState, now: float) -> None:
+        """The table that stands beneath the lines."""
+        self._console.print(live.picture(run, 20, now))
+        if text_outcome.has_results(run):
+            self._console.print(live.results(run))
+        text_outcome.captions(run)
+        text_outcome.cause(run)
+        text_outcome.verdict(run)
+        text_outcome.seen_of_program(run)
+        assert isinstance(self._console.file, io.StringIO)
+        text = _taken(self._console.file)
+        assert not CONTROL.search(text), ascii(text[:2_000])
+
+    def _panels(self, run: RunState, now: float) -> None:
+        """The lines and rows of the dashboard."""
+        width = self._random.choice((20, 80, 120))
+        length = header.Length(run.progress.epochs, run.progress.steps)
+        texts = [header._progress(run, length, width, now), header._phase(run)]
+        texts += [header._title(header._phase(run), run.plan.run, "", width)]
+        texts += [fact(run) for fact in header.PACE]
+        texts += header._fitting(texts, width)
+        for text in (*header._stall(run, now), *(one.text() for one in waiting(run, now))):
+            texts += header._folded(text, width)
+        texts += header._folded_all(seen.advice(run, now), width)
+        texts += alerts_panel._lines(urgent_first(alerts(run)), width, "x hide")
+        texts += alerts_panel.listed(run).split("\n")
+        texts += outcome._text(run, 8, brief=False).split("\n")
+        texts += outcome._text(run, 8, brief=True).split("\n")
+        for rank in run.ranks:
+            texts += [text for _, text in facts(rank, run, now, roomy=True)]
+            texts += [stack.summary(run, rank).plain]
+            texts += [one.plain for one in stack.stack(run, rank, now, width)]
+        stack.last_step(run.ranks)
+        texts += self._tables(run, now)
+        for text in texts:
+            assert not CONTROL.search(text), ascii(text[:2_000])
+
+    def _tables(self, run: RunState, now: float) -> Iterator[str]:
+        """The rows of the tables of ranks and hosts, and the heat strip."""
+        order = self._random.choice(ORDERS)
+        scale = ranks_panel._scale(run.ranks)
+        found = lines(run, order, {0}, self._random.choice((1, 3, 50)))
+        sign = "  " if is_grouped(run.plan) else ""
+        views = [rows_panel.View(line.ranks, run, now, True, scale, sign) for line in found]
+        views.append(rows_panel.View(run.ranks, run, now, True, scale))
+        for figure in FIGURES:
+            cells = [figure.cell(view) for view in views]
+            is_empty(cells)
+            ranks_panel._fitted(figure, cells, 80)
+            yield from (cell.text for cell in cells)
+        self._folded.update(FIGURES, run.ranks, run)
+        shared = heat.grid(len(run.ranks), 80, 5).ranks
+        cells = heat.heat(run.ranks, run, scale.medians, scale.typical, shared)
+        yield from (cell.text for cell in cells)
+        for host, load in zip(run.hosts, loads(run.hosts, run.ranks), strict=True):
+            row = hosts_panel._row(host, load, hosts_panel._age(host, run, now), wired=True)
+            yield from (cell.text for cell in row)
+
+    def _charts(self, run: RunState, _: float) -> None:
+        """Some of the charts, along all axes, near and far."""
+        kinds = available(run)
+        if not kinds:
+            return
+        for kind in self._random.sample(kinds, min(CHARTS, len(kinds))):
+            self._chart(run, kind)
+
+    def _chart(self, run: RunState, kind: Kind) -> None:
+        view = View(
+            along=self._random.choice(list(Along)),
+            mode=self._random.choice(list(Mode)),
+            log_x=self._random.random() < 0.3,
+            log_y=self._random.random() < 0.3,
+            smoothing=self._random.choice((0.0, 0.5, 0.99)),
+        )
+        log = view.log_y and not kind.stacked
+        width, height = self._random.choice(((4, 2), (40, 10), (120, 30)))
+        for _ in range(3):
+            drawn = drawing(run, kind, view)
+            made = frame.frame(drawn.curves, drawn.look, width, height, log, drawn.marks)
+            values.heading(drawn, kind, view, width)
+            coarse(drawn, kind, view, run)
+            export.picture(drawn, kind, view, "a run")
+            export.table(drawn, kind)
+            if made is None or drawn.ends is None:
+                return
+            axis, ends = made.along, drawn.ends
+            match self._random.randrange(4):
+                case 0:
+                    at = axis.value(self._random.random())
+                    view = view.zoomed(self._random.choice((0.5, 3.0, 1e6)), at, axis, ends)
+                case 1:
+                    view = view.panned(self._random.choice((-0.5, 0.5)), axis, ends)
+                case 2:
+                    view = view.followed(axis, ends)
+                case _:
+                    view = replace(view, cursor=values.moved(drawn, view, axis, 1))
+
+
+def _taken(stream: io.StringIO) -> str:
+    """What was written to a stream; it is empty then."""
+    text = stream.getvalue()
+    stream.seek(0)
+    stream.truncate()
+    return text
+
+
+def _refuse(constant: str) -> None:
+    raise AssertionError(f"{constant} is no JSON")
+
+
+def _facts(run: RunState, now: float) -> None:
+    """What is asked of a state, and its summary."""
+    for name in FIGURES_OF_RUN:
+        getattr(run, name)
+    run.eta(now)
+    low, high = run.eta_between(now)
+    assert not low > high
+    assert 0 <= run.elapsed < math.inf
+    if run.cause:
+        run.cause.text()
+    stall.stalled(run, now)
+    stall.complete(run)
+    straggler.sentence(run.watch.slow, run.hosts) if run.watch.slow else ""
+    slow_spells(run)
+    waiting(run, now)
+    seen.ways(run)
+    seen.unfollowed(run)
+    for rank in run.ranks:
+        if rank.stack:
+            whereabouts(rank.stack)
+    json.dumps(summary.of(run), allow_nan=False)
+    assert not CONTROL.search(summary.report(run))
+    for series in (*SERIES, *run.curves.metrics):
+        run.curves.has_values(series)
+        for row in run.curves.rows(series)[:3]:
+            run.curves.of(series, row)
+
+
+def _log(run: RunState, _: float) -> None:
+    """The panel of the log."""
+    rows = Rows(Filter(), re.compile("a"))
+    rows.add(run.log.since(0))
+    margin = Margin(len(run.ranks))
+    shown = as_shown(rows, rows.lines[-50:], margin)
+    assert not CONTROL.search(shown), ascii(shown[:2_000])
+    if rows.lines:
+        entry_text(rows, len(rows.lines) - 1)
+
+
+def _copied(run: RunState, _: float) -> None:
+    """A replay keeps copies of the state."""
+    pickle.loads(pickle.dumps(run, pickle.HIGHEST_PROTOCOL))
+
+
+def _check_figures(run: RunFigures) -> None:
+    """The figures that exports and comparisons are made of."""
+    tables(run)
+    json.dumps(about(run), allow_nan=False)
+    run.step_seconds()
+    run.samples_per_second()
+    run.final_loss()
+    run.phases()
+    run.payload()
+    run.waiting()
