@@ -113,8 +113,10 @@ def _policy(data: dict[str, Any]) -> Policy:
 
 
 def _check_names(plan: Plan) -> None:
-    """Raises: ValueError, where a name that a folder is to have could lead out of where it belongs,
-    or is not unique."""
+    """Check that there are hosts, that their names are unique, and that no name which a folder is to
+    have leads out of where it belongs. Raises: ValueError."""
+    if not plan.hosts:
+        raise ValueError("it has no hosts")
     if len({host.name for host in plan.hosts}) < len(plan.hosts):
         raise ValueError("it has a host twice")
     for what, name in (("run", plan.run), ("project", plan.project or "none")):
