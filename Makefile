@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo lint test simulate check bench format lock
+.PHONY: demo lint test simulate fuzz check bench format lock
 
 unexport PYTHONDONTWRITEBYTECODE  # else every rank and agent of the tests compiles all code anew
 
@@ -34,6 +34,13 @@ test: .venv/installed-dev
 SEEDS ?= 2000
 simulate: .venv/installed-dev
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS)
+
+# Send random records and read mutated run directories. A seed that fails is printed with what it was given.
+RECORDS ?= 100000
+FOLDERS ?= 2000
+SEED ?= 1
+fuzz: .venv/installed-dev
+	$(BIN)/python -m tests.hostile.fuzz --records $(RECORDS) --folders $(FOLDERS) --seed $(SEED)
 
 # Check format, lint, types and import rules, without tests.
 lint: .venv/installed-dev

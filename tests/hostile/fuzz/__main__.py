@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import partial
+from pathlib import Path
 
 from tests.hostile.fuzz.cases import Failure, Outcome, read_folders, run_stories
+from tests.hostile.fuzz.folders import make_real
 
 PART = 40
 """Cases that a process takes at a time."""
@@ -30,13 +34,22 @@ def main() -> int:
     warnings.simplefilter("ignore", ResourceWarning)
     if given.story is not None:
         return _tell(run_stories(given.story, 1).failures)
+    with tempfile.TemporaryDirectory(prefix="rankboard-fuzz-") as name:
+        return _run_all(given, Path(name))
+
+
+def _run_all(given: argparse.Namespace, place: Path) -> int:
+    """Run what is given. `place` is where real runs are made, of which folders are copies."""
+    if given.folders or given.folder is not None:
+        make_real(place)
+    read = partial(read_folders, real=place)
     if given.folder is not None:
-        return _tell(read_folders(given.folder, 1).failures)
+        return _tell(read(given.folder, 1).failures)
     failed = 0
     if given.records:
         failed += _run("records", run_stories, given, given.records)
     if given.folders:
-        failed += _run("folders", read_folders, given, given.folders)
+        failed += _run("folders", read, given, given.folders)
     return int(failed > 0)
 
 

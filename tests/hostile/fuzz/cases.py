@@ -53,12 +53,17 @@ def run_stories(first: int, count: int, patience: float = PATIENCE) -> Outcome:
     return Outcome(records, tuple(failures))
 
 
-def read_folders(first: int, count: int, patience: float = PATIENCE) -> Outcome:
-    """Read the run directories of so many seeds. `patience`: see `budget.watched`."""
+def read_folders(
+    first: int, count: int, patience: float = PATIENCE, real: Path | None = None
+) -> Outcome:
+    """Read the run directories of so many seeds. `patience`: see `budget.watched`; `real`: where
+    real runs are, see `folders.make_real`."""
     failures = []
     with tempfile.TemporaryDirectory(prefix="rankboard-fuzz-", dir=_memory()) as name, _at(name):
         place = Path(name)
         make_templates(place / "templates")
+        if real:
+            shutil.copytree(real, place / "templates", symlinks=True, dirs_exist_ok=True)
         with watched(patience=patience) as budget:
             for seed in range(first, first + count):
                 shutil.rmtree(place / "out", ignore_errors=True)

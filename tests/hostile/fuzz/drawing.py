@@ -59,6 +59,24 @@ PRINTED = (
     "{0}\n",
 )
 """What a user's own program prints, to be filled with numbers."""
+PIECES = (
+    *("a", " ", "\t", "\n", "\r", "1", "9", ".", ",", "=", ":", "|", "[", "(", "{", '"', "-", "%"),
+    *("\x1b]", "\x1b[", "\x1b", "\x9b", "1 ", "a=1 ", "a: 1, ", "loss ", "loss=", "1e", "/", "\\"),
+    *(
+        "step ",
+        "epoch",
+        "it/s ",
+        "Error: ",
+        "Traceback (most recent call last):\n",
+        "  File ",
+        "\0",
+    ),
+    *("e\u0301", "漢", "\ud83d", "\u200b", "rank 1", "node1: ", "state: ", "Thread ", "'a': 1, "),
+)
+"""What long texts consist of: reading one must take time that is linear in its length."""
+LENGTHS = (10_000, 100_000, 300_000)
+LONG = 0.005
+"""How often a text is a long one."""
 OTHERS: tuple[Any, ...] = (
     *(None, True, False, "1", "x", 1.5, math.nan, 10**30, -(10**400), [], [1], [[]], {}, {"a": 1}),
     *([None], ["\x1b"], [math.nan], [[1, 2, 3]], list(range(3_000)), {"reason": {}}, "x" * 70_000),
@@ -183,10 +201,19 @@ class Drawer:
 
     def text(self, world: World) -> str:
         """Draw what a rank prints."""
+        if self.random.random() < LONG:
+            return self.long_text()
         if self.random.random() < 0.5:
             return self.str(world)
         numbers = [str(self.float(world)) for _ in range(2)]
         return self.random.choice(PRINTED).format(self.step(world), *numbers)
+
+    def long_text(self) -> str:
+        """Draw a long text of few pieces, again and again."""
+        piece = "".join(self.random.choices(PIECES, k=self.random.choice((1, 1, 2, 3))))
+        length = self.random.choice(LENGTHS)
+        text = piece * (length // len(piece))
+        return self.random.choice((text, "x" + text, text + self.str(World(1, 1))))
 
     def stream(self, world: World) -> str:
         """Draw where it prints that."""

@@ -7,6 +7,7 @@ import lzma
 import os
 import re
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from remote.plan.plan import Script
 from remote.record import layout, marks
 from tests.hostile.fuzz.drawing import FLOATS, INTS, OTHERS, TEXTS, Drawer, World, nested
 from tests.kit.histories import History, plan, said, stepped
+from tests.kit.launches import QUICK, RANKBOARD
 from tests.kit.recorded import recorded
 from tests.kit.replayed import FOLDER as FIXTURES
 from tests.kit.studies import study
@@ -128,6 +130,35 @@ def _study(runs: Path) -> None:
     study(runs, STUDY, lambda trial: 0.1 if trial.work.sync == "ddp" else 0.2)
 
 
+REAL: dict[str, tuple[str, ...]] = {
+    "real-job": (*QUICK, "--steps", "20", "--checkpoint-every", "10"),
+    "real-script": ("--", "train.py", "--lr", "0.1"),
+}
+"""The words of the commands that make real runs, with the files that agents and ranks leave."""
+PROGRAM = (
+    "for step in range(1, 40):\n    print(f'step {step}/40 loss={2 / step:.3f}', flush=True)\n"
+)
+
+
+def make_real(into: Path) -> None:
+    """Make real runs on this machine, beside the templates; this takes some ten seconds."""
+    for name, words in REAL.items():
+        place = into / name
+        place.mkdir(parents=True)
+        (place / "train.py").write_text(PROGRAM)
+        command = [RANKBOARD, "--local", "2", "--run", *words]
+        subprocess.run(command, cwd=place, check=True, capture_output=True, timeout=300)
+        runs = place / "runs"
+        for path in list(runs.iterdir()):
+            path.rename(place / path.name)
+        runs.rmdir()
+        (place / "train.py").unlink()
+        for path in place.rglob("*"):
+            if path.is_socket():  # which cannot be copied
+                path.unlink()
+        _job(place, OTHER)
+
+
 TEMPLATES: dict[str, Callable[[Path], None]] = {
     "job": _job,
     "failed": _failed,
@@ -171,8 +202,8 @@ class Mutation:
         """Change the contents of a file."""
         path = self.path()
         with suppress(OSError):
-            data = path.read_bytes() if path.is_file() and path.stat().st_size < LONG else b""
-            path.write_bytes(change(data))
+            if path.is_file() and path.stat().st_size < LONG:
+                path.write_bytes(change(path.read_bytes()))
         self.told.append(f"{change.__name__} {path.relative_to(self.runs)}")
 
 
@@ -195,6 +226,8 @@ def draw(templates: Path, runs: Path, seed: int) -> Mutation:
     shutil.rmtree(runs, ignore_errors=True)
     shutil.copytree(templates / template, runs, symlinks=True)
     folder = runs / RUN
+    if template in REAL:
+        folder = sorted(path for path in runs.glob("2*") if path.name != OTHER)[0]
     if template == "study":
         folder = random.choice([runs / STUDIED, *sorted(runs.glob("20261123*"))])
     mutation = Mutation(runs, folder, random, [template])
@@ -386,8 +419,10 @@ def _of_another_kind(mutation: Mutation) -> None:
 def _with_lock(mutation: Mutation) -> None:
     """A launcher's file, as nobody writes it."""
     text = mutation.random.choice(("-1", "", "1", "x" * 900, "\x1b[2J", "7 host", "9" * 5_000))
+    path = mutation.folder / layout.LOCK
     with suppress(OSError):
-        (mutation.folder / layout.LOCK).write_text(text)
+        if path.is_file() or not path.exists():
+            path.write_text(text)
     mutation.told.append(f"launcher {text[:20]!r}")
 
 

@@ -34,7 +34,7 @@ from remote.session.times import TIMES
 from remote.study.folder import StudyFolder
 from remote.study.start import known, opened
 from tests.hostile.fuzz.budget import Budget
-from tests.hostile.fuzz.folders import OTHER, RUN, STUDIED
+from tests.hostile.fuzz.folders import OTHER, STUDIED
 from tests.hostile.fuzz.shown import Show
 from tests.hostile.fuzz.stories import Nowhere
 from training.job import JobError
@@ -87,8 +87,8 @@ def read_all(runs: Path, out: Path, random: Random, budget: Budget) -> str:
     """Read a runs directory in all ways. Returns the way that was the last one.
 
     Raises: whatever is no clear error."""
-    names = sorted(path.name for path in runs.glob("2026*"))
-    run = RUN if RUN in names else names[0] if names else RUN
+    names = sorted(path.name for path in runs.glob("2*") if path.name != OTHER)
+    run = names[0] if names else OTHER
     case = Case(runs, run, random, budget, out)
     ways = [*USUAL, *(way for way in LONG if random.random() < SELDOM)]
     if (runs / STUDIED).exists():

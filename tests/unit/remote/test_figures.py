@@ -142,7 +142,7 @@ def test_steps_within_text_are_found_and_placed_in_time(tmp_path: Path) -> None:
 
 def test_a_step_that_claims_to_be_endless_moves_no_other(tmp_path: Path) -> None:
     history = History(plan(1)).training()
-    for step, seconds in ((1, math.inf), (2, 1e300), (3, 0.1)):
+    for step, seconds in ((1, 8e9), (2, 1e9), (3, 0.1)):
         history.rank(0, Step(0, 1, step, 1.0, seconds))
     run = read(recorded(tmp_path, history))
     assert run.zero == run.started == START + 0.01
@@ -297,3 +297,8 @@ def test_torn_and_strange_records_are_left_out_and_told_of(tmp_path: Path) -> No
     assert len(read(folder, told.append).steps) == 3
     assert len(told) == 1
     assert "1 records were left out" in told[0]
+
+
+def test_losses_that_are_too_large_for_a_mean_are_no_warning() -> None:
+    steps = [Step(0, 1, step, 1.7e308, 0.1) for step in (1, 2, 3)]
+    assert math.isnan(table(*steps).mean("loss"))

@@ -108,8 +108,9 @@ def test_a_value_that_is_not_known_is_a_dash(value: float) -> None:
         format.fixed(value, 2, " s"),
         format.seconds(value),
         format.percent(value),
+        format.short_size(value),
     ]
-    assert texts == ["-"] * 4
+    assert texts == ["-"] * 5
     assert [format.or_unknown(0), format.or_unknown(3), format.short_size(0)] == ["-", "3", "-"]
 
 

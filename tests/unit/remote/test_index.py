@@ -231,6 +231,17 @@ def test_no_value_of_a_wrong_type_comes_out_of_an_index(runs_dir: Path, value: o
             assert index.entries(runs_dir) == good, field
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e300, -(10**30)])
+def test_no_number_that_no_run_can_have_comes_out_of_an_index(runs_dir: Path, value: float) -> None:
+    good = index.entries(runs_dir)
+    data = json.loads((runs_dir / INDEX).read_text())
+    for field in ("step", "loss", "elapsed"):
+        spoilt = json.loads(json.dumps(data))
+        spoilt["runs"]["a"][2][index.STORED.index(field)] = value
+        (runs_dir / INDEX).write_text(json.dumps(spoilt))
+        assert index.entries(runs_dir) == good, field
+
+
 def test_a_folder_that_cannot_be_written_to_is_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

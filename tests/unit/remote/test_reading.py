@@ -36,6 +36,7 @@ from tests.kit.recorded import recorded
 from tests.kit.scripts import line, logging, script, seen, started
 from training.wire.enums import Reach
 from training.wire.events import (
+    PREFIX,
     Event,
     Exited,
     HostSample,
@@ -44,7 +45,9 @@ from training.wire.events import (
     Spawned,
     Step,
     Text,
+    to_object,
 )
+from training.wire.jsonl import dumps
 
 SAMPLE = HostSample((10.0,), 1, 2)
 
@@ -593,3 +596,13 @@ def test_a_rank_of_another_host_changes_nothing() -> None:
     history.say(0, said(3, line(7_000, 1.0), "stdout"), said(99, line(7_000, 1.0), "stdout"))
     forged = history.state().ranks[3]
     assert (forged.step, forged.loss) == (honest.step, honest.loss)
+
+
+def test_a_watch_that_tells_of_endlessly_quick_steps_breaks_nothing() -> None:
+    history = started(script(watch=True))
+    history.say(0, said(0, line(1, 2.0), "stdout"))
+    for step in (1, 2, 3):
+        event = Step(0, 0, step, 2.0, 5e-324)
+        history.say(0, Text(0, "stdout", PREFIX + dumps(to_object(event))))
+        history.say(0, said(0, line(step, 2.0 / step), "stdout"), SAMPLE)
+    assert history.state().ranks[0].step == 3

@@ -379,6 +379,14 @@ def _spread(values: Sequence[float]) -> float:
     return max(values) - min(values)
 
 
+def test_a_journal_that_cannot_be_read_is_said(tmp_path: Path) -> None:
+    folder = StudyFolder.of(tmp_path, "two")
+    folder.keep("", {})
+    (folder.path / "journal.jsonl").symlink_to("/dev/null")
+    with pytest.raises(StudyError, match=r"journal\.jsonl: it is a link"):
+        list(folder.entries())
+
+
 def test_the_journal_is_read_back_without_a_torn_line(tmp_path: Path) -> None:
     folder = StudyFolder.of(tmp_path, "two")
     entries = [

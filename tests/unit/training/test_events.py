@@ -18,12 +18,21 @@ from training.wire.enums import EndReason, Phase, Reach
 from training.wire.events import (
     EVENTS,
     PREFIX,
+    Dropped,
     Ended,
     Entered,
+    Epoch,
+    Evaluated,
     Event,
     Exited,
+    Finished,
     Hello,
+    HostSample,
+    RankSample,
     Record,
+    Reserved,
+    Saved,
+    Started,
     Step,
     Text,
     decode,
@@ -259,3 +268,42 @@ def test_facts_of_a_host_keep_their_types() -> None:
     assert record is not None
     assert record.event == hello
     assert hash(record.event) == hash(hello)
+
+
+STEP = Step(0, 1, 1, 2.0, 0.1)
+BEYOND: list[tuple[Event, str]] = [
+    *((replace(STEP, step=number), "step") for number in (-1, 2**53 + 1, 2**63 - 1)),
+    *((replace(STEP, seconds=value), "seconds") for value in (-1.0, math.inf, math.nan, 1e300)),
+    (replace(STEP, bytes_sent=-1), "bytes_sent"),
+    (replace(STEP, compute=-1e300), "compute"),
+    (Started(0, 1, 2, "cpu", "gloo", "2", 1, 1, -1, 10, 640, 100), "steps"),
+    (Epoch(0, 1, 1, 1.0, 1.5, 1, 1.0), "accuracy"),
+    (Saved(0, 1, 1, 1.0, -1), "size"),
+    (Evaluated(0, 1, 1, 1.0, 0.5, 1, 1.0, ((-1,),)), "confusion"),
+    (Finished(0, 1, 1, -1.0), "seconds"),
+    (HostSample((1.0,), -1, 1), "memory_used"),
+    (RankSample(0, 1.0, -1), "memory"),
+    (Reserved("10.0.0.1", 2**62), "port"),
+    (Dropped(-1, 1), "first"),
+]
+
+
+@pytest.mark.parametrize(("event", "field"), BEYOND, ids=str)
+def test_an_event_whose_figures_are_beyond_bounds_is_none(event: Event, field: str) -> None:
+    line = encode(Record(0, 0, 2, 1.0, event))
+    assert decode(line) is None
+    assert decode_by_launcher(line) is None
+    assert field in fault(line)
+
+
+def test_a_rank_that_reports_figures_beyond_bounds_has_printed_text() -> None:
+    text = Text(0, "stdout", PREFIX + dumps(to_object(replace(STEP, step=-1))))
+    record = Record(0, 0, 2, 1.0, text)
+    assert list(expand(record)) == list(expand_by_host(record)) == [record]
+
+
+def test_what_is_left_of_a_step_may_be_a_little_below_zero() -> None:
+    """It is a difference of times that overlap."""
+    step = replace(STEP, compute=-1e-6, ready=-1e-6)
+    record = Record(0, 0, 2, 1.0, step)
+    assert decode(encode(record)) == decode_by_launcher(encode(record)) == record

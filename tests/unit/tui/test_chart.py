@@ -253,3 +253,16 @@ async def test_a_chart_lives_through_any_sequence_of_sizes() -> None:
             await pilot.pause()
             for row in range(chart.size.height):
                 assert chart.render_line(row).cell_length == chart.size.width
+
+
+def test_areas_of_times_below_zero_are_none() -> None:
+    x, below = np.arange(5.0), np.full(5, -1e-6)
+    curves = [Curve(name, 0, x, below, below, below) for name in ("data", "compute")]
+    made = frame(curves, Look("step", stacked=True), 40, 10)
+    assert made is not None
+    assert not (made.picture.sign == ord(palette.sign("compute"))).any()
+
+
+def test_times_on_a_log_axis_have_no_label_at_zero() -> None:
+    ticks = axis.clock_ticks(axis.Axis(1e-9, 9.0, log=True), 5)
+    assert [text for _, text in ticks] == ["2 s", "4 s", "6 s", "8 s"]

@@ -116,3 +116,9 @@ def test_hostile_names_and_values_leave_the_picture_whole() -> None:
     root = ElementTree.fromstring(picture(stage_drawn, KINDS[0], View()))
     assert "<script>&\"'" in [text.text for text in root.iter(f"{SVG}text")]
     assert not list(root.iter(f"{SVG}script"))
+
+
+def test_a_chart_of_one_point_is_no_empty_one() -> None:
+    run = History(plan(2)).training(steps=1).state()
+    drawn = drawing(run, KINDS[0], View())
+    assert "no data" not in picture(drawn, KINDS[0], View())

@@ -179,3 +179,12 @@ def test_a_run_without_output_is_said_to_have_none(folder: Path) -> None:
 
 def test_help_keeps_brackets(folder: Path) -> None:
     assert "[[format]]" in run(folder, "parse", "--help").stdout
+
+
+def test_a_log_of_a_run_that_is_a_link_is_not_read(tmp_path: Path) -> None:
+    """It may lead to what has no end."""
+    (tmp_path / "a-run" / "logs").mkdir(parents=True)
+    (tmp_path / "a-run" / "logs" / "rank-0.log").symlink_to("/dev/zero")
+    done = run(tmp_path, "parse", "a-run")
+    assert done.exit_code == 2
+    assert "rank-0.log: is a link, or no file" in done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import re
 from dataclasses import replace
@@ -21,7 +22,7 @@ from tui.panels.parts.groups import lines
 from tui.panels.parts.heat import grid, heat
 from tui.panels.parts.order import ORDERS, in_order
 from tui.panels.parts.rank_table import RankTable
-from tui.panels.parts.row import FIGURES, accuracy
+from tui.panels.parts.row import FIGURES, accuracy, split
 from tui.panels.parts.turn import Turn, ticks
 from tui.panels.ranks import Ranks
 from tui.screens.rank import RankScreen
@@ -403,3 +404,12 @@ async def test_of_many_ranks_the_table_is_drawn_at_its_turn_and_at_once_when_ask
         panel.action_sort()
         await pilot.pause()
         assert drawn
+
+
+@pytest.mark.parametrize(
+    "shares", [(-1e9, 0.5, 0.5), (1e300, 1e300, 1e300), (0.5, -1e-6, 0.6), (math.inf, -1e9, 1.0)]
+)
+def test_the_bar_that_splits_a_step_never_is_longer_than_its_cells(
+    shares: tuple[float, ...],
+) -> None:
+    assert len(split(shares, 8)) <= 8
