@@ -113,8 +113,8 @@ def _policy(data: dict[str, Any]) -> Policy:
 
 
 def _check_names(plan: Plan) -> None:
-    """Check that there are hosts, that their names are unique, and that no name which a folder is to
-    have leads out of where it belongs. Raises: ValueError."""
+    """Check that there are hosts, that their names are unique, and that no name of a folder leads
+    out of where it belongs. Raises: ValueError."""
     if not plan.hosts:
         raise ValueError("it has no hosts")
     if len({host.name for host in plan.hosts}) < len(plan.hosts):

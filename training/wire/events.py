@@ -369,7 +369,8 @@ class Reserved(Event):
 
 @immutable
 class Connected(Event):
-    """This host tried a TCP connection to `address`:`port`. If it failed, `error` says why."""
+    """This host tried a TCP connection to `address`:`port`, as it was asked: also to a port that
+    cannot be. If it failed, `error` says why."""
 
     address: str
     port: int
@@ -378,7 +379,7 @@ class Connected(Event):
 
     def validate(self) -> None:
         """Raises: ValueError."""
-        require_all(self, {"port": _PORT, "seconds": (0.0, 1e6)})
+        require_all(self, {"port": COUNT, "seconds": (0.0, 1e6)})
 
 
 @immutable
