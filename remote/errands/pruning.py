@@ -143,7 +143,7 @@ def _doubt(run: Run, known: Inventory) -> KeptRun | None:
     if run.parts and run.hosts > len(run.parts) and known.problems:
         return KeptRun(run.name, away, by_name=True)
     record = run.record
-    if not record or (record.verdict and record.verdict != "lost"):
+    if not record or record.is_settled or (record.verdict and record.verdict != "lost"):
         return None
     if unreachable(run, known):
         return KeptRun(run.name, away, by_name=True)
