@@ -98,8 +98,12 @@ def test_what_follows_from_a_wrong_flag_is_no_mistake(
         ),
         ("serve last --port 99999", "--port 99999: write a whole number, from 0 to 65535"),
         ("logs -x last", "-x: there is no such option: see rankboard logs --help"),
-        ("study x --run --until-stable a", "--until-stable a: write a number of percent, such as 5"),
-        ("lab up --foo", "--foo: there is no such option: did you mean '--hosts'?"),
+        (
+            "study x --run --until-stable a",
+            "--until-stable a: write a number of percent, such as 5",
+        ),
+        ("lab up --hots", "--hots: there is no such option: did you mean '--hosts'?"),
+        ("lab up --foo", "--foo: there is no such option: see rankboard lab up --help"),
         ("--model --lr 0.1", "--model: its value is missing: write --model NAME"),
         ("--lr fast ps", "--lr fast: write a number, such as 0.1"),
         (
