@@ -31,7 +31,7 @@ def _refusing_arguments(context: typer.Context, *, all_at_once: bool = True) -> 
     try:
         yield
     except typer.TyperException as error:
-        mistakes = [arguments.missing(error, context.command_path)]
+        mistakes = [arguments.find_missing(error, context.command_path)]
     found = context.meta.get(arguments.KEY, [])
     if mistakes or (found and all_at_once):
         with refusing():
