@@ -17,7 +17,7 @@ from remote.plan.plan import is_label
 from remote.record import entry, marks
 from remote.record.files import is_folder
 from remote.record.layout import EVENTS, NODE, PLAN, SUMMARY
-from remote.record.read import RunFolderError, is_settled, load_plan, verdict
+from remote.record.read import RunFolderError, load_plan, verdict
 from remote.record.trust import has_ways
 from remote.transport import Transport
 from remote.transport.registry import is_here
@@ -207,5 +207,4 @@ def records(
             (found.started if found else None) or 0.0,
             marks.name(folder),
             found.made_no_step if found else False,
-            is_settled(folder) if number == FORMAT else False,
         )

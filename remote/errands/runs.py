@@ -55,8 +55,7 @@ class Record:
     `idle` is how many seconds ago it was written; `local`: the run was launched with --local.
     `format` is that of its plan. `ways` are the hosts as its plan, which this user has recorded,
     reaches them, and `hosts_file` is where they were from; of a run on this machine there are
-    none. `step`, `steps`, `began` and `label` are as in `Run`, `made_no_step` as in `Entry`.
-    `is_settled`: no rank of it is left, as its launcher knew when the run ended."""
+    none. `step`, `steps`, `began` and `label` are as in `Run`, `made_no_step` as in `Entry`."""
 
     run: str
     folder: Path
@@ -74,7 +73,6 @@ class Record:
     began: float = 0.0
     label: str = ""
     made_no_step: bool = False
-    is_settled: bool = False
 
 
 @dataclass(frozen=True)
