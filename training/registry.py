@@ -165,5 +165,8 @@ def suggest(name: str, known: Sequence[str]) -> str:
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:
-    """Return the known name that is most like this one, "" where none is like it."""
-    return next(iter(difflib.get_close_matches(name, list(known), 1, 0.5)), "")
+    """Return the known name that is most like this one, "" where none is like it. The dashes before
+    a flag, which all flags have, make none of them alike."""
+    by_word = {one.lstrip("-"): one for one in known}
+    near = difflib.get_close_matches(name.lstrip("-"), list(by_word), 1, 0.5)
+    return by_word[near[0]] if near else ""

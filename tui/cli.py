@@ -18,7 +18,7 @@ from tui.flags.job import with_job_flags
 from tui.flags.policy import with_policy_flags
 from tui.flags.script import with_script_flags
 from tui.flags.selection import with_host_flags
-from tui.text.usage import Command, Rankboard
+from tui.text.usage import Command, JobCommand, Rankboard
 
 COMMANDS = (
     "doctor",
@@ -43,6 +43,10 @@ COMMANDS = (
     "lab",
 )
 """The commands, in the order of the help. Each is in the module of `tui.commands` with its name."""
+
+
+JOB_COMMANDS = ("doctor", "study")
+"""Those that take the flags of a job."""
 
 
 class CommandLine(Rankboard):
@@ -116,6 +120,7 @@ def load(name: str) -> TyperCommand | TyperGroup:
     module = import_module(f"tui.commands.{name}")
     if not (app := getattr(module, "app", None)):
         app = typer.Typer(add_completion=False)
-        app.command(name, cls=Command)(getattr(module, name))
+        kind = JobCommand if name in JOB_COMMANDS else Command
+        app.command(name, cls=kind)(getattr(module, name))
     command: TyperCommand | TyperGroup = typer.main.get_command(app)  # type: ignore[assignment]
     return command

@@ -98,7 +98,9 @@ def ended_by_second_signal(*, has_keys: bool = False) -> Iterator[Watched]:
 
 def _start(pipe: int, has_keys: bool) -> int:
     """Start the watching process, in a session of its own, which Ctrl+C does not reach. Return its
-    number; 0 where none can be started, and nothing is watched."""
+    number; 0 where none can be started, as on macOS, and nothing is watched."""
+    if not hasattr(os, "pidfd_open"):
+        return 0
     words = [sys.executable, "-I", "-S", __file__, str(os.getpid()), *(["keys"] * has_keys)]
     places = [
         (os.POSIX_SPAWN_DUP2, 0 if has_keys else 2, TERMINAL),

@@ -20,6 +20,7 @@ from remote.errands.runs import Run
 from remote.record.layout import NODE, PLAN
 from remote.record.lock import launcher
 from remote.record.marks import is_starred
+from remote.record.read import is_settled
 from remote.transport import Transport
 from training.agent import here
 from training.agent.here import LINUX, Refused
@@ -144,6 +145,8 @@ def _doubt(run: Run, known: Inventory) -> KeptRun | None:
         return KeptRun(run.name, away, by_name=True)
     record = run.record
     if not record or (record.verdict and record.verdict != "lost"):
+        return None
+    if record.verdict and is_settled(record.folder):
         return None
     if unreachable(run, known):
         return KeptRun(run.name, away, by_name=True)

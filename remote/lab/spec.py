@@ -77,7 +77,8 @@ class Spec:
 
 def shared(hosts: int, cores: int) -> str:
     """What a user should know of hosts that share the cores of this machine."""
-    return f"the {hosts} hosts share {cores} cores: more hosts do not make training faster"
+    about = "their times say nothing about separate machines"
+    return f"the {hosts} hosts share {cores} cores: {about}"
 
 
 def is_of_lab(host: Host) -> bool:

@@ -44,6 +44,11 @@ def summarized(folder: Path, failed: files.Failed = files.ignore) -> dict[str, A
         return {}
 
 
+def is_settled(folder: Path) -> bool:
+    """Whether a recorded run has ended, and its launcher knew that no rank of it was left."""
+    return summarized(folder).get("unconfirmed") == []
+
+
 def has_begun(folder: Path) -> bool:
     """Whether ranks of a recorded run have been started, or are being started now."""
     return launcher(folder) is not None or files.contains(folder / EVENTS, b'"event":"launched"')

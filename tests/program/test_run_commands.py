@@ -462,6 +462,19 @@ def test_runs_that_made_no_step_are_removed_on_request(
     assert "not both" in both.stderr
 
 
+@pytest.mark.parametrize("unconfirmed", [[], ["node1"]])
+def test_a_run_on_a_host_that_was_never_reached_is_removed_without_the_host(
+    run: Callable[..., Done], tmp_path: Path, unconfirmed: list[str]
+) -> None:
+    """Unless its launcher did not know whether ranks were left there."""
+    folder = recorded(tmp_path / "runs", "a-typo", False, None, 9000)
+    summary = {"verdict": "lost", "unconfirmed": unconfirmed}
+    (folder / "summary.json").write_text(json.dumps(summary))
+    done = run(prune, not_started=True, yes=True)
+    assert ("hosts that cannot be asked" in done.stderr) == bool(unconfirmed)
+    assert folder.exists() == bool(unconfirmed)
+
+
 def test_a_run_that_is_only_recorded_here_is_shown(
     run: Callable[..., Done], tmp_path: Path
 ) -> None:

@@ -20,7 +20,7 @@ import pytest
 from tests.kit.launches import left_behind
 from tests.kit.wait import wait
 from training.agent.host.system import LINUX
-from tui.second_signal import ENDING, PATIENCE
+from tui.second_signal import ENDING, PATIENCE, ended_by_second_signal
 
 pytestmark = pytest.mark.skipif(not LINUX, reason="needs /proc")
 PROGRAM = """
@@ -171,6 +171,14 @@ def test_signals_of_a_process_that_works_are_its_own(
     code, out, said = one.end()
     assert (code, said) == (0, "")
     assert out == f"{' '.join(repr(number.value) for number in sorted(numbers))} ended well\n"
+
+
+def test_without_the_calls_of_linux_nothing_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "pidfd_open")
+    before = psutil.Process().children()
+    with ended_by_second_signal() as watched:
+        assert psutil.Process().children() == before
+        watched.answer()
 
 
 # Keys of a dashboard ------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from training.agent.followed.file import GrowingFile
 from training.agent.host import program as programs
 from training.agent.host.facts import gpus, usable_cores
 from training.agent.host.needs import look
+from training.agent.host.processes import die_with
 from training.agent.host.redaction import Redaction
 from training.agent.host.system import LINUX, cpu_flags, lacks_bf16
 
@@ -22,6 +23,7 @@ __all__ = [
     "alone",
     "begin_removal",
     "cpu_flags",
+    "die_with",
     "end",
     "examine",
     "finish_removals",

@@ -28,13 +28,14 @@ from tui.flags.mistakes import Mistakes, check_job
 from tui.flags.selection import with_host_flags
 from tui.narrate import narrate
 from tui.session_clock import SessionClock
-from tui.text import checks, outcome
+from tui.text import arguments, checks, outcome
 from tui.text.table import GAP
 
 
 @with_job_flags
 @with_host_flags
 def doctor(
+    context: typer.Context,
     program: Annotated[
         list[str] | None,
         typer.Argument(metavar="-- PROGRAM", help="check the hosts for your own program"),
@@ -77,13 +78,13 @@ def doctor(
     with refusing():
         line = torchrun.read(program) if program else torchrun.Line()
         named = torchrun.hosts(line, host_flags)
-        mistakes = Mistakes()
+        mistakes = Mistakes(context.meta[arguments.KEY])
         with mistakes.noting():
             check_job({} if program else job_flags)
-        with mistakes.noting():
+        with mistakes.noting("--local", "--slots"):
             selection.check(named, upload or ())
         if mistakes:
-            with mistakes.noting():
+            with mistakes.noting("--local"):
                 selection.check_file(named)
         mistakes.refuse()
         chosen = selection.selection(named, upload or ())

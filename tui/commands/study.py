@@ -28,6 +28,7 @@ from tui.flags.job import with_job_flags
 from tui.flags.mistakes import Mistakes, check_job
 from tui.flags.selection import with_host_flags
 from tui.narrate import narrate
+from tui.text import arguments
 from tui.text.study.plan import describe
 from tui.text.table import print_table
 
@@ -35,6 +36,7 @@ from tui.text.table import print_table
 @with_job_flags
 @with_host_flags
 def study(
+    context: typer.Context,
     name: Annotated[
         str,
         typer.Argument(
@@ -94,11 +96,13 @@ def study(
       2    refused before the start: a mistake in the study, the hosts or the command line
       130  stopped by the user
     """
+    mistakes = Mistakes(context.meta[arguments.KEY])
     if not name:
+        with refusing():
+            mistakes.refuse()
         _list()
         return
     with refusing():
-        mistakes = Mistakes()
         with mistakes.noting():
             check_job(job_flags, method="")
         with mistakes.noting():

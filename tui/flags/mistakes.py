@@ -33,16 +33,16 @@ class Mistakes:
                 self._found.append(error)
 
     def refuse(self) -> None:
-        """Raises: UsageError with all mistakes, a line each, where there are any."""
+        """End with all mistakes, a line each, where there are any. Raises: UsageError."""
         lines = [line for one in self._found for line in str(one).splitlines()]
         if lines:
             raise UsageError("\n".join(dict.fromkeys(lines)))
 
 
 def check_job(flags: Mapping[str, Any], method: str = Job.sync) -> None:
-    """Raises: JobError, with all mistakes in the flags of a job. `method` is the sync method where
-    they name none; "" where that may be any, as in a study. That of a run to resume is not known
-    yet."""
+    """Check the flags of a job. `method` is the sync method where they name none; "" where that may
+    be any, as in a study. That of a run to resume is not known yet. Raises: JobError, with all
+    mistakes."""
     given = {name: value for name, value in flags.items() if value is not None}
     if not given.get("resume"):
         given.setdefault("sync", method or None)

@@ -142,7 +142,8 @@ def selection(flags: Mapping[str, Any], upload: Sequence[Path] = ()) -> Selectio
 
 
 def check(flags: Mapping[str, Any], upload: Sequence[Path] = ()) -> None:
-    """Raises: PlanError, with all mistakes that these options have whatever the hosts are."""
+    """Check these options for what is wrong whatever the hosts are. Raises: PlanError, with all
+    mistakes."""
     if mistakes := [*_mistakes(flags, upload)]:
         raise PlanError("\n".join(mistakes))
 
@@ -184,7 +185,7 @@ def _mistakes(flags: Mapping[str, Any], upload: Sequence[Path]) -> Iterator[str]
 
 
 def check_file(flags: Mapping[str, Any]) -> None:
-    """Raises: HostsError, with all mistakes in the hosts file, if these options need one."""
+    """Check the hosts file, if these options need one. Raises: HostsError, with all mistakes."""
     if flags["local"] is None:
         _elsewhere(flags)
 

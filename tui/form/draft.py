@@ -45,7 +45,7 @@ GIVEN = re.compile(r"(--sync \S+ --sync-option \S+|--[\w-]+ ('[^']*'|\S+)|\w+=\S
 
 
 @dataclass(frozen=True)
-class Mistake:
+class FieldMistake:
     """What hinders the start. `field` is the field where it is, "" where it is in none."""
 
     field: str
@@ -65,7 +65,7 @@ class Checked:
     plan: Plan | None = None
     cluster: Cluster | None = None
     policy: Policy = field(default_factory=Policy)
-    mistakes: tuple[Mistake, ...] = ()
+    mistakes: tuple[FieldMistake, ...] = ()
 
 
 @dataclass
@@ -213,7 +213,7 @@ class Draft:
 
     def check(self, make_plan: MakePlan) -> Checked:
         """The plan of what the form says, or why there is none."""
-        mistakes: dict[str, Mistake] = {}
+        mistakes: dict[str, FieldMistake] = {}
         cluster = self._chosen(mistakes)
         settings = {} if self.is_program else self._settings(mistakes)
         policy = self._policy(mistakes)
@@ -239,13 +239,13 @@ class Draft:
 
     def job(self) -> Job | None:
         """The job of the form; None where a setting is wrong."""
-        mistakes: dict[str, Mistake] = {}
+        mistakes: dict[str, FieldMistake] = {}
         settings = self._settings(mistakes)
         with suppress(JobError):
             return None if mistakes else Job(**settings)
         return None
 
-    def _settings(self, mistakes: dict[str, Mistake]) -> dict[str, Any]:
+    def _settings(self, mistakes: dict[str, FieldMistake]) -> dict[str, Any]:
         """The settings of the job, each checked on its own."""
         found: dict[str, Any] = {OPTIONS: self._words(mistakes)}
         for name, setting in SETTINGS.items():
@@ -254,10 +254,10 @@ class Draft:
             try:
                 found[name] = read_setting(setting, self.text(name))
             except JobError as error:
-                mistakes[name] = Mistake(name, str(error))
+                mistakes[name] = FieldMistake(name, str(error))
         return found
 
-    def _words(self, mistakes: dict[str, Mistake]) -> tuple[str, ...]:
+    def _words(self, mistakes: dict[str, FieldMistake]) -> tuple[str, ...]:
         """The options of the method that are changed, as `Job` has them."""
         words = []
         for one in self._options():
@@ -267,7 +267,7 @@ class Draft:
             try:
                 options.parse(options.declared(self.text("sync")), (word,))
             except OptionError as error:
-                mistakes[one.name] = Mistake(one.name, str(error))
+                mistakes[one.name] = FieldMistake(one.name, str(error))
             words.append(word)
         return tuple(words)
 
@@ -275,15 +275,16 @@ class Draft:
         """The texts of the fields of the policy."""
         return {one.name: self.text(one.name) for one in of_policy(self.keep)}
 
-    def _policy(self, mistakes: dict[str, Mistake]) -> Policy | None:
+    def _policy(self, mistakes: dict[str, FieldMistake]) -> Policy | None:
         try:
             return read_policy(self.policy_texts(), self.keep)
         except (JobError, PlanError) as error:
-            placed = self._placed(str(error))
-            mistakes[placed.field] = placed
+            for line in str(error).splitlines():
+                placed = self._placed(line)
+                mistakes.setdefault(placed.field, placed)
         return None
 
-    def _chosen(self, mistakes: dict[str, Mistake]) -> Cluster | None:
+    def _chosen(self, mistakes: dict[str, FieldMistake]) -> Cluster | None:
         """The hosts of the form."""
         hosts = self.cluster.hosts
         if len(hosts) > 1:
@@ -291,30 +292,30 @@ class Draft:
                 host for number, host in enumerate(hosts) if self.text(f"host.{number}") == ON
             )
             if not ticked:
-                mistakes[HOSTS] = Mistake(HOSTS, "no host is chosen: choose one, with space")
+                mistakes[HOSTS] = FieldMistake(HOSTS, "no host is chosen: choose one, with space")
             return replace(self.cluster, hosts=ticked)
         text = self.text(RANKS).strip()
         if not text.isdecimal() or not int(text):
             said = f"ranks {text!r}: write a whole number, at least 1"
-            mistakes[RANKS] = Mistake(RANKS, said)
+            mistakes[RANKS] = FieldMistake(RANKS, said)
             return None
         try:
             return replace(self.cluster, hosts=(with_slots(hosts[0], int(text)),))
         except ValueError as error:
-            mistakes[RANKS] = Mistake(RANKS, str(error))
+            mistakes[RANKS] = FieldMistake(RANKS, str(error))
             return None
 
-    def _placed(self, text: str) -> Mistake:
+    def _placed(self, text: str) -> FieldMistake:
         """A mistake in the field that its text names first."""
         shown = {one.name for fields in self.groups().values() for one in fields}
         if found := OPTION.search(text):
             name = f"{self.text('sync')}.{found[1]}"
             if name in shown:
-                return Mistake(name, text)
+                return FieldMistake(name, text)
         for found in FLAG.finditer(text):
             name = found[1].removeprefix("no-").replace("-", "_")
             name = "words" if name == "program" else name
             for known in (name, f"program.{name}", f"policy.{name}"):
                 if known in shown:
-                    return Mistake(known, text)
-        return Mistake("", text)
+                    return FieldMistake(known, text)
+        return FieldMistake("", text)

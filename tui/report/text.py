@@ -14,9 +14,6 @@ from remote.statistics.ratio import Comparison, Finding
 from training import figures
 
 SAME, TOO_FEW = "equal within rounding", "not known: too few runs"
-
-
-IN_DOUBT = "in doubt"
 DOUBTFUL = "?: in doubt, do not use it; the beginning of the report says why."
 
 

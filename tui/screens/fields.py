@@ -17,7 +17,7 @@ from remote.format import count
 from tui import palette
 from tui.actions import Place
 from tui.bindings import bindings
-from tui.form.draft import HOSTS, Draft, Mistake
+from tui.form.draft import HOSTS, Draft, FieldMistake
 from tui.form.field import OFF, ON, Field, argument, is_of
 from tui.form.marks import Mark
 from tui.screens.editor import Editor
@@ -75,7 +75,7 @@ class Fields(Choices):
         if len(draft.cluster.hosts) > MANY:
             self.folded.add(HOSTS)
         self.lines: list[Line] = []
-        self._mistakes: dict[str, Mistake] = {}
+        self._mistakes: dict[str, FieldMistake] = {}
         self._marks: Mapping[str, Mark] = {}
         self._summary = ""
 
@@ -85,7 +85,7 @@ class Fields(Choices):
         return self.lines[self.cursor]
 
     def show_state(
-        self, mistakes: Sequence[Mistake], marks: Mapping[str, Mark], summary: str = ""
+        self, mistakes: Sequence[FieldMistake], marks: Mapping[str, Mark], summary: str = ""
     ) -> None:
         """Draw, with what hinders a start, and what is known of hosts by name and of all."""
         self._mistakes = {one.field: one for one in mistakes}

@@ -6,10 +6,8 @@ the server, whatever that ends of.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import resource
-import signal
 import sys
 from pathlib import Path
 
@@ -19,12 +17,10 @@ from textual.messages import ExitApp
 from remote.record import read
 from remote.record.watch import WatchedRun
 from remote.sanitise import one_line
+from training.agent.here import die_with
 from tui import palette
 from tui.exit import MISTAKES
 from tui.watch_app import WatchApp
-
-PDEATHSIG = 1
-"""The option of prctl for a signal that comes when the parent ends."""
 
 
 class Driver(WebDriver):
@@ -43,7 +39,7 @@ class Driver(WebDriver):
 def main(folder: Path) -> None:
     """Draw the run that is recorded in a folder, until the page is closed."""
     # The end of its input ends it as well, but only behind all keys that wait before that.
-    ctypes.CDLL(None).prctl(PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
+    die_with(os.getppid())
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     told = os.dup(2)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # what Textual prints may hold texts of hosts

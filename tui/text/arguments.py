@@ -46,7 +46,7 @@ class Parser:
                 word = getattr(error, "option_name", None)
                 if word is None:
                     raise
-                mistakes.append(self._in_word(word, error))
+                mistakes.append(self._find_mistake(word, error))
                 words = _without(words, word)
         for option in self._options():
             if option.name in values:
@@ -61,8 +61,8 @@ class Parser:
         params = self._context.command.get_params(self._context)
         return [one for one in params if isinstance(one, TyperOption)]
 
-    def _in_word(self, word: str, error: typer.TyperException) -> Mistake:
-        """The mistake in an option that the parser refuses, whatever its value."""
+    def _find_mistake(self, word: str, error: typer.TyperException) -> Mistake:
+        """Return the mistake in an option that the parser refuses, whatever its value."""
         options = {name: one for one in self._options() for name in _names(one)}
         if word not in options:
             near = did_you_mean(word, options) if word.startswith("--") else ""
@@ -72,7 +72,7 @@ class Parser:
         if option.is_flag:
             both = join(_names(option))
             return Mistake(word, problem="it takes no value", hint=f"write {both} alone")
-        hint = expected(option)
+        hint = advise(option)
         return Mistake(word, problem="its value is missing", hint=hint)
 
     def _check(self, option: TyperOption, values: dict[str, Any], mistakes: list[Mistake]) -> None:
@@ -83,10 +83,10 @@ class Parser:
         known = {name for one in self._options() for name in _names(one)}
         for text in texts:
             if text in known:  # a flag was taken for the value
-                hint = expected(option)
+                hint = advise(option)
                 mistakes.append(Mistake(flag, problem="its value is missing", hint=hint))
             elif not self._is_valid(option, [text] if option.multiple else text):
-                hint = expected(option, str(text))
+                hint = advise(option, str(text))
                 mistakes.append(Mistake(flag, str(text), hint=hint))
             else:
                 continue
@@ -102,8 +102,8 @@ class Parser:
         return True
 
 
-def expected(option: TyperOption, text: str = "") -> str:
-    """What to write for an option, in place of this text."""
+def advise(option: TyperOption, text: str = "") -> str:
+    """Say what to write for an option, in place of this text."""
     descriptor = option.type_descriptor
     if descriptor.choices:
         known = [str(getattr(one, "value", one)) for one in descriptor.choices]
@@ -123,11 +123,11 @@ def expected(option: TyperOption, text: str = "") -> str:
     return hint
 
 
-def missing(error: typer.TyperException, program: str) -> Mistake:
-    """The mistake where the parser says that something is missing."""
+def find_missing(error: typer.TyperException, program: str) -> Mistake:
+    """Return the mistake where the parser says that something is missing."""
     param = getattr(error, "param", None)
     if isinstance(param, TyperOption):
-        return Mistake(problem=f"{_names(param)[0]} is missing", hint=expected(param))
+        return Mistake(problem=f"{_names(param)[0]} is missing", hint=advise(param))
     help = f"see {program} --help"
     if param is not None:
         return Mistake(problem=f"{param.metavar or param.name.upper()} is missing", hint=help)
@@ -135,12 +135,12 @@ def missing(error: typer.TyperException, program: str) -> Mistake:
 
 
 def _names(option: TyperOption) -> list[str]:
-    """All names of an option, the longest form first."""
+    """Return all names of an option; those that turn it off come last."""
     return sorted([*option.opts, *option.secondary_opts], key=lambda name: name.startswith("--no-"))
 
 
 def _without(words: Sequence[str], option: str) -> list[str]:
-    """The words without an option, and without what may be its value."""
+    """Return the words without an option, and without what may be its value."""
     at = next((at for at, word in enumerate(words) if word.partition("=")[0] == option), None)
     if at is None:  # one of several letters in a word: no more can be read
         return []

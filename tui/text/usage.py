@@ -31,7 +31,7 @@ def _refusing_arguments(context: typer.Context, *, all_at_once: bool = True) -> 
     try:
         yield
     except typer.TyperException as error:
-        mistakes = [arguments.missing(error, context.command_path)]
+        mistakes = [arguments.find_missing(error, context.command_path)]
     found = context.meta.get(arguments.KEY, [])
     if mistakes or (found and all_at_once):
         with refusing():
@@ -42,19 +42,28 @@ class Command(TyperCommand):
     """A command such as `rankboard ps`, with a plain help, and an answer to all mistakes in its
     arguments."""
 
+    refuses_at_once = True
+    """Whether mistakes in its arguments end it before it is called."""
+
     def make_parser(self, ctx: typer.Context) -> Any:  # type: ignore[override]
         """Make a parser that goes on behind a mistake."""
         return arguments.Parser(super().make_parser(ctx), ctx)
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
         """Parse the arguments; where there are mistakes in them, end with all of them."""
-        with _refusing_arguments(ctx):
+        with _refusing_arguments(ctx, all_at_once=self.refuses_at_once):
             return super().parse_args(ctx, args)
 
     def format_help(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
         """Print the help."""
         _simplify(self, ctx)
         super().format_help(ctx, formatter)
+
+
+class JobCommand(Command):
+    """A command with the flags of a job, in which it finds more mistakes: it tells them all."""
+
+    refuses_at_once = False
 
 
 class Commands(TyperGroup):

@@ -154,6 +154,15 @@ def test_all_mistakes_are_found_at_once_and_nothing_is_lost() -> None:
     assert (form.text("lr"), form.text("steps"), form.job()) == ("x", "y", None)
 
 
+def test_each_mistake_in_the_policy_stands_beside_its_field() -> None:
+    form = draft()
+    for name, text in (("policy.on_stall", "restart"), ("policy.min_nodes", "1")):
+        form.set(name, text)
+    mistakes = checked(form).mistakes
+    assert [one.field for one in mistakes] == ["policy.on_stall", "policy.min_nodes"]
+    assert all("\n" not in one.text for one in mistakes)
+
+
 def test_mistakes_of_several_fields_stand_in_the_first_that_is_named() -> None:
     form = draft(Job(sync="parameter_server"))
     form.set("epochs", "2")

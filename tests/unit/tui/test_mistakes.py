@@ -98,8 +98,12 @@ def test_what_follows_from_a_wrong_flag_is_no_mistake(
         ),
         ("serve last --port 99999", "--port 99999: write a whole number, from 0 to 65535"),
         ("logs -x last", "-x: there is no such option: see rankboard logs --help"),
-        ("study x --until-stable a", "--until-stable a: write a number of percent, such as 5"),
-        ("lab up --foo", "--foo: there is no such option: did you mean '--hosts'?"),
+        (
+            "study x --run --until-stable a",
+            "--until-stable a: write a number of percent, such as 5",
+        ),
+        ("lab up --hots", "--hots: there is no such option: did you mean '--hosts'?"),
+        ("lab up --foo", "--foo: there is no such option: see rankboard lab up --help"),
         ("--model --lr 0.1", "--model: its value is missing: write --model NAME"),
         ("--lr fast ps", "--lr fast: write a number, such as 0.1"),
         (
@@ -119,6 +123,26 @@ def test_all_mistakes_in_a_command_are_told_at_once(tmp_path: Path) -> None:
         "--live: it takes no value: write --live alone",
         "x: one argument too many: see rankboard ps --help",
     ]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (
+            "doctor --local 2 --model vgg12 --lr fast --slots 0",
+            ["--lr fast", "--model vgg12", "--slots 0"],
+        ),
+        ("doctor --local x --model vgg12", ["--local x", "--model vgg12"]),
+        ("study nodes --model vgg12 --lr fast --json", ["--lr fast", "--model vgg12", "--json"]),
+        ("study --lr fast", ["--lr fast"]),
+    ],
+)
+def test_so_are_those_in_the_job_of_another_command(
+    words: str, told: list[str], tmp_path: Path
+) -> None:
+    lines = mistakes(tmp_path, *words.split())
+    assert len(lines) == len(told)
+    assert all(line.startswith(one) for line, one in zip(lines, told, strict=True))
 
 
 def test_help_is_given_in_spite_of_mistakes() -> None:

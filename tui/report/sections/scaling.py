@@ -11,6 +11,7 @@ from tui.report.document import Section, Table
 from tui.report.numbers.timing import Timed, Timing
 from tui.report.pictures import scaling
 from tui.report.subject import Subject
+from tui.text.cells import IN_DOUBT
 
 HEAD = (
     *("cell", "speed-up", "95% interval", "efficiency", "95% interval ", "against", "ratio"),
@@ -49,7 +50,7 @@ def _row(subject: Subject, row: Timed) -> tuple[str, ...]:
         text.times(against.ratio if against else None, is_doubtful=bool(row.doubt)),
         text.bounds(against.ratio if against else None),
         f"{against.p:.2g}" if against and math.isfinite(against.p) else UNKNOWN,
-        text.IN_DOUBT if row.doubt else text.finding(against),
+        IN_DOUBT if row.doubt else text.finding(against),
     )
 
 
