@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from remote.figures.doubt import Doubt, sentences
-from remote.format import count
+from remote.format import count, listed
 from remote.statistics.interval import Interval, Scale
 from remote.statistics.ratio import Finding, finding
 from remote.study.limits import limits
@@ -18,7 +18,6 @@ from remote.study.words import (
     change_text,
     is_bounded,
     is_outcome,
-    listed,
     other_values,
     ratio_text,
     some,
@@ -61,7 +60,8 @@ def answer(result: StudyResult) -> str:
         return f"best {study.measured}: {_best(study, rows)}"
     if is_outcome(study) and all(row.is_same for row in compared):
         labels = dict.fromkeys(row.cell.label(study.compare) for row in compared)
-        names = listed([*labels, study.reference])
+        same = [*labels, study.reference]
+        names = listed(same, len(same))
         return f"{names} have the same {study.measured} in every run, within rounding"
     in_doubt = {row.cell.label(study.compare) for row in compared if row.doubt}
     if in_doubt and _leader(result)[0] in in_doubt:

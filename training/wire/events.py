@@ -378,7 +378,8 @@ class Connected(Event):
 
     def validate(self) -> None:
         """Raises: ValueError."""
-        require_all(self, {"port": _PORT, "seconds": (0.0, 1e6)})
+        # The address and port are those of the question, also where there is no such port.
+        require_all(self, {"port": COUNT, "seconds": (0.0, 1e6)})
 
 
 @immutable

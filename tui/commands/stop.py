@@ -107,7 +107,7 @@ def _close(session: Session) -> None:
     for _ in session.batches():  # none come
         continue
     verdict = session.state.verdict
-    how = verdict.name.lower() if verdict else "its verdict is not known"
+    how = verdict.word if verdict else "its verdict is not known"
     narrate(f"{session.plan.run} had already ended: {how}")
 
 

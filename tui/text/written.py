@@ -8,8 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from remote.doctor.check import listed
-from remote.format import count
+from remote.format import count, listed
 from remote.plan.plan import Script
 from remote.run.state import RunState
 from remote.sanitise import one_line
