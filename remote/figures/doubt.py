@@ -84,7 +84,7 @@ class Doubt:
         return frozenset({self.more.name, self.fewer.name})
 
 
-def doubt(
+def find_doubt(
     side: Side,
     other: Side,
     ratio: Interval,
