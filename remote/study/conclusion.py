@@ -201,14 +201,14 @@ def _against_baseline(result: StudyResult) -> str:
 
 
 def _on(row: CellResult, other: Cell) -> str:
-    """On what more nodes were faster, where that is not what a reader expects."""
+    """Say that more nodes were faster although they share one machine; "" where they do not."""
     is_shared = any(end.conditions.shares_machine for end in row.runs)
     has_more = row.cell.place.nodes > other.place.nodes
     return ", on hosts that share one machine" if is_shared and has_more else ""
 
 
 def _on_of(study: Study, row: CellResult) -> str:
-    """The same of a cell against its reference."""
+    """Say the same of a cell that is compared with its reference."""
     other = study.counterpart(row.cell)
     return _on(row, other) if other else ""
 

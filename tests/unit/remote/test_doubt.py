@@ -149,7 +149,9 @@ def test_chance_is_said_where_it_may_be_chance() -> None:
 
 def test_what_has_the_same_reason_is_said_once_by_its_worst() -> None:
     names = "abcde"
-    found = [find_doubt(side(4, name=name), side(1), faster(5 + at)) for at, name in enumerate(names)]
+    found = [
+        find_doubt(side(4, name=name), side(1), faster(5 + at)) for at, name in enumerate(names)
+    ]
     [said] = sentences([one for one in found if one], {"e": "ring"})
     assert said.startswith("4 nodes were measured up to 9 times as fast as one (ring, d, c and 2 ")
 
