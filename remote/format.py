@@ -139,10 +139,10 @@ def count(number: float, noun: str, plural: str = "") -> str:
 
 
 def listed(names: Sequence[str], most: int = 4) -> str:
-    """Join some names, at least one: "node1, node2 and node3", or "node1, node2 and 7 more"."""
+    """Join names: "node1, node2 and node3"; of more than `most`, "node1, node2 and 7 more"."""
     if len(names) > most:
         return f"{', '.join(names[: most - 1])} and {len(names) - most + 1} more"
-    *others, last = names
+    *others, last = names or [""]
     return f"{', '.join(others)} and {last}" if others else last
 
 

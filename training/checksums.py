@@ -64,7 +64,7 @@ def compare(
 
 
 def _state(path: str) -> list[int]:
-    """Return what is different once a file has been changed."""
+    """Return size and times of a file: whatever changes the file changes one of them."""
     found = os.stat(path)
     return [found.st_size, found.st_mtime_ns, found.st_ctime_ns]
 

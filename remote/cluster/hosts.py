@@ -153,7 +153,7 @@ class Host:
 
 
 def unseen(character: str) -> str:
-    """What to say of a name that has such a character."""
+    """Say what is wrong with a name that has a character which cannot be seen."""
     return f"it has {character}, which cannot be seen: write plain text"
 
 

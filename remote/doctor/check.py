@@ -22,11 +22,6 @@ are the same to their owner may differ by a few percent, as in what the firmware
 """
 
 
-def listed(names: Sequence[str]) -> str:
-    """The names in a sentence: "node0", "node0, node1 and node3"."""
-    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
-
-
 @dataclass(frozen=True)
 class Found:
     """What a check comes to; see `training.wire.events.Checked`."""

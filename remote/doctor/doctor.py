@@ -8,13 +8,15 @@ listens (`reservations`) and connects to the master and to its next neighbour (`
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from remote.cluster.hosts import Host
 from remote.doctor import job, machine, network, program, software
-from remote.doctor.check import FAILED, OK, WARNING, Facts, Found, listed
+from remote.doctor.check import FAILED, OK, WARNING, Facts, Found
 from remote.events import Checked
+from remote.format import listed
 from remote.plan.place import master_address
 from remote.plan.plan import Plan, PlanError
 from remote.transport.failure import Cause, Failure
@@ -232,14 +234,11 @@ def refusal(names: Sequence[str], checked: Checked) -> str:
 def warning(names: Sequence[str], checked: Checked, command: str) -> str:
     """A check that warns as a short line for the log of a run, which goes on all the same. `names`
     are all hosts'; `command` tells the rest."""
+    return f"{whose(names, checked, NAMED)}{checked.check}: {checked.text} (see {command})"
+
+
+def whose(names: Sequence[str], checked: Checked, most: int = sys.maxsize) -> str:
+    """Return how a line on a check begins: with its hosts, `most` of them. `names` are all
+    hosts'."""
     hosts = [names[on] for on in checked.same or (checked.on,) if 0 <= on < len(names)]
-    if len(hosts) > NAMED:
-        hosts = [*hosts[: NAMED - 1], f"{len(hosts) - NAMED + 1} more hosts"]
-    of = f"{listed(hosts)}: " if hosts else ""
-    return f"{of}{checked.check}: {checked.text} (see {command})"
-
-
-def whose(names: Sequence[str], checked: Checked) -> str:
-    """How a line on a check begins: with its hosts. `names` are all hosts'."""
-    of = listed([names[on] for on in checked.same or (checked.on,) if 0 <= on < len(names)])
-    return f"{of}: " if of else ""
+    return f"{listed(hosts, most)}: " if hosts else ""

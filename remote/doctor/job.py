@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from remote.doctor.check import FAILED, OK, WARNING, Facts, Found, listed
-from remote.format import count, size
+from remote.doctor.check import FAILED, OK, WARNING, Facts, Found
+from remote.format import count, listed, size
 from remote.plan.needs import path_of
 from remote.plan.plan import Plan
 from training import registry

@@ -122,8 +122,8 @@ class Run:
     @property
     def made_no_step(self) -> bool:
         """Whether it has ended without a step, as its record says; where it has none here, as its
-        hosts say."""
-        if self.live:
+        hosts say. A host that knows of a step is always right: the launcher may have lost it."""
+        if self.live or any(part.folder.step for part in self.parts):
             return False
         if self.record:
             return self.record.made_no_step

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from remote.figures.conditions import joined
-from remote.figures.doubt import Doubt, Side, differing_work, doubt
+from remote.figures.doubt import Doubt, Side, differing_work, find_doubt
 from remote.figures.points import accuracy_by_time
 from remote.figures.run import RunFigures
 from remote.figures.settings import alike
@@ -101,7 +101,7 @@ def judge(
 ) -> Doubt | None:
     """Return why the ratio of the times of two runs shows nothing; None where it may."""
     sides = side(run.name, [run]), side(other.name, [other])
-    return doubt(*sides, ratio, differing(run, other), is_speed_up=is_speed_up)
+    return find_doubt(*sides, ratio, differing(run, other), is_speed_up=is_speed_up)
 
 
 def side(name: str, runs: Sequence[RunFigures]) -> Side:

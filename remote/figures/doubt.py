@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from remote.figures.conditions import Conditions
-from remote.format import count
+from remote.format import count, listed
 from remote.plan.plan import Script
 from training.job import INCIDENTAL, Job
 
@@ -25,8 +25,6 @@ EFFICIENT = 1.05
 """The efficiency up to which a speed-up may be what more nodes bring: no measurement is exact."""
 CERTAIN = 1.01
 """The efficiency that the interval of a speed-up must not lie beyond as a whole."""
-NAMED = 3
-"""Groups of runs that a sentence names."""
 OF_SYNC = {"sync", "sync_option"}
 """Settings that may make several ranks faster, but not beyond one rank, which has no sync."""
 NOT_OF_WORK = INCIDENTAL | {"seed", "batch_size"} | OF_SYNC
@@ -86,7 +84,7 @@ class Doubt:
         return frozenset({self.more.name, self.fewer.name})
 
 
-def doubt(
+def find_doubt(
     side: Side,
     other: Side,
     ratio: Interval,
@@ -192,7 +190,7 @@ def _other_threads(worst: Doubt, called: Sequence[str], other: str) -> str:
     )
     if worst.most == 1:
         mine, theirs = _threads(worst.more), _range(worst.fewer.threads)
-        had = f"{_listed(called)} had {mine} per rank, {other} {theirs}"
+        had = f"{listed(called)} had {mine} per rank, {other} {theirs}"
         return f"{had}: their times do not compare. {advice}"
     unit, _, _ = _counted(worst)
     measured = f"{_measured(worst, called)}, but {_said_threads(worst)}"
@@ -212,7 +210,7 @@ def _measured(worst: Doubt, called: Sequence[str]) -> str:
     than = "one" if few == 1 else str(few)
     up_to = "up to " if len(called) > 1 else ""
     times = f"{up_to}{worst.speed_up:.3g} times"
-    return f"{count(many, unit)} were measured {times} as fast as {than} ({_listed(called)})"
+    return f"{count(many, unit)} were measured {times} as fast as {than} ({listed(called)})"
 
 
 def _counted(one: Doubt) -> tuple[str, int, int]:
@@ -235,7 +233,7 @@ def _reasons(one: Doubt) -> tuple[str, ...]:
     if one.more.batch and one.fewer.batch and one.more.batch != one.fewer.batch:
         reasons.append(f"their batches have {one.fewer.batch} and {one.more.batch} samples")
     if one.differing:
-        reasons.append(f"they also differ in {_listed(one.differing)}")
+        reasons.append(f"they also differ in {listed(one.differing)}")
     if one.more.conditions.shares_machine:
         reasons.append("the hosts share one machine")
     if not reasons:
@@ -273,11 +271,3 @@ def _threads(side: Side) -> str:
 def _range(numbers: Sequence[int]) -> str:
     least, most = numbers[0], numbers[-1]
     return f"{least}" if least == most else f"{least} to {most}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    """Name the first ones, and how many more there are."""
-    if len(names) > NAMED:
-        return f"{', '.join(names[:NAMED])} and {len(names) - NAMED} more"
-    *head, last = names
-    return f"{', '.join(head)} and {last}" if head else last

@@ -50,4 +50,4 @@ def _compile(pattern: str) -> Any:
         reason = error.args[0]
         return reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
     except UnicodeEncodeError:
-        return "a character in it is half of one"
+        return "it has half of a surrogate pair, which is no character"

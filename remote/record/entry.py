@@ -51,7 +51,8 @@ class Entry(NamedTuple):
     time, `elapsed` in seconds. What is not known is None, "" or 0. `label` is the name that a
     person gave the run.
 
-    `ranks_started`: the process of a rank was started, as far as is known of a run that has ended.
+    `ranks_started`: the process of a rank may have been started, as far as is known of a run that
+    has ended.
     `problem`: why nothing else is known. `study` and `trial`: which study made the run, and what of
     it the run is.
     """
@@ -192,6 +193,9 @@ def _of_summary(summary: dict[str, Any]) -> dict[str, Any]:
         means.get("iterations_from_2") or means.get("iterations_2_to_40")
     )  # which older summaries have
     text = cause.get("text")
+    # The ranks of the last attempt may be waiting, though those of one before have trained.
+    was_restarted = bool(_list(summary.get("restarts")))
+    ranks_started = any(rank.get("fate") != RankPhase.WAITING for rank in ranks)
     return {
         "cause": text[:LONGEST] if isinstance(text, str) else "",
         "diverged": isinstance(summary.get("diverged"), dict),
@@ -203,7 +207,7 @@ def _of_summary(summary: dict[str, Any]) -> dict[str, Any]:
         "step_seconds": number(warm.get("seconds")),
         "started": number(summary.get("started")),
         "elapsed": number(summary.get("elapsed")),
-        "ranks_started": any(rank.get("fate") != RankPhase.WAITING for rank in ranks),
+        "ranks_started": ranks_started or was_restarted,
     }
 
 

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
-from remote.doctor.check import listed
-from remote.format import ranks_text
+from remote.format import listed, ranks_text
 from remote.run.agent_end import describe
 from remote.run.lack import Lack
 from remote.run.last_words import HEADER, LINKS, PREFIX, RAISED
@@ -106,7 +105,7 @@ def joined(death: Death, deaths: Iterable[Death]) -> Death:
     if death not in same or len(same) == 1:
         return death
     names = [one.host for one in same]
-    return replace(death, host=names[0], what=f"{listed(names)}: {_reason(death)}")
+    return replace(death, host=names[0], what=f"{listed(names, len(names))}: {_reason(death)}")
 
 
 def _reason(death: Death) -> str:

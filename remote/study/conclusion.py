@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from remote.figures.doubt import Doubt, sentences
-from remote.format import count
+from remote.format import count, listed
 from remote.statistics.interval import Interval, Scale
 from remote.statistics.ratio import Finding, finding
 from remote.study.limits import limits
@@ -18,7 +18,6 @@ from remote.study.words import (
     change_text,
     is_bounded,
     is_outcome,
-    listed,
     other_values,
     ratio_text,
     some,
@@ -61,7 +60,8 @@ def answer(result: StudyResult) -> str:
         return f"best {study.measured}: {_best(study, rows)}"
     if is_outcome(study) and all(row.is_same for row in compared):
         labels = dict.fromkeys(row.cell.label(study.compare) for row in compared)
-        names = listed([*labels, study.reference])
+        same = [*labels, study.reference]
+        names = listed(same, len(same))
         return f"{names} have the same {study.measured} in every run, within rounding"
     in_doubt = {row.cell.label(study.compare) for row in compared if row.doubt}
     if in_doubt and _leader(result)[0] in in_doubt:
@@ -201,14 +201,14 @@ def _against_baseline(result: StudyResult) -> str:
 
 
 def _on(row: CellResult, other: Cell) -> str:
-    """On what more nodes were faster, where that is not what a reader expects."""
+    """Say that more nodes were faster although they share one machine; "" where they do not."""
     is_shared = any(end.conditions.shares_machine for end in row.runs)
     has_more = row.cell.place.nodes > other.place.nodes
     return ", on hosts that share one machine" if is_shared and has_more else ""
 
 
 def _on_of(study: Study, row: CellResult) -> str:
-    """The same of a cell against its reference."""
+    """Say the same of a cell that is compared with its reference."""
     other = study.counterpart(row.cell)
     return _on(row, other) if other else ""
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from remote.figures import doubt as doubting
 from remote.figures.conditions import joined
-from remote.figures.doubt import Doubt, Side, differing_work, doubt
+from remote.figures.doubt import Doubt, Side, differing_work, find_doubt
 from remote.record.summary import finite
 from remote.statistics.equivalence import are_same
 from remote.statistics.interval import Interval, Scale, interval
@@ -232,7 +232,7 @@ def _doubt(
     names = differing_work(row.cell.work, other.cell.work, is_alone=is_alone)
     place, others = row.cell.place, other.cell.place
     names += tuple(name for name in SHAPE if getattr(place, name) != getattr(others, name))
-    return doubt(*sides, ratio, names, is_speed_up=is_speed_up)
+    return find_doubt(*sides, ratio, names, is_speed_up=is_speed_up)
 
 
 def _side(row: CellProgress) -> Side:

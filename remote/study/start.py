@@ -12,9 +12,8 @@ from typing import Any
 
 from remote.format import count
 from remote.plan.plan import PlanError, Script
-from remote.record.entry import number
+from remote.record.entry import FINISHED, number
 from remote.record.read import RunFolderError, load_plan, summarized
-from remote.run.phases import Verdict
 from remote.study import file as format
 from remote.study.folder import STUDY, SUFFIX, Ended, Outcome, StudyFolder
 from remote.study.measure import measured
@@ -24,7 +23,6 @@ from remote.study.reader import StudyError, label_of, overridden
 from remote.study.study import WITHOUT_EFFECT, Cell, Study, Trial, parts
 from training.job import Job
 
-FINISHED = Verdict.FINISHED.name.lower()
 QUICK = "-quick"
 """What the name of a study's quick variant ends with."""
 

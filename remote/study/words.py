@@ -67,9 +67,3 @@ def some(names: Sequence[str]) -> str:
     if len(names) <= NAMED:
         return ", ".join(names)
     return f"{', '.join(names[:NAMED])} and {len(names) - NAMED} more"
-
-
-def listed(names: Sequence[str]) -> str:
-    """All of these names."""
-    *most, last = names
-    return f"{', '.join(most)} and {last}"

@@ -14,7 +14,6 @@ import pytest
 
 from remote.cluster.hosts import Host
 from remote.doctor import doctor
-from remote.doctor.check import listed
 from remote.events import Checked
 from remote.plan.plan import Plan, Script
 from remote.transport import Agent, Unreachable
@@ -302,7 +301,6 @@ def test_equal_findings_of_several_hosts_are_one() -> None:
     assert doctor.refusal([host.name for host in plan(4).hosts], gpus[0]).startswith(
         "node1 and node4: no GPU"
     )
-    assert listed(["a", "b", "c"]) == "a, b and c"
 
 
 def test_several_unknown_keys_are_trusted_by_one_command() -> None:

@@ -431,6 +431,8 @@ def test_a_run_without_a_step_is_known_by_its_record_or_else_by_its_hosts(tmp_pa
     assert not found_runs.Run("a", (told("node1", phase="finished", step=3),)).made_no_step
     live = (told("node1", live=True, phase="not started"),)
     assert not found_runs.Run("a", live, replace(record, made_no_step=True)).made_no_step
+    trained = (told("node1", phase="stopped", step=3),)
+    assert not found_runs.Run("a", trained, replace(record, made_no_step=True)).made_no_step
 
 
 def test_runs_that_made_no_step_are_removed_on_request(

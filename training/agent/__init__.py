@@ -10,9 +10,9 @@ psutil is used if there is no /proc.
 
 from __future__ import annotations
 
-MARKER = b"rankboard-agent 1\n"
 SPOKEN = "rankboard-deploy 1 "
 """Begins a line for the launcher before the marker, as in `remote.transport.bootstrap.first`."""
+MARKER = b"rankboard-agent 1\n"
 """The first line of a follower's stdout. The output of a login shell comes before it, records come
 after it."""
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from remote.figures.conditions import Conditions, conditions, joined
-from remote.figures.doubt import Doubt, Kind, Side, differing_work, doubt, objects, sentences
+from remote.figures.doubt import Doubt, Kind, Side, differing_work, find_doubt, objects, sentences
 from remote.plan.plan import Script
 from remote.statistics.interval import Interval, Method
 from tests.kit.histories import History, plan
@@ -32,7 +32,7 @@ def faster(times: float, reach: float = 0.02) -> Interval:
 
 
 def judged(times: float, reach: float = 0.02, nodes: int = 4) -> Doubt | None:
-    return doubt(side(nodes), side(1), faster(times, reach))
+    return find_doubt(side(nodes), side(1), faster(times, reach))
 
 
 @pytest.mark.parametrize(
@@ -58,8 +58,8 @@ def test_more_than_the_nodes_can_bring_is_in_doubt(
 
 
 def test_the_order_of_the_two_does_not_matter() -> None:
-    one = doubt(side(4), side(1), faster(19.1))
-    other = doubt(side(1), side(4), faster(19.1).inverse())
+    one = find_doubt(side(4), side(1), faster(19.1))
+    other = find_doubt(side(1), side(4), faster(19.1).inverse())
     assert one
     assert other
     assert one.speed_up == pytest.approx(other.speed_up)
@@ -67,18 +67,18 @@ def test_the_order_of_the_two_does_not_matter() -> None:
 
 
 def test_ranks_count_where_nodes_are_equal_and_servers_do_not() -> None:
-    found = doubt(side(1, ranks=2), side(1), faster(2.4))
+    found = find_doubt(side(1, ranks=2), side(1), faster(2.4))
     assert found
     assert "2 ranks were measured 2.4 times as fast as one" in sentences([found])[0]
     served = replace(side(4), workers=3)
-    assert doubt(served, side(1), faster(3.3))
-    assert doubt(side(4), side(1), faster(3.3)) is None
+    assert find_doubt(served, side(1), faster(3.3))
+    assert find_doubt(side(4), side(1), faster(3.3)) is None
 
 
 def test_other_methods_or_settings_may_be_faster_on_as_many_or_more_nodes() -> None:
-    assert doubt(side(4), side(4, name="other"), faster(5)) is None
-    assert doubt(side(4), side(2), faster(5), ("sync",)) is None
-    told = doubt(side(4), side(2), faster(5), ("sync",), is_speed_up=True)
+    assert find_doubt(side(4), side(4, name="other"), faster(5)) is None
+    assert find_doubt(side(4), side(2), faster(5), ("sync",)) is None
+    told = find_doubt(side(4), side(2), faster(5), ("sync",), is_speed_up=True)
     assert told
     assert sentences([told]) == [
         "4 nodes were measured 5 times as fast as 2 (on 4): more than 2 is not possible by adding "
@@ -87,7 +87,7 @@ def test_other_methods_or_settings_may_be_faster_on_as_many_or_more_nodes() -> N
 
 
 def test_other_threads_are_in_doubt_whatever_was_measured() -> None:
-    found = doubt(side(4, 1), side(1, 2), faster(1.8))
+    found = find_doubt(side(4, 1), side(1, 2), faster(1.8))
     assert found
     assert found.kind is Kind.OTHER_THREADS
     assert sentences([found])[0].startswith(
@@ -95,7 +95,7 @@ def test_other_threads_are_in_doubt_whatever_was_measured() -> None:
         "threads per rank, the others 1: this is not what more nodes bring. Repeat the runs with "
         "threads = 1 for each host in hosts.toml"
     )
-    alike = doubt(side(2, 2, name="ring"), side(2, 1, name="ddp"), faster(1.8))
+    alike = find_doubt(side(2, 2, name="ring"), side(2, 1, name="ddp"), faster(1.8))
     assert alike
     assert sentences([alike])[0].startswith(
         "ring had 2 threads per rank, ddp 1: their times do not compare."
@@ -104,8 +104,8 @@ def test_other_threads_are_in_doubt_whatever_was_measured() -> None:
 
 def test_ranks_of_one_host_share_its_threads() -> None:
     """Two ranks have half the threads of one: that is no difference of the hosts."""
-    assert doubt(side(1, 1, ranks=2), side(1, 2), faster(1.5)) is None
-    assert doubt(side(1, 0), side(4, 1), faster(0.3)) is None  # threads that are not known
+    assert find_doubt(side(1, 1, ranks=2), side(1, 2), faster(1.5)) is None
+    assert find_doubt(side(1, 0), side(4, 1), faster(0.3)) is None  # threads that are not known
 
 
 REASONS = [
@@ -126,7 +126,7 @@ REASONS = [
 def test_the_likely_reason_is_said(
     more: Side, fewer: Side, differing: tuple[str, ...], reason: str
 ) -> None:
-    found = doubt(more, fewer, faster(19.1), differing, is_speed_up=True)
+    found = find_doubt(more, fewer, faster(19.1), differing, is_speed_up=True)
     assert found
     [said] = sentences([found])
     assert said.startswith(
@@ -149,7 +149,9 @@ def test_chance_is_said_where_it_may_be_chance() -> None:
 
 def test_what_has_the_same_reason_is_said_once_by_its_worst() -> None:
     names = "abcde"
-    found = [doubt(side(4, name=name), side(1), faster(5 + at)) for at, name in enumerate(names)]
+    found = [
+        find_doubt(side(4, name=name), side(1), faster(5 + at)) for at, name in enumerate(names)
+    ]
     [said] = sentences([one for one in found if one], {"e": "ring"})
     assert said.startswith("4 nodes were measured up to 9 times as fast as one (ring, d, c and 2 ")
 

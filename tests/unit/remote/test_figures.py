@@ -35,6 +35,7 @@ from training.wire.events import (
     to_object,
 )
 from training.wire.jsonl import dumps
+from training.wire.records import LAST_TIME
 
 
 def started(rank: int, resumed: int = 0) -> Started:
@@ -142,11 +143,12 @@ def test_steps_within_text_are_found_and_placed_in_time(tmp_path: Path) -> None:
 
 def test_a_step_that_claims_to_be_endless_moves_no_other(tmp_path: Path) -> None:
     history = History(plan(1)).training()
-    for step, seconds in ((1, 8e9), (2, 1e9), (3, 0.1)):
+    for step, seconds in ((1, math.inf), (2, 1e300), (3, LAST_TIME), (4, 0.1)):
         history.rank(0, Step(0, 1, step, 1.0, seconds))
     run = read(recorded(tmp_path, history))
     assert run.zero == run.started == START + 0.01
-    assert run.steps.time.tolist() == pytest.approx([0.03, 0.04, 0.05])
+    assert run.steps.step.tolist() == [3, 4], "more than a record may say is no record"
+    assert run.steps.time.tolist() == pytest.approx([0.05, 0.06])
 
 
 def test_samples_become_curves_over_time(tmp_path: Path) -> None:

@@ -127,3 +127,17 @@ def test_ranks_in_a_narrow_column() -> None:
     assert format.short_ranks([3]) == "3"
     assert format.short_ranks([5, 0, 2, 1, 7]) == "0-2,5,7"
     assert format.short_ranks([]) == ""
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [
+        ([], ""),
+        (["a"], "a"),
+        (["a", "b", "c"], "a, b and c"),
+        (["a", "b", "c", "d"], "a, b, c and d"),
+        (["a", "b", "c", "d", "e"], "a, b, c and 2 more"),
+    ],
+)
+def test_names_in_a_sentence(names: list[str], text: str) -> None:
+    assert format.listed(names) == text

@@ -581,7 +581,7 @@ def test_a_warning_of_many_hosts_names_some_of_them() -> None:
         history.session(Checked(on, "address", "warning", text, "keep node1 alone", hosts))
     (note,) = [one.text for one in history.state().log.notes if "same machine" in one.text]
     assert note == (
-        "node1, node2 and 38 more hosts: address: the same machine (2 cores): such hosts do not "
+        "node1, node2 and 38 more: address: the same machine (2 cores): such hosts do not "
         "make training faster (see rankboard doctor --hosts lab.toml)"
     )
 

@@ -460,3 +460,12 @@ def test_events_that_hold_what_is_no_text_can_be_written(tmp_path: Path) -> None
     event: Event = Text(0, "stderr", os.fsdecode(b"cannot start \xff"))
     Journal(str(tmp_path), 0).write(0, [event])
     assert [record.seq for record in read(Reader(str(tmp_path), 0, 0))] == [1]
+
+
+def test_speeds_of_links_are_known_where_the_driver_tells(tmp_path: Path) -> None:
+    speeds = {"eth0": "1000", "down": "-1", "virtual": "4294967295", "loud": "fast"}
+    for name, speed in speeds.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "speed").write_text(f"{speed}\n")
+    names = [*speeds, "gone"]
+    assert facts.link_speeds(names, str(tmp_path)) == (("eth0", 1000),)

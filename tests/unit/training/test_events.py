@@ -18,6 +18,7 @@ from training.wire.enums import EndReason, Phase, Reach
 from training.wire.events import (
     EVENTS,
     PREFIX,
+    Connected,
     Dropped,
     Ended,
     Entered,
@@ -28,6 +29,7 @@ from training.wire.events import (
     Finished,
     Hello,
     HostSample,
+    Launched,
     RankSample,
     Record,
     Reserved,
@@ -112,6 +114,33 @@ def test_each_value_of_a_whole_step_is_looked_at(changed: dict[str, Any], fits: 
     head = {"host": 0, "attempt": 0, "seq": 7, "time": 2.0}
     found = decode(dumps(head | to_object(step) | changed))
     assert found == (Record(0, 0, 7, 2.0, replace(step, **changed)) if fits else None)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        # The parts of a step come from other clocks than the whole, such as a GPU's.
+        Step(0, 1, 1, math.nan, 0.0, -1e-6, -1e-6, -1e-6, -1e-6, 0.0, 0, 0, 0, 0),
+        # A step may take days, and a run may have many of them.
+        Step(0, 10**6, 10**12, 1e38, 1e6, samples=10**9, correct=10**9, bytes_sent=10**15),
+        Epoch(0, 1, 1, math.inf, 1.0, 1, 0.0),
+        Saved(0, 1, 1, 0.0, 10**14),
+        # A file system of a cloud tells of nearly endless room.
+        HostSample((100.0,) * 1024, 2**50, 2**50, 0, 2**40, 2**63 - 2**20),
+        RankSample(0, 100.0 * 1024, 2**50, 10_000),
+        # The port is the one that was asked for, also where there is no such port.
+        Connected("127.0.0.1", 70_000, 0.0, "no such port"),
+        Launched((0,), (), 10_001, 0.0),
+        Ended(EndReason.NO_LAUNCHER, "60 s", age=10.0**9),
+    ],
+    ids=lambda event: event.name,
+)
+def test_what_an_honest_host_may_say_is_within_bounds(event: Event) -> None:
+    line = encode(Record(0, 0, 7, 2.0, event))
+    found = decode(line)
+    assert found, fault(line)
+    assert repr(found.event) == repr(event), "as NaN is not equal to itself"
+    assert decode_by_launcher(line), "which has a reader of its own for steps"
 
 
 def test_the_first_record_of_a_writer_names_the_format_of_all() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from remote.errands import runs as host_runs
-from remote.events import Refused
+from remote.events import Refused, Restarted
 from remote.plan.plan import PlanError
 from remote.record import index as recorded_index
 from remote.record import marks
@@ -342,6 +342,19 @@ def test_whether_the_ranks_of_a_program_were_started_is_recorded(
     Recorder(tmp_path, of).close(told.closed())
     (entry,) = recorded_index.entries(tmp_path)
     assert (entry.ranks_started, entry.made_no_step) == (is_started, not is_started)
+
+
+def test_a_program_that_was_restarted_may_have_made_steps(tmp_path: Path) -> None:
+    """Its first attempt did its work, and the second one was lost before its ranks were started."""
+    of = plan(2, script=True)
+    told = History(of)
+    for rank in (0, 1):
+        told.rank(rank, told.launched(rank), Spawned(rank, 7), Exited(rank, 1))
+    told.session(Restarted((0, 1), "rank 0 ended with exit code 1"))
+    told.attempt = 1
+    Recorder(tmp_path, of).close(told.closed())
+    (entry,) = recorded_index.entries(tmp_path)
+    assert not entry.made_no_step
 
 
 def test_there_is_one_word_for_each_state_and_the_page_lists_it() -> None:

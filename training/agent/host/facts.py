@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 BACKENDS = ("cuda", "hip", "xpu")
 """The backends that torch may be built for besides CPUs, by their names in its version.py."""
+UNKNOWN_SPEED = 2**32 - 1
+"""Mbit/s that Linux tells of an interface whose driver does not know its speed, as -1."""
 Interface = tuple[str, str, int]
 _SIOCGIFADDR, _SIOCGIFNETMASK = 0x8915, 0x891B
 
@@ -194,8 +196,12 @@ def interfaces() -> tuple[Interface, ...]:
 
 def link_speeds(names: list[str], root: str = "/sys/class/net") -> tuple[tuple[str, int], ...]:
     """The speeds in Mbit/s of these interfaces; none of those that have none, or do not tell."""
-    told = ((name, text(f"{root}/{name}/speed").strip()) for name in names)
-    return tuple((name, int(speed)) for name, speed in told if speed.isdecimal())
+    found = []
+    for name in names:
+        speed = text(f"{root}/{name}/speed").strip()
+        if speed.isdecimal() and int(speed) != UNKNOWN_SPEED:
+            found.append((name, int(speed)))
+    return tuple(found)
 
 
 def _ask(sock: socket.socket, question: int, name: str) -> bytes:

@@ -10,7 +10,7 @@ import numpy as np
 
 from remote.figures.compare import Compared, differing, side
 from remote.figures.compare import compare as compare_runs
-from remote.figures.doubt import Doubt, doubt
+from remote.figures.doubt import Doubt, find_doubt
 from remote.figures.run import RunFigures
 from remote.figures.steps import FIRST, LAST, Floats
 from remote.statistics.interval import Interval, Method, interval, known
@@ -97,7 +97,7 @@ def _doubt(row: Timed, other: Timed, ratio: Interval, *, is_speed_up: bool = Fal
     sides = side(mine.label, mine.all), side(theirs.label, theirs.all)
     names = differing(mine.all[0], theirs.all[0])
     links = ("link",) if mine.link != theirs.link else ()
-    return doubt(*sides, ratio, names + links, is_speed_up=is_speed_up)
+    return find_doubt(*sides, ratio, names + links, is_speed_up=is_speed_up)
 
 
 def iterations(subject: Subject) -> str:
