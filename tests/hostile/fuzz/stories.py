@@ -99,7 +99,7 @@ class Story:
                 break
             self.lines.append(line)
             self.taken += 1
-            self.budget.renew()
+            self.budget.renew(len(line))
             told.take(line)
             if self.taken % LOOKS == 0:
                 told.look()
