@@ -13,9 +13,6 @@ from tests.hostile.launcher import MIB, peak
 
 SECONDS = 2.0
 """CPU seconds that this process may spend on one record, or on one way to read a folder."""
-SECONDS_PER_BYTE = 1e-5
-"""CPU seconds more for each byte of a record: a text of newlines is printed, and here checked, line
-by line."""
 GROWTH = 400 * MIB
 """Bytes by which this process may grow within one case."""
 PATIENCE = 120.0
@@ -40,9 +37,9 @@ class Budget:
     def __init__(self, seconds: float, patience: float) -> None:
         self._seconds, self._patience = seconds, patience
 
-    def renew(self, size: int = 0) -> None:
-        """Give the next step the whole time. `size`: bytes of the record that it takes."""
-        signal.setitimer(signal.ITIMER_PROF, self._seconds + size * SECONDS_PER_BYTE)
+    def renew(self) -> None:
+        """Give the next step the whole time."""
+        signal.setitimer(signal.ITIMER_PROF, self._seconds)
         if self._patience:
             signal.setitimer(signal.ITIMER_REAL, self._patience)
 

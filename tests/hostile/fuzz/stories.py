@@ -99,7 +99,7 @@ class Story:
                 break
             self.lines.append(line)
             self.taken += 1
-            self.budget.renew(len(line))
+            self.budget.renew()
             told.take(line)
             if self.taken % LOOKS == 0:
                 told.look()
