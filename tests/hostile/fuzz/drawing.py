@@ -75,7 +75,7 @@ PIECES = (
 )
 """What long texts consist of: reading one must take time that is linear in its length."""
 LENGTHS = (10_000, 100_000)
-"""How long they are. Of longer ones, printing and checking a JSON object per line takes too long."""
+"""How long they are. Printing, and checking, an object per line of longer ones takes too long."""
 LONG = 0.005
 """How often a text is a long one."""
 OTHERS: tuple[Any, ...] = (
