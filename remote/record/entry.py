@@ -6,7 +6,6 @@ a run is listed even if its plan could not be launched again.
 
 from __future__ import annotations
 
-import math
 import shlex
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -23,6 +22,7 @@ from remote.record.layout import PLAN
 from remote.record.read import summarized
 from remote.run.phases import RankPhase, Verdict
 from remote.run.reading import Expand, Expander
+from remote.statistics.mean import finite_mean
 from training.job import SEVERAL, TYPES, Job
 from training.wire.format import FORMAT, format_of
 
@@ -201,7 +201,7 @@ def _of_summary(summary: dict[str, Any]) -> dict[str, Any]:
         "diverged": isinstance(summary.get("diverged"), dict),
         "step": max(steps, default=0),
         "steps": _whole(summary.get("steps")),
-        "loss": math.fsum(known) / len(known) if known else None,
+        "loss": finite_mean(known) if known else None,
         "test_loss": number(test.get("loss")),
         "accuracy": number(test.get("accuracy")),
         "step_seconds": number(warm.get("seconds")),

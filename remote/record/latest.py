@@ -14,6 +14,7 @@ from remote.record import files
 from remote.record.layout import EVENTS
 from remote.run.reading import Expand
 from remote.run.run import BELIEVED, began_here
+from remote.statistics.mean import finite_mean
 from training.wire.events import (
     Ended,
     Evaluated,
@@ -151,5 +152,5 @@ def _records(lines: Iterable[bytes], expand: Expand) -> Iterator[Record]:
 
 
 def _mean(values: Iterable[float]) -> float | None:
-    finite = [value for value in values if math.isfinite(value)]
-    return math.fsum(finite) / len(finite) if finite else None
+    mean = finite_mean(values)
+    return None if math.isnan(mean) else mean

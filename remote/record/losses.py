@@ -11,6 +11,7 @@ from remote.events import decode
 from remote.record import files
 from remote.record.layout import EVENTS
 from remote.run.reading import Expand, Expander
+from remote.statistics.mean import finite_mean
 from training.wire.events import Metrics, Step
 
 BLOCK = 1 << 14
@@ -30,7 +31,7 @@ def losses(folder: Path, places: int) -> list[float]:
             data = file.read(min(BLOCK, -(-size // places)))
             values = [float(text) for text in LOSS.findall(data)] or _printed(data, expand)
             if values:
-                found.append(math.fsum(values) / len(values))
+                found.append(finite_mean(values))
     return found
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from remote.figures.doubt import Doubt, sentences
 from remote.format import count, listed
 from remote.statistics.interval import Interval, Scale
+from remote.statistics.mean import finite_mean
 from remote.statistics.ratio import Finding, finding
 from remote.study.limits import limits
 from remote.study.results import CellResult, StudyResult, scale
@@ -116,7 +117,7 @@ def _means(result: StudyResult, axis: Axis) -> str:
     for label in axis.labels:
         cells = [row.value for row in result.cells if row.cell.label(axis.name) == label]
         if values := [value.value for value in cells if value]:
-            found.append(f"{value_text(math.fsum(values) / len(values), result.study)} ({label})")
+            found.append(f"{value_text(finite_mean(values), result.study)} ({label})")
     return ", ".join(found) or "not measured"
 
 

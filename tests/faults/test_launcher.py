@@ -100,7 +100,7 @@ def test_returned_to_from_elsewhere_without_a_journal(stage: Stage) -> None:
     fates = {rank["host"]: (rank["fate"], rank["step"]) for rank in ending.summary["ranks"]}
     assert fates["node1"] == fates["node2"] == ("finished", 600)
     waits = [line for line in ending.said.splitlines() if "waiting for node3" in line]
-    assert 1 <= len(waits) == len(set(waits)) <= 3, ending.said
+    assert 1 <= len(waits) == len(set(waits)) <= 5, ending.said
 
 
 @slow

@@ -25,6 +25,7 @@ from remote.run.last_words import HEADER
 from remote.run.phases import FATES
 from remote.run.state import Cause, RankState, RunState, Verdict
 from remote.run.timing import Means, joined
+from remote.statistics.mean import finite_mean
 from tui.text import hints
 from tui.text.table import ruled
 
@@ -83,9 +84,9 @@ def table(state: RunState) -> list[tuple[str, ...]]:
     own = _own_accuracies(state)
     if len(ranks) > 1:
         made = [rank.loss for rank in ranks if rank.step]
-        mean = loss(_average(made), len(made))
+        mean = loss(finite_mean(made), len(made))
         rows.append(("all", "", *_times(whole, early), _epoch(ranks), mean))
-        own = own and [*own, _average(own)]
+        own = own and [*own, finite_mean(own)]
     known = any(getattr(early, phase) for phase in _PHASES[1:])
     shares = [
         percent(early.share(getattr(early, phase))) if known else UNKNOWN for phase in _PHASES
@@ -154,13 +155,7 @@ def _times(whole: Means, early: Means) -> list[str]:
 
 
 def _epoch(ranks: Sequence[RankState]) -> str:
-    return fixed(_average([done for rank in ranks for done in rank.epoch_seconds]), 2, " s")
-
-
-def _average(values: Sequence[float]) -> float:
-    """The mean of the finite values."""
-    finite = [value for value in values if math.isfinite(value)]
-    return math.fsum(finite) / len(finite) if finite else math.nan
+    return fixed(finite_mean([done for rank in ranks for done in rank.epoch_seconds]), 2, " s")
 
 
 def has_results(state: RunState) -> bool:

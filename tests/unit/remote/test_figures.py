@@ -16,6 +16,7 @@ from remote.figures.waiting import waiting
 from remote.record import layout
 from remote.record.read import RunFolderError, summarized
 from remote.run.state import Verdict
+from remote.statistics.mean import finite_mean
 from tests.kit.histories import START, History, plan
 from tests.kit.recorded import recorded
 from training.job import Job
@@ -304,3 +305,9 @@ def test_torn_and_strange_records_are_left_out_and_told_of(tmp_path: Path) -> No
 def test_losses_that_are_too_large_for_a_mean_are_no_warning() -> None:
     steps = [Step(0, 1, step, 1.7e308, 0.1) for step in (1, 2, 3)]
     assert math.isnan(table(*steps).mean("loss"))
+
+
+def test_the_mean_of_the_largest_numbers_is_a_number() -> None:
+    assert finite_mean([1.7e308, 1.7e308]) == 1.7e308
+    assert finite_mean([1.0, math.inf, math.nan, 2.0]) == 1.5
+    assert math.isnan(finite_mean([math.inf]))

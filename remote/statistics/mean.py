@@ -1,0 +1,17 @@
+"""The mean of figures that hosts and recorded runs report, whatever these are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+
+def finite_mean(values: Iterable[float]) -> float:
+    """Return the mean of the finite values, NaN if there are none."""
+    finite = [value for value in values if math.isfinite(value)]
+    if not finite:
+        return math.nan
+    try:
+        return math.fsum(finite) / len(finite)
+    except OverflowError:  # the sum is beyond all numbers, the mean is not
+        return math.fsum(value / len(finite) for value in finite)
