@@ -47,7 +47,8 @@ class Lines:
     `leaves`: Ctrl+C leaves the run instead of stopping it. `detach`: leave it once it has got
     going.
     `quiet`: without the output of the ranks. `verbose`: with each step of the start. `is_kept`: the
-    record stays.
+    record stays. `advises`: at the end of a run that was stopped, say which command to repeat where
+    ranks may still run.
     """
 
     json: bool = False
@@ -56,6 +57,7 @@ class Lines:
     quiet: bool = False
     verbose: bool = False
     is_kept: bool = True
+    advises: bool = True
 
 
 def watch(launcher: Launcher, session: Session, lines: Lines | None) -> int:
@@ -124,6 +126,8 @@ def _print_session(launcher: Launcher, session: Session, how: Lines, watched: Wa
         if not session.detached and how.is_kept:
             narrate_record(launcher, session.state)
         finish_notifications(launcher, session.state)
+        if how.advises:
+            narrate_unconfirmed(session.state)
     verdict = session.state.verdict or (Verdict.LOST if session.cut_off else None)
     return verdict.value if verdict else 0
 
@@ -199,6 +203,8 @@ def show_dashboard(
         print_end(state)
         narrate_record(launcher, state)
     finish_notifications(launcher, *app.runs.states)
+    for state in app.runs.states:
+        narrate_unconfirmed(state)
     return app.exit_code
 
 
@@ -257,3 +263,9 @@ def narrate_record(launcher: Launcher, state: RunState) -> None:
     if summary.report(state):
         narrate(f"classification report in {folder / REPORT}")
     narrate(f"recorded in {folder}")
+
+
+def narrate_unconfirmed(state: RunState) -> None:
+    """Print which command to repeat where a run was stopped and ranks of it may still run."""
+    if state.verdict is Verdict.STOPPED:
+        narrate(*outcome.repeat_stop(state.plan.run, [host.name for host in state.unconfirmed]))

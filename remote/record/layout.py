@@ -2,6 +2,7 @@
 
 plan.json          the plan, and with which versions it was launched
 plan.mac           proves to the user who recorded plan.json that nobody has changed it
+elsewhere          there if the run was started elsewhere, and the record was fetched from its hosts
 launcher.pid       held by the launcher that records the run; its process and machine
 events.jsonl       every record, in order of arrival
 logs/              rank-N.log: every line of a rank; host-N.log: what a host's agent prints
@@ -29,6 +30,7 @@ from training.agent.layout import NODE, PLAN, RUNS, SAVED
 __all__ = ["NODE", "PLAN"]
 
 SIGNATURE = "plan.mac"
+ELSEWHERE = "elsewhere"
 LOCK = "launcher.pid"
 EVENTS = "events.jsonl"
 LOGS = "logs"

@@ -22,7 +22,7 @@ from remote.cluster.rules import rules_for
 from remote.limits import LIMITS
 from remote.plan.plan import Plan, PlanError, Policy, Script
 from remote.record import files
-from remote.record.layout import SIGNATURE
+from remote.record.layout import ELSEWHERE, PLAN, SIGNATURE
 from training.writing import make_private_folders, write_whole
 
 KEY_BYTES = 32
@@ -130,6 +130,16 @@ def is_ours(folder: Path, data: bytes) -> bool:
         return is_signed(data, files.read(folder / SIGNATURE, LIMITS.small_file))
     except OSError:
         return False
+
+
+def is_started_here(folder: Path) -> bool:
+    """Return whether this user started the run of a run directory from here. Commands that only
+    read a run also record it, and sign its plan."""
+    try:
+        data = files.read(folder / PLAN, LIMITS.plan)
+    except OSError:
+        return False
+    return is_ours(folder, data) and not (folder / ELSEWHERE).exists()
 
 
 def is_signed(data: bytes, signed: bytes) -> bool:

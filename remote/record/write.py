@@ -51,6 +51,8 @@ class Recorder:
         files.make_folder(self.folder / layout.LOGS, exist_ok=again)
         held = lock.take(self.folder / layout.LOCK)
         if not (self.folder / layout.PLAN).exists():  # else it keeps its contents and its owner
+            if again:
+                write_whole(self.folder / layout.ELSEWHERE, b"")
             _write_plan(self.folder, plan)
         return held
 

@@ -11,7 +11,7 @@ from remote.format import duration
 from remote.plan.plan import OnNan, OnStall
 from remote.run import marks, stall
 from remote.run.cause import Death, Evidence
-from remote.run.host import HostState
+from remote.run.host import SOUGHT, HostState
 from remote.run.phases import HostPhase, RunPhase
 from remote.run.run import BELIEVED, Run
 from training.wire.events import SESSION, Event, Record
@@ -41,7 +41,7 @@ def apply(run: Run, record: Record, when: float) -> None:
         case launcher.Detached():
             run.note("", _detached_text(run), when)
         case launcher.Attached():
-            _attach(run)
+            _attach(run, when)
         case launcher.Starting():
             _start(run)
         case launcher.Restarted(hosts, reason) if run.are_hosts(hosts):
@@ -147,11 +147,13 @@ def _detached_text(run: Run) -> str:
     return f"detached: the run continues without its launcher{more}"
 
 
-def _attach(run: Run) -> None:
+def _attach(run: Run, when: float) -> None:
     """Another launcher has to find out for itself which hosts there are."""
     run.ended = 0.0
     for host in run.hosts:
         host.lost = False
+        if host.phase in (HostPhase.WAITING, *SOUGHT):
+            host.since = when  # it is this launcher that now waits for the host
 
 
 def _start(run: Run) -> None:

@@ -47,11 +47,13 @@ class NotifyError(ValueError):
 
 
 class RedirectError(OSError):
-    """A URL sends us elsewhere. `place` is the scheme and the host, "" where they are not known."""
+    """A URL sends us elsewhere. `place` is the scheme, the host and the port, "" where they are not
+    known; `is_other_path`: its path or query is another one, too."""
 
-    def __init__(self, place: str) -> None:
+    def __init__(self, place: str, *, is_other_path: bool = False) -> None:
         super().__init__(place)
         self.place = place
+        self.is_other_path = is_other_path
 
 
 @dataclass(frozen=True)
@@ -268,8 +270,13 @@ def _parse_url(target: str, scheme: str) -> Webhook:
 
 
 def _place(parts: SplitResult) -> str:
-    """The scheme and the host of a URL."""
-    return f"{parts.scheme}://{(parts.hostname or '')[:_LONGEST_HOST]}"
+    """The scheme, the host and the port of a URL. Raises: ValueError, where it has no port that
+    there can be."""
+    host = (parts.hostname or "")[:_LONGEST_HOST]
+    if ":" in host:
+        host = f"[{host}]"
+    port = "" if parts.port is None else f":{parts.port}"
+    return f"{parts.scheme}://{host}{port}"
 
 
 class _RedirectRefuser(urllib.request.HTTPRedirectHandler):
@@ -280,11 +287,14 @@ class _RedirectRefuser(urllib.request.HTTPRedirectHandler):
         """Raises: RedirectError."""
         fp.close()
         location = headers.get("Location") or ""
+        asked = urlsplit(req.full_url)
         try:
-            parts = urlsplit(urljoin(req.full_url, location))
+            target = urlsplit(urljoin(req.full_url, location))
+            place = _place(target) if location and target.hostname else ""
         except ValueError:
-            parts = urlsplit("")
-        raise RedirectError(_place(parts) if location and parts.hostname else "")
+            raise RedirectError("") from None
+        is_other_path = (target.path, target.query) != (asked.path, asked.query)
+        raise RedirectError(place, is_other_path=is_other_path)
 
     http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
 
@@ -331,6 +341,8 @@ def _reason(error: Exception, limit: float) -> str:
             return f"did not end within {limit:g} s"
         case RedirectError(place=""):
             return "redirected; give the address where it leads"
+        case RedirectError(place=place, is_other_path=True):
+            return f"redirected to another path of {place}; give the address where it leads"
         case RedirectError(place=place):
             return f"redirected to {place}; give that address"
         case subprocess.CalledProcessError(returncode=code, stderr=words):

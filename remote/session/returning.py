@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 
 from remote.errands.journals import Problem, fetch
-from remote.events import Said
+from remote.events import Reaching, Said
 from remote.plan.plan import Plan
 from remote.record.write import Recorder
 from remote.session.session import BATCH, Session
 from remote.session.times import TIMES, Times
 from remote.transport import Transport
+from training.wire.enums import Reach
 from training.wire.events import SESSION, Record
 
 
@@ -45,6 +46,8 @@ class ReturningSession(Session):
         with self.lock:
             for index, offset in self._offsets.items():
                 controller.set_clock(index, offset, self._now())
+            for host in self.state.hosts:  # so that a wait for it begins now, not with the run
+                controller.take_event(Reaching(host.index, Reach.CONNECTING), self._now())
         yield self._taken()
         problems: list[Problem] = []
         found = fetch(self._transport, self.plan, {}, self._offsets, problems, self._queue.empty)

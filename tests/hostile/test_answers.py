@@ -30,6 +30,7 @@ from training.wire.answers import Archive, Live, Orphan, Removed, RunFolder, Sig
 from training.wire.commands import Close, Command, Stop
 from training.wire.enums import EndReason
 from training.wire.jsonl import dumps
+from tui.flags import which_run
 
 HONEST = RunFolder(
     "20261119-a-run",
@@ -372,8 +373,13 @@ def live(plan: str) -> Play:
     ids=["a number", "ranks", "itself alone", "swapped", "strangers", "another run"],
 )
 def test_a_host_with_another_plan_does_not_keep_stop_from_the_others(
-    claims: dict[str, Any], name: str, rankboard: Run, desk: Path
+    claims: dict[str, Any],
+    name: str,
+    rankboard: Run,
+    desk: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(which_run, "confirm", lambda *_, **__: True)
     hosts = Hosts(live(kept(**claims)), live(kept()))
     write_hosts(desk / "hosts.toml", hosts.hosts)
     for player in hosts.players:

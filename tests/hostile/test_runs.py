@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from threading import Barrier
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -42,6 +43,7 @@ from tui.commands.logs import logs
 from tui.commands.prune import prune
 from tui.commands.ps import ps
 from tui.commands.stop import stop
+from tui.flags import which_run
 
 COMMANDS: dict[str, tuple[Callable[..., None], dict[str, Any]]] = {
     "attach": (attach, {"as_lines": True}),
@@ -82,7 +84,8 @@ def test_a_foreign_run_reaches_nobody_by_ways_of_its_own(
     mark = tmp_path / "executed"
     foreign_run(tmp_path / "runs", evil_host(mark))
     function, words = COMMANDS[command]
-    done = run(function, run=name, **words)
+    with patch.object(which_run, "confirm", lambda *_, **__: True):
+        done = run(function, run=name, **words)
     assert not mark.exists()
     reads = command in ("logs", "logs --follow", "events")
     assert done.returncode == (3 if reads else 2)
@@ -701,17 +704,26 @@ def test_the_last_run_is_the_newest_that_has_begun(
     runs = tmp_path / "runs"
     for name, happened in (("1-old", ENDED), ("2-ended", ENDED), ("3-refused", ())):
         foreign_run(runs, Host("node1", "x"), happened, name)
-    assert run(logs, run="last").stderr == "rankboard: last is 2-ended\n"
+    said = ", not started here, its end is not recorded here\n"
+    assert run(logs, run="last").stderr == f"rankboard: last is 2-ended{said}"
     starting = foreign_run(runs, Host("node1", "x"), (), "4-starting")
     with locked(starting, "7 elsewhere"):
         done = run(watching(Watched(), stop), run="last")
-    assert done.stderr == (
-        "rankboard: last is 4-starting\nrankboard: 4-starting: its launcher is elsewhere's "
-        "process 7: stop it there\n"
+    assert done.returncode == 2
+    assert done.stderr.startswith(
+        "rankboard: last is a run that was not started here:\nrankboard:   rankboard stop "
+        "4-starting  (not started here, live: its launcher is process 7 on elsewhere)\n"
     )
+    with locked(starting, "7 elsewhere"):
+        done = run(watching(Watched(), stop), run="4-starting")
+    assert done.stderr == (
+        "rankboard: 4-starting: its launcher is elsewhere's process 7: stop it there\n"
+    )
+    (runs / "2-ended" / "summary.json").write_text('{"verdict": "stopped"}')
     done = run(watching(Watched(), stop), run="last")
-    assert (
-        done.stderr == "rankboard: last is 2-ended\nrankboard: 2-ended had already ended: stopped\n"
+    assert done.stderr == (
+        "rankboard: last is 2-ended, not started here, recorded here as stopped\n"
+        "rankboard: 2-ended had already ended: stopped\n"
     )
     assert done.returncode == 0
 

@@ -82,7 +82,7 @@ def watching(watch: Watched, command: Callable[..., None]) -> Callable[..., None
     """The command, which shows its session to `watch`."""
 
     def watched(**flags: object) -> None:
-        with patch("tui.front.watch", watch):
+        with patch("tui.front.watch", watch), patch("tui.front.check_terminal"):
             command(**flags)
 
     return watched

@@ -10,13 +10,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 from remote.cluster.hosts import Cluster, Host
 from remote.errands import kept_plan
 from remote.errands.errands import Answer
-from remote.errands.kept_plan import Difference
+from remote.errands.kept_plan import Difference, KeptPlan
 from remote.events import Closed, Lost, Restarted, Stopping
 from remote.launch import Launcher
 from remote.plan import serialize
@@ -312,6 +313,19 @@ def test_a_run_that_is_begun_after_coming_back_is_kept_over_ssh(
     assert [launcher.policy.keep for launcher in watched.launchers] == [True, False]
 
 
+@pytest.mark.usefixtures("over")
+def test_a_dashboard_without_a_terminal_is_refused_before_anything_is_recorded(
+    run: Callable[..., Done], tmp_path: Path
+) -> None:
+    (tmp_path / "hosts.toml").write_text('[[host]]\nname = "node1"\naddress = "10.0.0.1"\n')
+    elsewhere = KeptPlan(PLAN, {}, foreign=True)
+    with patch("tui.flags.recorded.find_kept", lambda *_, **__: elsewhere):
+        done = run(attach, run=PLAN.run)
+    assert done.returncode == 2
+    assert "the dashboard needs a terminal on stdin, stdout and stderr" in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
 def test_who_names_no_run_of_this_machine_or_its_hosts_is_told(run: Callable[..., Done]) -> None:
     done = run(watching(Watched(), attach), run="last")
     assert done.returncode == 2
@@ -451,7 +465,7 @@ def test_a_launcher_that_is_told_to_stop_is_waited_for(
         done = run(watching(watched, stop), run="last", now=now)
     assert done.returncode == 0
     assert done.stderr.splitlines() == [
-        "rankboard: last is a-run",
+        f"rankboard: last is a-run, started here, live: its launcher is process {pid}",
         f"rankboard: asked the launcher of a-run, process {pid}, to stop it",
         f"rankboard: stopped after 1 s: {name} came",
     ]

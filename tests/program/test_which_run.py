@@ -20,7 +20,7 @@ from remote.record import marks
 from remote.record.write import Recorder
 from remote.transport import Transport
 from tests.kit.commands import NOWHERE, Done, Watched, watching
-from tests.kit.foreign_runs import BEGUN, ENDED, records
+from tests.kit.foreign_runs import BEGUN, ENDED, locked, records
 from training.job import Job
 from tui.commands.attach import attach
 from tui.commands.events import events
@@ -121,8 +121,8 @@ def test_the_last_run_is_a_newer_one_on_the_hosts(
     name, said, _ = opened(attach, run="last", as_lines=True, **flags)
     assert name == NEW
     assert said.startswith(
-        f"rankboard: last is {NEW}, live on node1, node2 and node3; the newest run that is "
-        f"recorded here is {OLD}\n"
+        f"rankboard: last is {NEW}, not started here, live on node1, node2 and node3; the newest "
+        f"run that is recorded here is {OLD}\n"
     )
 
 
@@ -147,11 +147,13 @@ def test_events_and_logs_and_the_dashboard_open_it_as_well(
 def test_a_newer_run_that_is_recorded_here_is_the_last_one(
     tell: Callable[..., None], opened: Opened
 ) -> None:
-    record(plan(NEW))
-    tell(*[[told(plan(OLD))]] * 3)
+    record(plan(NEW, label="mine"))
+    tell(*[[told(plan(OLD), live=False)]] * 3)
     name, said, code = opened(stop, run="last")
     assert (name, code) == (NEW, 42)
-    assert said.splitlines()[0] == f"rankboard: last is {NEW}"
+    assert said.splitlines()[0] == (
+        f"rankboard: last is {NEW}, named mine, started here, its end is not recorded here"
+    )
 
 
 def test_a_run_that_has_not_begun_is_not_the_last_one(
@@ -171,8 +173,9 @@ def test_stop_asks_where_the_last_run_is_not_the_one_that_is_recorded_here(
     assert said.splitlines() == [
         "rankboard: last may mean one of 2 runs:",
         f"rankboard:   rankboard stop {NEW} --hosts hosts.toml  "
-        "(named theirs, live on node1, node2 and node3)",
-        f"rankboard:   rankboard stop {OLD} --hosts hosts.toml  (recorded here as lost)",
+        "(named theirs, not started here, live on node1, node2 and node3)",
+        f"rankboard:   rankboard stop {OLD} --hosts hosts.toml  (started here, recorded here as "
+        "lost)",
         "rankboard: cannot ask for confirmation without a terminal; write one of these commands",
     ]
     for answer, stopped in ((False, ""), (True, NEW)):
@@ -187,13 +190,63 @@ def test_stop_asks_where_the_last_run_has_ended_and_another_one_is_live(
     tell(*[[told(plan(OLD))]] * 3)
     name, said, code = opened(stop, run="last")
     assert (name, code) == ("", 2)
-    assert f"rankboard stop {OLD}  (live on node1, node2 and node3)" in said
+    assert f"rankboard stop {OLD}  (not started here, live on node1, node2 and node3)" in said
 
 
-def test_stop_does_not_ask_where_only_one_run_can_be_meant(
+def test_stop_asks_where_the_last_run_and_another_one_are_live(
     tell: Callable[..., None], opened: Opened
 ) -> None:
+    record(plan(NEW))
+    tell(*[[told(plan(OLD)), told(plan(NEW))]] * 3)
+    name, said, code = opened(stop, run="last")
+    assert (name, code) == ("", 2)
+    assert said.startswith("rankboard: last may mean one of 2 runs:\n")
+    tell(*[[told(plan(NEW))]] * 3)
+    assert opened(stop, run="last")[0] == NEW
+
+
+def test_stop_asks_where_a_launcher_records_another_run_here(
+    tell: Callable[..., None], opened: Opened
+) -> None:
+    record(plan(NEW))
+    tell("node1: no route", "node2: no route", "node3: no route")
+    with locked(record(plan(OLD)), "7 elsewhere"):
+        name, said, code = opened(stop, run="last")
+    assert (name, code) == ("", 2)
+    assert (
+        f"rankboard stop {OLD}  (started here, live: its launcher is process 7 on elsewhere)"
+        in said
+    )
+
+
+@pytest.mark.parametrize("are_hosts_silent", [False, True])
+def test_stop_asks_where_the_last_run_is_recorded_here_only_as_somebody_has_read_it(
+    are_hosts_silent: bool, tell: Callable[..., None], opened: Opened
+) -> None:
+    record(plan(OLD, label="mine"))
+    tell(*[[told(plan(OLD, label="mine")), told(plan(NEW, label="theirs"))]] * 3)
+    assert opened(events, run="last")[0] == NEW
+    Path("runs", NEW, "events.jsonl").write_text(records(BEGUN))
+    if are_hosts_silent:
+        tell("node1: no route", "node2: no route", "node3: no route")
+    name, said, code = opened(stop, run="last")
+    assert (name, code) == ("", 2)
+    assert f"rankboard stop {NEW}  (named theirs, not started here, " in said
+    assert f"rankboard stop {OLD}  (named mine, started here, " in said
+
+
+def test_stop_asks_where_the_last_run_is_the_only_one_and_was_not_started_here(
+    tell: Callable[..., None], opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tell(*[[told(plan(OLD), live=False), told(plan(NEW))]] * 3)
+    name, said, code = opened(stop, run="last")
+    assert (name, code) == ("", 2)
+    assert said.splitlines() == [
+        "rankboard: last is a run that was not started here:",
+        f"rankboard:   rankboard stop {NEW}  (not started here, live on node1, node2 and node3)",
+        "rankboard: cannot ask for confirmation without a terminal; write this command",
+    ]
+    monkeypatch.setattr(which_run, "confirm", lambda *_, **__: True)
     assert opened(stop, run="last")[0] == NEW
 
 
@@ -206,7 +259,7 @@ def test_hosts_that_do_not_answer_are_named_once_and_what_is_recorded_here_count
     assert name == OLD
     assert said.splitlines()[:2] == [
         "rankboard: node1: no route (and 2 more); runs that only such hosts know do not count",
-        f"rankboard: last is {OLD}",
+        f"rankboard: last is {OLD}, started here, its end is not recorded here",
     ]
 
 
@@ -279,6 +332,7 @@ EVIL = "99999999-evil"
 def test_a_run_that_one_host_invents_for_others_is_not_the_last_one(
     tell: Callable[..., None], opened: Opened
 ) -> None:
+    record(plan(NEW))
     tell([told(plan(NEW)), told(plan(EVIL))], [told(plan(NEW))], [told(plan(NEW))])
     name, said, _ = opened(stop, run="last")
     assert name == NEW
@@ -303,6 +357,7 @@ def test_a_run_that_one_host_invents_for_itself_is_not_stopped_in_place_of_a_rea
 def test_a_plan_that_nobody_can_read_keeps_nobody_from_the_last_run(
     tell: Callable[..., None], opened: Opened
 ) -> None:
+    record(plan(NEW))
     tell([told(plan(NEW)), {**told(plan(EVIL)), "plan": "["}], [told(plan(NEW))], [])
     assert opened(stop, run="last")[0] == NEW
 

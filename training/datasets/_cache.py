@@ -49,6 +49,26 @@ UNREADABLE = (
 """What reading a damaged file raises: gzip, idx and pickle files as well as the cache's."""
 
 
+class DamagedFile(ValueError):
+    """One of the files of a data set cannot be read."""
+
+    def __init__(self, path: Path, error: Exception) -> None:
+        super().__init__(str(error))
+        self.path = path
+        self.error = error
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Name the file that is read, where that fails. Raises: DamagedFile."""
+    try:
+        yield
+    except DamagedFile:
+        raise
+    except UNREADABLE as error:
+        raise DamagedFile(path, error) from error
+
+
 def folder() -> Path:
     """The folder of the cache on this host."""
     return Path(cache_folder())
@@ -120,8 +140,13 @@ def _decoded(
     try:
         return decode(sources)
     except UNREADABLE as error:
-        text = f"cannot read {named(sources)} ({error}): replace or remove what is damaged"
-        if isinstance(error, OSError) and error.errno in FULL:
+        if isinstance(error, DamagedFile):
+            text = f"cannot read {error.path} ({error}): replace or remove it"
+            cause = error.error
+        else:
+            text = f"cannot read {named(sources)} ({error}): replace or remove what is damaged"
+            cause = error
+        if isinstance(cause, OSError) and cause.errno in FULL:
             text = (
                 f"no room to unpack it in {tempfile.gettempdir()}: make room there, or set TMPDIR "
                 "to another folder"

@@ -67,10 +67,13 @@ def _decode(name: str, sums: Mapping[str, str], files: Sequence[Path]) -> _cache
     from torchvision.datasets.mnist import read_image_file, read_label_file
 
     _download.verify(name, [(file, sums[file.name]) for file in files if file.name in sums])
+    images, labels = files
     with TemporaryDirectory() as unpacked:
-        images, labels = (_unpack(file, Path(unpacked)) for file in files)
-        pixels = read_image_file(str(images)).unsqueeze(1)
-        return pad(pixels, (2, 2, 2, 2)), read_label_file(str(labels))
+        with _cache.reading(images):
+            pixels = read_image_file(str(_unpack(images, Path(unpacked)))).unsqueeze(1)
+        with _cache.reading(labels):
+            classes = read_label_file(str(_unpack(labels, Path(unpacked))))
+    return pad(pixels, (2, 2, 2, 2)), classes
 
 
 def _unpack(file: Path, folder: Path) -> Path:

@@ -88,14 +88,29 @@ def _decode(wanted: Wanted, files: Sequence[Path]) -> _cache.Tensors:
     _download.torchvision(NAME)
     from torchvision.datasets import CIFAR10
 
-    class Batches(CIFAR10):  # type: ignore[misc]
-        """The files of the split, without a check of their checksums: that follows below."""
+    class Batch(CIFAR10):  # type: ignore[misc]
+        """One file of the split, without a check of its checksum: that follows below."""
 
-        train_list = tuple((name, None) for name in BATCHES[wanted.split])
         test_list = ()
         meta = CIFAR10.meta | {"md5": None}
 
+        def __init__(self, file: Path) -> None:
+            self.train_list = ((file.name, None),)
+            super().__init__(str(wanted.data_dir))
+
+        def _load_meta(self) -> None:
+            with _cache.reading(wanted.data_dir / FOLDER / LABELS):
+                super()._load_meta()
+
     if wanted.verify:
         _download.verify(NAME, [(file, FILES[f"{FOLDER}/{file.name}"]) for file in files])
-    batches = Batches(str(wanted.data_dir))
-    return torch.from_numpy(batches.data).permute(0, 3, 1, 2), torch.tensor(batches.targets)
+    pixels = list[torch.Tensor]()
+    labels = list[int]()
+    for file in files:
+        if file.name == LABELS:
+            continue
+        with _cache.reading(file):
+            batch = Batch(file)
+        pixels.append(torch.from_numpy(batch.data).permute(0, 3, 1, 2))
+        labels.extend(batch.targets)
+    return torch.cat(pixels), torch.tensor(labels)

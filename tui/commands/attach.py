@@ -57,6 +57,8 @@ def attach(
         for flag, wanted in (("--json", json), ("--verbose", verbose)):
             if wanted and not as_lines:
                 raise UsageError(f"{flag} needs --run")
+        if not as_lines:
+            front.check_terminal()  # before anything is recorded here
         tells = notifier(notify)
     with (
         nullcontext() if as_lines else front.quiet(),

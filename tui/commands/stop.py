@@ -13,7 +13,6 @@ from typing import Annotated
 import typer
 
 from remote.errands.kept_plan import KeptPlan
-from remote.format import listed
 from remote.launch import Launcher
 from remote.plan.plan import Plan
 from remote.record import lock
@@ -25,6 +24,7 @@ from tui.flags.common import RUNS, HostsFile, Run, RunsDir
 from tui.flags.recorded import open_run
 from tui.front import Lines
 from tui.narrate import narrate
+from tui.text import outcome
 
 OBEYING, LOOK = 15.0, 0.1
 """Seconds that a launcher has to stop its run, and between two looks at whether it has."""
@@ -70,7 +70,7 @@ class _End:
 
 def _stop(launcher: Launcher, session: Session, now: bool, *, is_kept: bool = True) -> _End:
     session.stop(now=now)
-    code = front.watch(launcher, session, Lines(quiet=True, is_kept=is_kept))
+    code = front.watch(launcher, session, Lines(quiet=True, is_kept=is_kept, advises=False))
     return _End(session.state, code)
 
 
@@ -92,12 +92,8 @@ def _judge(ends: Sequence[_End], *, is_foreign: bool) -> int:
         is_silent = is_foreign and end.state.verdict is Verdict.STOPPED
         hosts = end.state.hosts if is_silent else end.state.unconfirmed
         unconfirmed |= dict.fromkeys(host.name for host in hosts if host.name not in confirmed)
+    narrate(*outcome.repeat_stop(ends[0].state.plan.run, list(unconfirmed)))
     if unconfirmed:
-        it_answers = "it answers" if len(unconfirmed) == 1 else "they answer"
-        narrate(
-            f"ranks may still run on {listed(list(unconfirmed))}: once {it_answers}, repeat "
-            f"rankboard stop {ends[0].state.plan.run}"
-        )
         return UNREACHABLE
     return max(0 if end.code == STOPPED else end.code for end in ends)
 

@@ -14,10 +14,11 @@ from remote.cluster.load import has_usual, load, load_usual
 from remote.errands.kept_plan import Difference, HostsAnswer, KeptPlan, RunOnHosts, ask_for
 from remote.format import listed
 from remote.plan.plan import PlanError
-from remote.record import lock, read, trust
+from remote.record import lock, marks, read, trust
 from remote.record.files import is_folder
 from remote.record.find import LISTED, find, is_path, labels, meant
 from remote.record.layout import EVENTS, NODE
+from remote.record.layout import recorded as recorded_folders
 from remote.record.read import RunFolderError, has_begun
 from remote.sanitise import cut, one_line
 from remote.transport import Transport
@@ -62,11 +63,10 @@ def find_run(
     if run == LAST:
         name = _newest(here, there)
         _narrate_unbelieved(name, there)
-        others = _others(name, here, there) if ends else []
-        if others:
-            _ask_which([name, *others], hosts, here, there)
+        if name and ends and _is_doubtful(name, there, runs_dir):
+            _ask_which([name, *_others(name, there, runs_dir)], hosts, there, runs_dir)
         else:
-            _narrate_last(name, here, there)
+            _narrate_last(name, here, there, runs_dir)
     else:
         on_hosts = {name: found.plan.label for name, found in there.runs.items()}
         unread = dict.fromkeys(there.mistakes, "")
@@ -127,27 +127,47 @@ def _newest(here: Path | None, there: HostsAnswer) -> str:
     return max(begun or shared, default="")
 
 
-def _others(name: str, here: Path | None, there: HostsAnswer) -> list[str]:
-    """Return the runs that may be meant instead, the newest first: where the last run is not
-    recorded here or has ended, these are the one that is recorded here and the live ones."""
-    is_recorded = here is not None and here.name == name
-    if here and is_recorded and not read.verdict(here):
-        return []
-    others = {other for other, run in there.runs.items() if run.live and run.is_shared}
-    if here:
-        others.add(here.name)
+def _is_doubtful(name: str, there: HostsAnswer, runs_dir: Path) -> bool:
+    """Return whether the user may not mean the last run: another one is live, or it was not started
+    from here. A run that is known to have ended loses nothing."""
+    if _live(there, runs_dir) - {name}:
+        return True
+    folder = runs_dir / name
+    return not read.verdict(folder) and not trust.is_started_here(folder)
+
+
+def _live(there: HostsAnswer, runs_dir: Path) -> set[str]:
+    """Return the runs that are live: on hosts that have answered, or with a launcher that records
+    them here."""
+    on_hosts = {name for name, run in there.runs.items() if run.live and run.is_shared}
+    here = {folder.name for folder in recorded_folders(runs_dir) if lock.launcher(folder)}
+    return on_hosts | here
+
+
+def _others(name: str, there: HostsAnswer, runs_dir: Path) -> list[str]:
+    """Return the runs that may be meant instead, the newest first: the live ones, and the newest
+    one that was started from here."""
+    others = _live(there, runs_dir)
+    newest_first = reversed(recorded_folders(runs_dir))
+    own = next(filter(trust.is_started_here, newest_first), None)
+    if own:
+        others.add(own.name)
     return sorted(others - {name}, reverse=True)
 
 
 def _ask_which(
-    candidates: Sequence[str], hosts: Path | None, here: Path | None, there: HostsAnswer
+    candidates: Sequence[str], hosts: Path | None, there: HostsAnswer, runs_dir: Path
 ) -> None:
     """Ask the user whether the first of these runs is to be stopped. Raises: UsageError."""
     file = f" --hosts {shlex.quote(str(hosts))}" if hosts else ""
-    narrate(f"{LAST} may mean one of {len(candidates)} runs:")
+    if len(candidates) == 1:
+        narrate(f"{LAST} is a run that was not started here:")
+        instead = "write this command"
+    else:
+        narrate(f"{LAST} may mean one of {len(candidates)} runs:")
+        instead = "write one of these commands"
     for name in candidates[:LISTED]:
-        narrate(f"  rankboard stop {name}{file}  ({_describe(name, here, there)})")
-    instead = "write one of these commands"
+        narrate(f"  rankboard stop {name}{file}  ({_describe(name, there, runs_dir)})")
     if not confirm(f"stop {candidates[0]}? [y/N]", yes=False, instead=instead):
         raise UsageError(f"nothing was stopped; {instead}")
 
@@ -175,25 +195,31 @@ def _narrate_unbelieved(name: str, there: HostsAnswer) -> None:
             )
 
 
-def _narrate_last(name: str, here: Path | None, there: HostsAnswer) -> None:
+def _narrate_last(name: str, here: Path | None, there: HostsAnswer, runs_dir: Path) -> None:
     """Say which run is the last one."""
-    if name and here and here.name != name:
-        narrate(
-            f"{LAST} is {name}, {_describe(name, here, there)}; the newest run that is recorded "
-            f"here is {here.name}"
-        )
-    elif name:
-        narrate(f"{LAST} is {name}")
+    if not name:
+        return
+    is_newer = here is not None and here.name != name
+    newest = f"; the newest run that is recorded here is {here.name}" if here and is_newer else ""
+    narrate(f"{LAST} is {name}, {_describe(name, there, runs_dir)}{newest}")
 
 
-def _describe(name: str, here: Path | None, there: HostsAnswer) -> str:
-    """Say what is known of a run."""
-    run = there.runs.get(name)
-    words = [f"named {run.plan.label}"] if run and run.plan.label else []
+def _describe(name: str, there: HostsAnswer, runs_dir: Path) -> str:
+    """Say what is known of a run: its name, where it was started, and whether it is live."""
+    run, folder = there.runs.get(name), runs_dir / name
+    label = marks.name(folder) or (run.plan.label if run else "")
+    words = [f"named {one_line(label)}"] if label else []
+    words.append("started here" if trust.is_started_here(folder) else "not started here")
+    holder = lock.launcher(folder)
+    verdict = read.verdict(folder) if is_folder(folder) else None
     if run:
         words.append(f"live on {listed(run.live)}" if run.live else f"ended on {listed(run.hosts)}")
-    if here and here.name == name:
-        words.append(f"recorded here as {read.verdict(here) or 'not ended'}")
+    elif holder:
+        words.append(f"live: its launcher is {holder}")
+    if verdict:
+        words.append(f"recorded here as {verdict}")
+    elif not run and not holder:
+        words.append("its end is not recorded here")
     return ", ".join(words)
 
 

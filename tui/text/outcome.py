@@ -231,6 +231,16 @@ def _except_on(state: RunState) -> str:
     return f", except perhaps on {listed(hosts)}" if hosts else ""
 
 
+def repeat_stop(run: str, hosts: Sequence[str]) -> list[str]:
+    """Say which command to repeat where ranks may still run on these hosts."""
+    if not hosts:
+        return []
+    it_answers = "it answers" if len(hosts) == 1 else "they answer"
+    return [
+        f"ranks may still run on {listed(hosts)}: once {it_answers}, repeat rankboard stop {run}"
+    ]
+
+
 def _lost(state: RunState) -> str:
     """Say whether the host was lost or never reached."""
     name = state.cause.host if state.cause else ""

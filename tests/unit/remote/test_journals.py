@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from remote.cluster.hosts import Host
-from remote.events import Clock, Said
+from remote.events import Clock, Reaching, Said
 from remote.plan.plan import Plan, Policy
 from remote.record.layout import LOGS
 from remote.record.write import Recorder
@@ -21,6 +21,7 @@ from remote.transport.failure import Cause, Failure
 from tests.kit.journals import END, Hosts, KeptLine, Library
 from tests.kit.stage import all_run, loses_its_agent, recorded, trains, until
 from tests.kit.wait import GUARD
+from training.wire.enums import Reach
 from training.wire.events import (
     PREFIX,
     SESSION,
@@ -214,7 +215,7 @@ def test_a_clock_that_is_off_is_known_before_anything_else(tmp_path: Path) -> No
     there = returning(stage, tmp_path / "there", KEPT, {2: 3600.0})
     batches = there.batches()
     first = next(batches)
-    assert [(one.host, one.event) for one in first] == [(SESSION, Clock(2, 3600.0))]
+    assert (first[0].host, first[0].event) == (SESSION, Clock(2, 3600.0))
     assert there.state.hosts[2].offset == 3600.0
     until(there, batches, lambda: there.state.attempt == 1)
     there.stop()
@@ -222,6 +223,24 @@ def test_a_clock_that_is_off_is_known_before_anything_else(tmp_path: Path) -> No
         continue
     assert there.state.hosts[2].offset == pytest.approx(3600.0)
     assert isinstance(recorded(tmp_path / "there")[0].event, Clock)
+
+
+def test_hosts_are_waited_for_since_somebody_came_and_not_since_the_run_began(
+    tmp_path: Path,
+) -> None:
+    stage = restarted(tmp_path / "here", KEPT)
+    stage.journals[1].clear()
+    stage.refuses.add(1)
+    there = returning(stage, tmp_path / "there", KEPT, {})
+    batches = there.batches()
+    first = next(batches)
+    sought = [one.event for one in first if isinstance(one.event, Reaching)]
+    assert sought == [Reaching(host, Reach.CONNECTING) for host in range(3)]
+    until(there, batches, lambda: there.state.attempt == 1)
+    assert there.state.started < first[0].time <= there.state.hosts[1].since
+    there.stop()
+    for _ in batches:
+        continue
 
 
 def test_a_host_whose_journal_does_not_come_is_told_of_and_followed_all_the_same(

@@ -40,8 +40,12 @@ class Hook(HTTPServer):
         self.gets = 0
 
     @property
+    def place(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+    @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}/secret/hook"
+        return f"{self.place}/secret/hook"
 
 
 class Answer(BaseHTTPRequestHandler):
@@ -121,7 +125,7 @@ def test_nobody_waits_for_it(hook: Hook) -> None:
 def test_a_failure_is_said_once_and_without_secrets(hook: Hook) -> None:
     hook.status = 404
     notifier = Notifier(hook.url)
-    assert sent(notifier, FACTS) == "--notify: http://127.0.0.1: HTTP Error 404: Not Found"
+    assert sent(notifier, FACTS) == f"--notify: {hook.place}: HTTP Error 404: Not Found"
     assert sent(notifier, FACTS) == "", "once"
     assert len(hook.heard) == 2, "but it is tried again"
 
@@ -151,7 +155,7 @@ def test_credentials_in_a_url_are_sent_in_a_header(
 def test_credentials_are_not_looked_up_and_not_shown(hook: Hook) -> None:
     hook.status = 403
     notifier = Notifier(hook.url.replace("://", "://ada:SECRET@"))
-    assert sent(notifier, FACTS) == "--notify: http://127.0.0.1: HTTP Error 403: Forbidden"
+    assert sent(notifier, FACTS) == f"--notify: {hook.place}: HTTP Error 403: Forbidden"
     for target in ("ftp://ada:SECRET@h/x", "http://ada:SEC/RET@h/x", "http://a%3Ab:SECRET@h/x"):
         with pytest.raises(NotifyError) as refused:
             Notifier(target)
@@ -168,16 +172,39 @@ def test_a_url_without_credentials_and_a_command_are_shared_as_they_are(hook: Ho
 def test_a_redirect_is_a_failure(hook: Hook, status: int) -> None:
     hook.status, hook.location = status, hook.url.replace("secret", "SECRET")
     url = hook.url.replace("://", "://ada:SECRET@")
-    place = "http://127.0.0.1"
-    told = f"--notify: {place}: redirected to {place}; give that address"
+    told = (
+        f"--notify: {hook.place}: redirected to another path of {hook.place}; give the address "
+        "where it leads"
+    )
     assert sent(Notifier(url), FACTS) == told
     assert (len(hook.heard), hook.gets) == (1, 0), "nothing is sent to the other address"
 
 
-@pytest.mark.parametrize("location", ["", "http://[::1"])
+@pytest.mark.parametrize(
+    ("location", "told"),
+    [
+        ("https://127.0.0.1:{port}/secret/hook", "https://127.0.0.1:{port}; give that address"),
+        ("http://127.0.0.1:1/secret/hook", "http://127.0.0.1:1; give that address"),
+        ("http://[::1]:1/secret/hook", "http://[::1]:1; give that address"),
+        (
+            "http://127.0.0.1:1/TOKEN",
+            "another path of http://127.0.0.1:1; give the address where it leads",
+        ),
+        ("?TOKEN", "another path of http://127.0.0.1:{port}; give the address where it leads"),
+    ],
+)
+def test_a_redirect_says_what_differs_and_shows_no_path(
+    hook: Hook, location: str, told: str
+) -> None:
+    hook.status, hook.location = 302, location.format(port=hook.server_port)
+    where = told.format(port=hook.server_port)
+    assert sent(Notifier(hook.url), FACTS) == f"--notify: {hook.place}: redirected to {where}"
+
+
+@pytest.mark.parametrize("location", ["", "http://[::1", "http://127.0.0.1:high/"])
 def test_a_redirect_to_nowhere_is_a_failure(hook: Hook, location: str) -> None:
     hook.status, hook.location = 302, location
-    told = "--notify: http://127.0.0.1: redirected; give the address where it leads"
+    told = f"--notify: {hook.place}: redirected; give the address where it leads"
     assert sent(Notifier(hook.url), FACTS) == told
 
 
@@ -185,7 +212,7 @@ def test_a_redirect_to_nowhere_is_a_failure(hook: Hook, location: str) -> None:
     ("target", "failure"),
     [
         ("sh -c 'echo no mail here >&2; exit 3' token", "sh: exit code 3; no mail here"),
-        ("http://127.0.0.1:1/token", "http://127.0.0.1: Connection refused"),
+        ("http://127.0.0.1:1/token", "http://127.0.0.1:1: Connection refused"),
     ],
 )
 def test_why_it_failed(target: str, failure: str) -> None:
@@ -194,7 +221,7 @@ def test_why_it_failed(target: str, failure: str) -> None:
 
 def test_an_answer_of_another_service_is_a_failure(hook: Hook) -> None:
     hook.greeting = b"SSH-2.0-OpenSSH\r\n"
-    assert sent(Notifier(hook.url), FACTS) == ("--notify: http://127.0.0.1: the answer is not HTTP")
+    assert sent(Notifier(hook.url), FACTS) == f"--notify: {hook.place}: the answer is not HTTP"
 
 
 @pytest.mark.parametrize("target", ["sleep 60 & sleep 60", "sleep 60; true"])
@@ -219,7 +246,7 @@ def test_an_answer_that_does_not_come_is_not_waited_for(hook: Hook) -> None:
     notifier.send(FACTS)
     (thread,) = notifier._threads
     thread.join()
-    assert notifier.failure() == "--notify: http://127.0.0.1: did not end within 0.1 s"
+    assert notifier.failure() == f"--notify: {hook.place}: did not end within 0.1 s"
 
 
 @pytest.mark.parametrize(

@@ -625,9 +625,23 @@ def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
     raw = small_mnist(tmp_path) / "MNIST" / "raw"
     (raw / "train-images-idx3-ubyte.gz").write_bytes(b"not gzip")
     with pytest.raises(
-        DataError, match=r"cannot read .*train-images-idx3-ubyte\.gz.*Not a gzipped file"
+        DataError,
+        match=r"cannot read \S*train-images-idx3-ubyte\.gz \(Not a gzipped file.*\): replace or ",
     ):
         load("mnist", "train", tmp_path, verify=False)
+
+
+@pytest.mark.parametrize("damaged", ["data_batch_3", "batches.meta"])
+def test_of_several_files_only_the_damaged_one_is_named(damaged: str, tmp_path: Path) -> None:
+    file = small_cifar10(tmp_path) / "cifar-10-batches-py" / damaged
+    content = file.read_bytes()
+    file.write_bytes(content[: len(content) // 2])
+    with pytest.raises(DataError) as refused:
+        load("cifar10", "train", tmp_path, verify=False)
+    text = str(refused.value)
+    assert f"cannot read {file} (" in text
+    assert text.endswith("): replace or remove it")
+    assert text.count("cifar-10-batches-py") == 1
 
 
 def test_a_cache_that_cannot_be_written_is_said(

@@ -11,11 +11,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from rich.console import Console
 
+from remote.cluster.hosts import Cluster
 from remote.events import (
     Clock,
     Detached,
@@ -31,15 +33,18 @@ from remote.events import (
 from remote.launch import Launcher
 from remote.run.cause import Cause
 from remote.run.reading import expander
-from remote.run.state import RunState
+from remote.run.state import RunState, Verdict
 from remote.session.notify import Notifier
 from remote.transport.registry import Transports
 from tests.kit.histories import GLOO, START, History, plan, raised, said, stepped
 from tests.kit.printing import FOLDER, HELLO, good, printed, show
 from tests.kit.scripts import ended, logging, script, seen, started
+from training.job import Job
+from training.wire.enums import EndReason
 from training.wire.events import (
     PREFIX,
     SESSION,
+    Ended,
     Evaluated,
     Exited,
     GpuSample,
@@ -51,6 +56,7 @@ from training.wire.events import (
     Text,
 )
 from tui import front
+from tui.second_signal import Watched
 from tui.text import live, outcome
 from tui.text.json import JsonPrinter
 from tui.text.narration import MOMENT, Gathered, Narration
@@ -683,3 +689,45 @@ def test_of_a_run_that_is_left_it_is_said_that_nothing_is_sent_any_more(
     assert capsys.readouterr().err == f"rankboard: {front.UNHEARD}\n"
     front.finish_notifications(replace(notified, notifier=None), left)
     assert capsys.readouterr().err == ""
+
+
+def stopped_without_node2() -> RunState:
+    """The end of a run that was stopped while one of its hosts did not answer."""
+    history = History(plan(2)).training(3)
+    history.session(Stopping("enough", True), Lost(1, "node2: not heard", reached=True))
+    return history.say(0, Ended(EndReason.CLOSED)).closed()
+
+
+def repeated(state: RunState) -> str:
+    return (
+        "rankboard: ranks may still run on node2: once it answers, repeat rankboard stop "
+        f"{state.plan.run}"
+    )
+
+
+@pytest.mark.parametrize("advises", [True, False])
+def test_the_last_line_says_what_to_repeat_where_ranks_may_still_run(
+    advises: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = stopped_without_node2()
+    session: Any = SimpleNamespace(
+        state=state, plan=state.plan, batches=lambda: iter(()), detached=False, cut_off=False
+    )
+    launcher = Launcher(Transports(), tmp_path)
+    code = front._print_session(launcher, session, front.Lines(advises=advises), Watched(-1))
+    assert code == Verdict.STOPPED.value
+    lines = capsys.readouterr().err.splitlines()
+    assert (lines[-1] == repeated(state)) is advises
+    assert any(", except perhaps on node2" in line for line in lines)
+
+
+def test_the_dashboard_leaves_the_same_last_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = stopped_without_node2()
+    app = SimpleNamespace(runs=SimpleNamespace(states=[state]), show=lambda: None, exit_code=130)
+    monkeypatch.setattr(front, "check_terminal", lambda: None)
+    monkeypatch.setattr("tui.app.RankboardApp", lambda *_: app)
+    hosts = Cluster("a-run", state.plan.hosts)
+    assert front.show_dashboard(Launcher(Transports(), tmp_path), hosts, hosts, Job()) == 130
+    assert capsys.readouterr().err.splitlines()[-1] == repeated(state)

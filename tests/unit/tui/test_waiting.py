@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from remote.events import Lost, Parted, Reaching, Restarted, Silent
+from remote.events import Attached, Lost, Parted, Reaching, Restarted, Silent
 from remote.events import Stopping as StoppingEvent
 from remote.run.state import RunState
 from remote.run.waiting import PATIENCE, waiting
@@ -233,6 +233,22 @@ def test_after_a_restart_it_is_the_restart_since_which_ranks_wait() -> None:
     assert waiting(state, state.now + 1) == ()
     (wait,) = waiting(state, state.now + 5)
     assert wait.text() == "waiting for all 2 hosts: ssh ok, ready, but no rank is started yet (5 s)"
+
+
+@pytest.mark.parametrize("phase", ["", "connecting", "deploying", "starting"])
+def test_who_returns_to_a_run_has_waited_for_a_host_since_then(phase: str) -> None:
+    history = going({}, 3)
+    if phase:
+        history.session(Reaching(1, phase))
+    else:
+        history = History(plan(3)).say(0, HELLO)  # nothing is known of the other hosts
+    history.session(Attached(), after=60.0)
+    if phase == "connecting":
+        history.session(Reaching(1, phase))
+    state = history.state()
+    assert waiting(state, state.now + 1) == ()
+    (wait,) = waiting(state, state.now + 5)
+    assert wait.seconds == pytest.approx(5, abs=0.1)
 
 
 def test_without_a_dashboard_it_is_said_when_it_changes_and_now_and_then(
