@@ -49,16 +49,18 @@ class Listed:
 @dataclass(frozen=True)
 class Answered:
     """What the hosts say: the runs that are live there, and why hosts did not answer. `asked` is
-    the Unix time at which they were asked."""
+    the Unix time at which they were asked. `ended` are runs of which they were asked by name and
+    that are live nowhere."""
 
     live: tuple[Run, ...] = ()
     problems: tuple[str, ...] = ()
     asked: float = 0.0
+    ended: tuple[Run, ...] = ()
 
     @property
     def is_silent(self) -> bool:
         """Whether there is nothing to show of it."""
-        return not self.live and not self.problems
+        return not (self.live or self.ended or self.problems)
 
 
 @dataclass
@@ -110,8 +112,9 @@ class History:
         return Listed(runs, tuple(studies), tuple(problems))
 
     def ask(self, unknown: Collection[str]) -> Answered:
-        """Ask the hosts which runs are live, and this machine and their own hosts of these runs, of
-        which no launcher here knows the end. Raises: HostsError."""
+        """Ask the hosts which runs are live, and what became of these runs, of which no launcher
+        here knows the end; of these, ask also this machine and their own hosts.
+        Raises: HostsError."""
         from remote.errands import inventory
 
         hosts, asked = self._hosts(), time.time()
@@ -125,7 +128,9 @@ class History:
             only_live=True,
         )
         live = tuple(run for run in found.runs if run.live)
-        return Answered(live, tuple(found.problems), asked)
+        is_complete = not (found.problems or found.gone)
+        ended = tuple(run for run in found.runs if _has_ended(run, is_complete=is_complete))
+        return Answered(live, tuple(found.problems), asked, ended)
 
     def study(self, name: str) -> RecordedStudy:
         """A study that was started. Raises: StudyError, OSError."""
@@ -219,6 +224,12 @@ class History:
         if self.hosts_file is None and not has_usual():
             return ()
         return (load(self.hosts_file) if self.hosts_file else load_usual()).hosts
+
+
+def _has_ended(run: Run, *, is_complete: bool) -> bool:
+    """Return whether hosts know the run and it is live nowhere. `is_complete`: all have answered,
+    else each host of the run must have."""
+    return bool(run.parts) and not run.live and (is_complete or len(run.parts) == run.hosts)
 
 
 def _progress(folder: StudyFolder) -> Progress:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,12 +24,13 @@ from training.wire.line_cutter import LineTooLong
 class Answer:
     """The answer of a host: `objects` in order, and `error`, why there are none or not all of them
     ("" where all is well). `moment` is when its first bytes came, by this machine's clock: a time
-    in the answer was taken just before."""
+    in the answer was taken just before. `completed` is when the last ones came."""
 
     host: Host
     objects: tuple[dict[str, Any], ...] = ()
     error: str = ""
     moment: float = 0.0
+    completed: float = 0.0
 
 
 class Silent:
@@ -138,4 +140,4 @@ def _perform(
     if not errors and WHOLE not in objects:
         errors = [f"{host.name}: {last_line(said) or 'its answer broke off'}"]
     answered = tuple(found for found in objects if found != WHOLE and "error" not in found)
-    return Answer(host, answered, "; ".join(errors), taken.moment)
+    return Answer(host, answered, "; ".join(errors), taken.moment, time.time())

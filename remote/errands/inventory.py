@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from remote.cluster.hosts import HOSTS_FILE, Host, naming
-from remote.errands.errands import ask, values
+from remote.errands.errands import Answer, ask, values
 from remote.errands.runs import Code, Part, Record, Run, joined
+from remote.limits import LIMITS
 from remote.plan import serialize
 from remote.plan.plan import is_label
 from remote.record import entry, marks
@@ -60,11 +61,13 @@ def take(
     there at the runs with these `names` only, if some are given, as looking at all takes long.
     `left`: ask also the hosts of these runs whose end is not known, of these runs alone. `figures`:
     with the steps and the start of runs that are recorded here, see `records`. `only_live`: hosts
-    tell live runs alone, without their sizes, which costs them little."""
+    tell live runs alone, and of those with these `names` also the ended ones, without their sizes,
+    which costs them little."""
     kept = {record.run: record for record in records(runs_dir, names, figures=figures)}
     others = _hosts_of_left(kept.values(), hosts) if left else {}
     verb = "live" if only_live else "runs"
-    answers = ask(transport, (*hosts, *others), verb) if transport else []
+    words = sorted(names or ()) if only_live else []
+    answers = ask(transport, (*hosts, *others), verb, lambda _: words) if transport else []
     parts = list(recorded(runs_dir, names))
     code = []
     problems, gone = list[str](), list[str]()
@@ -72,8 +75,9 @@ def take(
         theirs = others.get(answer.host)
         told = values(answer.objects)
         folders = [_plausible(one) for one in told if isinstance(one, RunFolder)]
+        clock_ahead = _clock_ahead(answer, folders)
         parts += [
-            Part(answer.host.name, answer.host.workdir, one)
+            Part(answer.host.name, answer.host.workdir, one, clock_ahead)
             for one in folders
             if theirs is None or one.run in theirs
         ]
@@ -121,19 +125,38 @@ def _way(host: Host) -> tuple[str | int, ...]:
     )
 
 
+def _clock_ahead(answer: Answer, folders: Sequence[RunFolder]) -> float:
+    """Return how many seconds the clock of a host is ahead: by how much the moment at which it
+    looked at its first folder lies outside of the time that its answer took. A host may look for
+    long, so a moment within that time is no difference of clocks."""
+    if not folders or not folders[0].now:
+        return 0.0
+    earliest = answer.moment - LIMITS.clock_step
+    return folders[0].now - min(max(folders[0].now, earliest), answer.completed)
+
+
 def _plausible(told: RunFolder) -> RunFolder:
     """The answer of a host, with 0 (not known) in place of impossible figures."""
-    if not all(0 <= moment <= AGES for moment in (told.began, told.last, told.now)):
-        told = replace(told, began=0.0, last=0.0, now=0.0)
+    moments = (told.began, told.last, told.now, told.stop_heard, told.failed)
+    if not all(0 <= moment <= AGES for moment in moments):
+        told = replace(told, began=0.0, last=0.0, now=0.0, stop_heard=0.0, failed=0.0)
     size, step, steps = (
         _bounded(told.size, BYTES),
         _bounded(told.step, BYTES),
         _bounded(told.steps, BYTES),
     )
     hosts, world_size = _bounded(told.hosts, COUNT), _bounded(told.world_size, COUNT)
+    attempt = _bounded(told.attempt, COUNT)
     label = told.label if is_label(told.label) else ""
     return replace(
-        told, size=size, step=step, steps=steps, hosts=hosts, world_size=world_size, label=label
+        told,
+        size=size,
+        step=step,
+        steps=steps,
+        hosts=hosts,
+        world_size=world_size,
+        label=label,
+        attempt=attempt,
     )
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from remote.cluster.hosts import Host
+from remote.limits import LIMITS
 from remote.run import agent_end
 from remote.run.phases import Verdict
 from training.agent.layout import ARCHIVES, RUNS
@@ -20,16 +22,37 @@ NOT_STARTED = "not started"
 """What a host says of a run of which it has started no rank."""
 ORDER = ("unknown", "lost", "failed", "stopped", "finished", NOT_STARTED)
 """What became of a run is the first of these that any of its hosts tells."""
+DEATHS = ("lost", "failed")
+"""What hosts say of a run that did not end as it should, unless a person stopped it before."""
 
 
 @dataclass(frozen=True)
 class Part:
     """What one host knows of a run: `host` is its name in the hosts file, "" for this machine;
-    `workdir` as the hosts file has it."""
+    `workdir` as the hosts file has it. `clock_ahead` is how many seconds its clock is ahead of this
+    machine's, 0 as long as nothing speaks against that."""
 
     host: str
     workdir: str
     folder: RunFolder
+    clock_ahead: float = 0.0
+
+    @property
+    def stopped_at(self) -> float:
+        """When the host heard that a person stops the newest attempt there, by this machine's
+        clock; infinite where it never did."""
+        heard = self.folder.stop_heard
+        return heard - self.clock_ahead if heard else math.inf
+
+    def outcome(self, stopped_at: float) -> str:
+        """Return what became of the run there. `stopped_at` is when a person stopped it: what dies
+        later dies of that, and what seems to have died just before, as clocks of hosts are known to
+        within a second."""
+        phase = self.folder.phase
+        if phase not in DEATHS:
+            return phase
+        died_at = (self.folder.failed or self.folder.last) - self.clock_ahead
+        return "stopped" if died_at + LIMITS.clock_step >= stopped_at else phase
 
     @property
     def idle(self) -> float:
@@ -136,13 +159,22 @@ class Run:
         phases = [part.folder.phase for part in self.parts if part.folder.live]
         if phases:
             return max(phases, key=phases.count)
-        ended = {part.folder.phase for part in self.parts}
+        ended = self._outcomes
         verdict = self.record.verdict if self.record else ""
         if ended == {NOT_STARTED} or verdict == Verdict.REFUSED.word or self._refused:
             return NOT_STARTED
         if verdict:  # of a rank that a person stopped, a host knows the exit code alone
             return verdict
         return next((phase for phase in ORDER if phase in ended), "lost" if ended else "unknown")
+
+    @property
+    def _outcomes(self) -> set[str]:
+        """What became of the newest attempt on its hosts: those that were left out of it count no
+        more."""
+        newest = max((part.folder.attempt for part in self.parts), default=0)
+        parts = [part for part in self.parts if part.folder.attempt == newest]
+        stopped_at = min((part.stopped_at for part in parts), default=math.inf)
+        return {part.outcome(stopped_at) for part in parts}
 
     @property
     def _refused(self) -> bool:

@@ -94,7 +94,8 @@ def _restarts(run: Run) -> Iterator[Alert]:
         step = f" from step {restart.step}" if restart.step else ""
         trains = number < len(restarts) or any(rank.pace or rank.begun for rank in run.ranks)
         since = run.started + restart.seconds
-        text = f"restart{of}{step}: {restart.reason}"
+        why = f": {restart.reason}" if restart.reason else ""
+        text = f"restart{of}{step}{why}"
         yield Alert(Alarm.RESTART, since, text, since if trains else 0.0)
 
 

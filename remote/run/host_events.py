@@ -206,12 +206,19 @@ def _launch(run: Run, attempt: int, event: events.Launched, host: HostState, whe
     """Ranks are started on a host, perhaps by a launcher of which nothing is recorded here."""
     run.date(when, event.age)
     if attempt > run.attempt and run.are_hosts(event.hosts):
-        why = f"as {host.name} reports, which heard from its launcher"
-        run.restart(attempt, event.hosts, why, when, started=True)
+        run.restart(attempt, event.hosts, _why_restarted(run), when, started=True)
     elif attempt >= run.attempt:
         run.course.launch(attempt)
     if attempt == run.attempt:
         run.course.attempts = event.attempts
+
+
+def _why_restarted(run: Run) -> str:
+    """Return what the attempt before failed of, as far as the hosts tell; "" where all they tell
+    are consequences of what a host that cannot be heard would tell."""
+    death = run.judge.first_death()
+    is_known = death is not None and death.evidence < Evidence.UNHEARD
+    return run.cause.text() if run.cause and is_known else ""
 
 
 def _end_agent(run: Run, event: events.Ended, host: HostState, when: float) -> None:

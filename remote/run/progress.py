@@ -18,8 +18,8 @@ WATCHED = "torch is watched"
 
 @dataclass(frozen=True)
 class Restart:
-    """The run was restarted `seconds` after it began, for this reason, and goes on after `step`; 0
-    until a rank says so."""
+    """The run was restarted `seconds` after it began, for this reason ("" where it is not known),
+    and goes on after `step`; 0 until a rank says so."""
 
     seconds: float
     step: int = 0

@@ -272,8 +272,10 @@ class Run:
     def restart(
         self, attempt: int, hosts: tuple[int, ...], reason: str, when: float, *, started: bool
     ) -> None:
-        """All ranks begin again on these hosts. Curves and timings go on."""
-        self.note("", f"restarted, attempt {attempt + 1}: {reason}", when)
+        """All ranks begin again on these hosts. Curves and timings go on. `reason` is "" where it
+        is not known."""
+        why = f": {reason}" if reason else ""
+        self.note("", f"restarted, attempt {attempt + 1}{why}", when)
         self.phase, self.verdict = RunPhase.STARTING, None
         self.course.begin(attempt, hosts, when, started=started)
         self.progress.restarts.append(Restart(when - self.started, reason=reason))

@@ -17,6 +17,7 @@ import pytest
 from remote.cluster.hosts import Cluster, Host
 from remote.errands import inventory, pruning
 from remote.errands import runs as found_runs
+from remote.errands.errands import Answer
 from remote.events import Refused
 from remote.plan import serialize
 from remote.plan.plan import Plan, PlanError, Script
@@ -39,7 +40,7 @@ from training.job import Job
 from training.wire.answers import Archive, RunFolder, codec
 from training.wire.commands import Keep
 from training.wire.enums import EndReason
-from training.wire.events import SESSION, Ended, Exited, Hello, Launched
+from training.wire.events import SESSION, Ended, Exited, Hello, Launched, StopHeard
 from training.wire.jsonl import dumps
 from tui.commands.prune import _rows, _total, prune
 from tui.commands.ps import ps
@@ -159,6 +160,9 @@ def test_hosts_of_runs_that_were_left_are_asked_also_if_no_file_names_them(
     assert done.stderr.startswith("rankboard: node2: ")
     sshd.hosts_toml(hosts)
     assert [row[0] for row in table(run(ps).stdout)] == ["run", "a-run", "b-run"]
+    answered = History(tmp_path / "runs").ask({"b-run"})
+    assert [one.name for one in answered.live] == ["a-run"]
+    assert [(one.name, one.state) for one in answered.ended] == [("b-run", "failed")]
     (tmp_path / "hosts.toml").unlink()
     long_ago = time.time() - inventory.LATELY - 60
     for path in into.folder.iterdir():
@@ -420,6 +424,64 @@ def test_what_became_of_a_run_is_told_alike_with_and_without_its_record(tmp_path
         assert found_runs.Run("a", parts, record).state == verdict, "as all lists have it"
     assert found_runs.Run("a", refused).state == "refused"
     assert found_runs.Run("a", away).state == "not started"
+
+
+def test_what_a_host_tells_of_a_stop_is_of_its_newest_attempt(tmp_path: Path) -> None:
+    folder = ended_run(tmp_path, "a-run", code=1)
+    first = far.examine(str(tmp_path), "a-run", 0)
+    assert (first.attempt, first.stop_heard) == (1, 0.0)
+    assert first.failed == pytest.approx(time.time(), abs=60)
+    journal = Journal(str(folder), 0)
+    journal.write(2, [Launched((0,)), StopHeard(), StopHeard(by_person=True)])
+    second = far.examine(str(tmp_path), "a-run", 0)
+    assert (second.attempt, second.failed) == (2, 0.0)
+    assert second.stop_heard > first.failed
+    journal.write(3, [Launched((0,)), Exited(0, -15, "SIGTERM", stopped=True)])
+    third = far.examine(str(tmp_path), "a-run", 0)
+    assert (third.attempt, third.failed, third.stop_heard) == (3, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("phase", "died", "ahead", "word"),
+    [
+        ("failed", 101.0, 0.0, "stopped"),  # it lost its peer, which a person had stopped
+        ("failed", 99.5, 0.0, "stopped"),  # clocks of hosts are known to within a second
+        ("failed", 90.0, 0.0, "failed"),  # it failed by itself, and then a person came
+        ("failed", 90.0, -11.0, "stopped"),  # the host's clock is late
+        ("lost", 104.0, 0.0, "stopped"),
+        ("lost", 90.0, 0.0, "lost"),
+    ],
+)
+def test_what_dies_after_a_person_stopped_the_run_is_no_failure(
+    phase: str, died: float, ahead: float, word: str
+) -> None:
+    failed = died if phase == "failed" else 0.0
+    away = told("node2", 1, phase=phase, failed=failed, last=died)
+    parts = (told("node1", phase="stopped", stop_heard=100.0), replace(away, clock_ahead=ahead))
+    assert found_runs.Run("a", parts).phase == word
+    assert found_runs.Run("a", parts).state == word
+    by_itself = replace(parts[0], folder=replace(parts[0].folder, stop_heard=0.0))
+    assert found_runs.Run("a", (by_itself, parts[1])).phase == phase
+
+
+def test_a_host_that_a_restart_left_out_does_not_say_how_the_run_ended() -> None:
+    parts = (told("node1", attempt=1), told("node2", 1, phase="lost", attempt=0))
+    assert found_runs.Run("a", parts).state == "finished"
+    going, _ = pruning.removable(
+        inventory.Inventory(found_runs.joined(parts)), 0, 0, elsewhere=True
+    )
+    assert {one.state for one in going} == {"finished"}
+    assert {one.host for one in going} == {"node1", "node2"}, "its folder goes as well"
+
+
+@pytest.mark.parametrize(("ahead", "measured"), [(0.5, 0.0), (500.0, 498.0), (-500.0, -499.0)])
+def test_a_clock_counts_as_right_as_long_as_its_answer_may_be_of_that_time(
+    ahead: float, measured: float
+) -> None:
+    answer = Answer(Host("n", "n"), moment=1e9, completed=1e9 + 2)
+    folder = told("n", now=1e9 + ahead).folder
+    assert inventory._clock_ahead(answer, [folder]) == measured
+    assert inventory._clock_ahead(answer, []) == 0.0
 
 
 def test_a_run_without_a_step_is_known_by_its_record_or_else_by_its_hosts(tmp_path: Path) -> None:

@@ -24,6 +24,9 @@ class RunFolder:
     where it is not kept there. `here`: it is this machine's, not that of another one which shares
     the folder. `format` is that of its records; in another one than FORMAT they are not read, and
     `phase` is unknown. `label` is the name that a person gave the run at its start.
+    `attempt` is the newest that began there, counted from 0. `stop_heard` is when the agent first
+    heard that a person stops that attempt, `failed` when the first rank of it failed there: by the
+    host's clock, 0 where it never did.
     """
 
     run: str
@@ -46,6 +49,9 @@ class RunFolder:
     ended: Ended | None = None
     format: int = FORMAT
     label: str = ""
+    attempt: int = 0
+    stop_heard: float = 0.0
+    failed: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -38,6 +39,9 @@ from tui.widgets.choices import Choices
 from tui.widgets.keys import Keys
 from tui.widgets.plain import plain
 
+if TYPE_CHECKING:
+    from remote.errands.runs import Run
+
 LOOK_EVERY = 3.0
 """Seconds between two looks at what is recorded here, at least."""
 ASK_EVERY = 10.0
@@ -67,7 +71,8 @@ class HomeScreen(Drawn, Keeping):
 
     As long as it is shown it looks by itself for what is recorded, and asks the hosts again: those
     of the hosts file, and those of runs that were live when they were last asked, or that were not
-    asked of yet. So hosts that are gone are tried once, and whenever a person asks.
+    asked of yet. So hosts that are gone are tried once, and whenever a person asks. Of the runs
+    that were live they are asked by name until they say how these have ended.
     """
 
     CSS = """
@@ -105,6 +110,7 @@ class HomeScreen(Drawn, Keeping):
         self._to_ask: set[str] = set()
         self._asked_of: set[str] = set()
         self._was_live: set[str] = set()
+        self._ended: dict[str, Run] = {}
         self._shows_asking = False
         self._described: tuple[object, ...] = ()
 
@@ -160,18 +166,26 @@ class HomeScreen(Drawn, Keeping):
         """Ask all hosts, also those that did not answer before."""
         self._shows_asking = True
         self._asked_of.clear()
+        self._ended.clear()
         self._ask()
 
     def _ask(self) -> None:
         unknown = self._unknown
-        self._to_ask |= (unknown - self._asked_of) | (unknown & self._was_live)
+        recorded = {run.name for run in self._listed.runs} if self._listed else set[str]()
+        was_live = self._was_live & unknown | self._was_live - recorded
+        self._to_ask |= (unknown - self._asked_of) | was_live
+        self._to_ask -= self._ended.keys()
         self._asked_of |= self._to_ask
         wanted = frozenset(self._to_ask)  # also what a question had that this one replaces
         self._asking.begin(lambda: self.history.ask(wanted))
 
     def _take_answered(self, found: Answered) -> None:
         has_changed = not (found.is_silent and self._answered.is_silent)
-        self._answered, self._shows_asking = found, False
+        self._ended |= {run.name: run for run in found.ended}
+        for run in found.live:
+            self._ended.pop(run.name, None)
+        self._answered = replace(found, ended=tuple(self._ended.values()))
+        self._shows_asking = False
         self._was_live |= {run.name for run in found.live}
         self._to_ask.clear()
         if has_changed:

@@ -1,4 +1,4 @@
-"""The rows of the list of runs: recorded runs, live runs of hosts that are not recorded here, and
+"""The rows of the list of runs: recorded runs, runs of hosts that are not recorded here, and
 studies."""
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from remote.format import UNKNOWN, count, duration, moment, or_unknown
 from remote.record import query
 from remote.record.entry import RUNNING, Entry
+from remote.record.entry import UNKNOWN as UNKNOWN_END
 from remote.study.progress import CellState, Progress
 from tui import palette
 from tui.history import Answered, Listed
@@ -38,17 +39,19 @@ ORDERS = {
 
 @dataclass(frozen=True)
 class Item:
-    """A row of the list: a recorded run, a live run of hosts, or a study; one of the three."""
+    """A row of the list: a recorded run, a run that only hosts know, or a study. `answer` is what
+    the hosts say of a run that is live, or that is not recorded here."""
 
     name: str
     entry: Entry | None = None
-    live: Run | None = None
+    answer: Run | None = None
     study: Progress | None = None
 
     @property
     def is_live(self) -> bool:
         """Whether the run goes on now."""
-        return bool(self.live) or bool(self.entry and self.entry.verdict == RUNNING)
+        is_recorded_now = self.entry is not None and self.entry.verdict == RUNNING
+        return is_recorded_now or bool(self.answer and self.answer.live)
 
 
 class Selection(NamedTuple):
@@ -67,12 +70,15 @@ def items(
     key, reverse = ORDERS[order]
     test = query.parse(words)
     alive = {run.name: run for run in answered.live}
+    over = {run.name: run for run in answered.ended}
+    runs = [_with_end(run, over.get(run.name)) for run in listed.runs]
     recorded = [
         Item(run.name, run, _newer_answer(run, alive.get(run.name), answered.asked))
-        for run in query.ordered(filter(test, listed.runs), key, reverse)
+        for run in query.ordered(filter(test, runs), key, reverse)
     ]
     known = {run.name for run in listed.runs}
-    elsewhere = [Item(name, live=run) for name, run in alive.items() if name not in known]
+    elsewhere = [Item(name, answer=run) for name, run in alive.items() if name not in known]
+    left = [Item(name, answer=run) for name, run in over.items() if name not in known]
     studies = [Item(one.study.name, study=one) for one in listed.studies]
     live = [one for one in recorded if one.is_live]
     ended = [one.entry for one in recorded if one.entry and not one.is_live]
@@ -81,7 +87,15 @@ def items(
     hidden = len(ended) - len(kept)
     if words:
         return Selection([*live, *others], hidden)
-    return Selection([*live, *elsewhere, *studies, *others], hidden)
+    return Selection([*live, *elsewhere, *studies, *left, *others], hidden)
+
+
+def _with_end(run: Entry, answer: Run | None) -> Entry:
+    """Return a recorded run with the end that its hosts tell, where none is recorded."""
+    if answer is None or run.verdict != UNKNOWN_END:
+        return run
+    step, steps = max(run.step, answer.step), run.steps or answer.steps
+    return run._replace(verdict=answer.state, step=step, steps=steps)
 
 
 def _newer_answer(run: Entry, answer: Run | None, asked: float) -> Run | None:
@@ -93,8 +107,9 @@ def _newer_answer(run: Entry, answer: Run | None, asked: float) -> Run | None:
 
 def state(item: Item) -> Cell:
     """What becomes of it, as a sign and a word."""
-    if item.live:
-        return phase(item.live.phase if item.live.phase in PHASES else RUNNING)
+    if item.answer:
+        word = item.answer.state
+        return phase(word if word in PHASES else RUNNING)
     if item.study:
         return phase(_state_of(item.study))
     assert item.entry
@@ -136,7 +151,7 @@ class Field:
 
 FIELDS = (
     Field(" ", 3),
-    Field("state", 13),
+    Field("state", 13, most=14),
     Field("run", 16, most=22),
     Field("method", 17, 2),
     Field("model", 8, 5, most=12),
@@ -206,14 +221,14 @@ def _texts(item: Item, name: str) -> dict[str, str]:
     if entry := item.entry:
         texts = dict(zip(HEAD, row(entry, name, settings_of(entry)), strict=True))
         took = UNKNOWN if entry.elapsed is None else duration(entry.elapsed)
-        live = {"step": f"{item.live.step}/{item.live.steps}"} if item.live else {}
+        live = {"step": f"{item.answer.step}/{item.answer.steps}"} if item.answer else {}
         return texts | live | {"run": entry.label or name, "took": took}
-    assert item.live
-    step = f"{item.live.step}/{item.live.steps}"
+    assert item.answer
+    step = f"{item.answer.step}/{item.answer.steps}"
     return {
-        "run": item.name,
-        "method": count(item.live.hosts, "host"),
-        "ranks": or_unknown(item.live.ranks),
+        "run": plain(item.answer.label) or item.name,
+        "method": count(item.answer.hosts, "host"),
+        "ranks": or_unknown(item.answer.ranks),
         "step": step,
     }
 
@@ -228,7 +243,13 @@ def about(item: Item | None, saved: int, key: Callable[[str], str]) -> str:
         return f"study {item.name}: {cells}. {item.study.study.question or item.study.study.title}"
     entry = item.entry
     if entry is None:
-        return f"{item.name}: live on its hosts, not recorded here. {key('open')} attaches to it."
+        assert item.answer
+        named = f"{item.answer.label}: " if item.answer.label else ""
+        if not item.is_live:
+            told = f"{named}{item.name}: has ended, as its hosts say; not recorded here."
+            return plain(f"{told} {key('open')} opens it.")
+        told = f"{named}{item.name}: live on its hosts, not recorded here."
+        return plain(f"{told} {key('open')} attaches to it.")
     named = f"{entry.label}: " if entry.label else ""
     study = f", of the study {entry.study}: {entry.trial}" if entry.study else ""
     first = f"{named}{entry.name}, started {moment(entry.started or 0)}{study}"

@@ -23,6 +23,7 @@ PHASES = {
     "stalled": ("bad", "table--bad"),
     "stopping": ("work", "table--work"),
     "stopped": ("ended", "table--dim"),
+    "not started": ("ended", "table--dim"),
     "ended": ("ended", "table--dim"),
     "finished": ("good", "table--good"),
     "running": ("live", "table--good"),

@@ -803,7 +803,7 @@ def test_attempts_are_those_of_the_launcher_that_has_started_the_last_one() -> N
     state = history.state()
     assert (state.attempt, state.course.attempts_allowed) == (1, 3)
     (restarted,) = alerts(state)
-    assert restarted.text.startswith("restart 1 of 2: ")
+    assert restarted.text == "restart 1 of 2: node1, rank 0: exit code 1"
 
 
 def test_of_an_attempt_more_than_allowed_nobody_says_of_how_many() -> None:
@@ -813,7 +813,17 @@ def test_of_an_attempt_more_than_allowed_nobody_says_of_how_many() -> None:
     state = history.rank(0, Launched((0,), (0,))).state()
     assert (state.attempt, state.course.attempts_allowed) == (1, 0)
     (restarted,) = alerts(state)
-    assert restarted.text.startswith("restart: ")
+    assert restarted.text == "restart: node1, rank 0: exit code 1"
+
+
+def test_a_restart_of_which_only_consequences_are_known_tells_no_reason() -> None:
+    """The host that was lost tells nothing to who comes later."""
+    history = History(plan(2)).training().rank(0, *raised(0, GLOO))
+    history.attempt = 1
+    state = history.rank(0, Launched((0,), (0,), attempts=2)).state()
+    (restarted,) = alerts(state)
+    assert restarted.text == "restart 1 of 1"
+    assert "restarted, attempt 2" in [note.text for note in state.log.notes]
 
 
 def test_no_host_can_spoil_the_time_that_a_run_took() -> None:

@@ -1228,6 +1228,24 @@ def test_who_comes_from_elsewhere_learns_of_a_restart_from_the_hosts(tmp_path: P
     assert elsewhere.state.verdict is Verdict.STOPPED
 
 
+def test_who_comes_from_elsewhere_learns_why_a_run_was_restarted(tmp_path: Path) -> None:
+    stage = Stage(fails_once_and_trains_on)
+    policy = Policy(keep=True, max_restarts=1)
+    session = stage.session(tmp_path / "here", policy)
+    batches = session.batches()
+    until(session, batches, lambda: session.state.attempt == 1 and all_run(session))
+    session.detach()
+    to_the_end(batches)
+    elsewhere = from_elsewhere(stage, tmp_path, policy)
+    batches = elsewhere.batches()
+    until(elsewhere, batches, lambda: elsewhere.state.attempt == 1 and all_run(elsewhere))
+    (here,) = session.state.progress.restarts
+    (there,) = elsewhere.state.progress.restarts
+    assert there.reason == here.reason == "node1, rank 0: exit code 1"
+    elsewhere.stop()
+    to_the_end(batches)
+
+
 def test_a_host_that_a_restart_has_left_out_is_not_waited_for_by_who_comes_back(
     tmp_path: Path,
 ) -> None:

@@ -621,6 +621,7 @@ class Answers:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.live: tuple[Run, ...] = ()
+        self.ended: tuple[Run, ...] = ()
         self.asked: list[set[str]] = []
         monkeypatch.setattr(home_screen, "LOOK_EVERY", 0.0)
         monkeypatch.setattr(home_screen, "ASK_EVERY", 0.0)
@@ -628,13 +629,20 @@ class Answers:
 
     def _ask(self, unknown: Collection[str]) -> Answered:
         self.asked.append(set(unknown))
-        return Answered(self.live, (), time.time())
+        ended = tuple(run for run in self.ended if run.name in unknown)
+        return Answered(self.live, (), time.time(), ended)
 
 
 def training_at(name: str, step: int) -> Run:
     """A run that is live on a host."""
     folder = RunFolder(name, 0, "", True, "training", 1.0, 1.0, 1.0, 0, step, 400)
     return Run(name, (Part("node1", "~", folder),))
+
+
+def changed(run: Run, **figures: Any) -> Run:
+    """The same run, of which its host says something else."""
+    (part,) = run.parts
+    return replace(run, parts=(replace(part, folder=replace(part.folder, **figures)),))
 
 
 async def test_hosts_are_asked_again_by_themselves(
@@ -649,11 +657,35 @@ async def test_hosts_are_asked_again_by_themselves(
         assert hosts.asked[-1] == set(), "no host knows c-3: those of its plan are left alone"
         hosts.live = (training_at("elsewhere", 45), training_at("c-3", 33))
         await home.shows(pilot, "2 live", "● training", "45/400", "33/400")
-        await until(pilot, lambda: hosts.asked[-1] == {"c-3"})
+        await until(pilot, lambda: hosts.asked[-1] == {"c-3", "elsewhere"})
         hosts.live = ()
         await home.shows(pilot, "0 live")
         await pilot.press("r")
-        await until(pilot, lambda: {"c-3"} in hosts.asked[-2:])
+        await until(pilot, lambda: {"c-3", "elsewhere"} in hosts.asked[-2:])
+
+
+async def test_what_hosts_say_of_the_end_of_a_run_stays(
+    runs_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hosts = Answers(monkeypatch)
+    recorded_here, not_here = training_at("c-3", 33), training_at("elsewhere", 45)
+    hosts.live = (recorded_here, changed(not_here, label="race1"))
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await home.shows(pilot, "2 live", "race1", "33/400")
+        hosts.ended = (
+            changed(recorded_here, live=False, phase="lost", step=34),
+            changed(not_here, live=False, phase="finished", label="race1"),
+        )
+        hosts.live = ()
+        await home.shows(pilot, "3 runs, 0 live", "lost", "34/40", "race1")
+        assert "unknown" not in home.text()
+        await until(pilot, lambda: hosts.asked[-1] == set())
+        await home.shows(pilot, "lost", "race1")
+        await pilot.press("slash", *"verdict=lost", "enter")
+        await home.shows(pilot, "1 of 3 runs", "c-3")
+        await pilot.press("escape", "r")
+        await until(pilot, lambda: {"c-3", "elsewhere"} in hosts.asked[-2:])
 
 
 async def test_a_run_that_is_stopped_elsewhere_is_not_shown_as_live(
@@ -750,7 +782,33 @@ def test_the_record_of_a_live_launcher_counts_more_than_an_answer() -> None:
     answered = Answered((training_at("a", 3),), (), 1e12)
     (item,) = items(Listed((run,)), answered, (), "newest first").items
     assert item.is_live
-    assert item.live is None
+    assert item.answer is None
+
+
+def test_a_run_that_only_hosts_know_has_its_name() -> None:
+    live = changed(training_at("a", 3), label="race1")
+    over = changed(training_at("b", 3), label="race2", live=False, phase="failed")
+    shown = items(Listed(), Answered((live,), (), 1.0, (over,)), (), "newest first").items
+    titles = [field.title for field in FIELDS]
+    texts = [
+        [row[titles.index(name)].text for name in ("state", "run")]
+        for row in rows(shown, {}, {}, ())
+    ]
+    assert texts == [["● training", "race1"], ["✗ failed", "race2"]]
+    attaches, opens = (about(item, 0, lambda name: name) for item in shown)
+    assert attaches == "race1: a: live on its hosts, not recorded here. open attaches to it."
+    assert opens == "race2: b: has ended, as its hosts say; not recorded here. open opens it."
+
+
+def test_a_recorded_end_counts_more_than_that_which_hosts_tell() -> None:
+    over = changed(training_at("a", 3), live=False, phase="failed")
+    answered = Answered((), (), 1.0, (over,))
+    for verdict, shown in (("unknown", "failed"), ("stopped", "stopped"), ("running", "running")):
+        (item,) = items(
+            Listed((Entry("a", verdict=verdict, step=2),)), answered, (), "newest first"
+        ).items
+        assert item.entry
+        assert item.entry.verdict == shown
 
 
 def replace_name(entry: Entry, name: str) -> Entry:

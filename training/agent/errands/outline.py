@@ -24,6 +24,7 @@ from training.wire.events import (
     Record,
     Started,
     Step,
+    StopHeard,
     Text,
     decode,
     expand,
@@ -32,7 +33,7 @@ from training.wire.events import (
 HEAD, TAIL = 64 << 10, 128 << 10
 """Bytes at the beginning and at the end of a journal of which every record is looked at."""
 _STOPPED = (EndReason.OPERATOR_GONE, EndReason.LEASE_EXPIRED)
-_WEIGHTY = re.compile(rb'"event":"(?:hello|launched|spawned|exited|ended)"')
+_WEIGHTY = re.compile(rb'"event":"(?:hello|launched|spawned|exited|stopheard|ended)"')
 
 
 def told(folder: str, host: int) -> Iterator[Record]:
@@ -67,7 +68,8 @@ def _records(lines: list[bytes]) -> Iterator[Record]:
 
 @dataclass
 class Outline:
-    """What the records of a host tell, the newest attempt's above all."""
+    """What the records of a host tell, the newest attempt's above all. `stop_heard` is when the
+    host first heard that a person stops the run, `failed` when its first rank failed; 0: never."""
 
     began: float = 0.0
     last: float = 0.0
@@ -79,6 +81,9 @@ class Outline:
     step: int = 0
     steps: int = 0
     ended: Ended | None = None
+    attempt: int = 0
+    stop_heard: float = 0.0
+    failed: float = 0.0
 
     def hear(self, record: Record) -> None:
         """Take the next record."""
@@ -89,13 +94,26 @@ class Outline:
             case Launched(ranks):
                 self.ranks, self.phase = ranks, "starting"
                 self.exits.clear()
+                self._begin(record.attempt)
             case Exited(rank):
                 self.exits[rank] = record.event
+                if _is_failure(record.event):
+                    self.failed = self.failed or record.time
+            case StopHeard(by_person=True):
+                self.stop_heard = self.stop_heard or record.time
             case Ended():
                 self.ended = record.event
             case Text():
                 for said in expand(record):
                     self._hear_rank(said.event)
+
+    def _begin(self, attempt: int) -> None:
+        """Forget how another attempt ended. A stop may come before the start of its attempt. Of a
+        short journal all records come twice, as its first and its last ones."""
+        if attempt != self.attempt:
+            self.attempt = attempt
+            self.stop_heard = 0.0
+            self.failed = 0.0
 
     def _hear_rank(self, event: Event) -> None:
         match event:
@@ -131,11 +149,15 @@ class Outline:
 
     def _fate(self) -> str:
         exits = self.exits.values()
-        if any(exit.code and not exit.stopped for exit in exits):
+        if any(map(_is_failure, exits)):
             return "failed"
         if any(exit.stopped for exit in exits):
             return "stopped"
         return "finished" if exits else "not started"
+
+
+def _is_failure(exit: Exited) -> bool:
+    return exit.code != 0 and not exit.stopped
 
 
 def boot() -> str:

@@ -44,14 +44,16 @@ def runs(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
 
 
 def live(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """The errand `live WORKDIR`: every run folder there of which the run is live, without its size.
-    Launchers ask for it again and again, so what has ended long ago is not read."""
-    workdir = absolute(arguments[0])
+    """The errand `live WORKDIR [RUN …]`: every run folder there of which the run is live, and those
+    of the given runs also where they have ended, without their sizes. Launchers ask for it again
+    and again, so what else has ended long ago is not read."""
+    workdir, asked_of = absolute(arguments[0]), arguments[1:]
     for run, host in folders(workdir):
         try:
-            if _is_perhaps_live(run_folder(workdir, run, host)):
+            is_asked_of = run in asked_of
+            if is_asked_of or _is_perhaps_live(run_folder(workdir, run, host)):
                 found = examine(workdir, run, host, sized=False)
-                if found.live:
+                if found.live or is_asked_of:
                     yield codec.object(found)
         except FileNotFoundError:  # it has just been removed
             continue
@@ -202,6 +204,9 @@ def examine(workdir: str, run: str, host: int, *, sized: bool = True) -> RunFold
         here=outline.here,
         ended=outline.ended,
         label=label,
+        attempt=outline.attempt,
+        stop_heard=outline.stop_heard,
+        failed=outline.failed,
     )
 
 
