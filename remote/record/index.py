@@ -196,7 +196,7 @@ def _is_fresh(folder: str, kept: Cached) -> bool:
     """Whether no file that this was read from has changed since."""
     try:  # for thousands of folders: as little as possible
         found = [os.lstat(folder + file) for file in kept.files.split(" ")]
-    except OSError:
+    except (OSError, ValueError):  # of a spoilt index: a name that no file can have
         return False
     return kept.stamps == " ".join([f"{one.st_mtime_ns}.{one.st_size}" for one in found])
 

@@ -242,6 +242,17 @@ def test_no_number_that_no_run_can_have_comes_out_of_an_index(runs_dir: Path, va
         assert index.entries(runs_dir) == good, field
 
 
+@pytest.mark.parametrize("files", ["/plan\0.json", "/\ud83d", "/nowhere"])
+def test_a_run_whose_files_have_other_names_in_the_index_is_read_anew(
+    runs_dir: Path, files: str
+) -> None:
+    good = index.entries(runs_dir)
+    data = json.loads((runs_dir / INDEX).read_text())
+    data["runs"]["a"][0] = files
+    (runs_dir / INDEX).write_text(json.dumps(data))
+    assert index.entries(runs_dir) == good
+
+
 def test_a_folder_that_cannot_be_written_to_is_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
