@@ -6,7 +6,7 @@ import json
 import platform
 import sys
 from dataclasses import asdict, fields
-from typing import Any
+from typing import Any, get_type_hints
 
 from remote.cluster.hosts import Host
 from remote.plan.plan import OnNan, OnStall, Plan, PlanError, Policy, Script, Upload, is_label
@@ -65,7 +65,7 @@ def parse(text: str | bytes) -> Plan:
             raise OtherFormat(name if is_plain(name) else "the run", number)
         hosts = tuple(map(_read_host, data["hosts"]))
         kind, work = next(iter(data["work"].items()))
-        done: Job | Script = script_of(work) if kind == "script" else Job.of(_known(Job, work))
+        done: Job | Script = script_of(work) if kind == "script" else _job(work)
         uploads = tuple(map(_read_upload, data.get("uploads", [])))
         plan = Plan(
             str(data["run"]),
@@ -98,6 +98,14 @@ def script_of(data: Any) -> Script:
     if not script.words:
         raise ValueError("its program has no words")
     return script
+
+
+def _job(data: dict[str, Any]) -> Job:
+    """Read a job. Raises: ValueError, TypeError."""
+    hints = get_type_hints(Job)
+    return Job.of(
+        {name: reader_of(hints[name])(value) for name, value in _known(Job, data).items()}
+    )
 
 
 def _policy(data: dict[str, Any]) -> Policy:

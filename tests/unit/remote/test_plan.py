@@ -3,6 +3,7 @@ that cannot be."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -262,6 +263,26 @@ def test_what_a_user_chooses_for_a_program_wins() -> None:
     env = dict(placed.env)
     assert (env["ROLE_NAME"], env["RANK"], env["OMP_NUM_THREADS"]) == ("trainer", "0", "3")
     assert "RANKBOARD_WATCH" not in env
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("checkpoint_every", 5),
+        ("steps", "many"),
+        ("steps", 1.5),
+        ("lr", True),
+        ("verify_data", "yes"),
+        ("sync_option", "bucket_mb=3"),
+        ("sync_option", [3]),
+    ],
+)
+def test_a_setting_of_a_wrong_type_makes_no_plan(setting: str, value: object) -> None:
+    data = json.loads(serialize.dump(Plan("run", (Host("node1", "x"),), Job())))
+    assert setting in data["work"]["job"]
+    data["work"]["job"][setting] = value
+    with pytest.raises(ValueError, match="is not a"):
+        serialize.parse(json.dumps(data))
 
 
 def test_a_program_survives_the_way_through_json() -> None:
