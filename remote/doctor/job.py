@@ -68,10 +68,12 @@ def found(
         return Found(FAILED, data_problem, advice) if data_problem else Found(OK, "there")
     if data_damaged:
         what = f"{data_damaged[0]} does not have the published checksum"
+        damaged = "it"
         if len(data_damaged) > 1:
             others = count(len(data_damaged) - 1, "more file")
             what = f"{data_damaged[0]} and {others} do not have the published checksum"
-        return Found(FAILED, what, "replace it, or accept it with --no-verify-data")
+            damaged = "them"
+        return Found(FAILED, what, f"replace {damaged}, or accept {damaged} with --no-verify-data")
     if not data_missing:
         if data_problem:
             return Found(FAILED, data_problem, "let this user read it, or use --data-dir")
