@@ -50,7 +50,7 @@ MISTAKES = (
 def to_install(extra: str) -> str:
     """What to do where a package of this extra is missing: rankboard is installed from a
     checkout."""
-    checkout = Path(__file__).parents[1]
+    checkout = Path(__file__).parents[2]
     where = checkout if (checkout / "constraints.txt").exists() else "the checkout of rankboard"
     python = shlex.quote(sys.executable)
     return f"in {where}, run {python} -m pip install -c constraints.txt '.[{extra}]'"

@@ -24,6 +24,9 @@ DARK = ("#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#F0E442", "#D55E00", "#3C8F
 LIGHT = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#B87F00", "#000000", "#777777")
 """On a light ground: the yellow left out, the orange made darker, a grey added."""
 
+RUN_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+"""Names of compared runs in tables and charts."""
+
 SIGNS = {
     "wait": ("○", "."),
     "work": ("◐", "~"),

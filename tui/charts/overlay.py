@@ -10,7 +10,7 @@ from remote.figures.points import Points, tested, trained
 from remote.figures.run import RunFigures
 from tui.charts.drawing import smooth
 from tui.charts.view import View
-from tui.text.compare import LETTERS
+from tui.palette import RUN_LETTERS
 from tui.widgets.raster import Curve, Floats
 
 
@@ -55,7 +55,7 @@ class Measure:
 
 
 def _curve(place: int, along: Floats, values: Floats, faint: bool = False) -> Curve:
-    return Curve(LETTERS[place], place, along, values, values, values, faint=faint, band=False)
+    return Curve(RUN_LETTERS[place], place, along, values, values, values, faint=faint, band=False)
 
 
 WEIGHT = View().smoothing

@@ -18,10 +18,10 @@ from tui.bindings import bindings
 from tui.messages import ShowRank
 from tui.panels.parts import heat
 from tui.panels.parts.fold import FoldedColumns, is_empty
-from tui.panels.parts.groups import GROUPED, Line, is_grouped, lines
+from tui.panels.parts.groups import GROUPED, is_grouped, lines
 from tui.panels.parts.order import ORDERS, UNMARKED, severity
 from tui.panels.parts.panel import ScreenRow, TablePanel
-from tui.panels.parts.rank_table import RankTable
+from tui.panels.parts.rank_table import RankTable, RankTableLine
 from tui.panels.parts.row import FIGURES, Figure, Scale, View
 from tui.panels.parts.turn import Turn
 from tui.session_clock import SessionClock
@@ -95,7 +95,7 @@ class Ranks(TablePanel):
         marked = len(found) > room and severity(found[0].ranks[0], run) < UNMARKED
         self._describe(run, folded, marked_first=marked)
 
-    def _view(self, line: Line, run: RunState) -> View:
+    def _view(self, line: RankTableLine, run: RunState) -> View:
         sign = ""
         if line.of_host >= 0:
             sign = palette.sign("open" if line.of_host in self._opened else "closed") + " "
@@ -135,7 +135,7 @@ class Ranks(TablePanel):
     def _describe(self, run: RunState, folded: Sequence[Figure], *, marked_first: bool) -> None:
         """Say in the border how the ranks are sorted, and on what they agree."""
         note = f"by {ORDERS[self._order].name}{', marked first' if marked_first else ''}"
-        view = self._view(Line(run.ranks[:1]), run)
+        view = self._view(RankTableLine(run.ranks[:1]), run)
         same = [f"{figure.cell(view).text} {figure.said}".strip() for figure in folded]
         self.caption(f"{note}  all: {', '.join(same)}" if same else note)
 

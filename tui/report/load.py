@@ -22,8 +22,9 @@ from remote.study.progress import CellProgress, Progress
 from remote.study.results import CellResult, results
 from remote.study.study import Cell, Study, parts
 from training.job import Job
+from tui.palette import RUN_LETTERS
 from tui.report.subject import STEP_SECONDS, Along, Group, Judged, Subject, Uncounted
-from tui.text.compare import LETTERS, verdicts
+from tui.text.compare import verdicts
 
 BITS = 8
 FAILED = Outcome.FAILED.value
@@ -82,7 +83,7 @@ class Reader:
         runs = [read(folder, self.remark) for folder in folders]
         labels = [
             _what(run) if len(runs) == 1 else f"{letter}: {_what(run)}"
-            for letter, run in zip(LETTERS, runs, strict=False)
+            for letter, run in zip(RUN_LETTERS, runs, strict=False)
         ]
         groups = tuple(self._run(label, run) for label, run in zip(labels, runs, strict=True))
         single = len(runs) == 1

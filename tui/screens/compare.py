@@ -141,7 +141,10 @@ def _legend(compared: Sequence[Compared], width: int, dark: bool) -> Iterator[Co
     """The runs with their colours; below each what is to be known of it, and the verdict; at last
     what is in doubt."""
     for place, one in enumerate(compared):
-        sign = (f"{palette.sign('curve')} {text.LETTERS[place]}", palette.colour(place, dark))
+        sign = (
+            f"{palette.sign('curve')} {palette.RUN_LETTERS[place]}",
+            palette.colour(place, dark),
+        )
         head, *rest = _folded(f"{one.run.name}: {text.became(one.run)}", width)
         yield Content.assemble(sign, GAP, head.strip())
         yield from map(Content, rest)

@@ -18,10 +18,9 @@ from remote.record.summary import finite
 from remote.sanitise import one_line
 from remote.statistics.ratio import Finding
 from training import figures
+from tui.palette import RUN_LETTERS
 from tui.text.table import Row, print_table, terminal_width
 
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-"""Names of the runs in tables and charts."""
 HEAD = (
     *("run", "loss", "test loss", "accuracy", "s/iter", "95% interval", "samples/s"),
     *("sync share", "sent/iter", "training", "total"),
@@ -191,7 +190,7 @@ def _legend(compared: Sequence[Compared]) -> list[str]:
     """One line per run: its letter, its name, what it was and what became of it."""
     return [
         f"{letter}  {one.run.name}: {became(one.run)}"
-        for letter, one in zip(LETTERS, compared, strict=False)
+        for letter, one in zip(RUN_LETTERS, compared, strict=False)
     ]
 
 
@@ -209,14 +208,14 @@ def remarks(run: RunFigures) -> Iterator[str]:
 
 def doubted(compared: Sequence[Compared]) -> list[str]:
     """Why comparisons of times show nothing, in words that call the runs by their letters."""
-    letters = {one.run.name: letter for letter, one in zip(LETTERS, compared, strict=False)}
+    letters = {one.run.name: letter for letter, one in zip(RUN_LETTERS, compared, strict=False)}
     return doubting.sentences([one.doubt for one in compared if one.doubt], letters)
 
 
 def _told(compared: Sequence[Compared]) -> list[str]:
     """The remarks on all runs, each once, with the letters of its runs."""
     whose: dict[str, list[str]] = {}
-    for letter, one in zip(LETTERS, compared, strict=False):
+    for letter, one in zip(RUN_LETTERS, compared, strict=False):
         for text in remarks(one.run):
             whose.setdefault(text, []).append(letter)
     return [f"{', '.join(letters)}: {text}" for text, letters in whose.items()]
@@ -238,14 +237,14 @@ def _tables(compared: Sequence[Compared]) -> Iterator[tuple[str, Row, list[Row]]
 def settings_table(compared: Sequence[Compared]) -> list[Row]:
     """The settings that differ, one per row below the head."""
     different = differing([one.run for one in compared])
-    head = ("setting", *LETTERS[: len(compared)])
+    head = ("setting", *RUN_LETTERS[: len(compared)])
     return [head, *((name, *values) for name, values in different.items())]
 
 
 def figures_table(compared: Sequence[Compared]) -> list[Row]:
     """The final figures, one run per row below the head."""
     goal = compared[0].goal
-    rows = [_row(letter, one) for letter, one in zip(LETTERS, compared, strict=False)]
+    rows = [_row(letter, one) for letter, one in zip(RUN_LETTERS, compared, strict=False)]
     if math.isnan(goal):
         return [HEAD, *rows]
     times = [duration(one.to_goal) for one in compared]
@@ -255,7 +254,7 @@ def figures_table(compared: Sequence[Compared]) -> list[Row]:
 
 def metrics_table(compared: Sequence[Compared]) -> list[Row]:
     """The metrics that all runs have, one per row below the head."""
-    head = ("metric", *LETTERS[: len(compared)])
+    head = ("metric", *RUN_LETTERS[: len(compared)])
     rows = [
         (name, *(_metric(_metrics(one.run)[name]) for one in compared))
         for name in common_metrics(compared)
@@ -298,7 +297,8 @@ def verdicts(compared: Sequence[Compared]) -> list[str]:
     """One line per run but the first: faster or slower, by how much, and how far the losses are
     apart."""
     return [
-        f"{letter}: {verdict(one)}" for letter, one in zip(LETTERS[1:], compared[1:], strict=False)
+        f"{letter}: {verdict(one)}"
+        for letter, one in zip(RUN_LETTERS[1:], compared[1:], strict=False)
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from textual import events
@@ -13,9 +14,25 @@ from textual.strip import Strip
 from remote.run.state import RankState
 from tui.actions import Place
 from tui.bindings import bindings
-from tui.panels.parts.groups import Line
 from tui.widgets.choices import Choices
 from tui.widgets.table import Column, Row, Table
+
+
+@dataclass(frozen=True)
+class RankTableLine:
+    """One line of the table: a rank, or all ranks of a host.
+
+    Of a host's ranks, the one that most needs attention comes first.
+    """
+
+    ranks: Sequence[RankState]
+    of_host: int = -1
+    """The host that the line shows as a whole, or -1 if it shows one rank."""
+
+    @property
+    def key(self) -> int:
+        """Return the rank's number, or a negative number that is unique to the host."""
+        return -1 - self.of_host if self.of_host >= 0 else self.ranks[0].rank
 
 
 class RankTable(Choices):
@@ -27,16 +44,18 @@ class RankTable(Choices):
     class Opened(Message):
         """The line under the cursor is to be opened."""
 
-        def __init__(self, line: Line) -> None:
+        def __init__(self, line: RankTableLine) -> None:
             super().__init__()
             self.line = line
 
     def __init__(self) -> None:
         super().__init__(())
-        self._lines: Sequence[Line] = ()
+        self._lines: Sequence[RankTableLine] = ()
         self._chosen: int | None = None
 
-    def stand(self, columns: Sequence[Column], lines: Sequence[Line], rows: Sequence[Row]) -> None:
+    def stand(
+        self, columns: Sequence[Column], lines: Sequence[RankTableLine], rows: Sequence[Row]
+    ) -> None:
         """Show these lines, of which these are the rows."""
         self._lines = lines
         self.fill(rows, columns)
