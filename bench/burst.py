@@ -34,8 +34,8 @@ from remote.transport.ssh.transport import SshTransport
 from training.job import Job
 from training.wire.events import Record, Text
 from tui import GARBAGE
-from tui.app import RankboardApp
-from tui.runs import Launch
+from tui.app.app import RankboardApp
+from tui.kit.runs import Launch
 
 HOSTS, LINES, ROUNDS = 4, 50_000, 5
 RATE, FRAME = 100_000, 0.05

@@ -142,8 +142,8 @@ def many(folder: Path) -> list[Figure]:
 
 def chart(folder: Path) -> list[Figure]:
     """Frames of a chart whose curves grow by a point each."""
-    from tui.widgets.frame import Look, frame
-    from tui.widgets.raster import Curve
+    from tui.charts.frame import Look, frame
+    from tui.charts.raster import Curve
 
     chance = np.random.default_rng(7)
     x = np.arange(POINTS + DRAWN, dtype=float)

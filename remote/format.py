@@ -15,6 +15,8 @@ from training import figures
 
 UNKNOWN = "-"
 """Stands for a value that is not known."""
+IN_DOUBT = "in doubt"
+"""Stands in place of a number that nobody should use."""
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
 _SPANS = ((120.0, 5.0, 1, "s"), (7_200.0, 1.0, 60, "min"), (math.inf, 0.5, 3_600, "h"))
 """Up to how many seconds a span is told in steps of so many units, each of so many seconds."""

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from remote.cluster.hosts import HOSTS_FILE, Cluster
 from remote.cluster.rules import rules_for
-from remote.errands.kept_plan import KeptPlan
 from remote.format import count
+from remote.host_commands.kept_plan import KeptPlan
 from remote.plan import needs
 from remote.plan import plan as planning
 from remote.plan.environment import forwarded
@@ -30,7 +30,7 @@ from training.job import Job
 from training.wire.events import Record
 
 if TYPE_CHECKING:  # a list of runs, or a form, is shown before any of this is needed
-    from remote.errands.examination import Examination
+    from remote.host_commands.examination import Examination
     from remote.session.notify import Notifier
     from remote.session.session import Session
 
@@ -139,7 +139,7 @@ class Launcher:
 
     def check(self, plan: Plan) -> Examination:
         """The checks of the plan's hosts, as its start makes them. Nothing is started or kept."""
-        from remote.errands.examination import Examination
+        from remote.host_commands.examination import Examination
 
         return Examination(plan, self.transport)
 

@@ -12,7 +12,7 @@ def main() -> None:
     """Run the `rankboard` command. Importing it here lets Ctrl+C end it without a traceback."""
     gc.set_threshold(GARBAGE, *gc.get_threshold()[1:])
     try:
-        from tui.cli import main as command
+        from tui.commands.cli import main as command
 
         command()
     except KeyboardInterrupt:

@@ -20,8 +20,8 @@ from remote.session.session import BATCH
 from training.job import Job
 from training.wire.events import SESSION, Record
 from tui import GARBAGE
-from tui.app import RankboardApp
-from tui.runs import Launch
+from tui.app.app import RankboardApp
+from tui.kit.runs import Launch
 
 BATCHES = 20
 """A second."""

@@ -29,7 +29,7 @@ _COLLECTIVE = re.compile(
 )
 _DDP = re.compile(r"(?:^|/)torch/nn/parallel/distributed\.py$")
 _AUTOGRAD = re.compile(r"(?:^|/)torch/autograd/\w+\.py$")
-_EXCHANGE = re.compile(r"(?:^|/)training/(?:sync/(?:parts/)?\w+|rendezvous)\.py$")
+_EXCHANGE = re.compile(r"(?:^|/)training/(?:sync/(?:common/|parts/)?\w+|rendezvous)\.py$")
 _SYNC_METHOD = re.compile(r"(?:^|/)training/sync/(?P<name>(?!__)\w+)\.py$")
 _METER = re.compile(r"(?:^|/)training/meter\.py$")
 _OURS = re.compile(r"(?:^|/)(training/(?:\w+/)*\w+\.py)$")

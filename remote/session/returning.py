@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 
-from remote.errands.journals import Problem, fetch
 from remote.events import Reaching, Said
+from remote.host_commands.journals import Problem, fetch
 from remote.plan.plan import Plan
 from remote.record.write import Recorder
 from remote.session.session import BATCH, Session

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from remote.figures.doubt import Doubt, sentences
 from remote.format import count, listed
+from remote.metrics.doubt import Doubt, sentences
 from remote.statistics.interval import Interval, Scale
 from remote.statistics.mean import finite_mean
 from remote.statistics.ratio import Finding, finding

@@ -23,9 +23,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from remote.figures.conditions import UNKNOWN, Conditions
 from remote.jsonl import load
 from remote.limits import LIMITS
+from remote.metrics.conditions import UNKNOWN, Conditions
 from remote.record import files, layout, trust
 from remote.record.entry import number
 from remote.record.layout import LOCK

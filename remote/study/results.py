@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from remote.figures import doubt as doubting
-from remote.figures.conditions import joined
-from remote.figures.doubt import Doubt, Side, differing_work, find_doubt
+from remote.metrics import doubt as doubting
+from remote.metrics.conditions import joined
+from remote.metrics.doubt import Doubt, Side, differing_work, find_doubt
 from remote.record.summary import finite
 from remote.statistics.equivalence import are_same
 from remote.statistics.interval import Interval, Scale, interval

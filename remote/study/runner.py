@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from remote.errands.kept_plan import KeptPlan
-from remote.figures.conditions import conditions
+from remote.host_commands.kept_plan import KeptPlan
 from remote.lab.spec import LabError
 from remote.launch import Launcher
+from remote.metrics.conditions import conditions
 from remote.plan.plan import PlanError
 from remote.record import summary
 from remote.record.read import RunFolderError, load_plan

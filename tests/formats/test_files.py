@@ -18,7 +18,7 @@ from remote.formats.files import FileReader, reader_of, source_of
 from remote.formats.files import entries as limits
 from remote.formats.reader import PIECE
 from remote.formats.reading import evaluation, other, step
-from training.agent.followed.frames import Frames
+from training.agent.file_tail.frames import Frames
 from training.agent.host.redaction import Redaction
 
 LIGHTNING = """epoch,step,train_loss,val_loss

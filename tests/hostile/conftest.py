@@ -18,7 +18,7 @@ from remote.cluster.hosts import Host
 from tests.hostile.host import Hosts, Keys
 from tests.hostile.launcher import Command, measured
 from training.wire.jsonl import dumps
-from tui import cli
+from tui.commands import cli
 
 Run = Callable[..., Command]
 HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1)

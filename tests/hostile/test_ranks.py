@@ -24,8 +24,8 @@ from training.wire import events
 from training.wire.commands import Placement
 from training.wire.events import PREFIX, Event, Text
 from training.wire.jsonl import dumps
-from tui.text.json import JsonPrinter
-from tui.text.plain import PlainPrinter
+from tui.run.json_printer import JsonPrinter
+from tui.run.plain_printer import PlainPrinter
 
 SECRET = "hunter2-SECRET-value-0123456789"
 

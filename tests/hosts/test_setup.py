@@ -23,8 +23,8 @@ from venv import create
 import pytest
 
 from remote.cluster.hosts import Host
-from remote.errands import setup
-from remote.errands.setup import Condition, Installation, Wanted, look
+from remote.host_commands import setup
+from remote.host_commands.setup import Condition, Installation, Wanted, look
 from remote.transport import Channel, Program, Progress, Transport
 from remote.transport.local import LocalTransport
 from remote.transport.ssh.transport import SshTransport
@@ -33,7 +33,7 @@ from tests.kit.sshd import Sshd
 from training.agent import WHOLE
 from training.agent.errands.environment import lacking
 from tui.commands.setup import Lines, set_up
-from tui.exit import UsageError
+from tui.kit.exit import UsageError
 
 PYTHON = os.path.realpath(sys.executable)
 INDEX = "https://alice:hunter2/s3cret@index.example/simple"

@@ -23,7 +23,7 @@ from training.job import Job
 from training.wire import events
 from training.wire.enums import EndReason
 from training.wire.events import SESSION, Event, Record
-from tui.dashboard import Dashboard
+from tui.app.dashboard import Dashboard
 
 BEGIN = 1_000.0
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from remote.cluster.hosts import Cluster
-from remote.errands.kept_plan import KeptPlan
 from remote.events import Stopping
+from remote.host_commands.kept_plan import KeptPlan
 from remote.plan.plan import Plan, PlanError
 from remote.study.file import parse
 from remote.study.folder import StudyFolder

@@ -15,12 +15,12 @@ import pytest
 import typer
 
 from remote.cluster.hosts import Cluster
-from remote.errands.kept_plan import KeptPlan
+from remote.host_commands.kept_plan import KeptPlan
 from remote.launch import Launcher
 from remote.session.session import Session
 from remote.transport import Transport
+from tui.app.show_run import Lines
 from tui.flags import recorded, which_run
-from tui.front import Lines
 
 
 @dataclass
@@ -82,7 +82,7 @@ def watching(watch: Watched, command: Callable[..., None]) -> Callable[..., None
     """The command, which shows its session to `watch`."""
 
     def watched(**flags: object) -> None:
-        with patch("tui.front.watch", watch), patch("tui.front.check_terminal"):
+        with patch("tui.app.show_run.watch", watch), patch("tui.app.show_run.check_terminal"):
             command(**flags)
 
     return watched

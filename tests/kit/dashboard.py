@@ -12,10 +12,10 @@ from textual.pilot import Pilot
 from remote.plan.plan import Plan
 from tests.kit.acted import ActedSession, cluster, make_plan, screen_text, until
 from training.job import Job
-from tui.app import RankboardApp
-from tui.runs import Launch
-from tui.screens.dialogs import Dialog
-from tui.screens.run import RunScreen
+from tui.app.app import RankboardApp
+from tui.kit.dialogs import Dialog
+from tui.kit.runs import Launch
+from tui.run.screen import RunScreen
 
 
 class Stage:

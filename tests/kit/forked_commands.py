@@ -67,7 +67,7 @@ def main() -> None:
     """Obeys until there is nothing more to read; only the forked commands go on from here."""
     import remote.transport.ssh.transport  # noqa: F401 - most commands need it
     import tui
-    from tui import cli
+    from tui.commands import cli
 
     for name in cli.COMMANDS:
         cli.load(name)

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable
 
 from remote.cluster.hosts import Host
-from remote.errands.journals import Problem, fetch
+from remote.host_commands.journals import Problem, fetch
 from remote.plan.plan import Plan
 from remote.transport import Agent, Channel, Errand, Program, Progress, Unreachable
 from tests.kit.stage import Part, Stage

@@ -17,8 +17,8 @@ from textual.strip import Strip
 from textual.widgets import Input
 
 from tests.kit.wait import looks as looks_again
-from tui import palette
-from tui.themes import CONTRAST, DARK, LIGHT
+from tui.kit import palette
+from tui.kit.themes import CONTRAST, DARK, LIGHT
 
 LOW, MIDDLE, HIGH = (80, 24), (120, 40), (200, 60)
 THEMES = (DARK, LIGHT, CONTRAST)

@@ -20,11 +20,11 @@ from tests.kit.dashboard import Stage
 from tests.kit.recorded import recorded
 from training.job import Job
 from training.wire.events import Evaluated, Exited
-from tui.compare_app import CompareApp
-from tui.dashboard import Dashboard
-from tui.history import History
-from tui.replay import Replay
-from tui.study_app import StudyApp
+from tui.app.compare_app import CompareApp
+from tui.app.dashboard import Dashboard
+from tui.app.study_app import StudyApp
+from tui.home.history import History
+from tui.kit.replay import Replay
 
 
 def _nothing() -> None:

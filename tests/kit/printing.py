@@ -11,7 +11,7 @@ from remote.run.reading import expander
 from remote.run.state import RunState
 from tests.kit.histories import History, plan, said
 from training.wire.events import Evaluated, Hello
-from tui.text.printer import Printer
+from tui.run.printer import Printer
 
 FOLDER = Path("/runs/a-run")
 

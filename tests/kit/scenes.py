@@ -39,18 +39,18 @@ from training.job import Job
 from training.wire import events
 from training.wire.events import SESSION, Record
 from training.wire.jsonl import dumps
-from tui.app import RankboardApp
-from tui.compare_app import CompareApp
-from tui.dashboard import Dashboard
-from tui.history import History
-from tui.key_names import named
-from tui.replay import Replay
-from tui.runs import Launch
-from tui.screens.editor import Editor
-from tui.screens.fields import Fields
-from tui.session_clock import SessionClock
-from tui.study_app import StudyApp
-from tui.watch_app import WatchApp
+from tui.app.app import RankboardApp
+from tui.app.compare_app import CompareApp
+from tui.app.dashboard import Dashboard
+from tui.app.study_app import StudyApp
+from tui.app.watch_app import WatchApp
+from tui.home.history import History
+from tui.kit.key_names import named
+from tui.kit.replay import Replay
+from tui.kit.runs import Launch
+from tui.kit.session_clock import SessionClock
+from tui.launch.editor import Editor
+from tui.launch.fields import Fields
 
 NOW = 1_795_339_800.0
 """When everything happens: 2026-11-22 09:30 in UTC."""
@@ -92,7 +92,7 @@ def still(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     with monkeypatch.context() as patch:
         patch.chdir(tmp_path)
         patch.setattr(SessionClock.__init__, "__defaults__", (lambda: 0.0,))
-        patch.setattr("tui.screens.study.time", SimpleNamespace(monotonic=lambda: 0.0))
+        patch.setattr("tui.study.screen.time", SimpleNamespace(monotonic=lambda: 0.0))
         patch.setattr("remote.plan.plan.secrets.token_hex", lambda _: f"{next(count):x}")
         patch.setattr("remote.record.lock._named", lambda _: Holder(4711, socket.gethostname()))
         patch.setattr(Screen, "_compositor_refresh", _forget)  # nobody sees it

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from remote.events import Closed
-from remote.figures.conditions import conditions
+from remote.metrics.conditions import conditions
 from remote.study.file import parse
 from remote.study.folder import Begun, Ended, Outcome, StudyFolder
 from remote.study.study import Study, Trial

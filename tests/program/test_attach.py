@@ -15,10 +15,10 @@ from unittest.mock import patch
 import pytest
 
 from remote.cluster.hosts import Cluster, Host
-from remote.errands import kept_plan
-from remote.errands.errands import Answer
-from remote.errands.kept_plan import Difference, KeptPlan
 from remote.events import Closed, Lost, Restarted, Stopping
+from remote.host_commands import kept_plan
+from remote.host_commands.errands import Answer
+from remote.host_commands.kept_plan import Difference, KeptPlan
 from remote.launch import Launcher
 from remote.plan import serialize
 from remote.plan.plan import Plan, PlanError, Policy, Upload
@@ -58,11 +58,11 @@ from training.wire.events import (
     to_object,
 )
 from training.wire.jsonl import dumps
+from tui.app.show_run import Lines
 from tui.commands.attach import attach
 from tui.commands.logs import logs
 from tui.commands.stop import stop
-from tui.exit import FAILED, STOPPED
-from tui.front import Lines
+from tui.kit.exit import FAILED, STOPPED
 
 FILE = Cluster("test", (Host("node1", "10.0.0.1"), Host("node2", "10.0.0.2")))
 PLAN = Plan("a-run", FILE.hosts, Job())
@@ -509,7 +509,7 @@ def test_stop_fails_as_long_as_a_host_has_not_confirmed(
         session._recorder.release()
         return verdict
 
-    monkeypatch.setattr("tui.front.watch", watch)
+    monkeypatch.setattr("tui.app.show_run.watch", watch)
     recorder = Recorder(tmp_path / "runs", PLAN)
     recorder.release()
     told = [

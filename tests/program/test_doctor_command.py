@@ -21,11 +21,11 @@ from tests.kit.sshd import Sshd
 from training import registry
 from training.job import Job
 from training.wire.events import SESSION, Hello, Spawned
-from tui import palette
-from tui.app import RankboardApp
-from tui.runs import Launch
-from tui.screens.doctor import DoctorScreen
-from tui.text import checks
+from tui.app.app import RankboardApp
+from tui.doctor import checks
+from tui.doctor.screen import DoctorScreen
+from tui.kit import palette
+from tui.kit.runs import Launch
 
 HELLO = Hello("host", "ada", 1, "3.12.3", "/usr/bin/python3", "Linux", "boot", 8.0, 2**34)
 TORCH = Checked(

@@ -25,8 +25,8 @@ from training.job import Job
 from training.wire.events import EVENTS
 from tui.commands.attach import attach
 from tui.commands.events import events
-from tui.text.json import JsonPrinter
-from tui.text.printer import printer
+from tui.run.json_printer import JsonPrinter
+from tui.run.printer import printer
 
 
 def objects(text: str) -> list[dict[str, Any]]:

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from remote.cluster.hosts import Cluster, Host
-from remote.errands import inventory, kept_plan, pruning
-from remote.errands import runs as found_runs
-from remote.errands.errands import Answer
 from remote.events import Said
+from remote.host_commands import inventory, kept_plan, pruning
+from remote.host_commands import runs as found_runs
+from remote.host_commands.errands import Answer
 from remote.plan import serialize
 from remote.plan.plan import Plan, PlanError
 from remote.plan.serialize import OtherFormat

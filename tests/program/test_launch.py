@@ -109,7 +109,7 @@ def test_all_reduce_and_ddp_give_equal_losses(tmp_path: Path) -> None:
 
 LIGHT = """
 import sys
-from tui.cli import main
+from tui.commands.cli import main
 try:
     main()
 finally:

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from remote.cluster.hosts import Cluster, Host
-from remote.errands import inventory, pruning
-from remote.errands import runs as found_runs
-from remote.errands.errands import Answer
 from remote.events import Refused
+from remote.host_commands import inventory, pruning
+from remote.host_commands import runs as found_runs
+from remote.host_commands.errands import Answer
 from remote.plan import serialize
 from remote.plan.plan import Plan, PlanError, Script
 from remote.record import marks, trust
@@ -44,7 +44,7 @@ from training.wire.events import SESSION, Ended, Exited, Hello, Launched, StopHe
 from training.wire.jsonl import dumps
 from tui.commands.prune import _rows, _total, prune
 from tui.commands.ps import ps
-from tui.history import History
+from tui.home.history import History
 
 pytestmark = pytest.mark.skipif(not LINUX, reason="needs /proc")
 Live = tuple[Sshd, tuple[Host, ...], AgentHost]

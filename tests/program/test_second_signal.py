@@ -20,12 +20,12 @@ import pytest
 from tests.kit.launches import left_behind
 from tests.kit.wait import wait
 from training.agent.host.system import LINUX
-from tui.second_signal import ENDING, PATIENCE, ended_by_second_signal
+from tui.app.second_signal import ENDING, PATIENCE, ended_by_second_signal
 
 pytestmark = pytest.mark.skipif(not LINUX, reason="needs /proc")
 PROGRAM = """
 import ctypes, os, re, signal, sys, threading, time, tty
-from tui.second_signal import ENDING, ended_by_second_signal
+from tui.app.second_signal import ENDING, ended_by_second_signal
 
 kind = sys.argv[1]
 seen = []

@@ -44,13 +44,13 @@ from training.job import Job
 from training.wire import events
 from training.wire.enums import EndReason, Reach
 from training.wire.events import AGENT, Hello, Spawned, Stack, Text
-from tui.app import RankboardApp
+from tui.app.app import RankboardApp
 from tui.commands.trust import Trusting
-from tui.runs import Launch
-from tui.text import live
-from tui.text.json import JsonPrinter
-from tui.text.plain import PlainPrinter
-from tui.text.printer import Printer
+from tui.kit.runs import Launch
+from tui.run import live_printer as live
+from tui.run.json_printer import JsonPrinter
+from tui.run.plain_printer import PlainPrinter
+from tui.run.printer import Printer
 
 TOKEN, NAME = 'hunter2-"quoted"-ünder', "LAB_TOKEN"
 

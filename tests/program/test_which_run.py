@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from remote.cluster.hosts import Host
-from remote.errands import kept_plan
-from remote.errands.errands import Answer
+from remote.host_commands import kept_plan
+from remote.host_commands.errands import Answer
 from remote.plan import serialize
 from remote.plan.plan import Plan, Policy
 from remote.record import marks
@@ -27,7 +27,7 @@ from tui.commands.events import events
 from tui.commands.logs import logs
 from tui.commands.stop import stop
 from tui.flags import which_run
-from tui.history import History
+from tui.home.history import History
 
 HOSTS = tuple(Host(f"node{number}", f"10.0.0.{number}") for number in (1, 2, 3))
 FILE = "".join(f'[[host]]\nname = "{host.name}"\naddress = "{host.address}"\n' for host in HOSTS)

@@ -18,8 +18,8 @@ from tests.kit.rank_calls import call
 from training import options, registry
 from training.meter import Meter
 from training.place import Place
-from training.sync.parts.bucketed import Background
-from training.sync.parts.gradients import Bucket, Gradients
+from training.sync.common.bucketed import Background
+from training.sync.common.gradients import Bucket, Gradients
 from training.sync.ring import Ring, alike, cut
 
 

@@ -31,7 +31,7 @@ from training.place import Place
 from training.rendezvous import TIMEOUT
 from training.sync.parameter_server import PATIENCE, Method
 from training.wire.events import Entered, Evaluated, Finished
-from tui.text import outcome
+from tui.run import outcome
 
 WORLD = 3
 LR = 0.1

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from remote.errands import journals
+from remote.host_commands import journals
 from remote.plan import needs, serialize
 from remote.session import pool, session
 from tests.simulation.agent import (

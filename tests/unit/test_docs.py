@@ -12,7 +12,7 @@ import pytest
 import typer
 
 from tests.kit.agents import ROOT
-from tui import cli
+from tui.commands import cli
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 FOR_USERS = [

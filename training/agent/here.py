@@ -7,7 +7,7 @@ from training.agent.errands.removal import Refused, alone
 from training.agent.errands.removal import finish as finish_removals
 from training.agent.errands.removal import rename as begin_removal
 from training.agent.errands.run_folders import examine, folders, size
-from training.agent.followed.file import GrowingFile
+from training.agent.file_tail.file import GrowingFile
 from training.agent.host import program as programs
 from training.agent.host.facts import gpus, usable_cores
 from training.agent.host.needs import look

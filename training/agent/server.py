@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from training.agent import decide, kept, layout
 from training.agent.connections import Connections
-from training.agent.followed.files import Followed
+from training.agent.file_tail.files import Followed
 from training.agent.host import facts, processes
 from training.agent.host.dial import Dialler
 from training.agent.host.gpus import Gpus

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from torch import distributed
 
 from training import payload
-from training.sync.parts.bucketed import Bucketed
-from training.sync.parts.gradients import Bucket
+from training.sync.common.bucketed import Bucketed
+from training.sync.common.gradients import Bucket
 
 OPTIONS = {
     "granularity": {

@@ -24,7 +24,7 @@ from training.job import JobError
 from training.meter import Meter
 from training.place import Place
 from training.sync import SyncMethod
-from training.sync.parts.power_sgd import PowerSGD
+from training.sync.common.power_sgd import PowerSGD
 
 OPTIONS = {
     "bucket_mb": {

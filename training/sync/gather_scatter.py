@@ -16,8 +16,8 @@ from torch import distributed
 
 from training import payload
 from training.rendezvous import new_group
-from training.sync.parts.bucketed import Background, Bucketed, segment_count, wait
-from training.sync.parts.gradients import Bucket
+from training.sync.common.bucketed import Background, Bucketed, segment_count, wait
+from training.sync.common.gradients import Bucket
 
 AHEAD = 8
 """How many segments of each rank the root starts to receive before it adds the first."""

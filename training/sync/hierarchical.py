@@ -10,8 +10,8 @@ from torch import distributed
 
 from training import payload
 from training.rendezvous import new_group
-from training.sync.parts.bucketed import Background, Bucketed, wait
-from training.sync.parts.gradients import Bucket
+from training.sync.common.bucketed import Background, Bucketed, wait
+from training.sync.common.gradients import Bucket
 
 OPTIONS = {
     "granularity": {

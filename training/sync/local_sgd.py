@@ -18,7 +18,7 @@ from training.meter import Meter
 from training.place import Place
 from training.rendezvous import PATIENCE, new_group
 from training.sync import SyncMethod
-from training.sync.parts.gradients import Bucket, Gradients
+from training.sync.common.gradients import Bucket, Gradients
 
 OPTIONS = {
     "every": {

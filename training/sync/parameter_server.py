@@ -24,10 +24,10 @@ from training.meter import Meter
 from training.place import Place
 from training.rendezvous import TIMEOUT
 from training.sync import SyncMethod
-from training.sync.parts.async_server import AsyncServer
-from training.sync.parts.push_pull import connect
-from training.sync.parts.sync_server import SyncServer
-from training.sync.parts.worker import Worker
+from training.sync.common.async_server import AsyncServer
+from training.sync.common.push_pull import connect
+from training.sync.common.sync_server import SyncServer
+from training.sync.common.worker import Worker
 
 PATIENCE = timedelta(days=1)
 """How long ranks that work at their own pace wait for the slowest, at the end of an epoch. One that

@@ -18,8 +18,8 @@ import torch
 from torch import distributed
 
 from training import payload
-from training.sync.parts.bucketed import Background, Bucketed, segment_count, wait
-from training.sync.parts.gradients import Bucket
+from training.sync.common.bucketed import Background, Bucketed, segment_count, wait
+from training.sync.common.gradients import Bucket
 
 OPTIONS = {
     "granularity": {

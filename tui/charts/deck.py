@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from remote.plan.plan import Plan
-from tui import remembered
 from tui.charts import memory
 from tui.charts.kinds import KINDS, Kind
 from tui.charts.view import Mode, View
+from tui.kit import user_state as remembered
 
 
 class Deck:

@@ -13,12 +13,12 @@ from remote.run.buckets import Floats, Points
 from remote.run.curves import Curves
 from remote.run.series import SERIES, Scope, Unit
 from remote.run.state import RunState
+from tui.charts.annotations import Mark
+from tui.charts.frame import Look
 from tui.charts.kinds import Kind
+from tui.charts.limits import x_limits
+from tui.charts.raster import Curve
 from tui.charts.view import Along, Mode, View
-from tui.widgets.annotations import Mark
-from tui.widgets.frame import Look
-from tui.widgets.limits import x_limits
-from tui.widgets.raster import Curve
 
 WARM = 5
 """The step from which on values set the limits of y."""

@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from training.writing import write_whole
-from tui import palette
+from tui.charts import axis, raster
+from tui.charts.axis import Axis
 from tui.charts.drawing import Drawing
 from tui.charts.kinds import Kind
 from tui.charts.pictured import TICKS, axes, label, lettered, quantity, stacked
+from tui.charts.raster import Curve
 from tui.charts.view import View
-from tui.widgets import axis, raster
-from tui.widgets.axis import Axis
-from tui.widgets.raster import Curve
+from tui.kit import palette
 
 WIDTH, HEIGHT = 800, 450
 LEFT, TOP, RIGHT, BOTTOM = 70, 58, 20, 50

@@ -9,7 +9,7 @@ from typing import Any
 
 from remote.plan.plan import Plan
 from tui.charts.view import Along, Mode, View
-from tui.remembered import recall, remember
+from tui.kit.user_state import recall, remember
 
 MOST = 64
 """Charts of a kind of run that are remembered."""

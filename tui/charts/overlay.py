@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from remote.figures.points import Points, tested, trained
-from remote.figures.run import RunFigures
+from remote.metrics.points import Points, tested, trained
+from remote.metrics.run import RunFigures
 from tui.charts.drawing import smooth
+from tui.charts.raster import Curve, Floats
 from tui.charts.view import View
-from tui.palette import RUN_LETTERS
-from tui.widgets.raster import Curve, Floats
+from tui.kit.palette import RUN_LETTERS
 
 
 class Draw(Protocol):
-    """The points of a run's curve of a figure, see `remote.figures.points`."""
+    """The points of a run's curve of a figure, see `remote.metrics.points`."""
 
     def __call__(self, run: RunFigures, figure: str, *, clock: bool) -> Points: ...
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from tui.charts import axis
+from tui.charts.axis import Axis
 from tui.charts.drawing import Drawing
 from tui.charts.kinds import Kind
+from tui.charts.limits import y_limits
+from tui.charts.raster import Curve
 from tui.charts.view import View
-from tui.widgets import axis
-from tui.widgets.axis import Axis
-from tui.widgets.limits import y_limits
-from tui.widgets.raster import Curve
 
 TICKS = 6
 

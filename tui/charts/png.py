@@ -7,12 +7,12 @@ import io
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tui import palette
 from tui.charts.drawing import Drawing
 from tui.charts.kinds import Kind
 from tui.charts.pictured import axes as axes_of
 from tui.charts.pictured import label, lettered, quantity
 from tui.charts.view import View
+from tui.kit import palette
 
 INCHES = (8, 4.5)
 DPI = 160

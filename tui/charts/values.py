@@ -10,12 +10,12 @@ import numpy as np
 
 from remote.format import duration, number, short_size
 from remote.run.series import SERIES, Scope, Unit
-from tui import palette
+from tui.charts.axis import Axis
 from tui.charts.drawing import Drawing, Line
+from tui.charts.frame import STACKED
 from tui.charts.kinds import Kind
 from tui.charts.view import Along, Mode, View
-from tui.widgets.axis import Axis
-from tui.widgets.frame import STACKED
+from tui.kit import palette
 
 LEAST = 20
 """Columns below which no names of curves follow the values at the cursor."""

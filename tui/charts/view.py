@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from tui.widgets.axis import Axis
+from tui.charts.axis import Axis
 
 CLOSEST = 1e-6
 """The smallest part of an axis that is shown."""

@@ -9,13 +9,13 @@ from typing import Annotated
 import typer
 
 from remote.plan.plan import RESTARTS
-from tui import front
-from tui.exit import UsageError, refusing
+from tui.app import show_run as front
+from tui.app.show_run import Lines
 from tui.flags.common import RUNS, Ascii, HostsFile, Run, RunsDir
 from tui.flags.notify import Notify, notifier
 from tui.flags.recorded import open_run
-from tui.front import Lines
-from tui.narrate import narrate
+from tui.kit.exit import UsageError, refusing
+from tui.kit.narrate import narrate
 
 
 def attach(

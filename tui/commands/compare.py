@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tui.exit import UsageError, refusing
 from tui.flags.common import RUNS, Ascii, RunsDir
 from tui.flags.recorded import folder_of
-from tui.narrate import narrate
+from tui.kit.exit import UsageError, refusing
+from tui.kit.narrate import narrate
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from remote.figures.compare import Compared
+    from remote.metrics.compare import Compared
 
 MOST, ON_SCREEN = 26, 8
 """Runs that are compared at most: one per letter; on the screen one per colour."""
@@ -62,10 +62,10 @@ def compare(
         folders = _find(runs, runs_dir, ON_SCREEN if dashboard else MOST)
         if dashboard:
             raise typer.Exit(_show_dashboard(folders))
-        from remote.figures.run import read  # which needs numpy, as few commands do
+        from remote.metrics.run import read  # which needs numpy, as few commands do
 
         figures = [read(folder, narrate) for folder in folders]
-        from remote.figures.compare import compare as compared
+        from remote.metrics.compare import compare as compared
 
         _show(compared(figures), json, markdown)
 
@@ -83,11 +83,11 @@ def _find(runs: Sequence[str], runs_dir: Path, most: int) -> list[Path]:
 
 def _show_dashboard(folders: Sequence[Path]) -> int:
     """Compare the runs on the screen until the user quits. Raises: UsageError."""
-    from tui.front import on_terminal
+    from tui.app.show_run import on_terminal
 
     if not on_terminal():
         raise UsageError("--dashboard needs a terminal on stdin, stdout and stderr")
-    from tui.compare_app import CompareApp
+    from tui.app.compare_app import CompareApp
 
     app = CompareApp(folders)
     app.show()
@@ -95,7 +95,7 @@ def _show_dashboard(folders: Sequence[Path]) -> int:
 
 
 def _show(compared: Sequence[Compared], json: bool, markdown: bool) -> None:
-    from tui.text import compare as text
+    from tui.compare import text as text
 
     if json:
         from training.wire.jsonl import dumps
@@ -111,9 +111,9 @@ def _show(compared: Sequence[Compared], json: bool, markdown: bool) -> None:
 
 def _charts(compared: Sequence[Compared], width: int, *, colour: bool) -> dict[str, list[str]]:
     """Draw the loss of all runs against steps and against time, by the titles of the charts."""
+    from tui.charts.frame import Look
     from tui.charts.overlay import LOSS
-    from tui.widgets.frame import Look
-    from tui.widgets.plot import plot
+    from tui.charts.plot import plot
 
     charts = {}
     for along in ("step", "time"):

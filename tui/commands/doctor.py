@@ -13,23 +13,24 @@ from typing import Annotated, Any
 
 import typer
 
-from remote.errands.examination import Examination
+from remote.host_commands.examination import Examination
 from remote.launch import Launcher
 from remote.record import resume
 from remote.run.waiting import REACHING, Wait, waiting
 from remote.transport.registry import is_here
 from training.wire.jsonl import dumps
-from tui.exit import refusing
+from tui.doctor import checks
+from tui.flags import arguments, selection, torchrun
 from tui.flags import script as scripts
-from tui.flags import selection, torchrun
 from tui.flags.common import RUNS, RunsDir
 from tui.flags.job import with_job_flags
 from tui.flags.mistakes import Mistakes, check_job
 from tui.flags.selection import with_host_flags
-from tui.narrate import narrate
-from tui.session_clock import SessionClock
-from tui.text import arguments, checks, outcome
-from tui.text.table import GAP
+from tui.kit.exit import refusing
+from tui.kit.narrate import narrate
+from tui.kit.session_clock import SessionClock
+from tui.kit.text_table import GAP
+from tui.run import outcome
 
 
 @with_job_flags

@@ -7,13 +7,13 @@ import sys
 import typer
 
 from remote.record import lock, read
-from tui import front
-from tui.exit import UNREACHABLE
+from tui.app import show_run as front
+from tui.app.show_run import Lines
 from tui.flags.common import RUNS, HostsFile, Run, RunsDir
 from tui.flags.recorded import open_run, read_records
-from tui.front import Lines
-from tui.narrate import narrate
-from tui.text.json import JsonPrinter
+from tui.kit.exit import UNREACHABLE
+from tui.kit.narrate import narrate
+from tui.run.json_printer import JsonPrinter
 
 
 def events(run: Run, hosts: HostsFile = None, runs_dir: RunsDir = RUNS) -> None:

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from remote.record.layout import PLAN
-from tui.exit import UsageError, refusing, to_install
 from tui.flags.common import RUNS, RunsDir
 from tui.flags.recorded import folder_of
-from tui.narrate import narrate
-from tui.output_folder import OutputFolder
+from tui.kit.exit import UsageError, refusing, to_install
+from tui.kit.narrate import narrate
+from tui.kit.output_folder import OutputFolder
 
 if TYPE_CHECKING:
-    from remote.figures.run import RunFigures
+    from remote.metrics.run import RunFigures
 
 
 class Format(StrEnum):
@@ -73,7 +73,7 @@ def export(
         write = _writer(to)
         into = OutputFolder(out or Path("exports") / to.value, "export")
         names = [_name(folder, into, to, force) for folder in folders]
-        from remote.figures.run import read  # which needs numpy, as few commands do
+        from remote.metrics.run import read  # which needs numpy, as few commands do
 
         for folder, name in zip(folders, names, strict=True):
             _export(read(folder, narrate), write, into, name)

@@ -12,9 +12,9 @@ from remote.formats.known import ALL
 from remote.formats.unread import bears_number
 from remote.sanitise import shown
 from training.registry import did_you_mean
-from tui.exit import UsageError, refusing
-from tui.text.readings import as_json, told
-from tui.text.table import print_table
+from tui.kit.exit import UsageError, refusing
+from tui.kit.text_table import print_table
+from tui.parse.readings import as_json, told
 
 
 def formats(

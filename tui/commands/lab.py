@@ -12,10 +12,10 @@ from remote.lab import daemon, logins
 from remote.lab.folder import Folder
 from remote.lab.lab import Lab, LabHost
 from remote.lab.spec import DEFAULT, LabError, parse, rate, show
-from tui.exit import refusing
-from tui.narrate import narrate
-from tui.text.table import Row, print_table
-from tui.text.usage import Command, Commands
+from tui.flags.usage import Command, Commands
+from tui.kit.exit import refusing
+from tui.kit.narrate import narrate
+from tui.kit.text_table import Row, print_table
 
 app = typer.Typer(
     name="lab",

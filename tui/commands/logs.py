@@ -6,21 +6,21 @@ from typing import Annotated
 
 import typer
 
-from remote.errands import journals
-from remote.errands.kept_plan import KeptPlan
 from remote.events import Restarted, Said, expand
+from remote.host_commands import journals
+from remote.host_commands.kept_plan import KeptPlan
 from remote.launch import Launcher
 from remote.plan.plan import Plan
 from remote.record import lock
 from remote.run.state import RunState
 from remote.sanitise import one_line
 from training.wire.events import SESSION, Ended, Launched, Record, Text
-from tui.exit import UNREACHABLE, UsageError
 from tui.flags.common import RUNS, HostsFile, Run, RunsDir
 from tui.flags.recorded import open_run, read_records
-from tui.narrate import narrate
-from tui.text import parsing
-from tui.text.narration import prefixed
+from tui.kit.exit import UNREACHABLE, UsageError
+from tui.kit.narrate import narrate
+from tui.parse import parsing
+from tui.run.narration import prefixed
 
 
 def logs(

@@ -11,9 +11,9 @@ from typing import Annotated
 import typer
 
 from remote.record.find import find
-from tui import front
-from tui.exit import UsageError, refusing
+from tui.app import show_run as front
 from tui.flags.common import RUNS, Ascii, HostsFile, RunsDir
+from tui.kit.exit import UsageError, refusing
 
 SUFFIXES = (".err", ".log", ".out", ".txt")
 """Names that end so are names of log files, and hosts are not asked for runs of these names."""
@@ -62,7 +62,7 @@ def open(
 
 def _show_run(run: str, hosts: Path | None, runs_dir: Path) -> int:
     with refusing():
-        from tui.history import History  # after the terminal is quiet: it takes a moment
+        from tui.home.history import History  # after the terminal is quiet: it takes a moment
 
         history = History(runs_dir, hosts)
         session = history.open(run)
@@ -86,7 +86,7 @@ def _files(names: Sequence[str], follow: bool, runs_dir: Path) -> list[Path]:
 def _show_files(paths: Sequence[Path], follow: bool) -> int:
     """Show log files until the user quits. Raises: UsageError; PlanError; RunFolderError."""
     from remote.record.log_files import LogFiles, OpenedFiles
-    from tui.watch_app import WatchApp
+    from tui.app.watch_app import WatchApp
 
     with tempfile.TemporaryDirectory(prefix="rankboard-") as folder:
         try:

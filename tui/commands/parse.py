@@ -20,10 +20,10 @@ from remote.record.find import find
 from remote.record.layout import LOGS, PLAN
 from remote.record.log_files import texts_of
 from remote.sanitise import one_line
-from tui.exit import UsageError, refusing
 from tui.flags.common import RUNS, HostsFile, RunsDir
-from tui.text.readings import as_json, finite, told
-from tui.text.table import print_table
+from tui.kit.exit import UsageError, refusing
+from tui.kit.text_table import print_table
+from tui.parse.readings import as_json, finite, told
 
 SHOWN = 10
 """Kinds of lines that are not read."""

@@ -12,16 +12,16 @@ from typing import Annotated
 import typer
 
 from remote.cluster.hosts import naming
-from remote.errands import inventory, pruning
-from remote.errands.inventory import Inventory
-from remote.errands.pruning import ELSEWHERE, KeptRun, Removable
 from remote.format import UNKNOWN, age, count, size
-from tui.exit import UsageError, refusing
+from remote.host_commands import inventory, pruning
+from remote.host_commands.inventory import Inventory
+from remote.host_commands.pruning import ELSEWHERE, KeptRun, Removable
 from tui.flags.common import HOSTS, RUNS, HostsFile, RunsDir, Yes
 from tui.flags.selection import reach_hosts, report_unreachable
-from tui.narrate import narrate
-from tui.text.prompt import confirm
-from tui.text.table import Row, print_table
+from tui.kit.exit import UsageError, refusing
+from tui.kit.narrate import narrate
+from tui.kit.prompt import confirm
+from tui.kit.text_table import Row, print_table
 
 AGE = "7d"
 """How long ago a run has ended that is removed, where nothing else is given."""

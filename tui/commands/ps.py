@@ -12,21 +12,21 @@ from typing import Annotated, Any
 import typer
 
 from remote.cluster.hosts import Host
-from remote.errands import inventory
-from remote.errands import orphans as processes
-from remote.errands.orphans import Leftover
-from remote.errands.runs import Run
 from remote.format import UNKNOWN, age, count, moment, or_unknown, size
+from remote.host_commands import inventory
+from remote.host_commands import orphans as processes
+from remote.host_commands.orphans import Leftover
+from remote.host_commands.runs import Run
 from remote.plan.serialize import OtherFormat
 from remote.transport import Transport
 from remote.transport.registry import Transports
 from training.wire.format import FORMAT
-from tui.exit import UsageError, refusing
 from tui.flags.common import RUNS, HostsFile, RunsDir, Yes
 from tui.flags.selection import reach_hosts, report_unreachable
-from tui.narrate import narrate
-from tui.text.prompt import confirm
-from tui.text.table import Row, print_table
+from tui.kit.exit import UsageError, refusing
+from tui.kit.narrate import narrate
+from tui.kit.prompt import confirm
+from tui.kit.text_table import Row, print_table
 
 RUN_COLUMNS = ("run", "state", "hosts", "ranks", "step", "started", "age", "size")
 ORPHAN_COLUMNS = ("host", "run", "pid", "started", "found as", "command")

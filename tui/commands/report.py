@@ -15,11 +15,11 @@ from remote.study import start
 from remote.study.folder import SUFFIX, StudyFolder
 from remote.study.reader import StudyError
 from remote.study.study import Study
-from tui.exit import UsageError, refusing, to_install
 from tui.flags.common import RUNS, RunsDir
 from tui.flags.recorded import folder_of
-from tui.narrate import narrate
-from tui.output_folder import OutputFolder
+from tui.kit.exit import UsageError, refusing, to_install
+from tui.kit.narrate import narrate
+from tui.kit.output_folder import OutputFolder
 
 if TYPE_CHECKING:
     from tui.report.subject import Subject

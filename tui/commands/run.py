@@ -9,13 +9,12 @@ from typing import Annotated, Any
 
 import typer
 
-from tui.exit import UsageError, refusing
-from tui.flags import torchrun
+from tui.flags import arguments, torchrun
 from tui.flags.common import RUNS, Ascii, RunsDir
 from tui.flags.mistakes import Mistakes
 from tui.flags.notify import Notify, notifier
-from tui.text import arguments
-from tui.text.usage import given, option
+from tui.flags.usage import given, option
+from tui.kit.exit import UsageError, refusing
 
 
 def print_version(wanted: bool) -> None:
@@ -118,12 +117,12 @@ def run(
         tells = None
         with mistakes.noting():
             tells = notifier(notify)
-        from tui.start import (
+        from tui.app.start_run import (  # the launcher, which the other commands do without
             Flags,
             Options,
             check,
             start,
-        )  # the launcher, which the other commands do without
+        )
 
         options = Options(
             upload or (),

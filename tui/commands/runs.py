@@ -17,10 +17,10 @@ from remote.record.entry import Entry
 from remote.record.files import is_folder
 from remote.record.find import find
 from remote.record.layout import PLAN
-from tui.exit import UsageError, refusing
 from tui.flags.common import RUNS, RunsDir
-from tui.narrate import narrate
-from tui.text.runs import show, to_object
+from tui.home.listing import show, to_object
+from tui.kit.exit import UsageError, refusing
+from tui.kit.narrate import narrate
 
 
 def runs(

@@ -10,10 +10,10 @@ from typing import Annotated
 
 import typer
 
-from tui.exit import UsageError, refusing, to_install
 from tui.flags.common import RUNS, Ascii, Run, RunsDir
 from tui.flags.recorded import recorded_here
-from tui.narrate import narrate
+from tui.kit.exit import UsageError, refusing, to_install
+from tui.kit.narrate import narrate
 
 OPTIONAL = ("aiohttp", "textual_serve")
 """Packages that the extra `serve` installs."""

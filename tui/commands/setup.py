@@ -13,15 +13,23 @@ import typer
 
 from remote.cluster.hosts import Host, naming, select
 from remote.cluster.load import load
-from remote.errands.setup import Condition, Hear, Installation, Installed, Outlook, Wanted, look
 from remote.format import count
+from remote.host_commands.setup import (
+    Condition,
+    Hear,
+    Installation,
+    Installed,
+    Outlook,
+    Wanted,
+    look,
+)
 from remote.sanitise import one_line
 from remote.transport import Transport
 from remote.transport.registry import Transports
-from tui.exit import UNREACHABLE, USAGE, refusing
 from tui.flags.common import HOSTS, Exclude, HostsFile, Only, Yes, split_names
-from tui.narrate import narrate
-from tui.text.prompt import confirm
+from tui.kit.exit import UNREACHABLE, USAGE, refusing
+from tui.kit.narrate import narrate
+from tui.kit.prompt import confirm
 
 
 def setup(

@@ -12,19 +12,19 @@ from typing import Annotated
 
 import typer
 
-from remote.errands.kept_plan import KeptPlan
+from remote.host_commands.kept_plan import KeptPlan
 from remote.launch import Launcher
 from remote.plan.plan import Plan
 from remote.record import lock
 from remote.run.state import RunState, Verdict
 from remote.session.session import Session
-from tui import front
-from tui.exit import STOPPED, UNREACHABLE
+from tui.app import show_run as front
+from tui.app.show_run import Lines
 from tui.flags.common import RUNS, HostsFile, Run, RunsDir
 from tui.flags.recorded import open_run
-from tui.front import Lines
-from tui.narrate import narrate
-from tui.text import outcome
+from tui.kit.exit import STOPPED, UNREACHABLE
+from tui.kit.narrate import narrate
+from tui.run import outcome
 
 OBEYING, LOOK = 15.0, 0.1
 """Seconds that a launcher has to stop its run, and between two looks at whether it has."""

@@ -20,17 +20,17 @@ from remote.study.progress import Progress
 from remote.study.reader import StudyError
 from remote.study.runner import Runner
 from remote.transport.registry import Transports
-from tui import front, study_front
-from tui.exit import FAILED, STOPPED, UsageError, refusing
-from tui.flags import selection
+from tui.app import show_run as front
+from tui.app import show_study as study_front
+from tui.flags import arguments, selection
 from tui.flags.common import RUNS, Ascii, RunsDir
 from tui.flags.job import with_job_flags
 from tui.flags.mistakes import Mistakes, check_job
 from tui.flags.selection import with_host_flags
-from tui.narrate import narrate
-from tui.text import arguments
-from tui.text.study.plan import describe
-from tui.text.table import print_table
+from tui.kit.exit import FAILED, STOPPED, UsageError, refusing
+from tui.kit.narrate import narrate
+from tui.kit.text_table import print_table
+from tui.study.text.plan import describe
 
 
 @with_job_flags

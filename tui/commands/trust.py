@@ -14,10 +14,10 @@ from remote.cluster.load import load
 from remote.transport import Unreachable
 from remote.transport.host_keys import HostKeys, NotRecorded, ShownKey, Standing
 from remote.transport.registry import host_keys
-from tui.exit import UNREACHABLE, USAGE, UsageError, refusing
 from tui.flags.common import HOSTS, HostsFile, Yes
-from tui.narrate import narrate
-from tui.text.prompt import confirm
+from tui.kit.exit import UNREACHABLE, USAGE, UsageError, refusing
+from tui.kit.narrate import narrate
+from tui.kit.prompt import confirm
 
 
 def trust(

@@ -8,10 +8,10 @@ import typer
 
 from remote.plan.plan import Plan
 from remote.record.watch import WatchedRun
-from tui.exit import UsageError, refusing
 from tui.flags.common import RUNS, Ascii, Run, RunsDir
 from tui.flags.recorded import recorded_here
-from tui.narrate import narrate
+from tui.kit.exit import UsageError, refusing
+from tui.kit.narrate import narrate
 
 
 def watch(run: Run, ascii_only: Ascii = False, runs_dir: RunsDir = RUNS) -> None:
@@ -37,8 +37,8 @@ def watch(run: Run, ascii_only: Ascii = False, runs_dir: RunsDir = RUNS) -> None
 
 def _show(folder: Path, plan: Plan) -> int:
     """Show the run until the user quits. Raises: UsageError, PlanError, RunFolderError."""
-    from tui.front import on_terminal, print_end
-    from tui.watch_app import WatchApp
+    from tui.app.show_run import on_terminal, print_end
+    from tui.app.watch_app import WatchApp
 
     if not on_terminal():
         raise UsageError(

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from remote.figures.run import RunFigures
+from remote.metrics.run import RunFigures
 from tui.export.tables import about, tables
 
 

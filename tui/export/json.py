@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from remote.figures.run import RunFigures
+from remote.metrics.run import RunFigures
 from remote.record.summary import finite
 from tui.export.tables import about, tables
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow
 from pyarrow import parquet
 
-from remote.figures.run import RunFigures
+from remote.metrics.run import RunFigures
 from tui.export.tables import about, tables
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from remote.figures.run import RunFigures
-from remote.figures.settings import settings
-from remote.figures.steps import COLUMNS, SERIES
-from remote.figures.usage import GpuUsage, HostUsage, RankUsage
+from remote.metrics.run import RunFigures
+from remote.metrics.settings import settings
+from remote.metrics.steps import COLUMNS, SERIES
+from remote.metrics.usage import GpuUsage, HostUsage, RankUsage
 from remote.record.summary import finite
 
 Table = dict[str, list[Any]]

@@ -19,9 +19,9 @@ from tensorboardX.proto.summary_pb2 import Summary
 from tensorboardX.summary import text
 from tensorboardX.writer import FileWriter
 
-from remote.figures.run import RunFigures
-from remote.figures.settings import settings
-from remote.figures.steps import Floats, Ints, StepTable
+from remote.metrics.run import RunFigures
+from remote.metrics.settings import settings
+from remote.metrics.steps import Floats, Ints, StepTable
 
 STEPS = {
     "loss/train": "loss",

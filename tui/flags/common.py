@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from remote.cluster.hosts import HOSTS_FILE
-from tui import palette
+from tui.kit import palette
 
 HOSTS = Path(HOSTS_FILE)
 """The hosts file where none is named."""

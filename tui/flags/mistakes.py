@@ -8,7 +8,7 @@ from typing import Any
 
 from training.job import Job, JobError, find_mistakes
 from training.mistake import Mistake
-from tui.exit import MISTAKES, UsageError
+from tui.kit.exit import MISTAKES, UsageError
 
 
 class Mistakes:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tui.exit import UsageError
+from tui.kit.exit import UsageError
 
 if TYPE_CHECKING:
     from remote.session.notify import Notifier

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from remote.cluster.hosts import HostsError
 from remote.cluster.load import load
-from remote.errands.kept_plan import KeptPlan
+from remote.host_commands.kept_plan import KeptPlan
 from remote.launch import Launcher
 from remote.plan.plan import Plan, PlanError, Policy
 from remote.record import lock, read, trust
@@ -22,10 +22,10 @@ from remote.run.reading import expander
 from remote.transport import Transport
 from remote.transport.registry import Transports, is_here
 from training.wire.events import Record
-from tui.exit import UsageError, refusing
 from tui.flags.common import HOSTS
 from tui.flags.which_run import find_run
-from tui.narrate import narrate
+from tui.kit.exit import UsageError, refusing
+from tui.kit.narrate import narrate
 
 
 @contextmanager

@@ -26,10 +26,10 @@ from remote.lab.spec import LabError, Spec, parse, shared
 from remote.plan.plan import PlanError
 from remote.transport import Transport
 from remote.transport.registry import Transports
-from tui.exit import UNREACHABLE
 from tui.flags.common import HOSTS, LAB_ENDS, Exclude, HostsFile, Only, split_names
 from tui.flags.group import with_group
-from tui.narrate import narrate
+from tui.kit.exit import UNREACHABLE
+from tui.kit.narrate import narrate
 
 RANKS = 4
 """Ranks on this machine that the form starts with where there is no hosts file."""

@@ -15,9 +15,9 @@ from remote.cluster.hosts import PLACE, Cluster, with_slots
 from remote.cluster.load import has_usual
 from remote.plan.plan import LOCAL_RANK, NO_PYTHON, PYTHONS
 from remote.plan.python_line import python_line
-from tui.exit import UsageError
 from tui.flags.common import HOSTS
-from tui.narrate import narrate
+from tui.kit.exit import UsageError
+from tui.kit.narrate import narrate
 
 SWITCHES = (
     "--standalone",

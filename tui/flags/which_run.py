@@ -11,8 +11,8 @@ from pathlib import Path
 
 from remote.cluster.hosts import Cluster, HostsError
 from remote.cluster.load import has_usual, load, load_usual
-from remote.errands.kept_plan import Difference, HostsAnswer, KeptPlan, RunOnHosts, ask_for
 from remote.format import listed
+from remote.host_commands.kept_plan import Difference, HostsAnswer, KeptPlan, RunOnHosts, ask_for
 from remote.plan.plan import PlanError
 from remote.record import lock, marks, read, trust
 from remote.record.files import is_folder
@@ -24,9 +24,9 @@ from remote.sanitise import cut, one_line
 from remote.transport import Transport
 from remote.transport.registry import is_here
 from training.agent.layout import LAST
-from tui.exit import UsageError
-from tui.narrate import narrate
-from tui.text.prompt import confirm
+from tui.kit.exit import UsageError
+from tui.kit.narrate import narrate
+from tui.kit.prompt import confirm
 
 ASKED = 5.0
 """Seconds in which hosts have to tell of newer runs, where one is recorded here that may be meant:

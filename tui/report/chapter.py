@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from remote.figures.doubt import sentences
-from remote.figures.run import RunFigures
 from remote.format import UNKNOWN, duration, seconds
+from remote.metrics.doubt import sentences
+from remote.metrics.run import RunFigures
 from remote.run.progress import NOT_LEARNED, not_learned
 from remote.sanitise import one_line
 from tui.report import text

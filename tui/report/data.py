@@ -12,9 +12,9 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from remote.figures import doubt as doubting
-from remote.figures.run import RunFigures
-from remote.figures.settings import settings
+from remote.metrics import doubt as doubting
+from remote.metrics.run import RunFigures
+from remote.metrics.settings import settings
 from remote.record.summary import finite
 from tui.report.document import Chapter
 from tui.report.numbers.doubts import doubts

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from remote.figures.compare import compare
-from remote.figures.doubt import Doubt
-from remote.figures.run import RunFigures, read
 from remote.lab import spec
+from remote.metrics.compare import compare
+from remote.metrics.doubt import Doubt
+from remote.metrics.run import RunFigures, read
 from remote.plan.plan import Plan, PlanError, Script
 from remote.record.read import RunFolderError, load_plan
 from remote.study.conclusion import answer, effects
@@ -22,9 +22,9 @@ from remote.study.progress import CellProgress, Progress
 from remote.study.results import CellResult, results
 from remote.study.study import Cell, Study, parts
 from training.job import Job
-from tui.palette import RUN_LETTERS
+from tui.compare.text import verdicts
+from tui.kit.palette import RUN_LETTERS
 from tui.report.subject import STEP_SECONDS, Along, Group, Judged, Subject, Uncounted
-from tui.text.compare import verdicts
 
 BITS = 8
 FAILED = Outcome.FAILED.value

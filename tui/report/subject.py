@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from remote.figures.doubt import Doubt
-from remote.figures.run import RunFigures
+from remote.metrics.doubt import Doubt
+from remote.metrics.run import RunFigures
 from remote.statistics.interval import Interval
 from remote.statistics.ratio import Comparison
 

@@ -19,7 +19,7 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from remote.figures.run import RunFigures
+from remote.metrics.run import RunFigures
 from remote.record import summary
 from remote.record.files import is_folder
 from remote.record.layout import LOGS, REPORT

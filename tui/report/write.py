@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from tui.output_folder import OutputFolder
+from tui.kit.output_folder import OutputFolder
 from tui.report import data
 from tui.report.chapter import chapter
 from tui.report.document import Chapter, Report, Section

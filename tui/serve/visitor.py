@@ -18,9 +18,9 @@ from remote.record import read
 from remote.record.watch import WatchedRun
 from remote.sanitise import one_line
 from training.agent.here import die_with
-from tui import palette
-from tui.exit import MISTAKES
-from tui.watch_app import WatchApp
+from tui.app.watch_app import WatchApp
+from tui.kit import palette
+from tui.kit.exit import MISTAKES
 
 
 class Driver(WebDriver):

@@ -54,7 +54,7 @@ MISTAKES: dict[str, Mistake] = {
         run_stories, {"remote.run.run.Run.are_hosts": _any_host}
     ),
     "text reaches a terminal as it is": Mistake(
-        run_stories, {"tui.text.narration.shown": _unsanitised}
+        run_stories, {"tui.run.narration.shown": _unsanitised}
     ),
     "a journal is taken for what we wrote": Mistake(
         read_folders, {"remote.study.folder.StudyFolder.entries": _entries}

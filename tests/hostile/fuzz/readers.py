@@ -13,11 +13,11 @@ from typing import Any
 
 import typer
 
-from remote.errands import inventory, pruning
-from remote.figures.compare import compare
-from remote.figures.run import RunFigures
-from remote.figures.run import read as figures_of
+from remote.host_commands import inventory, pruning
 from remote.limits import LIMITS
+from remote.metrics.compare import compare
+from remote.metrics.run import RunFigures
+from remote.metrics.run import read as figures_of
 from remote.record import checkpoints, index, layout, query, resume, tape
 from remote.record.alike import most_alike
 from remote.record.find import find
@@ -41,22 +41,22 @@ from training.job import JobError
 from training.registry import UnknownName
 from training.wire.events import Text
 from tui.commands import parse
-from tui.exit import MISTAKES, UsageError
+from tui.compare import text as compare_text
 from tui.export import csv as csv_export
 from tui.export import json as json_export
 from tui.flags.recorded import recorded_here
-from tui.history import History
-from tui.replay import Replay
+from tui.home import listing as runs_text
+from tui.home.history import History
+from tui.kit.exit import MISTAKES, UsageError
+from tui.kit.replay import Replay
+from tui.parse import parsing
 from tui.report import data
 from tui.report.chapter import chapter
 from tui.report.load import Reader
 from tui.report.markdown import markdown
 from tui.report.write import assemble
-from tui.text import compare as compare_text
-from tui.text import parsing
-from tui.text import runs as runs_text
-from tui.text.json import JsonPrinter
-from tui.text.narration import prefixed
+from tui.run.json_printer import JsonPrinter
+from tui.run.narration import prefixed
 
 CLEAR = (*MISTAKES, JobError, UnknownName, query.QueryError)
 """Errors that a command tells in a line."""

@@ -15,8 +15,8 @@ from random import Random
 
 from rich.console import Console
 
-from remote.figures.gather import Gathered
-from remote.figures.run import RunFigures, _figures
+from remote.metrics.gather import Gathered
+from remote.metrics.run import RunFigures, _figures
 from remote.plan.plan import Plan
 from remote.record import summary
 from remote.run import seen, stall, straggler
@@ -28,29 +28,29 @@ from remote.run.state import RunState
 from remote.run.waiting import waiting
 from tests.hostile.fuzz.budget import Budget
 from training.wire.events import Record
-from tui.charts import export, values
+from tui.charts import export, frame, values
 from tui.charts.drawing import coarse, drawing
 from tui.charts.kinds import Kind, available
 from tui.charts.view import Along, Mode, View
 from tui.export.tables import about, tables
-from tui.panels import hosts as hosts_panel
-from tui.panels import ranks as ranks_panel
-from tui.panels.parts import alerts as alerts_panel
-from tui.panels.parts import header, heat, outcome, stack
-from tui.panels.parts import row as rows_panel
-from tui.panels.parts.fold import FoldedColumns, is_empty
-from tui.panels.parts.groups import is_grouped, lines
-from tui.panels.parts.order import ORDERS
-from tui.panels.parts.rank_facts import facts
-from tui.panels.parts.row import FIGURES
-from tui.text import live
-from tui.text import outcome as text_outcome
-from tui.text.json import JsonPrinter
-from tui.text.plain import PlainPrinter
-from tui.widgets import frame
-from tui.widgets.log_margin import Margin
-from tui.widgets.log_rows import Filter, Rows
-from tui.widgets.log_text import as_shown, entry_text
+from tui.log.log_margin import Margin
+from tui.log.log_rows import Filter, Rows
+from tui.log.log_text import as_shown, entry_text
+from tui.run import hosts_panel as hosts_panel
+from tui.run import live_printer as live
+from tui.run import outcome as text_outcome
+from tui.run import outcome_panel as outcome
+from tui.run import ranks_panel as ranks_panel
+from tui.run.components import alerts as alerts_panel
+from tui.run.components import header, heat, stack
+from tui.run.components import row as rows_panel
+from tui.run.components.fold import FoldedColumns, is_empty
+from tui.run.components.groups import is_grouped, lines
+from tui.run.components.order import ORDERS
+from tui.run.components.rank_facts import facts
+from tui.run.components.row import FIGURES
+from tui.run.json_printer import JsonPrinter
+from tui.run.plain_printer import PlainPrinter
 
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """What no terminal may get from a host."""

@@ -16,8 +16,8 @@ from remote import events as launcher
 from remote.cluster.hosts import Host
 from remote.events import LAUNCHER_EVENTS
 from remote.events import decode as decode_fast
-from remote.figures.gather import Gathered
 from remote.limits import LIMITS
+from remote.metrics.gather import Gathered
 from remote.plan.plan import OnNan, OnStall, Plan, Policy, Script
 from remote.plan.serialize import OtherFormat
 from remote.record.read import Sieve

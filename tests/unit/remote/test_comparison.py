@@ -11,9 +11,9 @@ import pytest
 
 from remote.cluster.hosts import Host
 from remote.events import Closed
-from remote.figures.compare import Between, compare
-from remote.figures.run import RunFigures, read
-from remote.figures.settings import alike, differing, settings
+from remote.metrics.compare import Between, compare
+from remote.metrics.run import RunFigures, read
+from remote.metrics.settings import alike, differing, settings
 from remote.plan.plan import Plan, Script
 from remote.statistics.ratio import Finding
 from tests.kit.histories import History, plan, stepped

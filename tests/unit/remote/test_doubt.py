@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from remote.figures.conditions import Conditions, conditions, joined
-from remote.figures.doubt import Doubt, Kind, Side, differing_work, find_doubt, objects, sentences
+from remote.metrics.conditions import Conditions, conditions, joined
+from remote.metrics.doubt import Doubt, Kind, Side, differing_work, find_doubt, objects, sentences
 from remote.plan.plan import Script
 from remote.statistics.interval import Interval, Method
 from tests.kit.histories import History, plan

@@ -14,10 +14,10 @@ from dataclasses import replace
 import pytest
 
 from remote.cluster.hosts import Host
-from remote.errands import setup
-from remote.errands.errands import Answer, perform
-from remote.errands.journals import fetch
-from remote.errands.setup import Condition, Installation, Wanted
+from remote.host_commands import setup
+from remote.host_commands.errands import Answer, perform
+from remote.host_commands.journals import fetch
+from remote.host_commands.setup import Condition, Installation, Wanted
 from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan
 from remote.transport import Errand, Program, Progress

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from remote.cluster.hosts import Host
-from remote.errands.examination import Examination
+from remote.host_commands.examination import Examination
 from remote.plan.plan import Plan
 from remote.run.state import HostPhase, RunState
 from remote.transport import Program, Progress, Unreachable

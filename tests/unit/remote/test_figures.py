@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from remote.events import Closed, Restarted
-from remote.figures.run import RunFigures, read
-from remote.figures.steps import StepColumns, StepTable
-from remote.figures.waiting import waiting
+from remote.metrics.run import RunFigures, read
+from remote.metrics.steps import StepColumns, StepTable
+from remote.metrics.waiting import waiting
 from remote.record import layout
 from remote.record.read import RunFolderError, summarized
 from remote.run.state import Verdict

@@ -9,7 +9,7 @@ from remote.run.last_words import HEADER, LINKS, last_words
 from tests.kit.histories import GLOO, History, plan, said
 from training.wire.enums import EndReason
 from training.wire.events import Ended, Exited, Hello
-from tui.text import outcome
+from tui.run import outcome
 
 SITE = "/opt/venv/lib/python3.11/site-packages"
 

@@ -62,7 +62,7 @@ from training.wire.events import (
     dumps,
     to_object,
 )
-from tui.text import outcome
+from tui.run import outcome
 
 HELLO = Hello("box", "me", 1, "3.11.2", "/usr/bin/python3", "Linux", "b", 2.0, 8 << 30, "2.14.1")
 

@@ -13,7 +13,7 @@ from remote.plan.plan import Plan, PlanError
 from remote.record import marks
 from remote.sanitise import one_line, shown, unseen_character
 from training.job import Job
-from tui.widgets.plain import plain
+from tui.kit.widgets.plain import plain
 
 NO_CONFIG = Path("/no/ssh/config")
 INVISIBLE = {

@@ -377,7 +377,7 @@ def test_what_stacks_said_before_a_stall_was_found_is_logged_once(
         (
             dump(
                 ("/usr/lib/python3.11/queue.py", "get"),
-                ("/w/code/ab12/training/sync/parts/bucketed.py", "reduce"),
+                ("/w/code/ab12/training/sync/common/bucketed.py", "reduce"),
                 ("/w/code/ab12/training/sync/ring.py", "reduce"),
             ),
             Presence.INSIDE,

@@ -35,7 +35,7 @@ from remote.transport.warm import Warm
 from tests.kit.acted_study import acted_runner, finish
 from training.job import Job
 from training.wire import events
-from tui.text.cells import measured
+from tui.study.cells import measured
 
 TEXT = """
 title = "Two ways"

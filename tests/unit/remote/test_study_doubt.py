@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from remote.cluster.hosts import Cluster, Host
-from remote.figures.conditions import Conditions
-from remote.figures.doubt import Kind
+from remote.metrics.conditions import Conditions
+from remote.metrics.doubt import Kind
 from remote.study.conclusion import answer, conclusion, effects, pair
 from remote.study.file import parse
 from remote.study.folder import Ended, Outcome
@@ -18,7 +18,7 @@ from remote.study.places import Places
 from remote.study.progress import Progress
 from remote.study.results import StudyResult, objects, results
 from remote.study.study import Place, Study
-from tui.text.cells import cells
+from tui.study.cells import cells
 
 FOUR_WAYS = """
 repetitions = 3

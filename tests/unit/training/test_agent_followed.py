@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from training.agent.file_tail import files as followed
+from training.agent.file_tail.files import Files, Followed
+from training.agent.file_tail.frames import LONGEST, Frames, masked_crc
 from training.agent.find import Search
-from training.agent.followed import files as followed
-from training.agent.followed.files import Files, Followed
-from training.agent.followed.frames import LONGEST, Frames, masked_crc
 from training.agent.host.redaction import Redaction
 from training.agent.ranks.pipes import CHUNK
 from training.wire.commands import Placement

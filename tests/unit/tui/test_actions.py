@@ -13,15 +13,15 @@ from textual.command import CommandList
 from tests.kit.acted import until
 from tests.kit.agents import ROOT
 from tests.kit.dashboard import Stage
-from tui.actions import ACTIONS, WITHIN, Place
-from tui.key_names import named, written
-from tui.panels import PANELS
-from tui.panels.charts import Charts
-from tui.panels.log import Log
-from tui.screens.commands import Commands
-from tui.screens.help import HelpDialog
-from tui.widgets.chart import Chart
-from tui.widgets.keys import Line
+from tui.app.command_palette import Commands
+from tui.app.help import HelpDialog
+from tui.charts.chart import Chart
+from tui.charts.panel import Charts
+from tui.kit.actions import ACTIONS, WITHIN, Place
+from tui.kit.key_names import named, written
+from tui.kit.widgets.keys import Line
+from tui.log.panel import Log
+from tui.run.panels import PANELS
 
 
 def test_a_name_stands_for_one_action() -> None:

@@ -16,9 +16,9 @@ from tests.kit.acted import until
 from tests.kit.dashboard import Stage
 from tests.kit.histories import History, plan, stepped
 from training.wire.events import SESSION, Exited, Step
-from tui.panels.parts.alerts import Alerts, _lines, listed
-from tui.screens.dialogs import TextDialog
-from tui.text.json import JsonPrinter
+from tui.kit.dialogs import TextDialog
+from tui.run.components.alerts import Alerts, _lines, listed
+from tui.run.json_printer import JsonPrinter
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (60, 20)])

@@ -18,8 +18,8 @@ from rich.cells import cell_len
 
 from tests.kit.acted import until
 from tests.kit.dashboard import Stage, asked
-from tui import palette
-from tui.cli import application, load
+from tui.commands.cli import application, load
+from tui.kit import palette
 
 RANKBOARD = Path(sys.executable).parent / "rankboard"
 C, UTF8, GERMAN = "C", "C.UTF-8", "de_DE.UTF-8"

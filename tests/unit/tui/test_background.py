@@ -8,7 +8,7 @@ import pytest
 from textual.app import App
 
 from tests.kit.acted import until
-from tui.background import Repeated
+from tui.kit.background import Repeated
 
 
 async def test_work_is_done_once_at_a_time_and_once_more_if_asked_for_meanwhile() -> None:

@@ -14,7 +14,7 @@ from rich.style import Style
 from textual._compositor import ChopsUpdate
 from textual.strip import Strip
 
-from tui.widgets.changes import Changes, Written
+from tui.kit.widgets.changes import Changes, Written
 
 WIDTH, HEIGHT = 60, 8
 CONSOLE = Console(color_system="truecolor", force_terminal=True)

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from textual.app import App, ComposeResult
 
-from tui import palette
-from tui.widgets import axis, raster
-from tui.widgets.chart import Chart
-from tui.widgets.dots import ASCII, BRAILLE
-from tui.widgets.frame import Frame, Look, frame
-from tui.widgets.raster import MARK, NONE, Curve
+from tui.charts import axis, raster
+from tui.charts.chart import Chart
+from tui.charts.dots import ASCII, BRAILLE
+from tui.charts.frame import Frame, Look, frame
+from tui.charts.raster import MARK, NONE, Curve
+from tui.kit import palette
 
 NAN = float("nan")
 STEPS = Look("step")

@@ -16,15 +16,15 @@ from tests.kit.histories import START, History, plan, said, stepped
 from tests.kit.scripts import line, logging, script, seen, started
 from training.job import Job
 from training.wire.events import Evaluated, HostSample, RankSample, Record, Saved, Started, Step
-from tui import remembered
 from tui.charts import memory, values
+from tui.charts.axis import Axis
 from tui.charts.deck import Deck
 from tui.charts.drawing import SPAN, Drawing, drawing, smooth
+from tui.charts.frame import frame
 from tui.charts.kinds import KINDS, Kind, available
 from tui.charts.memory import Chosen
 from tui.charts.view import Along, Mode, View
-from tui.widgets.axis import Axis
-from tui.widgets.frame import frame
+from tui.kit import user_state as remembered
 
 LOSS, PHASES, ACCURACY = KINDS[:3]
 GPU = next(kind for kind in KINDS if kind.id == "gpu")

@@ -17,10 +17,10 @@ from tests.kit.histories import History, plan
 from training.wire.events import Evaluated, Saved
 from tui.charts.drawing import Drawing, drawing
 from tui.charts.export import picture, save, table
+from tui.charts.frame import Look
 from tui.charts.kinds import KINDS, Kind
+from tui.charts.raster import Curve
 from tui.charts.view import Along, Mode, View
-from tui.widgets.frame import Look
-from tui.widgets.raster import Curve
 
 SVG = "{http://www.w3.org/2000/svg}"
 

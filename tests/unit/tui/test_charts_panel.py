@@ -19,15 +19,15 @@ from tests.kit.acted import until
 from tests.kit.dashboard import Stage
 from training.wire import events as events_of
 from training.wire.events import Record
+from tui.charts.chart import Chart
 from tui.charts.deck import Deck
 from tui.charts.kinds import KINDS
+from tui.charts.panel import Charts
 from tui.charts.view import Along, Mode
-from tui.panels.charts import Charts
-from tui.panels.hosts import Hosts
-from tui.panels.log import Log
-from tui.panels.parts.outcome import Outcome
-from tui.panels.ranks import Ranks
-from tui.widgets.chart import Chart
+from tui.log.panel import Log
+from tui.run.hosts_panel import Hosts
+from tui.run.outcome_panel import Outcome
+from tui.run.ranks_panel import Ranks
 
 
 def shown(stage: Stage) -> list[Charts]:

@@ -20,10 +20,11 @@ from tests.kit.checks import hello
 from tests.kit.histories import History, plan
 from training.job import Job, groups
 from training.wire.events import HostSample
-from tui import front, start
-from tui.cli import application
+from tui.app import show_run as front
+from tui.app import start_run as start
 from tui.commands import lab
-from tui.runs import RunOptions
+from tui.commands.cli import application
+from tui.kit.runs import RunOptions
 
 PLACE = re.compile(
     r" RANK=(\d) LOCAL_RANK=(\d) WORLD_SIZE=4 LOCAL_WORLD_SIZE=(\d) GROUP_RANK=(\d) "

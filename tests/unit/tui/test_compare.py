@@ -19,12 +19,12 @@ from tests.kit.recorded import recorded
 from tests.kit.scripts import ended, script, started
 from training.job import Job
 from training.wire.events import Evaluated, Exited, Step
-from tui import palette
+from tui.charts.frame import Look
+from tui.charts.plot import plot
+from tui.charts.raster import Curve
 from tui.commands.compare import compare
-from tui.text import compare as text
-from tui.widgets.frame import Look
-from tui.widgets.plot import plot
-from tui.widgets.raster import Curve
+from tui.compare import text as text
+from tui.kit import palette
 
 Run = Callable[..., Done]
 assert run  # the fixture

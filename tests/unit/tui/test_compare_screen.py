@@ -21,13 +21,13 @@ from tests.kit.histories import History, plan
 from tests.kit.recorded import recorded
 from training.job import Job
 from training.wire.events import Evaluated, Step
-from tui import palette
+from tui.app.compare_app import CompareApp
+from tui.app.watch_app import WatchApp
+from tui.charts.chart import Chart
 from tui.commands.compare import compare
-from tui.compare_app import CompareApp
-from tui.screens.compare import CompareScreen
-from tui.screens.run import RunScreen
-from tui.watch_app import WatchApp
-from tui.widgets.chart import Chart
+from tui.compare.screen import CompareScreen
+from tui.kit import palette
+from tui.run.screen import RunScreen
 
 Run = Callable[..., Done]
 assert run  # the fixture

@@ -13,7 +13,7 @@ from textual.screen import Screen
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tui.widgets.compositor import Sparing
+from tui.kit.widgets.compositor import Sparing
 
 WIDTH, HEIGHT = 60, 16
 TURNS = 150

@@ -11,9 +11,9 @@ from remote import events as launcher
 from tests.kit.acted import until
 from tests.kit.dashboard import Stage
 from training.wire.events import SESSION
-from tui.panels.parts import desktop
-from tui.panels.parts.desktop import sequence_of
-from tui.panels.parts.header import Header
+from tui.kit import desktop
+from tui.kit.desktop import sequence_of
+from tui.run.components.header import Header
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ import pyarrow.parquet
 import pytest
 
 from remote.events import Closed
-from remote.figures.run import RunFigures, read
+from remote.metrics.run import RunFigures, read
 from tests.kit.commands import Done, run
 from tests.kit.histories import History, plan
 from tests.kit.recorded import recorded

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from remote.run.state import HostPhase, RankPhase, RunPhase, Verdict
-from tui.widgets.phase import phase
+from tui.kit.widgets.phase import phase
 
 
 def test_every_phase_has_a_sign_and_a_word() -> None:

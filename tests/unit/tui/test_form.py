@@ -16,13 +16,13 @@ from remote.record import index
 from tests.kit.acted import cluster, make_plan
 from training import options, registry
 from training.job import Job, groups
-from tui.form import program
-from tui.form.command import command, lacking
-from tui.form.draft import HOSTS, POLICY, RANKS, Checked, Draft
-from tui.form.facts import facts
-from tui.form.field import OFF, ON, policy_words, read_policy, write, write_policy
-from tui.form.recent import recent
-from tui.runs import RunOptions
+from tui.kit.runs import RunOptions
+from tui.launch import program
+from tui.launch.command_line import command, lacking
+from tui.launch.draft import HOSTS, POLICY, RANKS, Checked, Draft
+from tui.launch.facts import facts
+from tui.launch.field import OFF, ON, policy_words, read_policy, write, write_policy
+from tui.launch.recent import recent
 
 HERE = Cluster("this machine", (Host("local", "127.0.0.1", slots=4, transport=LOCAL),))
 
@@ -292,7 +292,8 @@ def test_no_command_line_starts_other_ranks_on_the_host_of_a_file() -> None:
 def test_the_command_line_is_understood_as_the_same_job(
     job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tui import cli, start
+    from tui.app import start_run as start
+    from tui.commands import cli
 
     heard: list[Job] = []
 
@@ -356,7 +357,8 @@ def test_a_mistake_in_a_program_is_shown_beside_it(name: str, text: str, message
 def test_the_command_line_of_a_program_is_understood_as_the_same(
     script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tui import cli, start
+    from tui.app import start_run as start
+    from tui.commands import cli
     from tui.flags import script as scripts
 
     heard = []

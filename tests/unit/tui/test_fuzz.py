@@ -16,8 +16,8 @@ from textual.pilot import Pilot
 
 from tests.kit.acted import until
 from tests.kit.played import KINDS, Played, compared, form, home, live, replayed, study
-from tui.key_names import named
-from tui.screens.dialogs import TooSmall, too_small
+from tui.kit.dialogs import TooSmall, too_small
+from tui.kit.key_names import named
 
 COUNT = int(os.environ.get("RANKBOARD_FUZZ", "60"))
 """Keys on each kind of dashboard."""

@@ -7,7 +7,7 @@ import pytest
 from remote.events import Closed, Lost
 from tests.kit.histories import History, plan
 from training.wire.events import Exited, Launched
-from tui.panels.parts.header import _phase
+from tui.run.components.header import _phase
 
 
 @pytest.mark.parametrize(

@@ -55,15 +55,16 @@ from training.wire.events import (
     Step,
     Text,
 )
-from tui import front
-from tui.second_signal import Watched
-from tui.text import live, outcome
-from tui.text.json import JsonPrinter
-from tui.text.narration import MOMENT, Gathered, Narration
-from tui.text.plain import PlainPrinter
-from tui.text.printer import printer
-from tui.text.progress import ProgressLines
-from tui.text.progress import text as progress_text
+from tui.app import show_run as front
+from tui.app.second_signal import Watched
+from tui.run import live_printer as live
+from tui.run import outcome
+from tui.run.json_printer import JsonPrinter
+from tui.run.narration import MOMENT, Gathered, Narration
+from tui.run.plain_printer import PlainPrinter
+from tui.run.printer import printer
+from tui.run.progress import ProgressLines
+from tui.run.progress import text as progress_text
 
 
 def failed() -> History:
@@ -416,7 +417,7 @@ from pathlib import Path
 sys.path[:0] = [{tests!r}]
 from tests.kit.scripts import ended, logging, script, started
 from tests.kit.printing import good, show
-from tui.text.printer import printer
+from tui.run.printer import printer
 history = good()
 with printer(history.state(), {json}, Path()) as to:
     while not to.gone:
@@ -443,7 +444,7 @@ def test_head_ends_quietly(json: bool) -> None:
 
 def test_neither_textual_nor_rich_is_needed_for_a_pipe() -> None:
     code = (
-        "import sys, tui.text.printer; print([name for name in sys.modules if name.split('.')[0] "
+        "import sys, tui.run.printer; print([name for name in sys.modules if name.split('.')[0] "
         "in ('textual', 'rich', 'torch')])"
     )
     assert (
@@ -727,7 +728,7 @@ def test_the_dashboard_leaves_the_same_last_line(
     state = stopped_without_node2()
     app = SimpleNamespace(runs=SimpleNamespace(states=[state]), show=lambda: None, exit_code=130)
     monkeypatch.setattr(front, "check_terminal", lambda: None)
-    monkeypatch.setattr("tui.app.RankboardApp", lambda *_: app)
+    monkeypatch.setattr("tui.app.app.RankboardApp", lambda *_: app)
     hosts = Cluster("a-run", state.plan.hosts)
     assert front.show_dashboard(Launcher(Transports(), tmp_path), hosts, hosts, Job()) == 130
     assert capsys.readouterr().err.splitlines()[-1] == repeated(state)

@@ -13,7 +13,7 @@ from remote.record import summary
 from remote.run.lack import Lack, MissingOptions, MissingVariable, find
 from tests.kit.histories import History, plan, said
 from training.wire.events import Exited
-from tui.text import hints, outcome
+from tui.run import hints, outcome
 
 ENVIRON = (
     "Traceback (most recent call last):",

@@ -18,11 +18,11 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 
 from remote.cluster.hosts import Host
-from remote.errands import inventory
-from remote.errands.errands import Answer
-from remote.errands.pruning import Removable
-from remote.errands.runs import Part, Run
 from remote.events import Detached, Refused
+from remote.host_commands import inventory
+from remote.host_commands.errands import Answer
+from remote.host_commands.pruning import Removable
+from remote.host_commands.runs import Part, Run
 from remote.record import marks
 from remote.record.entry import Entry
 from remote.record.write import Recorder
@@ -39,23 +39,23 @@ from tests.kit.recorded import record, recorded
 from training.job import Job
 from training.wire.answers import RunFolder
 from training.wire.events import SESSION
-from tui import app
-from tui.app import RankboardApp
+from tui.app import app
+from tui.app.app import RankboardApp
+from tui.charts.chart import Chart
+from tui.charts.panel import Charts
 from tui.commands.runs import runs
-from tui.history import Answered, History, Listed
-from tui.messages import OpenRun
-from tui.panels.charts import Charts
-from tui.replay import Replay
-from tui.runs import Launch
-from tui.screens import home as home_screen
-from tui.screens.compare import CompareScreen
-from tui.screens.home import HomeScreen
-from tui.screens.launch import LaunchScreen
-from tui.screens.run import RunScreen
-from tui.screens.run_list import FIELDS, ORDERS, Item, about, curve, fields, items, rows, table
-from tui.view import Session
-from tui.widgets.chart import Chart
-from tui.widgets.table import Cell, layout
+from tui.compare.screen import CompareScreen
+from tui.home import screen as home_screen
+from tui.home.history import Answered, History, Listed
+from tui.home.run_list import FIELDS, ORDERS, Item, about, curve, fields, items, rows, table
+from tui.home.screen import HomeScreen
+from tui.kit.messages import OpenRun
+from tui.kit.replay import Replay
+from tui.kit.run_session import Session
+from tui.kit.runs import Launch
+from tui.kit.widgets.table import Cell, layout
+from tui.launch.screen import LaunchScreen
+from tui.run.screen import RunScreen
 
 SIZES = [(40, 10), (80, 24), (120, 40), (200, 60)]
 

@@ -8,9 +8,9 @@ import pytest
 
 from tests.kit.acted import until
 from tests.kit.dashboard import Stage, asked
-from tui import keymap
-from tui.screens.help import HelpDialog
-from tui.screens.stacks import StacksScreen
+from tui.app.help import HelpDialog
+from tui.kit import keymap
+from tui.run.stacks_screen import StacksScreen
 
 
 def read(folder: Path, text: str) -> keymap.Keymap:

@@ -7,9 +7,9 @@ from rich.color import Color
 
 from tests.kit.acted import until
 from tests.kit.dashboard import Stage
-from tui.screens.dialogs import QuitDialog
-from tui.screens.help import HelpDialog
-from tui.widgets.keys import Keys, Line
+from tui.app.help import HelpDialog
+from tui.kit.dialogs import QuitDialog
+from tui.kit.widgets.keys import Keys, Line
 
 
 async def test_a_click_on_a_key_presses_it() -> None:

@@ -25,19 +25,19 @@ from remote.run.state import RunState
 from tests.kit.acted import ActedSession, cluster, make_plan, screen_text, until
 from training.job import Job
 from training.wire.events import SESSION
-from tui.app import RankboardApp
-from tui.form import marks, presets, program
-from tui.form.field import ON
-from tui.runs import Launch
-from tui.screens import launch, pick
-from tui.screens.doctor import DoctorScreen
-from tui.screens.editor import Editor
-from tui.screens.fields import Fields
-from tui.screens.launch import LaunchScreen
-from tui.screens.pick import Pick
-from tui.screens.presets import Presets
-from tui.screens.run import RunScreen
-from tui.text import checks
+from tui.app.app import RankboardApp
+from tui.doctor import checks
+from tui.doctor.screen import DoctorScreen
+from tui.kit.runs import Launch
+from tui.launch import marks, pick, presets, program
+from tui.launch import screen as launch
+from tui.launch.editor import Editor
+from tui.launch.field import ON
+from tui.launch.fields import Fields
+from tui.launch.pick import Pick
+from tui.launch.presets_screen import Presets
+from tui.launch.screen import LaunchScreen
+from tui.run.screen import RunScreen
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
 
@@ -650,14 +650,18 @@ async def test_any_size() -> None:
 
 NOT_NEEDED = (
     *("torch", "numpy", "paramiko", "importlib.metadata", "http.client", "training.agent.here"),
-    *("remote.session.session", "remote.errands.examination", "remote.errands.inventory"),
+    *(
+        "remote.session.session",
+        "remote.host_commands.examination",
+        "remote.host_commands.inventory",
+    ),
 )
 
 
 @pytest.mark.parametrize("screen", ["home", "launch"])
 def test_nothing_is_loaded_before_a_screen_that_it_does_not_need(screen: str) -> None:
     code = (
-        f"import sys, tui.start, tui.app, tui.history, tui.screens.{screen}; "
+        f"import sys, tui.app.start_run, tui.app.app, tui.home.history, tui.{screen}.screen; "
         f"print(sorted({{*{NOT_NEEDED}}} & {{*sys.modules}}))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

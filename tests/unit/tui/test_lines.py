@@ -7,9 +7,9 @@ from textual.app import App, ComposeResult
 from textual.geometry import Region
 from textual.widget import Widget
 
-from tui.widgets.heat import Heat
-from tui.widgets.lines import Lines
-from tui.widgets.table import Cell, Column, Table
+from tui.kit.widgets.heat import Heat
+from tui.kit.widgets.lines import Lines
+from tui.kit.widgets.table import Cell, Column, Table
 
 
 class Shown(App[None]):

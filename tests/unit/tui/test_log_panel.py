@@ -14,9 +14,9 @@ from remote.limits import LIMITS
 from tests.kit.acted import until
 from tests.kit.dashboard import Stage
 from training.wire import events
-from tui.panels.log import COPY, Log
-from tui.widgets.log_prompt import Prompt, compiled
-from tui.widgets.log_view import LogView
+from tui.log.log_prompt import Prompt, compiled
+from tui.log.log_view import LogView
+from tui.log.panel import COPY, Log
 
 ROUTINE = "epoch 1 step 20/400 loss 0.3123 acc 0.91 0.041 s/iter"
 

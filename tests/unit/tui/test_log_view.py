@@ -20,10 +20,10 @@ from remote.run import log
 from remote.run.log import Log
 from remote.run.news import Level
 from tests.kit.acted import until
-from tui.widgets import log_rows
-from tui.widgets.log_view import LogView
-from tui.widgets.log_wrap import WrappedRows
-from tui.widgets.plain import LONGEST, plain
+from tui.kit.widgets.plain import LONGEST, plain
+from tui.log import log_rows
+from tui.log.log_view import LogView
+from tui.log.log_wrap import WrappedRows
 
 ROUTINE = "epoch 1 step 20/938 loss 0.3123 acc 0.91 0.041 s/iter"
 

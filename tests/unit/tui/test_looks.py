@@ -20,7 +20,7 @@ from textual.pilot import Pilot
 
 from tests.kit.looks import LOW, looks, looks_in_ascii
 from tests.kit.scenes import SCREENS, VARIANTS, still
-from tui import palette
+from tui.kit import palette
 
 assert still  # the fixture
 FOLDER = Path(__file__).parents[2] / "fixtures" / "looks"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tui.cli import application
+from tui.commands.cli import application
 
 FOUR = (
     *("--model", "vgg12", "--sync", "allreduce", "--dataset", "cifar100"),

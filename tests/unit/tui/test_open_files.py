@@ -13,11 +13,11 @@ from remote.run.reading import expander
 from tests.kit.acted import screen_text, until
 from tests.kit.histories import History, plan, said
 from training.wire.events import Exited
+from tui.app.watch_app import WatchApp
+from tui.charts.panel import Charts
 from tui.commands.open import _files
-from tui.exit import UsageError
-from tui.panels.charts import Charts
-from tui.text import parsing
-from tui.watch_app import WatchApp
+from tui.kit.exit import UsageError
+from tui.parse import parsing
 
 
 async def test_log_files_are_shown_in_the_dashboard(tmp_path: Path) -> None:

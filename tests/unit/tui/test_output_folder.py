@@ -13,7 +13,7 @@ from tests.kit.histories import History, plan
 from tests.kit.recorded import recorded
 from tui.commands.export import Format, export
 from tui.commands.report import report
-from tui.output_folder import LIST, ForeignFilesError, OutputFolder
+from tui.kit.output_folder import LIST, ForeignFilesError, OutputFolder
 
 Run = Callable[..., Done]
 assert run  # the fixture

@@ -11,8 +11,8 @@ from remote.run.rank import RankState
 from remote.run.state import RunState
 from tests.kit.histories import History, plan, stepped
 from training import figures
-from tui.panels.parts import row
-from tui.panels.parts.header import PACE
+from tui.run.components import row
+from tui.run.components.header import PACE
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from remote.formats.known import ALL
-from tui.cli import application
+from tui.commands.cli import application
 
 LOG = """\
 loading 0.5 of the data

@@ -10,8 +10,8 @@ import tomllib
 
 from remote.plan.plan import OnStall, Policy, Script
 from training.job import Job
-from tui.form import presets
-from tui.form.presets import Preset, PresetError
+from tui.launch import presets
+from tui.launch.presets import Preset, PresetError
 
 FULL = Preset(
     Job(

@@ -17,13 +17,13 @@ from tests.kit.dumps import LOADS, by
 from tests.kit.histories import History, plan
 from training.wire import events
 from training.wire.events import EndReason
-from tui.messages import ShowRank
-from tui.panels.charts import Charts
-from tui.panels.log import Log
-from tui.panels.parts.rank_facts import facts
-from tui.screens.help import HelpDialog
-from tui.screens.rank import RankScreen
-from tui.screens.run import RunScreen
+from tui.app.help import HelpDialog
+from tui.charts.panel import Charts
+from tui.kit.messages import ShowRank
+from tui.log.panel import Log
+from tui.run.components.rank_facts import facts
+from tui.run.rank_screen import RankScreen
+from tui.run.screen import RunScreen
 
 GPU = "GPU 97% busy, memory 70 GiB of 80 GiB, 1410 of 1980 MHz"
 BY_RANKS = "of 0.5 cores by its ranks"

@@ -15,19 +15,19 @@ from tests.kit.acted import ActedSession, cluster, make_plan, until
 from tests.kit.dashboard import Stage
 from training.job import Job
 from training.wire import events
-from tui.panels.hosts import Hosts
-from tui.panels.parts import turn
-from tui.panels.parts.fold import CALM, FoldedColumns, are_alike
-from tui.panels.parts.groups import lines
-from tui.panels.parts.heat import grid, heat
-from tui.panels.parts.order import ORDERS, in_order
-from tui.panels.parts.rank_table import RankTable
-from tui.panels.parts.row import FIGURES, accuracy, split
-from tui.panels.parts.turn import Turn, ticks
-from tui.panels.ranks import Ranks
-from tui.screens.rank import RankScreen
-from tui.screens.run import RunScreen
-from tui.widgets.heat import Heat
+from tui.kit import turn
+from tui.kit.rank_table import RankTable
+from tui.kit.turn import Turn, ticks
+from tui.kit.widgets.heat import Heat
+from tui.run.components.fold import CALM, FoldedColumns, are_alike
+from tui.run.components.groups import lines
+from tui.run.components.heat import grid, heat
+from tui.run.components.order import ORDERS, in_order
+from tui.run.components.row import FIGURES, accuracy, split
+from tui.run.hosts_panel import Hosts
+from tui.run.rank_screen import RankScreen
+from tui.run.ranks_panel import Ranks
+from tui.run.screen import RunScreen
 
 BY = {order.name: order for order in ORDERS}
 

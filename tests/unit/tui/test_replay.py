@@ -18,9 +18,9 @@ from remote.run.state import RunPhase
 from tests.kit.histories import History, plan
 from tests.kit.recorded import recorded
 from training.wire.events import encode
-from tui.panels.parts.slider import Slider
-from tui.replay import Replay
-from tui.session_clock import SessionClock
+from tui.kit.replay import Replay
+from tui.kit.session_clock import SessionClock
+from tui.run.components.slider import Slider
 
 
 class Player:

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from remote.events import Closed, Restarted
-from remote.figures.points import loss_by_step, loss_by_time
-from remote.figures.run import RunFigures, read
+from remote.metrics.points import loss_by_step, loss_by_time
+from remote.metrics.run import RunFigures, read
 from remote.study.file import parse
 from tests.kit.histories import History, plan
 from tests.kit.recorded import recorded

@@ -25,24 +25,24 @@ from tests.kit.dashboard import Stage, asked
 from training.job import Job
 from training.wire import events
 from training.wire.events import SESSION
-from tui import palette
-from tui.app import RankboardApp
-from tui.key_names import named
-from tui.panels.charts import Charts
-from tui.panels.hosts import Hosts
-from tui.panels.log import Log
-from tui.panels.parts.header import Header
-from tui.panels.parts.outcome import Outcome
-from tui.panels.parts.panel import Panel
-from tui.panels.ranks import Ranks
-from tui.runs import Launch
-from tui.screens.dialogs import Dialog, LeaveDialog, QuitDialog, TooSmall
-from tui.screens.help import HelpDialog
-from tui.screens.launch import LaunchScreen
-from tui.screens.run import RunScreen
-from tui.screens.stacks import StacksScreen
-from tui.widgets.chart import Chart
-from tui.widgets.log_view import LogView
+from tui.app.app import RankboardApp
+from tui.app.help import HelpDialog
+from tui.charts.chart import Chart
+from tui.charts.panel import Charts
+from tui.kit import palette
+from tui.kit.dialogs import Dialog, LeaveDialog, QuitDialog, TooSmall
+from tui.kit.key_names import named
+from tui.kit.panel import Panel
+from tui.kit.runs import Launch
+from tui.launch.screen import LaunchScreen
+from tui.log.log_view import LogView
+from tui.log.panel import Log
+from tui.run.components.header import Header
+from tui.run.hosts_panel import Hosts
+from tui.run.outcome_panel import Outcome
+from tui.run.ranks_panel import Ranks
+from tui.run.screen import RunScreen
+from tui.run.stacks_screen import StacksScreen
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])

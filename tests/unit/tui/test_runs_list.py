@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from remote.errands import runs as host_runs
 from remote.events import Refused, Restarted
+from remote.host_commands import runs as host_runs
 from remote.plan.plan import PlanError
 from remote.record import index as recorded_index
 from remote.record import marks
@@ -27,9 +27,9 @@ from tests.kit.histories import History, plan
 from training.job import Job
 from training.wire.events import SESSION, Exited, Spawned
 from tui.commands.runs import runs
-from tui.text import runs as text
-from tui.text import table
-from tui.widgets.phase import PHASES
+from tui.home import listing as text
+from tui.kit import text_table as table
+from tui.kit.widgets.phase import PHASES
 
 HOSTILE = "\x1b[31mred\x1b[0m \u202e<script>"
 METHODS = ("ddp", "ring", "all_reduce")
@@ -253,7 +253,7 @@ def test_what_a_link_leads_to_is_not_marked(
 
 def test_the_list_loads_neither_a_library_for_figures_nor_the_launcher() -> None:
     code = (
-        "import sys; from tui.cli import application; import tui.commands.runs; "
+        "import sys; from tui.commands.cli import application; import tui.commands.runs; "
         "not_needed = {'numpy', 'torch', 'textual', 'matplotlib', 'remote.launch'}; "
         "print(sorted(not_needed & {*sys.modules}))"
     )

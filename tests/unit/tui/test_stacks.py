@@ -16,11 +16,11 @@ from tests.kit.acted import ActedSession, until
 from tests.kit.dashboard import Stage
 from tests.kit.dumps import C10D, LOADS, OUTER, STOPPED, WAITS, by, dump
 from training.wire.events import SESSION, Spawned, Stack, Step
-from tui.panels.parts.header import Header
-from tui.screens import stacks
-from tui.screens.run import RunScreen
-from tui.screens.stacks import StacksScreen
-from tui.session_clock import SessionClock
+from tui.kit.session_clock import SessionClock
+from tui.run import stacks_screen as stacks
+from tui.run.components.header import Header
+from tui.run.screen import RunScreen
+from tui.run.stacks_screen import StacksScreen
 
 
 def tell(session: ActedSession, *stacks: Stack) -> None:

@@ -8,11 +8,11 @@ from remote.plan.plan import Plan
 from tests.kit.acted import ActedSession, cluster, make_plan, screen_text, until
 from training.job import Job
 from training.wire.events import Entered, Step
-from tui.app import RankboardApp
+from tui.app.app import RankboardApp
 from tui.charts.kinds import available
-from tui.panels.charts import Charts
-from tui.runs import Launch
-from tui.screens.run import RunScreen
+from tui.charts.panel import Charts
+from tui.kit.runs import Launch
+from tui.run.screen import RunScreen
 
 ASYNC = Job(sync="parameter_server", sync_option=("mode=async", "dedicated=yes"))
 

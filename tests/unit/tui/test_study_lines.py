@@ -19,12 +19,12 @@ from remote.study.results import results
 from remote.study.runner import Runner
 from tests.kit.acted import ActedSession
 from tests.kit.acted_study import acted_runner, finish, stopped
-from tui import study_front
-from tui.text.cells import cells
-from tui.text.study.json import JsonPrinter
-from tui.text.study.lines import LinePrinter
-from tui.text.study.live import LivePrinter
-from tui.text.study.printer import Guarded, StudyPrinter
+from tui.app import show_study as study_front
+from tui.study.cells import cells
+from tui.study.text.json_printer import JsonPrinter
+from tui.study.text.line_printer import LinePrinter
+from tui.study.text.live_printer import LivePrinter
+from tui.study.text.printer import Guarded, StudyPrinter
 
 ONE = """
 repetitions = 1
@@ -149,7 +149,7 @@ class Broken(LinePrinter):
 
 def test_a_closed_stdout_stops_the_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runner = acted_runner(tmp_path / "runs", ONE)
-    monkeypatch.setattr("tui.text.study.printer.to_nowhere", lambda stream: None)
+    monkeypatch.setattr("tui.study.text.printer.to_nowhere", lambda stream: None)
     show = Guarded(Broken(runner))
     for run in runner.runs():
         show.begin(run)

@@ -14,11 +14,11 @@ from textual.pilot import Pilot
 from tests.kit.acted import ActedSession, screen_text, until
 from tests.kit.acted_study import acted_runner, finish, stopped
 from tests.kit.dashboard import asked
-from tui.messages import ShowRun
-from tui.screens.cell import CellScreen
-from tui.screens.run import RunScreen
-from tui.screens.study import StudyScreen
-from tui.study_app import StudyApp
+from tui.app.study_app import StudyApp
+from tui.kit.messages import ShowRun
+from tui.run.screen import RunScreen
+from tui.study.cell_screen import CellScreen
+from tui.study.screen import StudyScreen
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
 
@@ -132,7 +132,7 @@ async def test_a_study_that_is_over_takes_no_longer(
         await stage.make(pilot, by_method)
         await until(pilot, lambda: bool(stage.line("Three ways", "✓ done")))
         later = SimpleNamespace(monotonic=lambda: time.monotonic() + 7_200.0)
-        monkeypatch.setattr("tui.screens.study.time", later)
+        monkeypatch.setattr("tui.study.screen.time", later)
         stage.app.tick()
         await pilot.pause()
         assert stage.line("12 of 12 runs", " s elapsed")

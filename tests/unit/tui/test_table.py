@@ -6,8 +6,8 @@ import pytest
 from textual.app import App, ComposeResult
 
 from tests.kit.acted import screen_text, until
-from tui.widgets.choices import Choices
-from tui.widgets.table import Cell, Column, Table, fitted, layout, most_skipped
+from tui.kit.widgets.choices import Choices
+from tui.kit.widgets.table import Cell, Column, Table, fitted, layout, most_skipped
 
 COLUMNS = [Column("rank", 5), Column("loss", 7), Column("memory", 8), Column("CPU", 6)]
 

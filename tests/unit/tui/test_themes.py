@@ -7,8 +7,8 @@ from textual.color import Color
 
 from tests.kit.acted import until
 from tests.kit.dashboard import Stage
-from tui import remembered
-from tui.themes import CONTRAST, DARK, LIGHT, THEMES
+from tui.kit import user_state as remembered
+from tui.kit.themes import CONTRAST, DARK, LIGHT, THEMES
 
 INKS = ("text", "text-muted", "text-warning", "text-error", "text-success", "text-accent")
 

@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 
 from remote.cluster.hosts import Cluster, Host
 from training.agent import here
-from tui import cli
-from tui.exit import UsageError
+from tui.commands import cli
 from tui.flags import torchrun
 from tui.flags.torchrun import Line, hosts, on_hosts, policy, read
+from tui.kit.exit import UsageError
 
 HOST_FLAGS: dict[str, Any] = {
     **dict.fromkeys(("hosts", "local", "slots", "nodes")),

@@ -14,7 +14,7 @@ from remote.plan import serialize
 from tests.kit.launches import RANKBOARD
 from training import options, registry
 from training.job import Job, JobError, flag, groups
-from tui.cli import COMMANDS, application
+from tui.commands.cli import COMMANDS, application
 
 WITH_HELP = (*COMMANDS, "lab up", "lab rate")
 

@@ -26,9 +26,9 @@ from training.wire.events import (
     Spawned,
     Started,
 )
-from tui.session_clock import SessionClock
-from tui.text import narration
-from tui.text.plain import PlainPrinter
+from tui.kit.session_clock import SessionClock
+from tui.run import narration
+from tui.run.plain_printer import PlainPrinter
 
 HELLO = Hello("box", "me", 1, "3.11.2", "/usr/bin/python3", "Linux", "b", 2.0, 8 << 30, "2.14.1")
 WORK = ("importing", "loading", "rendezvous", "joining")
@@ -326,8 +326,8 @@ async def test_the_dashboard_names_it_with_ages_that_grow_without_records(
     size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hand = Hand()
-    for panel in ("parts.header", "hosts", "ranks"):
-        monkeypatch.setattr(f"tui.panels.{panel}.SessionClock", lambda: SessionClock(hand))
+    for panel in ("components.header", "hosts_panel", "ranks_panel"):
+        monkeypatch.setattr(f"tui.run.{panel}.SessionClock", lambda: SessionClock(hand))
     stage = Stage()
     async with stage.shown(size=size) as pilot:
         for index in range(2):

@@ -20,10 +20,10 @@ from tests.kit.commands import Done, run
 from tests.kit.histories import History, plan
 from tests.kit.recorded import record, recorded, recorder
 from training.wire.events import Exited
+from tui.app.watch_app import WatchApp
 from tui.commands.watch import watch
-from tui.messages import ReadRecord
-from tui.screens.body import Body
-from tui.watch_app import WatchApp
+from tui.kit.messages import ReadRecord
+from tui.run.body import Body
 
 Run = Callable[..., Done]
 assert run  # the fixture

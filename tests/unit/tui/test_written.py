@@ -15,8 +15,8 @@ from tests.kit.checks import hello
 from tests.kit.histories import History, plan
 from training.wire.enums import EndReason
 from training.wire.events import Ended, Exited
-from tui.panels.parts import outcome
-from tui.text.written import written
+from tui.kit.written import written
+from tui.run import outcome_panel as outcome
 
 MINE = replace(plan(2, script=True), project="mine-c7e8")
 

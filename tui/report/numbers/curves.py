@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from remote.figures.points import Points
-from remote.figures.run import RunFigures
-from remote.figures.steps import Floats
+from remote.metrics.points import Points
+from remote.metrics.run import RunFigures
+from remote.metrics.steps import Floats
 
 POINTS = 160
 """Points of a curve at most: more are not seen."""

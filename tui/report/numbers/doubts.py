@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from remote.figures.doubt import Doubt
+from remote.metrics.doubt import Doubt
 from tui.report.numbers.timing import Timing
 from tui.report.subject import Subject
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from remote.figures.run import RunFigures
+from remote.metrics.run import RunFigures
 from remote.statistics.equivalence import Equivalence, equivalence
 from remote.statistics.interval import Interval, Scale, interval, known
 from tui.report.subject import Group, Subject

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from remote.figures.run import RunFigures
+from remote.metrics.run import RunFigures
 from remote.run.progress import not_learned
 from tui.report.subject import Group
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from remote.figures.run import HostFigures, RunFigures
 from remote.format import count
+from remote.metrics.run import HostFigures, RunFigures
 from tui.report import text
 from tui.report.subject import Subject
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from remote.figures.run import RunFigures
+from remote.metrics.run import RunFigures
 from remote.plan.expected import pattern
 from remote.statistics.bandwidth import best_seconds
 from training.job import Job

@@ -9,8 +9,8 @@ from functools import partial
 
 import numpy as np
 
-from remote.figures.points import Points, loss_by_step, loss_by_time, tested
-from remote.figures.run import RunFigures
+from remote.metrics.points import Points, loss_by_step, loss_by_time, tested
+from remote.metrics.run import RunFigures
 from remote.statistics.interval import Interval, by_t, known
 from remote.statistics.steps import time_to_target
 from tui.report.subject import Group, Subject

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from remote.figures.compare import Compared, differing, side
-from remote.figures.compare import compare as compare_runs
-from remote.figures.doubt import Doubt, find_doubt
-from remote.figures.run import RunFigures
-from remote.figures.steps import FIRST, LAST, Floats
+from remote.metrics.compare import Compared, differing, side
+from remote.metrics.compare import compare as compare_runs
+from remote.metrics.doubt import Doubt, find_doubt
+from remote.metrics.run import RunFigures
+from remote.metrics.steps import FIRST, LAST, Floats
 from remote.statistics.interval import Interval, Method, interval, known
 from remote.statistics.ratio import Comparison, compare, mean_ratio, scaling
 from remote.statistics.stability import Stability, stability

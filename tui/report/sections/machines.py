@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from remote.figures.run import RunFigures
 from remote.format import UNKNOWN, number, or_unknown, size
+from remote.metrics.run import RunFigures
 from tui.report.document import Section, Table
 from tui.report.numbers.timing import Timing
 from tui.report.subject import Subject

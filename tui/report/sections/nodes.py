@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from remote.figures.run import RunFigures
 from remote.format import UNKNOWN, fixed, seconds
+from remote.metrics.run import RunFigures
 from tui.report.document import Section, Table
 from tui.report.numbers.timing import Timing, iterations
 from tui.report.subject import Group, Subject

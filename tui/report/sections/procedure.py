@@ -6,8 +6,8 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 
-from remote.figures.run import RunFigures
 from remote.format import UNKNOWN, count, seconds
+from remote.metrics.run import RunFigures
 from remote.record import marks
 from remote.statistics.stability import warm_up
 from tui.report import text

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 
-from remote.format import UNKNOWN, percent
+from remote.format import IN_DOUBT, UNKNOWN, percent
 from remote.statistics.interval import FEWEST
 from tui.report import text
 from tui.report.document import Section, Table
 from tui.report.numbers.timing import Timed, Timing
 from tui.report.pictures import scaling
 from tui.report.subject import Subject
-from tui.text.cells import IN_DOUBT
 
 HEAD = (
     *("cell", "speed-up", "95% interval", "efficiency", "95% interval ", "against", "ratio"),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from remote.figures.run import RunFigures
-from remote.figures.settings import differing, settings
 from remote.format import UNKNOWN
+from remote.metrics.run import RunFigures
+from remote.metrics.settings import differing, settings
 from tui.report import text
 from tui.report.document import Section, Table
 from tui.report.numbers import machines

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from remote.figures.run import Evaluation, RunFigures
 from remote.format import count
+from remote.metrics.run import Evaluation, RunFigures
 from remote.record.classification import Report
 from training import figures
 from tui.report.document import Picture, Section, Text

@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Sequence
 from statistics import fmean
 
-from remote.figures.points import Points, accuracy_by_time, loss_by_step, loss_by_time
-from remote.figures.run import RunFigures
 from remote.format import UNKNOWN, fixed, number, percent
+from remote.metrics.points import Points, accuracy_by_time, loss_by_step, loss_by_time
+from remote.metrics.run import RunFigures
 from tui.report.document import Picture, Section, Table
 from tui.report.numbers.curves import Curve, curve
 from tui.report.numbers.targets import Reached, reached, targets

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from remote.figures.run import RunFigures
-from remote.figures.steps import Floats
-from remote.figures.usage import GpuUsage, HostUsage
 from remote.format import UNKNOWN, number, percent, size
+from remote.metrics.run import RunFigures
+from remote.metrics.steps import Floats
+from remote.metrics.usage import GpuUsage, HostUsage
 from tui.report.document import Picture, Section, Table
 from tui.report.numbers.curves import Curve, smoothed
 from tui.report.numbers.timing import Timing

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from remote.figures.run import RunFigures
-from remote.figures.waiting import Waiting
 from remote.format import count, fixed, percent
+from remote.metrics.run import RunFigures
+from remote.metrics.waiting import Waiting
 from tui.report.document import Picture, Section, Table
 from tui.report.numbers.timing import Timing
 from tui.report.pictures import matrix

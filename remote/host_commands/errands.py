@@ -1,0 +1,143 @@
+"""Runs errands on hosts, all at once, and collects the answers."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from remote.at_once import done_within
+from remote.cluster.hosts import Host
+from remote.host_commands.reading import AnswerTooLong, Objects, read
+from remote.limits import LIMITS, Limits
+from remote.transport import Errand, Transport, Unreachable
+from remote.transport.talk import last_line
+from training.agent import WHOLE
+from training.wire.answers import codec
+from training.wire.enums import Reach
+from training.wire.line_cutter import LineTooLong
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer of a host: `objects` in order, and `error`, why there are none or not all of them
+    ("" where all is well). `moment` is when its first bytes came, by this machine's clock: a time
+    in the answer was taken just before. `completed` is when the last ones came."""
+
+    host: Host
+    objects: tuple[dict[str, Any], ...] = ()
+    error: str = ""
+    moment: float = 0.0
+    completed: float = 0.0
+
+
+class Silent:
+    """Ignores how far a transport is."""
+
+    def phase(self, name: Reach) -> None:
+        pass
+
+    def said(self, text: str) -> None:
+        pass
+
+
+def ask(
+    transport: Transport,
+    hosts: Sequence[Host],
+    verb: str,
+    words: Callable[[Host], Iterable[str]] = lambda _: (),
+    longer: float = 0.0,
+    within: float = math.inf,
+) -> list[Answer]:
+    """Run an errand on each host in its own workdir; the answers, whose errors name the host.
+
+    `longer`: seconds beyond its timeout that a host may take to answer. `within`: seconds after
+    which no host is waited for.
+    """
+
+    def errand(host: Host) -> Errand:
+        return Errand((verb, host.workdir, *words(host)))
+
+    def patience(host: Host) -> float:
+        return host.timeout + longer
+
+    answers = perform(transport, hosts, errand, patience, within=within)
+    return [_named(answer) for answer in answers]
+
+
+def _named(answer: Answer) -> Answer:
+    """The answer, with the host's name in its error."""
+    name, error = answer.host.name, answer.error
+    known = not error or error.startswith(name)
+    return answer if known else replace(answer, error=f"{name}: {error}")
+
+
+def values(objects: Iterable[dict[str, Any]]) -> list[Any]:
+    """The typed objects of an answer (see `training.wire.answers`). What this version does not know
+    is left out."""
+    return [value for value in map(codec.value, objects) if value is not None]
+
+
+def perform(
+    transport: Transport,
+    hosts: Sequence[Host],
+    errand: Callable[[Host], Errand],
+    patience: Callable[[Host], float] = lambda _: math.inf,
+    limits: Limits = LIMITS,
+    within: float = math.inf,
+) -> list[Answer]:
+    """Run an errand on each host, all at once; the answers, in the order of the hosts.
+
+    `patience`: seconds that a host may be silent once it is reached. `within`: seconds after which
+    no host is waited for. An answer beyond the `limits` is an error of that host.
+    """
+
+    def work(host: Host) -> Answer:
+        try:
+            return _perform(transport, host, errand(host), patience(host), limits)
+        except Exception as error:  # noqa: BLE001 - our own mistake must not hide the other answers
+            return Answer(host, error=f"{host.name}: rankboard itself failed: {error!r}")
+
+    answers = done_within(work, hosts, within)
+    late = f"no answer within {within:g} s"
+    return [
+        answers.get(index) or Answer(host, error=f"{host.name}: {late}")
+        for index, host in enumerate(hosts)
+    ]
+
+
+def _perform(
+    transport: Transport,
+    host: Host,
+    errand: Errand,
+    patience: float,
+    limits: Limits,
+) -> Answer:
+    try:
+        channel = transport.open(host, errand, Silent())
+    except Unreachable as error:
+        return Answer(host, error=str(error))
+    taken = Objects(limits)
+    objects: list[dict[str, Any]] = []
+    try:
+        for block in read(channel, patience, patience * limits.patience):
+            objects += taken.take(block)
+    except TimeoutError as error:
+        return Answer(
+            host, error=f"{host.name}: {error}; if it is only slow, raise timeout in hosts.toml"
+        )
+    except (AnswerTooLong, LineTooLong) as error:
+        return Answer(host, error=f"{host.name}: {error}")
+    except OSError as error:
+        return Answer(host, error=f"{host.name}: the connection broke: {error}")
+    finally:
+        said = channel.close()
+    errors = [str(found["error"])[: limits.shown] for found in objects if "error" in found]
+    if len(errors) > limits.errors:
+        errors[limits.errors :] = [f"and {len(errors) - limits.errors} more errors"]
+    if not errors and WHOLE not in objects:
+        errors = [f"{host.name}: {last_line(said) or 'its answer broke off'}"]
+    answered = tuple(found for found in objects if found != WHOLE and "error" not in found)
+    return Answer(host, answered, "; ".join(errors), taken.moment, time.time())

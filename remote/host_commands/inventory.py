@@ -1,0 +1,233 @@
+"""Lists the runs that hosts and the runs directory of this machine know of."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from remote.cluster.hosts import HOSTS_FILE, Host, naming
+from remote.host_commands.errands import Answer, ask, values
+from remote.host_commands.runs import Code, Part, Record, Run, joined
+from remote.limits import LIMITS
+from remote.plan import serialize
+from remote.plan.plan import is_label
+from remote.record import entry, marks
+from remote.record.files import is_folder
+from remote.record.layout import EVENTS, NODE, PLAN, SUMMARY
+from remote.record.read import RunFolderError, load_plan, verdict
+from remote.record.trust import has_ways
+from remote.transport import Transport
+from remote.transport.registry import is_here
+from training.agent import here
+from training.wire.answers import Archive, RunFolder
+from training.wire.format import FORMAT
+
+AGES, BYTES, COUNT = 1e11, 10**18, 10**6
+"""Bounds of what a host may answer: seconds of a time or an age, bytes and steps, and numbers of
+hosts and ranks."""
+LATELY = 7 * 86_400.0
+"""Seconds since a run was last recorded for which its hosts are asked of it: later they may be
+gone, or others."""
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """All that is known, the newest run last. `problems`: why hosts could not answer, one line
+    each; `answered` are the names of those that did. `gone`: why hosts could not answer that were
+    asked only of runs that were left; they may be gone for good."""
+
+    runs: tuple[Run, ...] = ()
+    code: tuple[Code, ...] = ()
+    answered: frozenset[str] = frozenset()
+    problems: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
+
+
+def take(
+    transport: Transport | None,
+    hosts: Sequence[Host],
+    runs_dir: Path,
+    names: Collection[str] | None = None,
+    *,
+    left: bool = False,
+    figures: bool = False,
+    only_live: bool = False,
+) -> Inventory:
+    """Ask all hosts at once, each for as long as its timeout, and look into the runs directory:
+    there at the runs with these `names` only, if some are given, as looking at all takes long.
+    `left`: ask also the hosts of these runs whose end is not known, of these runs alone. `figures`:
+    with the steps and the start of runs that are recorded here, see `records`. `only_live`: hosts
+    tell live runs alone, and of those with these `names` also the ended ones, without their sizes,
+    which costs them little."""
+    kept = {record.run: record for record in records(runs_dir, names, figures=figures)}
+    others = _hosts_of_left(kept.values(), hosts) if left else {}
+    verb = "live" if only_live else "runs"
+    words = sorted(names or ()) if only_live else []
+    answers = ask(transport, (*hosts, *others), verb, lambda _: words) if transport else []
+    parts = list(recorded(runs_dir, names))
+    code = []
+    problems, gone = list[str](), list[str]()
+    for answer in answers:
+        theirs = others.get(answer.host)
+        told = values(answer.objects)
+        folders = [_plausible(one) for one in told if isinstance(one, RunFolder)]
+        clock_ahead = _clock_ahead(answer, folders)
+        parts += [
+            Part(answer.host.name, answer.host.workdir, one, clock_ahead)
+            for one in folders
+            if theirs is None or one.run in theirs
+        ]
+        if theirs is None:
+            code += [
+                Code(answer.host.name, _plausible_code(one))
+                for one in told
+                if isinstance(one, Archive)
+            ]
+        if answer.error:
+            file = next(iter(theirs.values())) if theirs else HOSTS_FILE
+            (gone if theirs else problems).append(naming(file or HOSTS_FILE, answer.error))
+    told_of = [replace(run, record=kept.pop(run.name, None)) for run in joined(parts)]
+    runs = sorted(
+        (*told_of, *(Run(name, (), record) for name, record in kept.items())),
+        key=lambda run: run.name,
+    )
+    return Inventory(
+        tuple(runs),
+        tuple(code),
+        frozenset(one.host.name for one in answers if not one.error and one.host not in others),
+        tuple(problems),
+        tuple(gone),
+    )
+
+
+def _hosts_of_left(found: Iterable[Record], asked: Sequence[Host]) -> dict[Host, dict[str, str]]:
+    """The hosts of runs whose end is not known and that were recorded lately, without those that
+    are asked anyway: with these runs, and the hosts file of each."""
+    known, hosts = set(map(_way, asked)), dict[tuple[str | int, ...], Host]()
+    theirs: dict[Host, dict[str, str]] = defaultdict(dict)
+    for record in found:
+        if not record.verdict and record.idle < LATELY:
+            for host in record.ways:
+                if _way(host) not in known:
+                    theirs[hosts.setdefault(_way(host), host)][record.run] = record.hosts_file
+    return theirs
+
+
+def _way(host: Host) -> tuple[str | int, ...]:
+    """What hosts have in common whose answers are the same."""
+    return (
+        *(host.name, host.transport, host.user, host.address, host.port, host.jump),
+        *(host.proxy_command, host.slurm_job, host.workdir),
+    )
+
+
+def _clock_ahead(answer: Answer, folders: Sequence[RunFolder]) -> float:
+    """Return how many seconds the clock of a host is ahead: by how much the moment at which it
+    looked at its first folder lies outside of the time that its answer took. A host may look for
+    long, so a moment within that time is no difference of clocks."""
+    if not folders or not folders[0].now:
+        return 0.0
+    earliest = answer.moment - LIMITS.clock_step
+    return folders[0].now - min(max(folders[0].now, earliest), answer.completed)
+
+
+def _plausible(told: RunFolder) -> RunFolder:
+    """The answer of a host, with 0 (not known) in place of impossible figures."""
+    moments = (told.began, told.last, told.now, told.stop_heard, told.failed)
+    if not all(0 <= moment <= AGES for moment in moments):
+        told = replace(told, began=0.0, last=0.0, now=0.0, stop_heard=0.0, failed=0.0)
+    size, step, steps = (
+        _bounded(told.size, BYTES),
+        _bounded(told.step, BYTES),
+        _bounded(told.steps, BYTES),
+    )
+    hosts, world_size = _bounded(told.hosts, COUNT), _bounded(told.world_size, COUNT)
+    attempt = _bounded(told.attempt, COUNT)
+    label = told.label if is_label(told.label) else ""
+    return replace(
+        told,
+        size=size,
+        step=step,
+        steps=steps,
+        hosts=hosts,
+        world_size=world_size,
+        label=label,
+        attempt=attempt,
+    )
+
+
+def _plausible_code(told: Archive) -> Archive:
+    return replace(
+        told, size=_bounded(told.size, BYTES), idle=told.idle if 0 <= told.idle <= AGES else 0.0
+    )
+
+
+def _bounded(number: int, most: int) -> int:
+    return number if 0 <= number <= most else 0
+
+
+def _folders(runs_dir: Path, names: Collection[str] | None) -> list[Path]:
+    """The folders of the runs directory, or those with these names."""
+    if names is None:
+        return sorted(runs_dir.glob("*"))
+    return [folder for name in sorted(names) if (folder := runs_dir / name).is_dir()]
+
+
+def recorded(runs_dir: Path, names: Collection[str] | None = None) -> Iterator[Part]:
+    """The parts of runs of this machine, which keep what a host would beside their record."""
+    for folder in _folders(runs_dir, names):
+        node = folder / NODE
+        if is_folder(node) and not node.parent.is_symlink() and (node.parent / PLAN).is_file():
+            workdir = str(node.absolute())
+            for run, host in here.folders(workdir):
+                with suppress(OSError):  # it is just being removed
+                    yield Part("", workdir, _plausible(here.examine(workdir, run, host)))
+
+
+def records(
+    runs_dir: Path, names: Collection[str] | None = None, *, figures: bool
+) -> Iterator[Record]:
+    """The runs recorded here. What has no plan in it is no run, and a link is none. `figures`:
+    with their steps and their start, which takes longer."""
+    for folder in _folders(runs_dir, names):
+        if folder.name[0] == "." or folder.is_symlink() or not (folder / PLAN).is_file():
+            continue
+        local = (folder / NODE).is_dir()
+        plan, number = None, FORMAT
+        try:
+            plan = load_plan(folder)
+        except serialize.OtherFormat as error:
+            number = error.number
+        except RunFolderError:
+            pass
+        ways = plan.hosts if plan and not local and has_ways(plan) else ()
+        newest = max(
+            path.stat().st_mtime
+            for name in (PLAN, EVENTS, SUMMARY)
+            if (path := folder / name).exists()
+        )
+        size = here.size(str(folder))
+        idle = max(0.0, time.time() - newest)
+        found = entry.read(folder) if figures else None
+        yield Record(
+            folder.name,
+            folder,
+            tuple(host.name for host in plan.hosts) if plan else (),
+            plan.world_size if plan else 0,
+            local,
+            verdict(folder) if number == FORMAT else "",
+            size,
+            idle,
+            number,
+            () if is_here(ways) else ways,
+            plan.hosts_file if plan else "",
+            found.step if found else 0,
+            found.steps if found else 0,
+            (found.started if found else None) or 0.0,
+            marks.name(folder),
+            found.made_no_step if found else False,
+        )

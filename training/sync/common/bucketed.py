@@ -1,0 +1,153 @@
+"""The common part of methods that exchange gradients bucket by bucket: when buckets are sent, and
+who waits for them.
+
+A method replaces each bucket by the sum over the ranks; on a CPU a thread may do that during
+backward.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from queue import SimpleQueue
+from threading import Thread
+
+import torch
+from torch import distributed, nn
+
+from training.meter import Meter
+from training.place import Place
+from training.sync import SyncMethod
+from training.sync.common.gradients import Bucket, Gradients
+
+Exchange = Callable[[Iterator[Bucket]], Iterator[Bucket]]
+"""A generator that takes buckets as they are launched and yields them, in the same order, as the
+sum over the ranks."""
+
+
+class Bucketed(SyncMethod):
+    """Gradients travel in buckets: `launch` starts the exchange of one, `exchanged` waits for them.
+    A single rank does nothing.
+
+    `options` has `granularity` (parameter, bucket or flat) and `bucket_mb`.
+    """
+
+    background: Background
+    """Exchanges the buckets. `connect` makes it, unless a method has its own `launch` and
+    `exchanged`."""
+
+    def prepare(
+        self, model: nn.Module, optimizer: torch.optim.Optimizer, place: Place, meter: Meter
+    ) -> nn.Module:
+        """Returns the model, with hooks on its parameters."""
+        self.place, self.meter = place, meter
+        self._gradients: Gradients | None = None
+        if place.world_size == 1:
+            return model
+        granularity = self.options.granularity
+        mb = {"parameter": 0.0, "bucket": self.options.bucket_mb, "flat": math.inf}[granularity]
+        overlap = granularity != "parameter"
+        self._gradients = Gradients(
+            model,
+            self.launch,
+            place.world_size,
+            bucket_mb=mb,
+            gradient_dtype=self.gradient_dtype,
+            overlap=overlap,
+        )
+        self.connect(self._gradients.buckets)
+        self._bytes = self.payload(self._gradients.size)
+        return model
+
+    def micro(self, last: bool) -> AbstractContextManager[None]:
+        """Launches buckets in the last backward of a step."""
+        return self._gradients.micro(last) if self._gradients else nullcontext()
+
+    def reduce(self, model: nn.Module) -> None:
+        """Launches the remaining buckets, and waits for all."""
+        if self._gradients is None:
+            return
+        self._gradients.flush()
+        exchanged = self.exchanged()
+        while bucket := self._next(exchanged):
+            self._gradients.unpack(bucket)
+        self.meter.add("bytes_sent", self._bytes)
+
+    def _next(self, exchanged: Iterator[Bucket]) -> Bucket | None:
+        with self.meter.waiting():
+            return next(exchanged, None)
+
+    def payload(self, size: int) -> int:
+        """The bytes that this rank sends per step, for gradients of `size` bytes."""
+        raise NotImplementedError
+
+    def connect(self, buckets: tuple[Bucket, ...]) -> None:
+        """Makes what the exchange needs: process groups, buffers to receive."""
+
+    def launch(self, bucket: Bucket) -> None:
+        """Starts to exchange a bucket. Called in the order of the index, also inside backward."""
+        self.background.launch(bucket)
+
+    def exchanged(self) -> Iterator[Bucket]:
+        """Waits for each launched bucket, and yields it."""
+        return self.background.exchanged()
+
+
+class Background:
+    """Runs an exchange in a thread that lives for one step: from the launch of the first bucket to
+    the end of the last one.
+
+    Where `threaded` is false, as on GPUs, the exchange runs in the caller of `exchanged`.
+    """
+
+    def __init__(self, exchange: Exchange, threaded: bool) -> None:
+        self._exchange, self._threaded = exchange, threaded
+        self._thread: Thread | None = None
+        self._launched: SimpleQueue[Bucket | None] = SimpleQueue()
+        self._done: SimpleQueue[Bucket | BaseException | None] = SimpleQueue()
+
+    def launch(self, bucket: Bucket) -> None:
+        """Hands a bucket to the exchange."""
+        self._launched.put(bucket)
+        if self._threaded and self._thread is None:
+            self._thread = Thread(target=self._run, name="exchange", daemon=True)
+            self._thread.start()
+
+    def end(self) -> None:
+        """Says that no more buckets come in this step."""
+        self._launched.put(None)
+
+    def exchanged(self) -> Iterator[Bucket]:
+        """Yields the buckets of this step as they are done. Raises what the exchange raises."""
+        self.end()
+        if self._thread is None:
+            yield from self._exchange(iter(self._launched.get, None))
+            return
+        while isinstance(found := self._done.get(), Bucket):
+            yield found
+        self._thread.join()
+        self._thread = None
+        if found is not None:
+            raise found
+
+    def _run(self) -> None:
+        try:
+            for bucket in self._exchange(iter(self._launched.get, None)):
+                self._done.put(bucket)
+            self._done.put(None)
+        except BaseException as error:  # noqa: BLE001 - the main thread raises it
+            self._done.put(error)
+
+
+def segment_count(nbytes: int, size: float) -> int:
+    """The number of segments of about `size` bytes for `nbytes`: at most 1000, as each has a cost
+    of its own."""
+    return min(max(1, round(nbytes / size)), 1000)
+
+
+def wait(works: Iterable[distributed.Work | None]) -> None:
+    """Waits once for each, in order."""
+    for work in works:
+        if work:
+            work.wait()

@@ -1,0 +1,132 @@
+"""The protocol between a parameter server and its workers, and the flat buffers in which parameters
+travel.
+
+A worker pushes a header (step, version of its parameters) and its gradients, and pulls a header
+(version, staleness) and the parameters. Each pair of server and worker has a process group of its
+own, so several threads may communicate at once. Every receive names its sender: a receive from any
+rank would not notice that one died.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from typing import Any
+
+import torch
+from torch import distributed, nn
+
+from training.place import Place
+from training.rendezvous import new_group
+from training.sync.common.gradients import Bucket, laid_out
+
+PARTED = -1
+"""The step in the header of a worker that pushes no gradient and waits for the final parameters."""
+HEADER_BYTES = 2 * 8
+
+
+class PeerError(ConnectionError):
+    """The connection to a rank failed; the text names the rank."""
+
+
+class Peer:
+    """The rank at the other end of a connection between the server and a worker."""
+
+    def __init__(self, rank: int, role: str, group: distributed.ProcessGroup) -> None:
+        self._rank, self._role, self._group = rank, role, group
+
+    def send(self, tensors: Iterable[torch.Tensor]) -> list[distributed.Work]:
+        """Starts to send. The tensors must not change until the caller has waited for each work,
+        once."""
+        return [_work(distributed.isend(tensor, self._rank, self._group)) for tensor in tensors]
+
+    def receive(self, tensors: Iterable[torch.Tensor]) -> list[distributed.Work]:
+        """Starts to receive what the peer sends, in its order."""
+        return [_work(distributed.irecv(tensor, self._rank, self._group)) for tensor in tensors]
+
+    def wait(self, works: Iterable[distributed.Work]) -> None:
+        """Waits for all. Raises: PeerError."""
+        try:
+            for work in works:
+                work.wait()
+        except RuntimeError as error:
+            raise PeerError(f"{self._role} (rank {self._rank}): {error}") from error
+
+
+def connect(place: Place, server: int, timeout: timedelta) -> list[Peer]:
+    """Connects the server and its workers. On the server, returns the connections to the workers in
+    the order of their ranks; on a worker, the one to the server. Called by all ranks.
+
+    `timeout`: how long a peer may be silent.
+    """
+    made = []
+    for worker in (rank for rank in range(place.world_size) if rank != server):
+        group = new_group([server, worker], timeout)
+        if group is None:  # this rank is neither
+            continue
+        if place.rank == server:
+            made.append(Peer(worker, "worker", group))
+        else:
+            made.append(Peer(server, "parameter server", group))
+    return made
+
+
+def header(parameters: Sequence[torch.Tensor]) -> torch.Tensor:
+    """An empty header, (2,) int64, where the parameters are."""
+    return torch.zeros(2, dtype=torch.int64, device=parameters[0].device)
+
+
+def nbytes(tensors: Iterable[torch.Tensor]) -> int:
+    """The bytes of all tensors."""
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def copy_all(source: Iterable[torch.Tensor], to: Iterable[torch.Tensor]) -> None:
+    """Copies each tensor into its counterpart."""
+    for one, other in zip(source, to, strict=True):
+        other.copy_(one)
+
+
+def stay(bucket: Bucket) -> None:
+    """A `launch` for gradients that do not travel."""
+
+
+def optimizer_state(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    """The state of an optimiser, such as momentum, without its settings."""
+    return {"optimizer": optimizer.state_dict()["state"]}
+
+
+def load_optimizer(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:
+    """Restores an `optimizer_state`, if the state has one."""
+    if "optimizer" in state:
+        groups = optimizer.state_dict()["param_groups"]
+        optimizer.load_state_dict({"state": state["optimizer"], "param_groups": groups})
+
+
+def flatten(parameters: Iterable[nn.Parameter]) -> list[torch.Tensor]:
+    """Moves the parameters that need a gradient into one flat buffer (elements,) per type; they
+    become views of it.
+
+    They keep their shapes and, where these have no gaps, their strides (such as channels_last).
+    """
+    kinds: dict[tuple[torch.dtype, torch.device], list[nn.Parameter]] = {}
+    for parameter in parameters:
+        if parameter.requires_grad:
+            kinds.setdefault((parameter.dtype, parameter.device), []).append(parameter)
+    return [_moved(group) for group in kinds.values()]
+
+
+def _moved(parameters: list[nn.Parameter]) -> torch.Tensor:
+    buffer = torch.empty(
+        sum(p.numel() for p in parameters), dtype=parameters[0].dtype, device=parameters[0].device
+    )
+    for parameter, part in zip(
+        parameters, torch.split(buffer, [p.numel() for p in parameters]), strict=True
+    ):
+        parameter.data = laid_out(part, parameter).copy_(parameter.detach())
+    return buffer
+
+
+def _work(work: distributed.Work | None) -> distributed.Work:
+    assert work is not None  # None only outside the group
+    return work

@@ -1,0 +1,271 @@
+"""The two ways to show a session: as lines, or in the dashboard. Both return the exit code."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import termios
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from remote.cluster.hosts import Cluster
+from remote.launch import Launcher
+from remote.plan.plan import Plan, PlanError, Policy, Script
+from remote.record import read, summary
+from remote.record.layout import REPORT
+from remote.record.lock import STOP
+from remote.run.state import RunState, Verdict
+from training.job import Job
+from training.wire.events import Record
+from tui.app.second_signal import Watched, ended_by_second_signal
+from tui.kit import run_session as view
+from tui.kit.exit import UsageError
+from tui.kit.narrate import narrate
+from tui.kit.written import written
+from tui.run import outcome
+from tui.run.printer import Printer, printer
+
+if TYPE_CHECKING:  # loaded once the terminal is quiet
+    from remote.session.session import Session
+    from tui.kit.replay import Replay
+
+
+UNHEARD = "nobody sends notifications until somebody attaches to the run with --notify"
+"""What becomes of --notify once a run is left."""
+
+
+@dataclass(frozen=True)
+class Lines:
+    """How a session is shown as lines.
+
+    `leaves`: Ctrl+C leaves the run instead of stopping it. `detach`: leave it once it has got
+    going.
+    `quiet`: without the output of the ranks. `verbose`: with each step of the start. `is_kept`: the
+    record stays. `advises`: at the end of a run that was stopped, say which command to repeat where
+    ranks may still run.
+    """
+
+    json: bool = False
+    leaves: bool = False
+    detach: bool = False
+    quiet: bool = False
+    verbose: bool = False
+    is_kept: bool = True
+    advises: bool = True
+
+
+def watch(launcher: Launcher, session: Session, lines: Lines | None) -> int:
+    """Show a session that was attached to, as `lines` or in the dashboard."""
+    if lines is not None:
+        return show_lines(launcher, session, lines)
+    return show_opened(launcher, session)
+
+
+def show_opened(launcher: Launcher, session: view.Session) -> int:
+    """Show a session that was attached to, or a replay, in the dashboard."""
+    hosts = Cluster(session.plan.run, session.plan.hosts)
+    job = session.plan.job or Job()
+    return show_dashboard(launcher, hosts, hosts, job, attached=session)
+
+
+def ended(launcher: Launcher, plan: Plan) -> Replay | None:
+    """The replay of a run of which nothing is left on its hosts; None where something may be.
+    Raises: RunFolderError."""
+    folder = launcher.runs_dir / plan.run
+    if not read.verdict(folder):
+        return None
+    from tui.kit.replay import Replay
+
+    replay = Replay(folder, plan)
+    return replay if replay.state.is_settled else None
+
+
+def show_ended(launcher: Launcher, replay: Replay) -> int:
+    """Show the replay of a run that has ended, then say how it did. Returns its exit code."""
+    check_terminal()
+    end = replay.state
+    code = show_opened(launcher, replay)
+    print_end(end)
+    narrate_record(launcher, end)
+    return code or (end.verdict.value if end.verdict else 0)
+
+
+def show_lines(launcher: Launcher, session: Session, how: Lines) -> int:
+    """Print a session until it ends or is left."""
+    with ended_by_second_signal() as watched:
+        watched.on_asked = lambda: watched.answer() if session.is_closing else None
+        _handle_signals(session, how.leaves)
+        return _print_session(launcher, session, how, watched)
+
+
+def _print_session(launcher: Launcher, session: Session, how: Lines, watched: Watched) -> int:
+    folder = launcher.runs_dir / session.plan.run
+    before = launcher.recorded(session.plan) if how.json and how.leaves else ()
+    detach = how.detach
+    # Every write to a terminal that is gone fails: the run is left or stopped then, and the session
+    # still has to end.
+    with (
+        suppress(OSError),
+        printer(
+            session.state, how.json, folder, before=before, quiet=how.quiet, verbose=how.verbose
+        ) as show,
+    ):
+        for records in session.batches():
+            watched.answer()
+            _show_batch(show, records, session, how.leaves)
+            if detach and session.has_got_going:
+                session.detach()
+                detach = False
+        show.end(session.state)
+        if not session.detached and how.is_kept:
+            narrate_record(launcher, session.state)
+        finish_notifications(launcher, session.state)
+        if how.advises:
+            narrate_unconfirmed(session.state)
+    verdict = session.state.verdict or (Verdict.LOST if session.cut_off else None)
+    return verdict.value if verdict else 0
+
+
+def _handle_signals(session: Session, leaves: bool) -> None:
+    """Let Ctrl+C stop or leave the run, and SIGQUIT stop it at once.
+
+    A run that is kept survives the end of the terminal or of this machine.
+    """
+
+    def end(number: int, _: object) -> None:
+        from_system = number in (signal.SIGHUP, signal.SIGTERM)
+        if (leaves and number == signal.SIGINT) or (from_system and (leaves or session.keep)):
+            session.detach()
+        else:
+            why = "rankboard stop" if number == STOP else outcome.interruption(number)
+            session.stop(why, now=number == signal.SIGQUIT)
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, STOP):
+        signal.signal(number, end)
+
+
+def _show_batch(show: Printer, records: list[Record], session: Session, leaves: bool) -> None:
+    """Show a batch; once nobody reads stdout any more, as with `| head`, leave or stop the run."""
+    if show.gone:
+        return
+    try:
+        show.batch(records, session.state)
+    except OSError:
+        show.gone = True
+    if show.gone and (leaves or session.keep):
+        session.detach()
+    elif show.gone and not session.state.stop_reason:  # a second request would skip the hosts' end
+        session.stop("stdout was closed")
+
+
+def show_dashboard(
+    launcher: Launcher,
+    cluster: Cluster,
+    selected: Cluster,
+    work: Job | Script,
+    name: str = "",
+    **settings: Any,
+) -> int:
+    """Show the dashboard until the user quits. The first run that begins is called `name`.
+    `settings` are more fields of `tui.app.app.Launch`.
+
+    Raises: UsageError, without a terminal.
+    """
+    check_terminal()
+    from tui.app.app import RankboardApp
+    from tui.home.history import History
+    from tui.kit.runs import Launch
+
+    history = History(launcher.runs_dir, Path(cluster.file) if cluster.file else None)
+    settings |= {"runs_dir": launcher.runs_dir, "check": launcher.check, "history": history}
+    settings["policy"] = launcher.policy
+    if launcher.notifier:
+        settings["failure"] = launcher.notifier.failure
+    names = iter([name])
+
+    def begin(plan: Plan) -> Session:
+        return launcher.begin(plan, next(names, ""))
+
+    def make_plan(cluster: Cluster, work: Job | Script, policy: Policy) -> Plan:
+        if policy.keep and (ends := settings.get("ends")):
+            raise PlanError(f"--on-disconnect keep: {ends}")
+        return launcher.plan(cluster, work, policy)
+
+    app = RankboardApp(Launch(cluster, selected, work, make_plan, begin, **settings))
+    app.show()
+    for state in app.runs.states:
+        print_end(state)
+        narrate_record(launcher, state)
+    finish_notifications(launcher, *app.runs.states)
+    for state in app.runs.states:
+        narrate_unconfirmed(state)
+    return app.exit_code
+
+
+def finish_notifications(launcher: Launcher, *states: RunState) -> None:
+    """Wait until --notify has sent everything, and print why it could not, or that it sends nothing
+    of a run that was left."""
+    if launcher.notifier:
+        launcher.notifier.wait()
+        narrate(*filter(None, [launcher.notifier.failure()]))
+        if any(state.course.detached for state in states):
+            narrate(UNHEARD)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep the terminal from showing what is typed before the dashboard is drawn, which reads it
+    then."""
+    if not on_terminal():
+        yield
+        return
+    terminal = sys.stdin.fileno()
+    before = termios.tcgetattr(terminal)
+    silent = [*before]
+    silent[3] &= ~(termios.ECHO | termios.ICANON)
+    termios.tcsetattr(terminal, termios.TCSADRAIN, silent)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+
+
+def check_terminal() -> None:
+    """Raises: UsageError, where no dashboard can be shown."""
+    if not on_terminal():
+        raise UsageError(
+            "the dashboard needs a terminal on stdin, stdout and stderr; without one, use --run"
+        )
+
+
+def on_terminal() -> bool:
+    """Whether a dashboard can be shown; Textual draws on stderr."""
+    return all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
+
+
+def print_end(state: RunState) -> None:
+    """Print the cause of a failure, and how a run ended."""
+    for line in outcome.cause(state):
+        typer.echo(line, err=True)
+    narrate(*written(state), outcome.verdict(state))
+
+
+def narrate_record(launcher: Launcher, state: RunState) -> None:
+    """Print remarks on a run that has ended, and where it is recorded."""
+    folder = Path(os.path.relpath(launcher.runs_dir / state.plan.run))
+    narrate(*summary.training_remarks(state))
+    if summary.report(state):
+        narrate(f"classification report in {folder / REPORT}")
+    narrate(f"recorded in {folder}")
+
+
+def narrate_unconfirmed(state: RunState) -> None:
+    """Print which command to repeat where a run was stopped and ranks of it may still run."""
+    if state.verdict is Verdict.STOPPED:
+        narrate(*outcome.repeat_stop(state.plan.run, [host.name for host in state.unconfirmed]))

@@ -1,0 +1,85 @@
+"""The two ways to show a study: as lines, or in the dashboard."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from contextlib import suppress
+from functools import partial
+
+from remote.record.lock import STOP
+from remote.study.folder import Ended
+from remote.study.runner import Runner
+from tui.app.second_signal import Watched, ended_by_second_signal
+from tui.kit.exit import STOPPED
+from tui.run import outcome
+from tui.study.text.line_printer import finish
+from tui.study.text.printer import Guarded, printer
+from tui.study.text.words import already
+
+
+def show_lines(runner: Runner, json: bool) -> None:
+    """Make the runs that are left, and print what becomes of them."""
+    with ended_by_second_signal() as watched:
+        watched.on_asked = lambda: None if _is_turning(runner) else watched.answer()
+        _handle_signals(runner)
+        _print_study(runner, json, watched)
+
+
+def _is_turning(runner: Runner) -> bool:
+    """Return whether a run is under way, whose batches come. Between two runs, and as one closes,
+    a handler of signals is enough: it ends the study."""
+    return runner.current is not None and not runner.current.session.is_closing
+
+
+def _print_study(runner: Runner, json: bool, watched: Watched) -> None:
+    with suppress(OSError), printer(runner, json) as show:
+        runner.ended = partial(_end, runner, show)
+        is_told = False
+        if said := already(runner):
+            show.tell(said)
+        for run in runner.runs():
+            show.begin(run)
+            for _ in runner.batches(run):
+                watched.answer()
+                show.batch(run)
+                _stop_unread(runner, show)
+                if runner.is_stopped and not is_told:
+                    is_told = True
+                    hurry = "a second signal does not wait for its end"
+                    show.tell(f"stopping the run ({runner.stop_reason}): {hurry}")
+        show.end()
+
+
+def _end(runner: Runner, show: Guarded, end: Ended) -> None:
+    show.ended(end)
+    _stop_unread(runner, show)
+
+
+def _stop_unread(runner: Runner, show: Guarded) -> None:
+    """Stop the study once nobody reads stdout any more, as with `| head`."""
+    if show.gone and not runner.is_stopped:  # a second request would skip the hosts' end
+        runner.stop("stdout was closed")
+
+
+def _handle_signals(runner: Runner) -> None:
+    """Let a signal stop the study, and a second one, or SIGQUIT, stop it at once."""
+
+    def stop(number: int, _: object) -> None:
+        again = runner.is_stopped
+        reason = "rankboard stop" if number == STOP else outcome.interruption(number)
+        runner.stop(reason, now=again or number == signal.SIGQUIT)
+        if again and not runner.current:
+            sys.exit(STOPPED)
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, STOP):
+        signal.signal(number, stop)
+
+
+def show_dashboard(runner: Runner) -> None:
+    """Show the dashboard until the user quits; then print the results."""
+    from tui.app.study_app import StudyApp
+
+    app = StudyApp(runner)
+    app.show()
+    finish(runner)

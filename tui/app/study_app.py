@@ -1,0 +1,34 @@
+"""The dashboard of a study: its cells, over them a cell or the run under way."""
+
+from __future__ import annotations
+
+from remote.study.runner import Runner
+from tui.app.dashboard import Dashboard
+from tui.kit.dialogs import StudyDialog
+from tui.kit.messages import ShowCell, ShowRun
+from tui.run.screen import RunScreen
+from tui.study.cell_screen import CellScreen
+from tui.study.screen import StudyScreen
+from tui.study.studies import StudyRuns
+
+
+class StudyApp(Dashboard[StudyRuns]):
+    """Makes the runs of a study while it shows them."""
+
+    def __init__(self, runner: Runner) -> None:
+        super().__init__(StudyRuns(runner))
+
+    def open(self) -> None:
+        self.runs.start()
+        self.push_screen(StudyScreen(self.runs.runner))
+
+    def on_show_run(self, message: ShowRun) -> None:
+        run = self.runs.runner.current
+        if run and run.session.plan.run == message.name:
+            self.push_screen(RunScreen(run.session, inside=True))
+
+    def on_show_cell(self, message: ShowCell) -> None:
+        self.push_screen(CellScreen(self.runs.runner, message.key))
+
+    def question(self) -> StudyDialog:
+        return StudyDialog()

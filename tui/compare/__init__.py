@@ -1,0 +1,1 @@
+"""Runs compared: the screen, its text, and the choice of runs."""

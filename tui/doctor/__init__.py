@@ -1,0 +1,1 @@
+"""The checks before a start, as a screen and as text."""

@@ -1,0 +1,131 @@
+"""The checks of hosts, over the launch form or a run: the problems and remedies, then the table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.events import Resize
+from textual.screen import Screen
+from textual.widgets import Static
+
+from remote.doctor.doctor import FAILED, OK, WARNING
+from remote.format import count
+from remote.run.state import RunPhase, RunState
+from remote.run.waiting import REACHING, Wait, waiting
+from tui.doctor import checks
+from tui.kit.actions import Place
+from tui.kit.bindings import bindings
+from tui.kit.run_session import Checks, Drawn
+from tui.kit.session_clock import SessionClock
+from tui.kit.widgets.keys import Keys
+
+STYLES = {
+    OK: "$text-success",
+    WARNING: "$text-warning",
+    FAILED: "bold $text-error",
+    "": "$text-muted",
+}
+
+
+class DoctorScreen(Drawn, Screen[None]):
+    """The results of checks. With `again`, they are not part of a run."""
+
+    CSS = """
+    DoctorScreen #title { height: 1; padding: 0 1; background: $panel; text-style: bold; }
+    DoctorScreen VerticalScroll { height: 1fr; padding: 0 1; scrollbar-size-vertical: 1; }
+    DoctorScreen #verdict { height: auto; max-height: 3; padding: 0 1; }
+    """
+    place = Place.CHECKS
+    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
+
+    def __init__(self, session: Checks, again: Callable[[], Checks] | None = None) -> None:
+        """`again` repeats the same checks."""
+        super().__init__()
+        self._session, self._again = session, again
+        self._clock = SessionClock()
+        self._seen: tuple[object, ...] = ()
+        self._said = ""
+
+    def compose(self) -> ComposeResult:
+        hosts = self._session.plan.hosts
+        yield Static(f"rankboard: checks of {count(len(hosts), 'host')}", id="title")
+        with VerticalScroll():
+            yield Static(id="found", markup=False)
+        yield Static(id="verdict", markup=False)
+        yield Keys()
+
+    def on_mount(self) -> None:
+        self.query_one(VerticalScroll).focus()
+
+    def on_resize(self, event: Resize) -> None:
+        self.call_after_refresh(self.tick)
+
+    def tick(self) -> None:
+        """Draw what has changed of the results so far."""
+        width, found = self.query_one(VerticalScroll).size.width - 2, None
+        with self._session.lock:
+            state = self._session.state
+            if (seen := (width, *checks.findings(state))) != self._seen:
+                self._seen, found = seen, _found(state, width)
+            said = self._verdict(state)
+        if found is not None:
+            self.query_one("#found", Static).update(found)
+        if said != self._said:
+            self._said = said
+            self.query_one("#verdict", Static).update(said)
+            self.refresh_bindings()
+
+    def _verdict(self, state: RunState) -> str:
+        if state.checks and (self.over or self._again is None):
+            return checks.verdict(state)
+        if any(rank.pid for rank in state.ranks):
+            return "no checks: the run was attached to, or started with --no-doctor"
+        if self.over:
+            return f"{checks.verdict(state)}: {state.stop_reason or 'see the log'}"
+        if not any(host.phase in REACHING for host in state.hosts):
+            return "checking: the hosts connect to each other"
+        waits = waiting(state, self._clock.now(state))
+        return "; ".join(map(Wait.text, waits)) or "checking: connecting to all hosts"
+
+    @property
+    def over(self) -> bool:
+        """Whether the checks have ended."""
+        return self._session.state.phase is RunPhase.ENDED
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Allow to repeat the checks only after their end."""
+        return self._again is not None and self.over if action == "again" else True
+
+    def action_again(self) -> None:
+        if self._again is not None:
+            self._session, self._clock = self._again(), SessionClock()
+            self.tick()
+
+    def action_back(self) -> None:
+        self.dismiss()
+
+
+def _found(state: RunState, width: int) -> Content:
+    """One problem after the other, then the table, whose end may be out of view."""
+    lines = []
+    for check in checks.problems(state):
+        what, *advice = checks.describe(state, check)
+        lines += [Content.styled(what, STYLES[check.outcome]), *map(Content, advice)]
+    if lines:
+        lines.append(Content())
+    lines += [_line(cells) for cells in checks.table(state, width)] if state.checks else []
+    return Content("\n").join(lines)
+
+
+def _line(cells: list[checks.Cell]) -> Content:
+    return Content("  ").join(
+        [
+            Content.styled(text, STYLES.get(kind, "")) if kind else Content(text)
+            for kind, text in cells
+        ]
+    )

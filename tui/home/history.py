@@ -1,0 +1,239 @@
+"""The runs that are recorded here and that live on hosts, and what one does with them."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from remote.cluster.hosts import Cluster, Host, select
+from remote.cluster.load import has_usual, load, load_usual
+from remote.host_commands.kept_plan import KeptPlan
+from remote.launch import Launcher
+from remote.plan.plan import Plan, PlanError, Policy
+from remote.record import index, marks, read, resume
+from remote.record.entry import Entry
+from remote.record.files import is_folder
+from remote.record.lock import launcher
+from remote.record.losses import losses
+from remote.study.folder import SUFFIX, StudyFolder
+from remote.study.progress import Progress
+from remote.study.reader import StudyError
+from remote.transport.registry import Transports, is_here
+from training.job import Job
+from tui.flags.recorded import find_here, find_kept
+from tui.flags.which_run import find_run
+from tui.kit.replay import Replay
+from tui.kit.run_session import Session
+
+if TYPE_CHECKING:  # all that asks hosts is loaded once they are asked
+    from remote.host_commands.pruning import Removable
+    from remote.host_commands.runs import Run
+
+
+@dataclass(frozen=True)
+class Listed:
+    """What is recorded: runs, the oldest first, and studies; `problems` are files that cannot be
+    read, a line each."""
+
+    runs: tuple[Entry, ...] = ()
+    studies: tuple[Progress, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What the hosts say: the runs that are live there, and why hosts did not answer. `asked` is
+    the Unix time at which they were asked. `ended` are runs of which they were asked by name and
+    that are live nowhere."""
+
+    live: tuple[Run, ...] = ()
+    problems: tuple[str, ...] = ()
+    asked: float = 0.0
+    ended: tuple[Run, ...] = ()
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether there is nothing to show of it."""
+        return not (self.live or self.ended or self.problems)
+
+
+@dataclass
+class RecordedStudy:
+    """A study as it is recorded, in place of a `Runner`: nothing is under way."""
+
+    progress: Progress
+    changes = 0
+    current = None
+    is_over = True
+    is_refused = False
+
+    def __post_init__(self) -> None:
+        self.lock = threading.Lock()
+        self.study = self.progress.study
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether runs are missing."""
+        return self.progress.settled < len(self.study.trials())
+
+
+@dataclass(frozen=True)
+class History:
+    """The runs of a folder, and of the hosts of a file; `hosts_file` is None for the usual one."""
+
+    runs_dir: Path
+    hosts_file: Path | None = None
+    transports: Transports = field(default_factory=Transports)
+
+    @property
+    def shown_dir(self) -> str:
+        """The folder as a person would write it."""
+        path = os.path.relpath(self.runs_dir)
+        return str(self.runs_dir) if path.startswith("..") else os.path.join(".", path)
+
+    def recorded(self) -> Listed:
+        """Read what is recorded."""
+        problems = list[str]()
+        runs = index.entries(
+            self.runs_dir, lambda name, error: problems.append(f"{name}: {error.strerror}")
+        )
+        studies = list[Progress]()
+        for path in sorted(self.runs_dir.glob(f"[!.]*{SUFFIX}")):
+            try:
+                studies.append(_progress(StudyFolder(path)))
+            except (StudyError, OSError) as error:
+                problems.append(f"{path.name}: {error}")
+        return Listed(runs, tuple(studies), tuple(problems))
+
+    def ask(self, unknown: Collection[str]) -> Answered:
+        """Ask the hosts which runs are live, and what became of these runs, of which no launcher
+        here knows the end; of these, ask also this machine and their own hosts.
+        Raises: HostsError."""
+        from remote.host_commands import inventory
+
+        hosts, asked = self._hosts(), time.time()
+        found = inventory.take(
+            self.transports,
+            hosts,
+            self.runs_dir,
+            unknown,
+            left=True,
+            figures=True,
+            only_live=True,
+        )
+        live = tuple(run for run in found.runs if run.live)
+        is_complete = not (found.problems or found.gone)
+        ended = tuple(run for run in found.runs if _has_ended(run, is_complete=is_complete))
+        return Answered(live, tuple(found.problems), asked, ended)
+
+    def study(self, name: str) -> RecordedStudy:
+        """A study that was started. Raises: StudyError, OSError."""
+        return RecordedStudy(_progress(StudyFolder.of(self.runs_dir, name)))
+
+    def courses(self, runs: Collection[str], places: int) -> dict[str, list[float]]:
+        """The course of the loss of each of these runs."""
+        return {run: self._course(self.runs_dir / run, places) for run in runs}
+
+    def _course(self, folder: Path, places: int) -> list[float]:
+        with suppress(OSError):
+            return losses(folder, places)
+        return []
+
+    def launcher(self, plan: Plan) -> Launcher:
+        """A launcher for the hosts of a run."""
+        policy = Policy(keep=not is_here(plan.hosts))
+        return Launcher(self.transports, self.runs_dir.absolute(), policy)
+
+    def open(self, run: str) -> Session:
+        """Open a run that is recorded here or on the hosts: replay one that has ended or that
+        another process records now; attach to any other. Raises: HostsError, PlanError,
+        RunFolderError."""
+        found = find_run(self.transports, run, self.hosts_file, self.runs_dir)
+        if isinstance(found, KeptPlan):
+            return self.launcher(found.plan).attach(found)
+        if read.verdict(found) or launcher(found):
+            return self._replay(found)
+        kept = find_here(found, self.hosts_file)
+        session = self.launcher(kept.plan).attach(kept)
+        if session.has_ended:
+            for _ in session.batches():  # which says so in the record
+                pass
+            return self._replay(found)
+        return session
+
+    def _replay(self, folder: Path) -> Replay:
+        return Replay(folder.absolute(), read.load_plan(folder))
+
+    def resumed(self, run: str) -> tuple[Cluster, Cluster, Job]:
+        """All hosts on which a recorded run can continue, those that it had, and the job that
+        continues from its newest checkpoint. Raises: HostsError, PlanError, RunFolderError."""
+        plan = find_kept(self.transports, run, self.hosts_file, self.runs_dir).plan
+        local = is_here(plan.hosts)
+        job = resume.job_of({"resume": run}, self.runs_dir, local)
+        if local:
+            here = Cluster("this machine", plan.hosts)
+            return here, here, job
+        cluster = load(self.hosts_file or Path(plan.hosts_file))
+        return cluster, select(cluster, only=[host.name for host in plan.hosts]), job
+
+    def removable(self, run: str) -> tuple[Sequence[Removable], str]:
+        """What is to be removed of a run, here and on the hosts that answer, or else why it is
+        kept. Raises: HostsError."""
+        from remote.host_commands import inventory, pruning
+
+        if marks.is_starred(self.runs_dir / run):
+            return (), "it has a star"
+        found = inventory.take(self.transports, self._hosts(), self.runs_dir, {run})
+        going, kept = pruning.removable(found, 0.0, 0, {run})
+        return going, "; ".join(one.why for one in kept)
+
+    def remove(self, going: Sequence[Removable]) -> tuple[int, list[str]]:
+        """Remove these. Returns how many bytes are free again, and what is still there and why.
+        Raises: HostsError."""
+        from remote.host_commands import pruning
+
+        return pruning.remove(self.transports, self._hosts(), self.runs_dir, going)
+
+    def star(self, run: str, starred: bool) -> None:
+        """Star a run, or take its star away. Raises: OSError, PlanError."""
+        marks.star(self._folder(run), starred)
+
+    def note(self, run: str, text: str) -> None:
+        """Replace the note of a run. Raises: OSError, PlanError."""
+        marks.write_note(self._folder(run), text)
+
+    def name(self, run: str, text: str) -> None:
+        """Name a run. Raises: OSError, PlanError."""
+        marks.write_name(self._folder(run), text)
+
+    def _folder(self, run: str) -> Path:
+        """Raises: PlanError, where it is not a folder of its own."""
+        folder = self.runs_dir / run
+        if not is_folder(folder):
+            raise PlanError(f"{folder} is not a folder: nothing was changed")
+        return folder
+
+    def _hosts(self) -> tuple[Host, ...]:
+        """The hosts of the file or the job, if there is one. Raises: HostsError."""
+        if self.hosts_file is None and not has_usual():
+            return ()
+        return (load(self.hosts_file) if self.hosts_file else load_usual()).hosts
+
+
+def _has_ended(run: Run, *, is_complete: bool) -> bool:
+    """Return whether hosts know the run and it is live nowhere. `is_complete`: all have answered,
+    else each host of the run must have."""
+    return bool(run.parts) and not run.live and (is_complete or len(run.parts) == run.hosts)
+
+
+def _progress(folder: StudyFolder) -> Progress:
+    """How far a study is. Raises: StudyError, OSError."""
+    from remote.study.start import known, opened
+
+    return known(folder, opened(folder))

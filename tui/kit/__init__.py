@@ -1,0 +1,1 @@
+"""What several features share; it knows none of them."""

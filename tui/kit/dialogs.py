@@ -1,0 +1,250 @@
+"""The dialogs over a screen: how to leave a live run, and that the terminal is too small."""
+
+from __future__ import annotations
+
+import math
+from enum import Enum
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal, VerticalScroll
+from textual.content import Content
+from textual.geometry import Size
+from textual.message import Message
+from textual.screen import ModalScreen, Screen
+from textual.widgets import Button, Static
+
+from remote.format import count
+from tui.kit.actions import Place
+from tui.kit.bindings import bindings, key_of
+
+LEAST = (40, 10)
+"""Columns and rows below which nothing is shown."""
+
+
+def too_small(size: Size) -> bool:
+    """Whether nothing can be shown on a terminal of that size."""
+    return size.width < LEAST[0] or size.height < LEAST[1]
+
+
+WIDEST = 120
+"""Columns of a box with a text to read, at most."""
+AROUND = len("│  │") + 1
+"""Columns of the box that are not the text's."""
+
+
+class Leave(Enum):
+    """The answers to the question how to leave a live run."""
+
+    STOP = "stop"
+    STOP_AND_QUIT = "stop_and_quit"
+    DETACH = "detach"
+    NOW = "now"
+    DELETE = "delete"
+    DISCARD = "discard"
+    STAY = "stay"
+
+
+KEYS = {Leave.STAY: "back", Leave.DETACH: "detach", Leave.NOW: "leave-now"}
+"""The actions of answers, see `tui.kit.actions`. To stop a run takes more than a key."""
+
+
+class Dialog(ModalScreen[Leave]):
+    """A question in the middle of the screen. Escape stays. An answer that stops the run has no key
+    of its own: it is chosen, then confirmed. What was typed before the question was drawn does not
+    answer it."""
+
+    DEFAULT_CSS = """
+    Dialog { align: center middle; background: $background 50%; }
+    Dialog > VerticalScroll {
+        width: 76; max-width: 100%; height: auto; max-height: 100%; padding: 0 1;
+        scrollbar-size-vertical: 1;
+        border: round $primary; background: $surface;
+    }
+    Dialog Static { width: 1fr; margin: 0 1 1 1; }
+    Dialog Horizontal { width: auto; height: auto; }
+    Dialog.-narrow Static { margin: 0 1; }
+    Dialog.-narrow Horizontal { layout: vertical; }
+    Dialog Button.-style-default { margin: 0 1; min-width: 8; background: $panel; color: $text; }
+    Dialog Button.-style-default.-error { background: $panel; color: $text-error; }
+    Dialog Button.-style-default:focus { text-style: bold reverse; background-tint: transparent; }
+    """
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (66, "-wide")]  # noqa: RUF012
+    AUTO_FOCUS = "#stay"
+    place = Place.DIALOG
+    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
+    question: str
+    answers: tuple[tuple[Leave, str], ...]
+    of_live = True
+    """Whether the question is about a live run, and goes with it."""
+    drawn = math.inf
+    """When the question was first on the screen, by the clock of events."""
+
+    def on_mount(self) -> None:
+        self.call_after_refresh(self._see)
+
+    def _see(self) -> None:
+        self.drawn = Message().time
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll(can_focus=False):
+            yield Static(self.question, markup=False)
+            with Horizontal():
+                for answer, text in self.answers:
+                    yield Button(
+                        Content(self._label(answer, text)),
+                        "default" if answer in (Leave.STAY, Leave.DETACH) else "error",
+                        id=answer.value,
+                        compact=True,
+                    )
+
+    def on_button_pressed(self, event: Button.Pressed) -> None:
+        self.action_answer(event.button.id or Leave.STAY.value)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Allow only the answers that the question offers."""
+        return action != "answer" or parameters[0] in [each.value for each, _ in self.answers]
+
+    def action_back(self) -> None:
+        """Close the dialog, and stay."""
+        self.dismiss(Leave.STAY)
+
+    def action_answer(self, answer: str) -> None:
+        """Close the dialog with this answer."""
+        self.dismiss(Leave(answer))
+
+    def _label(self, answer: Leave, text: str) -> str:
+        """An answer with its key, if it has one."""
+        name = KEYS.get(answer)
+        return f"{text} ({key_of(self.app, name)})" if name else text
+
+
+class QuitDialog(Dialog):
+    """The question how to leave a live run."""
+
+    def __init__(
+        self,
+        keep: bool,
+        ends: str,
+        waits: bool,
+        others: int = 0,
+        *,
+        this: bool = True,
+        name: str = "RUN",
+    ) -> None:
+        """`keep`: the run continues without a launcher; `ends`: why it cannot, "" where it can;
+        `waits`: it may have to be restarted, which takes a launcher. `others` are as many more runs
+        that are live; `this`: the run that is shown is. `name` is that of the only run."""
+        super().__init__()
+        one = others + this == 1
+        what, it, all_ = (
+            ("The run is", "it", "") if one else (f"{others + this} runs are", "they", " all")
+        )
+        fate = ("continues" if keep else "stops") if one else ("continue" if keep else "stop")
+        self.question = f"{what} still live. If this terminal is lost, {it} {fate}."
+        detach = () if ends else ((Leave.DETACH, f"Detach{all_}"),)
+        stop = ((Leave.STOP, "Stop" if one else "Stop this"),) if this else ()
+        leave = (Leave.STOP_AND_QUIT, f"Stop{all_} and quit")
+        self.answers = ((Leave.STAY, "Watch"), *detach, *stop, leave)
+        if ends:
+            self.question += f"\nIt cannot be left: {ends}."
+        else:
+            them = "it" if one else "them"
+            self.question += f"\nDetach leaves {them} running. "
+            self.question += "Until you reattach, a failed run is not restarted. " if waits else ""
+            self.question += f"To reattach:\n  rankboard attach {name}"
+        self.question += "\nTo stop, select Stop with the arrow keys and press enter."
+
+
+class StudyDialog(Dialog):
+    """The question whether to stop a study."""
+
+    answers = (
+        (Leave.STAY, "Watch"),
+        (Leave.STOP, "Stop"),
+        (Leave.STOP_AND_QUIT, "Stop and quit"),
+    )
+    question = (
+        "The study is still running. If you stop it, the run under way is stopped, too, and made "
+        "again later: the same command continues the study.\n"
+        "To stop it, select Stop with the arrow keys and press enter."
+    )
+
+
+class DeleteDialog(Dialog):
+    """The question whether to delete a run."""
+
+    answers = ((Leave.STAY, "Keep"), (Leave.DELETE, "Delete"))
+    of_live = False
+
+    def __init__(self, question: str) -> None:
+        super().__init__()
+        self.question = question
+
+
+class DiscardDialog(Dialog):
+    """The question whether to leave a form that was changed."""
+
+    answers = ((Leave.STAY, "Stay"), (Leave.DISCARD, "Leave"))
+    of_live = False
+
+    def __init__(self, changed: int) -> None:
+        super().__init__()
+        self.question = f"Leave the form? {count(changed, 'changed setting')} would be lost."
+
+
+class LeaveDialog(Dialog):
+    """The question whether to wait for a run that is stopping."""
+
+    question = (
+        "The run is stopping. Leave without waiting for its end? The hosts then stop it on their "
+        "own."
+    )
+    answers = ((Leave.STAY, "Wait"), (Leave.NOW, "Leave now"))
+
+
+class TextDialog(ModalScreen[None]):
+    """A text to read, in the middle of the screen; the box is as wide as its lines, up to
+    `WIDEST`."""
+
+    DEFAULT_CSS = """
+    TextDialog { align: center middle; background: $background 50%; }
+    TextDialog VerticalScroll {
+        min-width: 76; max-width: 100%; height: auto; max-height: 100%; padding: 0 1;
+        border: round $primary; background: $surface; scrollbar-size-vertical: 1;
+    }
+    """
+    place = Place.TEXT
+    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
+
+    def __init__(self, title: str, text: str) -> None:
+        super().__init__()
+        self._title, self._text = title, text
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll() as box:
+            box.styles.width = min(WIDEST, max(map(len, self._text.split("\n"))) + AROUND)
+            box.border_title = self._title
+            box.border_subtitle = key_of(self.app, "back")
+            yield Static(self._text.rstrip(), markup=False)
+
+    def action_back(self) -> None:
+        self.dismiss()
+
+
+class TooSmall(Screen[None]):
+    """In place of everything while the terminal is smaller than `LEAST`."""
+
+    CSS = """
+    TooSmall { align: center middle; }
+    TooSmall Static { width: 1fr; text-align: center; }
+    """
+
+    def on_screen_resume(self) -> None:
+        """Go, where the terminal has grown while a dialog lay over this."""
+        if not too_small(self.app.size):
+            self.dismiss()
+
+    def compose(self) -> ComposeResult:
+        yield Static(f"terminal too small: it needs {LEAST[0]}x{LEAST[1]}", markup=False)

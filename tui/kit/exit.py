@@ -1,0 +1,66 @@
+"""The exit codes, and the one place where a mistake of the user ends a command."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import typer
+
+from remote.cluster.hosts import HostsError
+from remote.lab.spec import LabError
+from remote.plan.plan import PlanError
+from remote.record.read import RunFolderError
+from remote.run.phases import Verdict
+from remote.study.reader import StudyError
+from training.job import JobError
+from training.registry import UnknownName
+from tui.kit.narrate import narrate
+
+FAILED = Verdict.FAILED.value
+"""A rank failed."""
+USAGE = Verdict.REFUSED.value
+"""Refused: the command line, a file or a check is wrong, or the user did not agree."""
+UNREACHABLE = Verdict.LOST.value
+"""A host could not be reached, or was lost."""
+STOPPED = Verdict.STOPPED.value
+"""Stopped by the user."""
+
+
+class UsageError(Exception):
+    """The command line is wrong."""
+
+
+MISTAKES = (
+    HostsError,
+    JobError,
+    LabError,
+    PlanError,
+    RunFolderError,
+    StudyError,
+    UnknownName,
+    UsageError,
+)
+"""Errors that the user can correct; each names what is wrong and what to do."""
+
+
+def to_install(extra: str) -> str:
+    """What to do where a package of this extra is missing: rankboard is installed from a
+    checkout."""
+    checkout = Path(__file__).parents[2]
+    where = checkout if (checkout / "constraints.txt").exists() else "the checkout of rankboard"
+    python = shlex.quote(sys.executable)
+    return f"in {where}, run {python} -m pip install -c constraints.txt '.[{extra}]'"
+
+
+@contextmanager
+def refusing(*errors: type[Exception]) -> Iterator[None]:
+    """End the command with exit code 2 and the error's text at a mistake, or at one of `errors`."""
+    try:
+        yield
+    except MISTAKES + errors as error:
+        narrate(str(error))
+        raise typer.Exit(USAGE) from None

@@ -1,0 +1,95 @@
+"""What all panels have: a title, a place on the screen, keys, and `show`."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import ClassVar
+
+from textual.containers import Container
+from textual.content import Content
+from textual.geometry import Region
+
+from remote.plan.plan import Plan
+from remote.run.state import RunState
+from tui.kit.actions import Place
+
+
+class ScreenRow(Enum):
+    """The rows of the run screen; `tui.run.body` gives them their heights."""
+
+    TOP = "top"
+    MIDDLE = "middle"
+    BOTTOM = "bottom"
+
+
+class Panel(Container):
+    """A part of the run screen: one file, and one entry in `tui.run.panels`.
+
+    The title stands in the upper border, after the number of the key that focuses the panel.
+    """
+
+    DEFAULT_CSS = """
+    Panel { border-top: solid $primary 40%; border-title-color: $text-muted; height: 1fr; }
+    Panel:focus-within {
+        border-top: heavy $primary; border-title-color: $text; border-title-style: bold;
+    }
+    """
+    ALLOW_MAXIMIZE = True
+    title: str
+    help: ClassVar[str]
+    """What the panel shows, for the help."""
+    row: ClassVar[ScreenRow]
+    copies: ClassVar[int] = 1
+    """How many of it stand beside each other, where there is room."""
+    place: ClassVar[Place]
+    """Whose actions it has, see `tui.kit.actions`."""
+    number = 0
+
+    @classmethod
+    def suits(cls, plan: Plan) -> bool:
+        """Whether there is anything to show for such a run."""
+        return True
+
+    @classmethod
+    def lines(cls, plan: Plan) -> int:
+        """How many lines of text a panel of the top row needs; 0 where it takes what is left."""
+        return 0
+
+    def show(self, run: RunState) -> None:
+        """Copy what is drawn from the run, whose lock is held; draw later."""
+        raise NotImplementedError
+
+    @property
+    def layered(self) -> bool:
+        """Whether there is a layer to leave before the screen, such as a zoom."""
+        return False
+
+    def leave(self) -> None:
+        """Leave that layer."""
+
+    def on_mount(self) -> None:
+        self.caption()
+
+    def caption(self, note: Content | str = "") -> None:
+        """Write the title, and a note after it."""
+        head = f"{self.number} {self.title}" if self.number else self.title
+        caption = Content.assemble(f" {head}", "  " if note else "", note, " ")
+        # `is_same` compares colours too: the theme may have changed
+        if self._border_title is None:
+            self.border_title = caption
+        elif not caption.is_same(self._border_title):
+            self._border_title = caption  # `border_title` draws the whole panel again
+            self.refresh(Region(0, -1, self.size.width, 1))
+
+
+class TablePanel(Panel):
+    """A panel with a table that is not drawn at each tick. `is_asked`: there are rows in view that
+    were not drawn yet, which cannot wait."""
+
+    is_asked = True
+
+    def on_table_uncovered(self) -> None:
+        self.is_asked = True
+
+    def on_resize(self) -> None:
+        self.is_asked = True

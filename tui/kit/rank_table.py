@@ -1,0 +1,97 @@
+"""The table of ranks, as a widget: its cursor stays on the rank or host that was chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import events
+from textual.binding import BindingType
+from textual.message import Message
+from textual.strip import Strip
+
+from remote.run.state import RankState
+from tui.kit.actions import Place
+from tui.kit.bindings import bindings
+from tui.kit.widgets.choices import Choices
+from tui.kit.widgets.table import Column, Row, Table
+
+
+@dataclass(frozen=True)
+class RankTableLine:
+    """One line of the table: a rank, or all ranks of a host.
+
+    Of a host's ranks, the one that most needs attention comes first.
+    """
+
+    ranks: Sequence[RankState]
+    of_host: int = -1
+    """The host that the line shows as a whole, or -1 if it shows one rank."""
+
+    @property
+    def key(self) -> int:
+        """Return the rank's number, or a negative number that is unique to the host."""
+        return -1 - self.of_host if self.of_host >= 0 else self.ranks[0].rank
+
+
+class RankTable(Choices):
+    """Lines that may change their places. The cursor is drawn while the table has the keys."""
+
+    place = Place.ROWS
+    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
+
+    class Opened(Message):
+        """The line under the cursor is to be opened."""
+
+        def __init__(self, line: RankTableLine) -> None:
+            super().__init__()
+            self.line = line
+
+    def __init__(self) -> None:
+        super().__init__(())
+        self._lines: Sequence[RankTableLine] = ()
+        self._chosen: int | None = None
+
+    def stand(
+        self, columns: Sequence[Column], lines: Sequence[RankTableLine], rows: Sequence[Row]
+    ) -> None:
+        """Show these lines, of which these are the rows."""
+        self._lines = lines
+        self.fill(rows, columns)
+        keys = [line.key for line in lines]
+        before = self.cursor
+        here = keys.index(self._chosen) if self._chosen in keys else self.validate_cursor(before)
+        if here != before:
+            self.set_reactive(RankTable.cursor, here)
+            self.show_cursor()
+
+    @property
+    def chosen_rank(self) -> RankState | None:
+        """The rank that the user has gone to; of a host, the one that needs most to be seen."""
+        line = next((line for line in self._lines if line.key == self._chosen), None)
+        return line.ranks[0] if line else None
+
+    def watch_cursor(self) -> None:
+        super().watch_cursor()
+        if self._lines:
+            self._chosen = self._lines[self.cursor].key
+
+    def render_line(self, y: int) -> Strip:
+        return super().render_line(y) if self.has_focus else Table.render_line(self, y)
+
+    def on_focus(self) -> None:
+        self.refresh()
+
+    def on_blur(self) -> None:
+        self.refresh()
+
+    def on_click(self, event: events.Click) -> None:
+        super().on_click(event)
+        if event.y and event.chain > 1:
+            self.action_open()
+
+    def action_open(self) -> None:
+        """Tell which line is to be opened."""
+        if self._lines:
+            self.post_message(self.Opened(self._lines[self.cursor]))

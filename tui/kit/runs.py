@@ -1,0 +1,252 @@
+"""The runs that a dashboard has opened, and the checks of hosts beside them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from remote.cluster.hosts import Cluster
+from remote.plan.plan import Plan, Policy, Script
+from remote.run.state import RunState, Verdict
+from training.job import Job
+from tui.kit.exit import STOPPED
+from tui.kit.replay import Replay
+from tui.kit.run_session import Checks, Session
+
+GONE = "the dashboard is gone"
+"""Why a run is stopped that ends with its dashboard."""
+
+S = TypeVar("S", bound=Checks)
+MakePlan = Callable[[Cluster, Job | Script, Policy], Plan]
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """The options of the command line that are neither of the job nor of the policy, nor select
+    hosts: `-H`, those of a lab, uploads, `--cwd`, `--name`, `--notify`, and the folder of the runs
+    where it is not the default."""
+
+    host: str = ""
+    slots: int = 0
+    link: str = ""
+    cpus: str = ""
+    upload: tuple[str, ...] = ()
+    runs_dir: str = ""
+    name: str = ""
+    notify: str = ""
+    cwd: str = ""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What the command line asks for. `selected` are the hosts of `cluster` that it chose.
+
+    `make_plan` raises PlanError where the work does not fit the hosts; `begin` OSError where the
+    run cannot be recorded. `check` begins checks of the hosts. `at_once`: start without the form;
+    `home`: begin with the list of runs. `attached`: the run to watch first. `ends`: why a run ends
+    with this command, and what to do instead; "" where it need not. `history`: all runs that are
+    recorded. `failure` is why --notify failed, once; else "".
+    `policy` is that of the command line, and `keep` what it would be without --on-disconnect.
+    `link` is the rate of the hosts' slowest link in bytes per second; 0 where it is not known.
+    """
+
+    cluster: Cluster
+    selected: Cluster
+    work: Job | Script
+    make_plan: MakePlan
+    begin: Callable[[Plan], Session]
+    at_once: bool = False
+    home: bool = False
+    runs_dir: Path = Path("runs")
+    check: Callable[[Plan], Checks] | None = None
+    attached: Session | None = None
+    ends: str = ""
+    failure: Callable[[], str] = str
+    policy: Policy = field(default_factory=Policy)
+    keep: bool = False
+    options: RunOptions = RunOptions()
+    link: float = 0.0
+    history: Any = None
+
+
+class Listener(threading.Thread, Generic[S]):
+    """Iterates over the batches of a session until the last.
+
+    A daemon, so that leaving does not wait for a host that hangs.
+    """
+
+    def __init__(self, session: S) -> None:
+        super().__init__(name="listener", daemon=True)
+        self.session = session
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            for _ in self.session.batches():
+                pass
+        except BaseException as error:  # noqa: BLE001 - `Runs.raise_errors` raises it elsewhere
+            self.error = error
+
+
+def _join(listeners: Iterable[Listener[Any]], within: float) -> None:
+    """Wait at most so many seconds for the end of all of them."""
+    deadline = time.monotonic() + within
+    for listener in listeners:
+        listener.join(max(0.0, deadline - time.monotonic()))
+
+
+class Runs:
+    """Begins runs and checks, shows recorded runs, and ends what is live. `states` are those of all
+    runs that are not replayed, in order."""
+
+    def __init__(self, launch: Launch) -> None:
+        self.launch = launch
+        self.states: list[RunState] = []
+        self.session: Session | None = None
+        """The run that was shown last."""
+        self._opened: list[Listener[Session]] = []
+        self._checks: Listener[Checks] | None = None
+
+    @property
+    def sessions(self) -> list[Session]:
+        """All runs that were opened, in order."""
+        return [one.session for one in self._opened]
+
+    @property
+    def _live(self) -> list[Listener[Session]]:
+        return [
+            one for one in self._opened if one.is_alive() and not isinstance(one.session, Replay)
+        ]
+
+    @property
+    def live_sessions(self) -> list[Session]:
+        """The runs that have not ended."""
+        return [one.session for one in self._live]
+
+    @property
+    def live(self) -> bool:
+        """Whether a run has not ended."""
+        return bool(self._live)
+
+    @property
+    def kept(self) -> bool:
+        """Whether all that is live continues without this dashboard."""
+        return self.live and all(session.keep for session in self.live_sessions)
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the run that was shown last, or the current one where there is none."""
+        shown = self.folder_of(self.session.plan.run) if self.session else None
+        return shown or Path.cwd()
+
+    def folder_of(self, run: str) -> Path | None:
+        """The folder of a run; None where it is not recorded here."""
+        folder = self.runs_dir / run
+        return folder if folder.is_dir() else None
+
+    def opened(self, run: str) -> Session | None:
+        """The session of the run, where it is live or replayed."""
+        found = (one for one in self._opened if one.session.plan.run == run and one.is_alive())
+        return next((one.session for one in found), None)
+
+    def start(self, cluster: Cluster, work: Job | Script, policy: Policy) -> Session:
+        """Begin a run; checks of hosts end. Raises: PlanError, OSError."""
+        self.end_checks()
+        self.launch = replace(self.launch, selected=cluster, work=work, policy=policy)
+        return self.watch(self.launch.begin(self.launch.make_plan(cluster, work, policy)))
+
+    def watch(self, session: Session) -> Session:
+        """Listen to a run that has begun, or play one."""
+        listener = Listener(session)
+        listener.start()
+        self._opened.append(listener)
+        if not isinstance(session, Replay):
+            self.states.append(session.state)
+        return session
+
+    def close(self, session: Session) -> None:
+        """Stop a replay, and forget it."""
+        session.stop()
+        self._opened = [one for one in self._opened if one.session is not session]
+
+    @property
+    def checks(self) -> Checks | None:
+        """The checks that were begun last."""
+        return self._checks.session if self._checks else None
+
+    def check(self, cluster: Cluster, work: Job | Script, policy: Policy) -> Checks:
+        """Begin checks of these hosts for this work, in place of others; `launch` has a `check`.
+        Raises: PlanError."""
+        assert self.launch.check
+        self.end_checks()
+        self._checks = Listener(self.launch.check(self.launch.make_plan(cluster, work, policy)))
+        self._checks.start()
+        return self._checks.session
+
+    def end_checks(self) -> None:
+        """End checks that are under way; returns at once."""
+        if self._checks and self._checks.is_alive():
+            self._checks.session.stop("other work begins")
+
+    @property
+    def runs_dir(self) -> Path:
+        """Where the runs are recorded."""
+        return self.launch.runs_dir
+
+    def raise_errors(self) -> None:
+        """Raise the error that ended a listener."""
+        for listener in (self._checks, *self._opened):
+            if listener and listener.error:
+                raise listener.error
+
+    def stop(self, *, now: bool = False) -> None:
+        """Stop all runs that are live."""
+        for session in self.live_sessions:
+            session.stop(now=now)
+
+    def detach(self) -> None:
+        """Leave all runs that are live, which continue."""
+        for session in self.live_sessions:
+            session.detach()
+
+    def finish(self, *, stop: bool, abandon: bool, within: float) -> None:
+        """End what is live, because the dashboard is gone; wait at most so many seconds for that.
+
+        A run that is kept is left once its ranks run, unless it should `stop`; it is stopped, and
+        waited for as long again, where they do not run in time. `abandon`: leave all as it is.
+        """
+        live = [] if abandon else self._live
+        kept = [] if stop else [one for one in live if one.session.keep]
+        waited: list[Listener[Any]] = [*live]
+        if self._checks and self._checks.is_alive():
+            self._checks.session.stop()
+            waited.append(self._checks)
+        for listener in live:
+            if listener in kept:
+                listener.session.detach()
+            else:
+                listener.session.stop(GONE)
+        _join(waited, within)
+        late = [one for one in kept if one.is_alive()]
+        for listener in late:
+            listener.session.stop(GONE)
+        _join(late, within)
+
+    def exit_code(self, return_code: int) -> int:
+        """The verdict of the newest run; 130 where the user left it before its end. A replay says
+        nothing.
+
+        `return_code` is the app's own, for a run that ended well and for no run at all.
+        """
+        runs = (one for one in reversed(self.sessions) if not isinstance(one, Replay))
+        session = next(runs, None)
+        if session is None:
+            return return_code
+        if session.detached:
+            return Verdict.LOST.value if session.cut_off else return_code
+        verdict = session.state.verdict
+        return (verdict.value if verdict else STOPPED) or return_code

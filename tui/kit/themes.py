@@ -1,0 +1,90 @@
+"""The themes of the dashboard: dark, light, and with a high contrast.
+
+Their colours are Okabe-Ito's, which colour-blind people tell apart, or near to them; what they say
+is also said by signs and words.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from textual.app import App
+from textual.theme import Theme
+
+from tui.kit.user_state import recall, remember
+
+DARK = Theme(
+    "rankboard-dark",
+    primary="#56B4E9",
+    secondary="#0072B2",
+    accent="#CC79A7",
+    warning="#E69F00",
+    error="#E8702A",
+    success="#00B386",
+    foreground="#E4E6E8",
+    background="#14171A",
+    surface="#1C2024",
+    panel="#252A2F",
+    variables={"footer-key-foreground": "#56B4E9"},
+)
+LIGHT = Theme(
+    "rankboard-light",
+    primary="#0072B2",
+    secondary="#56B4E9",
+    accent="#A34F80",
+    warning="#B87F00",
+    error="#C24E00",
+    success="#007A58",
+    foreground="#1B1E21",
+    background="#FAFAFA",
+    surface="#F0F1F2",
+    panel="#E2E5E8",
+    dark=False,
+    variables={"footer-key-foreground": "#0072B2"},
+)
+CONTRAST = Theme(
+    "rankboard-contrast",
+    primary="#F0E442",
+    secondary="#56B4E9",
+    accent="#FF9FD0",
+    warning="#FFB000",
+    error="#FF8040",
+    success="#00E0A8",
+    foreground="#FFFFFF",
+    background="#000000",
+    surface="#000000",
+    panel="#262626",
+    variables={
+        "text-muted": "#E0E0E0",
+        "text-disabled": "#B0B0B0",
+        "footer-key-foreground": "#F0E442",
+        "band-tint": "0.45",
+    },
+)
+THEMES = (DARK, LIGHT, CONTRAST)
+"""In the order in which a key goes through them."""
+KEY = "theme"
+"""Under which the user's theme is remembered."""
+
+
+class Themed(App[None]):
+    """An app with these themes beside Textual's, which begins with the one that the user has
+    chosen last."""
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        for theme in THEMES:
+            self.register_theme(theme)
+        if "TEXTUAL_THEME" not in os.environ:
+            last = recall(KEY)
+            self.theme = last if last in self.available_themes else DARK.name
+
+    def on_mount(self) -> None:
+        self.theme_changed_signal.subscribe(self, lambda theme: remember(KEY, theme.name))
+
+    def action_next_theme(self) -> None:
+        """Take the next of our themes, after any other one the first."""
+        names = [theme.name for theme in THEMES]
+        here = names.index(self.theme) if self.theme in names else -1
+        self.theme = names[(here + 1) % len(names)]

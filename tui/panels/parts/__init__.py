@@ -1,1 +1,0 @@
-"""What panels and the run screen are made of: base classes, and the parts above the panels."""

@@ -1,0 +1,1 @@
+"""Log files of other programs, read for their steps and metrics."""

@@ -1,0 +1,1 @@
+"""One run: its screens, panels, printed lines, tables and JSON."""

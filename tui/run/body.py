@@ -1,0 +1,144 @@
+"""The panels of the run screen: which of them are shown, where, and which charts."""
+
+from __future__ import annotations
+
+from textual.app import ComposeResult
+from textual.containers import Container
+
+from remote.run.state import RunPhase, RunState, Verdict
+from tui.charts.deck import Deck
+from tui.charts.kinds import available
+from tui.charts.panel import Charts
+from tui.kit.panel import Panel, ScreenRow
+from tui.kit.run_session import Session
+from tui.run.hosts_panel import Hosts
+from tui.run.panels import PANELS
+
+WIDTHS = (110, 150)
+"""Columns from which on there are two charts beside each other, and three."""
+BESIDE = 120
+"""Columns from which on the hosts stand beside the ranks; else they take the place of the charts,
+while the run starts and if one goes there."""
+GRID = 12
+"""Columns of the grid that panels stand in."""
+FLAT = 20
+"""Rows below which charts and hosts are hidden."""
+LOW = 13
+"""Rows below which the log is hidden, too."""
+
+
+class Body(Container):
+    """The panels of a run, in rows as wide and as high as the screen has room for."""
+
+    DEFAULT_CSS = """
+    Body { layout: grid; grid-size: 12; grid-gutter: 0 2; height: 1fr; }
+    """
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self._session = session
+        self._kinds = [kind for kind in PANELS if kind.suits(session.plan)]
+        self.panels = [kind() for kind in self._kinds for _ in range(kind.copies)]
+        self._charts = [panel for panel in self.panels if isinstance(panel, Charts)]
+        self.deck = Deck(session.plan, Charts.copies)
+        self._first = 0  # the first chart that is shown
+        self._different = Charts.copies  # charts that there are
+        self._at_hosts: bool | None = None  # as the user has chosen
+        self._had_hosts = self._was_beside = False
+
+    def compose(self) -> ComposeResult:
+        for number, panel in enumerate(self.panels, 1):
+            panel.number = number
+            yield panel
+
+    @property
+    def _is_beside(self) -> bool:
+        """Whether the hosts stand beside the ranks."""
+        is_told = len(self._session.plan.hosts) > 1 or not self._is_under_way
+        return self.app.size.width >= BESIDE and is_told
+
+    @property
+    def _is_under_way(self) -> bool:
+        return self._session.state.phase is not RunPhase.STARTING
+
+    @property
+    def _shows_hosts(self) -> bool:
+        """Whether the hosts take the place of the charts."""
+        chosen = not self._is_under_way if self._at_hosts is None else self._at_hosts
+        return chosen and not self._is_beside
+
+    def _seen_charts(self) -> list[int]:
+        """The charts for which there is room, by their places; none twice."""
+        count = min(self._different, 1 + sum(self.app.size.width >= width for width in WIDTHS))
+        return sorted((self._first + place) % Charts.copies for place in range(count))
+
+    def lay_out(self) -> None:
+        """Give each panel its place, and the ranks the rows that they need, beside other rows at
+        most five twelfths of the screen: eight ranks on 24 lines."""
+        height = self.app.size.height
+        seen = self._seen_charts() if height >= FLAT and not self._shows_hosts else []
+        for place, chart in enumerate(self._charts):
+            self._place(chart, GRID // len(seen) if place in seen else 0)
+        for panel in self.panels:
+            if isinstance(panel, Hosts):
+                beside = GRID // 3 if self._is_beside else 0
+                self._place(panel, GRID if self._shows_hosts and height >= FLAT else beside)
+            elif panel.row is ScreenRow.TOP:
+                self._place(panel, GRID * 2 // 3 if self._is_beside else GRID)
+            elif panel.row is ScreenRow.BOTTOM:
+                self._place(panel, GRID if height >= LOW else 0)
+        needed = max(kind.lines(self._session.plan) for kind in self._kinds)
+        top = min(needed, max(4, height * 5 // 12))
+        is_finished = self._session.state.verdict is Verdict.FINISHED
+        rows = ["1fr" if height < LOW else str(top)]
+        if height >= FLAT:
+            rows.append("3fr")
+        if height >= LOW:
+            rows.append("1fr" if is_finished else "2fr")
+        self.styles.grid_rows = " ".join(rows)
+
+    @staticmethod
+    def _place(panel: Panel, span: int) -> None:
+        panel.display = span > 0
+        panel.styles.column_span = max(span, 1)
+
+    def show(self, run: RunState) -> None:
+        """Put the charts of the deck at their places, and the hosts away once the run trains."""
+        if self._shows_hosts != self._had_hosts or self._is_beside != self._was_beside:
+            self._had_hosts, self._was_beside = self._shows_hosts, self._is_beside
+            self.lay_out()
+        if not any(chart.needs_kind(self.deck.shown[at]) for at, chart in enumerate(self._charts)):
+            return
+        kinds = available(run)
+        if (different := min(len(kinds), Charts.copies)) != self._different:
+            self._different = different
+            self.lay_out()
+        for place, chart in enumerate(self._charts):
+            kind = self.deck.at(place, kinds)
+            if chart.kind != kind or not chart.is_chosen:
+                chart.choose(kind, self.deck.view(kind))
+
+    def bring(self, panel: Panel) -> None:
+        """Show a panel that may be hidden."""
+        if isinstance(panel, Hosts):
+            self._at_hosts = True
+        elif isinstance(panel, Charts):
+            self._at_hosts = False
+            if (place := self._charts.index(panel)) not in self._seen_charts():
+                self._first = place
+        self.lay_out()
+
+    def next_chart(self, run: RunState) -> Panel:
+        """Put the next chart in place of the focused one, or the first. Returns its panel; after
+        the last chart the hosts, where they have no place of their own."""
+        charts, seen = self._charts, self._seen_charts()
+        place = next((at for at in seen if charts[at].has_focus_within), seen[0])
+        if self._shows_hosts:
+            return charts[place]
+        kinds = available(run)
+        kind = self.deck.following(place, kinds, seen)
+        self.deck.put(place, kind or self.deck.first(place, kinds, seen), kinds)
+        for at, chart in enumerate(charts):
+            chart.choose(found := self.deck.at(at, kinds), self.deck.view(found))
+        hosts = next((panel for panel in self.panels if isinstance(panel, Hosts)), None)
+        return hosts if hosts and not kind and not self._is_beside else charts[place]

@@ -1,0 +1,1 @@
+"""Parts of the panels of a run."""

@@ -1,0 +1,111 @@
+"""The lines below the header: what is wrong with the run, until the user has taken note of it."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+from rich.text import Text
+from textual.widgets import Static
+
+from remote.format import clock, count, moment
+from remote.run.alerts import Alarm, Alert, Key, alerts, urgent_first
+from remote.run.state import RunPhase, RunState
+from tui.kit import palette
+from tui.kit.bindings import key_of
+from tui.kit.widgets.plain import plain
+
+LINES = 2
+"""Lines of alerts that are shown at once; a key lists all."""
+LEAST = 40
+"""Columns that a line takes at least."""
+TOLD_ABOVE = (Alarm.STALL,)
+"""What the header says, too, for as long as it lasts."""
+
+
+class Alerts(Static):
+    """The most important alerts that the user has not acknowledged."""
+
+    DEFAULT_CSS = """
+    Alerts { display: none; padding: 0 1; color: $text; background: $warning 25%; }
+    Alerts.-live { background: $error 25%; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__(markup=False)
+        self._seen: set[Key] = set()
+        self._acknowledged: set[Key] = set()
+        self._open: list[Alert] = []
+        self._shown: tuple[str, ...] = ()
+
+    def show(self, run: RunState) -> list[Alert]:
+        """Copy what is drawn from the run. Returns the alerts that are new."""
+        found = alerts(run) if run.phase is not RunPhase.ENDED else []
+        unseen = (one for one in found if one.key not in self._acknowledged)
+        self._open = [one for one in unseen if one.over or one.alarm not in TOLD_ABOVE]
+        new = [one for one in found if one.key not in self._seen]
+        self._seen.update(one.key for one in new)
+        width = self.content_size.width or self.app.size.width - 2
+        keys = f"{key_of(self.app, 'hide-alerts')} hide, {key_of(self.app, 'alerts')} list"
+        lines = _lines(urgent_first(self._open), width, keys)
+        if lines != self._shown:
+            self._shown = lines
+            self.display = bool(lines)
+            self.styles.height = len(lines)  # see `Header.show`
+            self.set_class(any(not one.over for one in self._open), "-live")
+            self.update(Text("\n".join(lines), no_wrap=True, overflow="ellipsis"), layout=False)
+        return [one for one in new if not one.over]
+
+    def acknowledge(self) -> None:
+        """Show the present alerts no longer."""
+        self._acknowledged.update(one.key for one in self._open)
+
+
+def _lines(found: Sequence[Alert], width: int, keys: str) -> tuple[str, ...]:
+    """The first of the alerts, as much of them as there is room for. The last line says how many
+    more there are, and `keys`: which ones hide and list them."""
+    if not found:
+        return ()
+    room = max(width, LEAST)
+    lines: list[str] = []
+    shown = 0
+    for one in found:
+        folded = _folded(one, room)
+        if lines and len(lines) + len(folded) > LINES:
+            break
+        lines += folded
+        shown += 1
+    more = f"{count(len(found) - shown, 'more alert')}  " if len(found) > shown else ""
+    hint = f"  ({more}{keys})"
+    if len(lines) < LINES and len(lines[-1]) > room - len(hint):  # so that the end is seen, too
+        lines = _folded(found[0], room - len(hint))
+    *above, last = lines[:LINES]
+    if len(lines) > LINES or len(last) > room - len(hint):
+        last = f"{last[: max(0, room - len(hint) - 1)]}…"
+    return (*above, f"{last:<{room - len(hint)}}{hint}"[:room])
+
+
+def _folded(alert: Alert, room: int) -> list[str]:
+    over = "over: " if alert.over else ""
+    text = f"{sign(alert)} {over}{plain(alert.text)}"
+    return textwrap.wrap(text, room, subsequent_indent="  ")
+
+
+def sign(alert: Alert) -> str:
+    """The sign of an alert: whether it is over."""
+    return palette.sign("good" if alert.over else "warn")
+
+
+def listed(run: RunState) -> str:
+    """What a run failed of, then all alerts, the oldest first, each with its time."""
+    found = [_in_full(alert) for alert in alerts(run)]
+    if run.cause is not None:
+        found.insert(0, f"{palette.sign('bad')} cause: {plain(run.cause.text())}")
+    return "\n".join(found) or "There are none."
+
+
+def _in_full(alert: Alert) -> str:
+    """An alert since when it holds, for its figures may be newer; or from when to when it held."""
+    since = moment(alert.since, exact=True)
+    times = f"{since} to {clock(alert.over)}" if alert.over else f"since {since}"
+    return f"{sign(alert)} {times}  {plain(alert.text)}"

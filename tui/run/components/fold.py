@@ -1,0 +1,60 @@
+"""Which columns of the table of ranks are left out, as they tell nothing of one rank. Pure but for
+`FoldedColumns`, which remembers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from remote.format import UNKNOWN
+from remote.run.state import RankState, RunState
+from tui.kit.widgets.table import Cell
+from tui.run.components.row import Figure
+
+SPREAD = 0.05
+"""Numbers are alike where they differ by at most this share of the greatest one."""
+CALM = 10
+"""Drawings for which ranks agree before a column goes; it comes back at once, and stays."""
+
+
+class FoldedColumns:
+    """Remembers for how long the ranks have agreed on each figure, so that no column comes and
+    goes."""
+
+    def __init__(self) -> None:
+        self._calm: dict[str, int] = {}
+        self._kept: set[str] = set()
+
+    def update(self, figures: Sequence[Figure], ranks: Sequence[RankState], run: RunState) -> None:
+        """Look at the ranks."""
+        for figure in figures:
+            name = figure.column.title
+            if figure.alike and are_alike([figure.alike(rank, run) for rank in ranks]):
+                # what is so at the first look needs no patience
+                self._calm[name] = self._calm.get(name, CALM) + 1
+            else:
+                if self.has(figure):
+                    self._kept.add(name)
+                self._calm[name] = 0
+
+    def has(self, figure: Figure) -> bool:
+        """Whether the column may go."""
+        name = figure.column.title
+        return name not in self._kept and self._calm.get(name, 0) > CALM
+
+
+def are_alike(values: Sequence[object]) -> bool:
+    """Whether several ranks agree: on a number within `SPREAD`, on all else exactly."""
+    if len(values) < 2:
+        return False
+    numbers = [value for value in values if isinstance(value, float)]
+    if len(numbers) < len(values):
+        return all(value == values[0] for value in values)
+    if not all(map(math.isfinite, numbers)):
+        return False
+    return max(numbers) - min(numbers) <= SPREAD * max(map(abs, numbers))
+
+
+def is_empty(cells: Sequence[Cell]) -> bool:
+    """Whether a column tells nothing of any row."""
+    return all(cell.text in ("", UNKNOWN) for cell in cells)

@@ -1,0 +1,45 @@
+"""The lines of the table of ranks: a rank each, or of many ranks a host each, that opens. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from remote.plan.plan import Plan
+from remote.run.state import RankState, RunState
+from tui.kit.rank_table import RankTableLine
+from tui.run.components.order import Order, in_order, severity
+
+GROUPED = 64
+"""Ranks beyond which there is a line per host."""
+
+
+def is_grouped(plan: Plan) -> bool:
+    """Whether there is a line per host: only where that makes fewer lines."""
+    return plan.world_size > GROUPED and 1 < len(plan.hosts) < plan.world_size
+
+
+def lines(run: RunState, order: Order, opened: Collection[int], room: int) -> list[RankTableLine]:
+    """The lines in this order. Of the hosts that are `opened` the ranks follow, in order."""
+    if not is_grouped(run.plan):
+        return [RankTableLine((rank,)) for rank in in_order(run.ranks, run, order, room)]
+    found = []
+    for host in _hosts(run, order, room):
+        found.append(host)
+        if host.of_host in opened:
+            found += [RankTableLine((rank,)) for rank in sorted(host.ranks, key=order.key)]
+    return found
+
+
+def _hosts(run: RunState, order: Order, room: int) -> list[RankTableLine]:
+    """The hosts, each where its first rank would be."""
+    by_host: dict[int, list[RankState]] = {}
+    for rank in run.ranks:
+        by_host.setdefault(rank.host, []).append(rank)
+    found = []
+    for host, ranks in by_host.items():
+        ranks.sort(key=lambda rank: (severity(rank, run), order.key(rank)))
+        found.append(RankTableLine(ranks, host))
+    found.sort(key=lambda line: min(map(order.key, line.ranks)))
+    if len(found) > room:
+        found.sort(key=lambda line: severity(line.ranks[0], run))
+    return found

@@ -1,0 +1,73 @@
+"""The heat strip: a cell for each rank, as high as the rank is late, or with the sign of its
+state."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from remote.run.state import RankPhase, RankState, RunState
+from tui.kit import palette
+from tui.kit.widgets.heat import BLOCK, LABEL
+from tui.kit.widgets.phase import phase
+from tui.kit.widgets.table import Cell
+from tui.run.components.order import SLOW, SUSPECTED, severity
+
+LEAST = 16
+"""Ranks from which on there is a strip."""
+LOWEST, HIGHEST = 0.75, 2.0
+"""Times the median `ready`: a cell is empty at the first and full at the second."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """How ranks are laid out: `ranks` in a cell, `cells` in a line, in that many `lines`."""
+
+    ranks: int
+    cells: int
+    lines: int
+
+
+def grid(ranks: int, width: int, height: int) -> Grid:
+    """Lay out ranks in a room. Lines hold a power of two times `BLOCK` cells, so that each
+    begins with a round number; where there is no room for all, several ranks share a cell."""
+    blocks = max(1, (width - LABEL) // (BLOCK + 1))
+    cells = BLOCK * 2 ** int(math.log2(blocks))
+    shared = 1
+    while ranks > shared * cells * max(1, height):
+        shared *= 2
+    return Grid(shared, cells, max(1, math.ceil(ranks / shared / cells)))
+
+
+def heat(
+    ranks: Sequence[RankState], run: RunState, ready: Sequence[float], typical: float, shared: int
+) -> list[Cell]:
+    """The cells: each shows that one of its ranks which needs most to be seen. `ready` are the
+    medians of the ranks, `typical` that of all, 0 where it is not known."""
+    seen = [
+        (severity(rank, run), -_lateness(rank, value, typical), rank.rank)
+        for rank, value in zip(ranks, ready, strict=True)
+    ]
+    found = []
+    for first in range(0, len(ranks), shared):
+        mark, late, number = min(seen[first : first + shared])
+        found.append(_cell(ranks[number], mark, -late))
+    return found
+
+
+def _lateness(rank: RankState, ready: float, typical: float) -> float:
+    """The `ready` of a rank that trains, in multiples of the median; else 0."""
+    if not (typical > 0 and ready > 0) or rank.doing != RankPhase.TRAINING:
+        return 0.0
+    return ready / typical
+
+
+def _cell(rank: RankState, mark: int, late: float) -> Cell:
+    if not late:
+        state = phase(rank.doing)
+        return Cell(state.text[0], state.ink)
+    if mark == SLOW:
+        return Cell(palette.sign("slow"), "table--bad")
+    level = palette.level((late - LOWEST) / (HIGHEST - LOWEST))
+    return Cell(level, "table--work" if mark == SUSPECTED else "table--good")

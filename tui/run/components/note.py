@@ -1,0 +1,28 @@
+"""The line that says what is to be known of a record that is shown: who writes it, or nobody."""
+
+from __future__ import annotations
+
+from textual.widgets import Static
+
+from remote.record.watch import WatchedRun
+from tui.kit.widgets.plain import plain
+
+
+class Note(Static):
+    """What is to be known of the record of a watched or replayed run; hidden where that is
+    nothing."""
+
+    DEFAULT_CSS = (
+        "Note { display: none; height: auto; max-height: 2; padding: 0 1; background: $boost; }"
+    )
+
+    def __init__(self, run: WatchedRun) -> None:
+        super().__init__(markup=False)
+        self._run, self._said = run, ""
+
+    def show(self) -> None:
+        """Say what there is to say now."""
+        if (said := self._run.news) != self._said:
+            self._said = said
+            self.display = bool(said)
+            self.update(plain(said))

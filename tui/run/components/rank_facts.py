@@ -1,0 +1,157 @@
+"""What there is to know of a rank: its figures, its process and its host, each in a line. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from remote.format import UNKNOWN, count, duration, number, percent, rate, seconds, size
+from remote.lab.spec import is_of_lab
+from remote.run.load import loads
+from remote.run.script_rank import ScriptRank
+from remote.run.state import FATES, HostPhase, HostState, RankPhase, RankState, RunState
+from remote.run.straggler import sentence
+from training.wire.events import Exited, GpuSample
+from tui.kit.widgets.phase import phase
+from tui.run.components.row import PHASES, accuracy, mean_loss, quiet, split
+
+BAR = 20
+"""Cells of the bar that splits a step."""
+VALUES = 40
+"""Newest values that a page names."""
+TROUBLE = "!"
+Fact = tuple[str, str]
+"""What it is about, and what there is to say."""
+
+
+def facts(rank: RankState, run: RunState, now: float, *, roomy: bool) -> Iterator[Fact]:
+    """All lines of which something is known; unless it is `roomy`, those that matter."""
+    if why := _trouble(rank, run, now):
+        yield TROUBLE, why
+    if rank.step:
+        yield "progress", _progress(rank, run)
+    if rank.pace:
+        yield "a step", _step(rank, BAR if roomy else 0)
+    if isinstance(rank, ScriptRank):
+        yield from _of_script(rank)
+    yield "process", _process(rank, now, run)
+    if rank.gpu:
+        yield "GPU", _gpu(rank.gpu)
+    host = run.hosts[rank.host]
+    yield "host", _host(host, run)
+    if host.hello and roomy:
+        yield "machine", _machine(host)
+
+
+def _trouble(rank: RankState, run: RunState, now: float) -> str:
+    """What is wrong with it, the worst first."""
+    if rank.death and rank.death.what:
+        return rank.death.what
+    if rank.stalled and run.stall:
+        return run.stall.text
+    if silent := quiet(rank, run, now):
+        return f"not heard from for {duration(silent)}"
+    straggler = run.watch.found.get(rank.rank)
+    return sentence([straggler], run.hosts) if straggler else ""
+
+
+def _of_script(rank: ScriptRank) -> Iterator[Fact]:
+    """What a user's own program tells, and how that is read."""
+    if rank.metrics:
+        newest = list(rank.metrics.items())
+        more = f" and {len(newest) - VALUES} more" if len(newest) > VALUES else ""
+        told = ", ".join(f"{name} {number(value)}" for name, value in newest[:VALUES])
+        yield "values", told + more
+    if rank.parsed and (rank.parsed.format or rank.parsed.unread):
+        said = [f"as {rank.parsed.format}"] if rank.parsed.format else []
+        if rank.parsed.unread:
+            said.append(f"{count(rank.parsed.unread, 'line')} with numbers not read")
+        yield "read", ", ".join(said)
+
+
+def _progress(rank: RankState, run: RunState) -> str:
+    steps = rank.begun.steps if rank.begun else run.progress.printed_steps
+    said = [f"step {rank.step}{f' of {steps}' if steps else ''}"]
+    if rank.epoch:
+        said.append(f"epoch {rank.epoch}")
+    if not math.isnan(mean := mean_loss(rank)):
+        said.append(f"loss {number(mean)}")
+    if not math.isnan(share := accuracy(rank)):
+        said.append(f"accuracy {percent(share)}")
+    if (samples := rank.pace.per_second("samples")) > 0:
+        said.append(f"{rate(samples)} samples/s")
+    if (sent := rank.pace.per_second("bytes_sent")) > 0:
+        said.append(f"{size(sent)}/s sent")
+    if rank.saved_step:
+        said.append(f"checkpoint of step {rank.saved_step}")
+    return ", ".join(said)
+
+
+def _step(rank: RankState, width: int) -> str:
+    pace = rank.pace
+    shares = [pace.per_second(name) for name in PHASES]
+    if not any(shares[1:]) or any(map(math.isnan, shares)):
+        return f"{seconds(pace.mean('seconds'))} s"
+    parts = ", ".join(
+        f"{name} {percent(share)}" for name, share in zip(PHASES, shares, strict=True)
+    )
+    bar = f"  {split(shares, width)}" if width else ""
+    ready = pace.median("ready")
+    until = f", ready after {seconds(ready)} s" if ready > 0 else ""
+    return f"{seconds(pace.mean('seconds'))} s: {parts}{until}{bar}"
+
+
+def _process(rank: RankState, now: float, run: RunState) -> str:
+    if rank.exited:
+        return _end(rank, rank.exited)
+    where = " in the lab" if is_of_lab(run.plan.hosts[rank.host]) else ""
+    said = [f"pid {rank.pid}{where}"] if rank.pid else ["not started"]
+    if rank.begun:
+        threads = count(rank.begun.threads, "thread")
+        said.append(f"on {rank.begun.device} with {threads}, {rank.begun.backend}")
+    if not math.isnan(rank.cpu):
+        said.append(f"CPU {percent(rank.cpu / 100)} of a core, memory {size(rank.memory)}")
+    return ", ".join(said)
+
+
+def _end(rank: RankState, exited: Exited) -> str:
+    """How it ended, and what it did then, unless it ended by itself and well."""
+    how = f"killed by {rank.exit}" if exited.signal else rank.exit
+    doing = {RankPhase.RENDEZVOUS: "reaching the rendezvous"}.get(
+        rank.exited_from, rank.exited_from.value
+    )
+    is_known = exited.code != 0 and rank.exited_from not in (RankPhase.WAITING, *FATES)
+    comma = "," if exited.out_of_memory else ""
+    return f"{how}{comma} while {doing}" if is_known else how
+
+
+def _gpu(gpu: GpuSample) -> str:
+    memory = f"memory {size(gpu.memory_used)} of {size(gpu.memory_total)}"
+    clock = f", {gpu.clock} of {gpu.clock_most} MHz" if gpu.clock and gpu.clock_most else ""
+    return f"{percent(gpu.use / 100)} busy, {memory}{clock}"
+
+
+def _host(host: HostState, run: RunState) -> str:
+    load = loads(run.hosts, run.ranks)[host.index]
+    said = [phase(host.phase).text + (f": {host.reason}" if host.reason else "")]
+    if host.phase in (HostPhase.ENDED, HostPhase.LOST):  # its figures are old
+        return said[0]
+    if not math.isnan(load.cpu):
+        whose = " by its ranks" if load.own else ""
+        said.append(f"CPU {percent(load.cpu)} of {count(load.cores, 'core')}{whose}")
+    if host.memory_total:
+        said.append(f"memory {size(host.memory_used)} of {size(host.memory_total)}")
+    if host.sent or host.received:
+        said.append(f"out {size(host.sent)}/s, in {size(host.received)}/s")
+    if host.disk_free:
+        said.append(f"{size(host.disk_free)} of disk free")
+    return ", ".join(said)
+
+
+def _machine(host: HostState) -> str:
+    assert host.hello
+    hello = host.hello
+    gpus = ", ".join(hello.gpus)
+    known = (hello.hostname, hello.platform, hello.python and f"Python {hello.python}")
+    torch = hello.torch and f"torch {hello.torch}"
+    return ", ".join(filter(None, (*known, torch, gpus))) or UNKNOWN

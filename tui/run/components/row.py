@@ -1,0 +1,274 @@
+"""The columns of the table of ranks, and their cells: of one rank, or of all ranks of a host."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from remote.format import UNKNOWN, duration, number, percent, rate, short_size
+from remote.plan.plan import Plan
+from remote.run.script_rank import ScriptRank
+from remote.run.state import FATES, RankPhase, RankState, RunPhase, RunState
+from remote.run.waiting import STARTING, age
+from tui.kit import palette
+from tui.kit.widgets.phase import phase
+from tui.kit.widgets.plain import plain
+from tui.kit.widgets.table import Cell, Column
+from tui.run.components.order import SLOW, UNMARKED, severity
+
+PHASES = ("data", "compute", "sync")
+BAR = 8
+"""Cells of the bar that splits a step."""
+STEPS = 20
+"""Steps that the widest trend shows."""
+QUIET = 5.0
+"""Seconds without a sign of life from which on they are said."""
+HOST = 24
+"""Cells of the name of a host at the most."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What trends are drawn by: a figure of `Step`, its medians of the last steps of each rank, and
+    their median, which is half as high as a cell."""
+
+    figure: str
+    medians: Sequence[float]
+    typical: float
+
+
+@dataclass(frozen=True)
+class View:
+    """What the cells of a row are made from: a rank, or the ranks of a host, of which the first one
+    needs most to be seen. `sign` stands before the name of the host."""
+
+    ranks: Sequence[RankState]
+    run: RunState
+    now: float
+    dark: bool
+    scale: Scale
+    sign: str = ""
+
+    @property
+    def rank(self) -> RankState:
+        """The only one, or the one that needs most to be seen."""
+        return self.ranks[0]
+
+    def ready(self, rank: RankState) -> float:
+        """The median `ready` of a rank, taken already where the scale is by it."""
+        if self.scale.figure == "ready":
+            return self.scale.medians[rank.rank]
+        return rank.pace.median("ready")
+
+    def mean(self, value: Callable[[RankState], float]) -> float:
+        """The mean of a figure over the ranks that have it; NaN where none has."""
+        found = self._known(value)
+        return sum(found) / len(found) if found else math.nan
+
+    def sum(self, value: Callable[[RankState], float]) -> float:
+        """The sum of a figure over the ranks that have it; NaN where none has."""
+        found = self._known(value)
+        return sum(found) if found else math.nan
+
+    def _known(self, value: Callable[[RankState], float]) -> list[float]:
+        return [found for found in map(value, self.ranks) if not math.isnan(found)]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A column, and how its cells are made. `where`: whether it tells anything of a plan. `alike`:
+    what of a rank, where all ranks agree on it, need not be in the table; `said` is how it is told
+    then, after the text of a cell."""
+
+    column: Column
+    cell: Callable[[View], Cell]
+    where: Callable[[Plan], bool] = lambda plan: True
+    alike: Callable[[RankState, RunState], object] | None = None
+    said: str = ""
+
+
+def _number(view: View) -> Cell:
+    if len(view.ranks) == 1:
+        return Cell(str(view.rank.rank), palette.colour(view.rank.rank, view.dark))
+    numbers = [rank.rank for rank in view.ranks]
+    return Cell(f"{min(numbers)}-{max(numbers)}")
+
+
+def _host(view: View) -> Cell:
+    return Cell(view.sign + plain(view.run.host_name(view.rank.host)))
+
+
+def state(rank: RankState, run: RunState, now: float) -> Cell:
+    """Its phase, while it starts with the age of it; that it holds the others up while it trains,
+    or did so to the end of a run."""
+    straggler = run.watch.found.get(rank.rank)
+    was_slow = rank.phase in FATES and severity(rank, run) == SLOW
+    if straggler and (rank.doing == RankPhase.TRAINING or was_slow):
+        ink = "table--bad" if straggler.is_slow else "table--work"
+        return Cell(f"{palette.sign('slow')} {straggler.mark}", ink)
+    cell = phase(rank.doing)
+    if rank.phase in STARTING[1:] and not rank.stalled and run.phase is not RunPhase.ENDED:
+        return Cell(f"{cell.text} {duration(age(rank.since, run, now))}", cell.ink)
+    return cell
+
+
+def _loss(view: View) -> Cell:
+    """The mean of the last steps, but for a loss that is no number."""
+    for rank in view.ranks:
+        if rank.step and not math.isfinite(rank.loss) and rank.is_diverged:
+            return Cell(str(rank.loss), "table--bad")
+    return Cell(number(view.mean(mean_loss)))
+
+
+def mean_loss(rank: RankState) -> float:
+    """The mean of its last steps; of a user's own program that does not tell their loss, the newest
+    that it printed."""
+    mean = rank.pace.mean("loss")
+    return rank.loss if math.isnan(mean) else mean
+
+
+def split(shares: Sequence[float], width: int) -> str:
+    """A bar of the shares of a step, each phase with a sign of its own."""
+    if any(map(math.isnan, shares)) or not any(shares[1:]):  # a log may tell `data` alone
+        return ""
+    sums = [sum(shares[: place + 1]) for place in range(len(PHASES))]
+    ends = [round(width * min(max(0.0, total), 1.0)) for total in sums]
+    ends[-1] = width
+    begins = (0, *ends)
+    bar = (
+        palette.sign(name) * max(0, end - begin)
+        for name, begin, end in zip(PHASES, begins, ends, strict=False)
+    )
+    return "".join(bar)
+
+
+def _split(view: View) -> Cell:
+    return Cell(split([view.mean(_each_second(name)) for name in PHASES], BAR), "table--dim")
+
+
+def _each_second(name: str) -> Callable[[RankState], float]:
+    return lambda rank: rank.pace.per_second(name)
+
+
+def _ready(view: View) -> Cell:
+    most = max(map(view.ready, view.ranks))
+    return Cell(number(most if most or view.run.plan.job else math.nan))
+
+
+def _trend(view: View) -> Cell:
+    scale = view.scale
+    if not scale.typical > 0:
+        return Cell("")
+    values = view.rank.pace.last(scale.figure)[-STEPS:]
+    text = "".join(palette.level(value / scale.typical / 2) for value in values)
+    marked = severity(view.rank, view.run) < UNMARKED
+    return Cell(text, "table--work" if marked else "table--dim")
+
+
+def accuracy(rank: RankState) -> float:
+    """The share of the samples of the last steps that were classified correctly; of a user's own
+    program, what it printed."""
+    if isinstance(rank, ScriptRank):
+        return rank.accuracy
+    samples = sum(rank.pace.last("samples"))
+    return sum(rank.pace.last("correct")) / samples if samples else math.nan
+
+
+def quiet(rank: RankState, run: RunState, now: float) -> float:
+    """Seconds since the last sign of life of a rank that should give some; 0 below `QUIET`."""
+    if rank.phase in FATES or rank.phase is RankPhase.WAITING or run.phase is RunPhase.ENDED:
+        return 0.0
+    seconds = now - max(rank.heard, rank.since)
+    return seconds if seconds >= QUIET else 0.0
+
+
+def _quiet(view: View) -> Cell:
+    seconds = quiet(view.rank, view.run, view.now)
+    return Cell(f"{duration(seconds)} ago" if seconds else "", "table--work")
+
+
+def _rate(value: float) -> str:
+    return UNKNOWN if math.isnan(value) else rate(value)
+
+
+def _gpu(view: View) -> Cell:
+    return Cell(percent(view.mean(lambda one: one.gpu.use if one.gpu else math.nan) / 100))
+
+
+def _gpu_memory(rank: RankState) -> float:
+    return float(rank.gpu.memory_used) if rank.gpu else math.nan
+
+
+def _per_second(figure: str) -> Callable[[View], float]:
+    each = _each_second(figure)
+
+    def value(view: View) -> float:
+        found = view.sum(each)
+        return found if found or view.run.plan.job else math.nan  # a script may not tell it
+
+    return value
+
+
+def _size(value: float) -> str:
+    return UNKNOWN if math.isnan(value) else short_size(value)
+
+
+FIGURES = (
+    Figure(Column("rank", 5), _number),
+    Figure(
+        Column("host", 5, right=False, most=HOST + 1),
+        _host,
+        lambda plan: len(plan.hosts) > 1,
+    ),
+    Figure(
+        Column("state", 13, right=False, most=24),
+        lambda view: state(view.rank, view.run, view.now),
+        alike=lambda rank, run: rank.doing if severity(rank, run) == UNMARKED else rank.rank,
+    ),
+    Figure(Column("heard", 10), _quiet),
+    Figure(
+        Column("step", 7), lambda view: Cell(str(min(one.step for one in view.ranks) or UNKNOWN))
+    ),
+    Figure(Column("loss", 7), _loss),
+    Figure(
+        Column("s/iter", 7),
+        lambda view: Cell(number(view.mean(lambda one: one.pace.mean("seconds")))),
+        alike=lambda rank, run: rank.pace.mean("seconds"),
+        said="s/iter",
+    ),
+    Figure(
+        Column("ready", 7),
+        _ready,
+    ),
+    Figure(Column("trend", 10, right=False, most=STEPS + 1, tail=True), _trend),
+    Figure(Column("split", BAR + 1, right=False), _split),
+    Figure(Column("rank CPU", 9), lambda view: Cell(percent(view.sum(lambda one: one.cpu) / 100))),
+    Figure(Column("GPU", 5), _gpu),
+    Figure(
+        Column("GPU mem", 8),
+        lambda view: Cell(_size(view.sum(_gpu_memory))),
+        alike=lambda rank, run: _gpu_memory(rank),
+        said="GPU memory",
+    ),
+    Figure(
+        Column("samples/s", 10),
+        lambda view: Cell(_rate(_per_second("samples")(view))),
+        alike=lambda rank, run: rank.pace.per_second("samples"),
+        said="samples/s",
+    ),
+    Figure(Column("acc", 5), lambda view: Cell(percent(view.mean(accuracy)))),
+    Figure(
+        Column("memory", 7),
+        lambda view: Cell(short_size(sum(one.memory for one in view.ranks))),
+        alike=lambda rank, run: float(rank.memory),
+        said="memory",
+    ),
+    Figure(
+        Column("sent/s", 7),
+        lambda view: Cell(_size(_per_second("bytes_sent")(view))),
+        alike=lambda rank, run: rank.pace.per_second("bytes_sent"),
+        said="sent/s",
+    ),
+)
+"""The columns, the most important first: those that do not fit are reached by scrolling."""

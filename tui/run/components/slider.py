@@ -1,0 +1,85 @@
+"""The line of a replay: where in the run it is, and how fast it goes."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Container
+from textual.events import Click
+from textual.widgets import Static
+
+from remote.format import duration, percent
+from tui.kit import palette
+from tui.kit.actions import Place
+from tui.kit.bindings import bindings
+from tui.kit.replay import Replay
+
+LEAST = 8
+"""Columns of the bar, at the least."""
+
+
+class Slider(Container, can_focus=True):
+    """A bar over the time of the run, with the keys that move in it."""
+
+    DEFAULT_CSS = """
+    Slider { height: 1; padding: 0 1; background: $panel; }
+    Slider:focus { background: $primary 30%; }
+    Slider Static { height: 1; }
+    """
+    place = Place.SLIDER
+    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
+
+    def __init__(self, replay: Replay) -> None:
+        super().__init__()
+        self._replay = replay
+        self._shown = ""
+        self._bar = (0, 0)
+
+    def compose(self) -> ComposeResult:
+        yield Static(markup=False)
+
+    def show(self) -> None:
+        """Draw where the replay is."""
+        text = self._line(self.content_size.width)
+        if text != self._shown:
+            self._shown = text
+            self.query_one(Static).update(Text(text, no_wrap=True, overflow="ellipsis"))
+
+    def _line(self, width: int) -> str:
+        replay = self._replay
+        if replay.problem:
+            return replay.problem
+        head = f"{self._state():<13}{duration(replay.position)} "
+        tail = f" {duration(replay.duration)}"
+        if replay.reading is not None:
+            tail += f"  reading {percent(replay.reading)}"
+        room = width - len(head) - len(tail)
+        if room < LEAST:
+            return f"{head}/{tail}"
+        share = replay.position / replay.duration if replay.duration else 1.0
+        done = round((room - 1) * share)
+        self._bar = (len(head), room)
+        rest = room - 1 - done
+        bar = palette.sign("full") * done + palette.sign("live") + palette.sign("rest") * rest
+        return f"{head}{bar}{tail}"
+
+    def _state(self) -> str:
+        replay = self._replay
+        if replay.is_live:
+            return f"{palette.sign('live')} live"
+        name = "playing" if replay.is_playing else "paused"
+        return f"{palette.sign(name)} {name} {replay.speed:g}x"
+
+    def action_jump(self, share: float) -> None:
+        """Jump by a share of the run."""
+        self._replay.jump(share * self._replay.duration)
+        self.show()
+
+    def on_click(self, event: Click) -> None:
+        begin, room = self._bar
+        if room > 1 and (at := event.x - 1 - begin) >= 0:
+            self._replay.go_to(min(at / (room - 1), 1.0) * self._replay.duration)
+            self.show()

@@ -1,0 +1,98 @@
+"""The stacks of ranks, as text: a line that says where a rank is, and its calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from textual.content import Content
+
+from remote.format import duration
+from remote.run.stacks import Frame, Presence, calls, threads, whereabouts
+from remote.run.state import RankState, RunPhase, RunState
+from tui.kit.widgets.plain import plain
+
+STYLES = {
+    Presence.INSIDE: "$text-success",
+    Presence.ELSEWHERE: "bold $text-warning",
+    Presence.STOPPED: "bold $text-error",
+    Presence.UNKNOWN: "$text-muted",
+}
+WIDE = 120
+"""Columns from which on a line of code stands beside its call."""
+
+
+def summary(run: RunState, rank: RankState) -> Content:
+    """Where a rank is, in a line."""
+    if rank.stack is None:
+        return Content(f"{_name(run, rank)}  {rank.exit or 'no stack yet'}")
+    found = whereabouts(rank.stack)
+    head, where = "", plain(found.where)
+    match found.presence:
+        case Presence.INSIDE:
+            head = "in "
+        case Presence.STOPPED:
+            head = "stopped" + (", in " if where else "")
+        case Presence.UNKNOWN:
+            head = "no Python stack, "
+    return Content.assemble(f"{_name(run, rank)}  ", (head + where, STYLES[found.presence]))
+
+
+def stack(run: RunState, rank: RankState, now: float, width: int) -> Iterator[Content]:
+    """The stack of a rank beneath a line that says from when it is."""
+    yield Content.styled(f"{_name(run, rank)}: {told(run, rank, now)}", "bold")
+    if rank.stack:
+        yield from _calls_of_all(rank.stack.text, width)
+
+
+def last_step(ranks: Iterable[RankState]) -> str:
+    """After which steps the stacks of an ended run were taken: "stacks of step 60"; "" where there
+    are none."""
+    steps = sorted({rank.stack_step for rank in ranks if rank.stack})
+    if not steps:
+        return ""
+    span = f"{steps[0]}" if len(steps) == 1 else f"{steps[0]} to {steps[-1]}"
+    return f"stacks of step {span}"
+
+
+def _name(run: RunState, rank: RankState) -> str:
+    return f"rank {rank.rank} on {plain(run.host_name(rank.host))}"
+
+
+def told(run: RunState, rank: RankState, now: float) -> str:
+    """From whom the stack of a rank is, and from when."""
+    if rank.stack is None:
+        return "no stack" if run.phase is RunPhase.ENDED else "no stack yet"
+    if run.phase is RunPhase.ENDED:
+        return f"from {rank.stack.source}, after step {rank.stack_step}"
+    return f"from {rank.stack.source}, {duration(max(0.0, now - rank.stack_time))} ago"
+
+
+def _calls_of_all(text: str, width: int) -> Iterator[Content]:
+    """The main thread's calls, then the others', with the process's state before them."""
+    state, *found = threads(text)
+    for line in state:
+        yield Content.styled(plain(line), "$text-muted")
+    for number, thread in enumerate(found):
+        if number:
+            yield Content.styled(plain(thread[0]), "$text-muted")
+        yield from _calls(calls(thread), width)
+
+
+def _calls(found: Iterable[Frame], width: int) -> Iterator[Content]:
+    """A call in a line with its code beside it, where there is room, else beneath."""
+    half = width // 2
+    for frame in found:
+        where = plain(f"  {frame.file}:{frame.line}, {frame.function}")
+        if len(where) > (
+            half if width >= WIDE else width
+        ):  # the end of a path tells more than its beginning
+            where = f"  …{where[3 - (half if width >= WIDE else width) :]}"
+        code = plain(frame.code)
+        if width >= WIDE:
+            yield Content.assemble(
+                where.ljust(half), "  ", (code[: max(0, width - half - 2)], "$text-muted")
+            )
+        else:
+            yield Content(where)
+            if code:
+                yield Content.styled(f"      {code[: max(0, width - 6)]}", "$text-muted")

@@ -1,0 +1,125 @@
+"""The table of hosts: their phases, CPU, network traffic without loopback, and memory."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import ClassVar, TypeVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+
+from remote.format import UNKNOWN, duration, number, percent, short_size
+from remote.plan.place import is_loopback
+from remote.run.load import Load, loads
+from remote.run.state import HostPhase, HostState, RunPhase, RunState
+from remote.run.waiting import REACHING, age
+from tui.kit.actions import Place
+from tui.kit.bindings import bindings
+from tui.kit.panel import ScreenRow, TablePanel
+from tui.kit.session_clock import SessionClock
+from tui.kit.turn import Turn
+from tui.kit.widgets.phase import phase
+from tui.kit.widgets.plain import plain
+from tui.kit.widgets.table import UNSEEN, Cell, Column, Row, Table, fitted
+
+_T = TypeVar("_T")
+COLUMNS = (
+    Column("host", 6, right=False, most=15),
+    Column("phase", 8, right=False, most=19),
+    Column("CPU of cores", 14),
+    Column("GPU", 5),
+    Column("memory", 7),
+    Column("out/s", 6),
+    Column("in/s", 6),
+    Column("", 1, right=False, most=200),
+)
+GPU = 3
+"""The place of a column that is there only where GPUs are measured."""
+EVERY = 2
+"""Ticks from one drawing to the next, while ranks train: hosts tell their load once a second."""
+ROOMY = 52
+"""The width of the table from which on a phase has room for its age."""
+FULL = 0.9
+"""The share of its cores above which a host is marked."""
+
+
+class Hosts(TablePanel):
+    """One line per host, with the age of its phase, and the reason if it was lost or refused."""
+
+    title = "hosts"
+    place = Place.HOSTS
+    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
+    help = (
+        "every host: its phase, how much of the cores that it may use and of its GPUs is busy, "
+        "memory, network; of a host with a CPU quota, or of several on one machine, what its ranks "
+        "use"
+    )
+    row = ScreenRow.TOP
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._clock = SessionClock()
+        self._turn = Turn()
+
+    def compose(self) -> ComposeResult:
+        yield Table(COLUMNS)
+
+    def show(self, run: RunState) -> None:
+        is_calm = run.phase is RunPhase.TRAINING and not self.is_asked
+        if self._turn.has_come(EVERY) or not is_calm:
+            self.is_asked = False
+            self._show_table(run)
+
+    def _show_table(self, run: RunState) -> None:
+        now, roomy = self._clock.now(run), self.size.width >= ROOMY
+        wired = not all(is_loopback(host.address) for host in run.plan.hosts)
+        table = self.query_one(Table)
+        near = table.near
+        rows: list[Row] = [UNSEEN] * len(run.hosts)
+        found = loads(run.hosts, run.ranks)
+        has_gpu = not all(math.isnan(load.gpu) for load in found)
+        for host, load in zip(run.hosts, found, strict=True):
+            if host.index in near:
+                since = _age(host, run, now) if roomy else ""
+                row = _row(host, load, since, wired)
+                rows[host.index] = row if has_gpu else _without_gpu(row)
+        seen = [row for row in rows if row]
+        first = [fitted(COLUMNS[place], [row[place] for row in seen]) for place in (0, 1, 2)]
+        rest = COLUMNS if has_gpu else _without_gpu(COLUMNS)
+        table.fill(rows, [*first, *rest[3:]])
+
+
+def _without_gpu(row: tuple[_T, ...]) -> tuple[_T, ...]:
+    return row[:GPU] + row[GPU + 1 :]
+
+
+def _age(host: HostState, run: RunState, now: float) -> str:
+    """Say for how long the host has been starting or silent."""
+    if host.phase is HostPhase.SILENT:
+        return f" {duration(age(host.heard, run, now))}"
+    return f" {duration(age(host.since, run, now))}" if host.phase in REACHING else ""
+
+
+def _cpu(load: Load) -> str:
+    """The share of the cores that is busy, and how many there are."""
+    return f"{percent(load.cpu)} of {number(load.cores)}" if load.cores else UNKNOWN
+
+
+def _row(host: HostState, load: Load, since: str, wired: bool) -> Row:
+    """`wired`: the ranks' traffic goes over the interfaces that are counted, not over loopback."""
+    state = phase(host.phase)
+    traffic = (host.sent, host.received) if wired else (0, 0)
+    known = (
+        Cell(_cpu(load), "table--work" if load.cpu > FULL else ""),
+        Cell(percent(load.gpu)),
+        *(Cell(short_size(value)) for value in (load.memory, *traffic)),
+    )
+    # of a host that is not ready the figures are old
+    shown = known if host.phase is HostPhase.READY else (Cell(UNKNOWN),) * len(known)
+    return (
+        Cell(plain(host.name)),
+        replace(state, text=state.text + since),
+        *shown,
+        Cell("" if host.phase is HostPhase.ENDED else f" {plain(host.reason)}", "table--dim"),
+    )

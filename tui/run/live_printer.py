@@ -1,0 +1,194 @@
+"""Showing a run on a terminal without the dashboard: lines scroll above a fixed bar and table."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text as Line
+
+from remote.format import (
+    UNKNOWN,
+    between,
+    count,
+    duration,
+    loss,
+    or_unknown,
+    percent,
+    seconds,
+    size,
+)
+from remote.run.state import HostState, RankPhase, RankState, RunPhase, RunState
+from remote.run.waiting import REACHING, STARTING, age
+from training.wire.events import Record
+from tui.kit.session_clock import SessionClock
+from tui.kit.written import written
+from tui.run import outcome
+from tui.run.narration import Narration, RankLines
+
+EVERY = 0.5
+"""Seconds between two drawings of the table."""
+LINES = 200
+"""The most lines of one batch that are shown: nobody reads more, and a terminal is slow."""
+STYLES = {
+    RankPhase.TRAINING: "green",
+    RankPhase.SERVING: "green",
+    RankPhase.EVALUATING: "cyan",
+    RankPhase.SAVING: "cyan",
+    RankPhase.FINISHED: "green",
+    RankPhase.FAILED: "bold red",
+    RankPhase.VICTIM: "yellow",
+    RankPhase.LOST: "bold red",
+    RankPhase.STOPPED: "yellow",
+}
+
+
+@contextmanager
+def live_printer(
+    console: Console | None = None, *, told: int = 0, quiet: bool = False, verbose: bool = False
+) -> Iterator[LivePrinter]:
+    """Make a printer that keeps a bar and a table at the bottom of the terminal.
+
+    For `told`, `quiet` and `verbose` see `tui.run.printer`.
+    """
+    console = console or Console(highlight=False, emoji=False, markup=False)
+    with Live(console=console, auto_refresh=False, transient=True) as live:
+        yield LivePrinter(live, told, quiet=quiet, verbose=verbose)
+
+
+class LivePrinter:
+    """Prints lines above the progress of the run and a table of ranks."""
+
+    def __init__(self, live: Live, told: int, *, quiet: bool, verbose: bool) -> None:
+        self.gone = False
+        self._live, self._quiet = live, quiet
+        self._narration = Narration(told, verbose=verbose)
+        self._ranks = RankLines()
+        self._clock = SessionClock()
+        self._drawn = 0.0
+
+    def batch(self, records: list[Record], state: RunState) -> None:
+        """Print the output of ranks, describe the other records, and redraw the table when due."""
+        if not self._quiet:
+            self._print(self._ranks.chunks(records, state))
+        self._tell(self._narration.lines(records, state))
+        if time.monotonic() - self._drawn >= EVERY:
+            self._drawn = time.monotonic()
+            self._live.update(
+                picture(state, self._live.console.height, self._clock.now(state)), refresh=True
+            )
+
+    def end(self, state: RunState) -> None:
+        """Replace the table by the cause of a failure, the results and the verdict."""
+        self._live.stop()
+        self._print(self._ranks.rest(state))
+        self._tell(self._narration.rest(state))
+        console = self._live.console
+        why = outcome.cause(state)
+        for number, line in enumerate(why):
+            console.print(Line(line, style="" if number else "bold red"), soft_wrap=True)
+        if outcome.has_results(state):
+            console.print(results(state))
+            console.print(Line("\n".join(outcome.captions(state)), style="dim"))
+        for line in (*outcome.seen_of_program(state), *written(state)):
+            console.print(Line(line, style="dim"))
+        console.print(Line(outcome.verdict(state), style="bold red" if why else "bold"))
+
+    def _tell(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self._live.console.print(Line(f"rankboard: {line}", style="dim"))
+
+    def _print(self, chunks: Iterable[str]) -> None:
+        lines = [line for chunk in chunks for line in chunk.rstrip("\n").split("\n")]
+        if not lines:
+            return
+        if len(lines) > LINES:
+            left_out = len(lines) - LINES
+            lines = [
+                f"({count(left_out, 'line')} not shown; the run directory has them)",
+                *lines[left_out:],
+            ]
+        self._live.console.print(Line("\n".join(lines)), soft_wrap=True)
+
+
+def picture(state: RunState, height: int, now: float) -> RenderableType:
+    """Draw the progress of the run at the time `now`, and as many ranks as fit."""
+    return Group(_progress(state, now), _ranks(state, max(1, height - 5), now))
+
+
+def _progress(state: RunState, now: float) -> RenderableType:
+    if state.phase is RunPhase.STARTING:
+        hosts = ", ".join(_host(host, state, now) for host in state.hosts)
+        spent = duration(age(state.started, state, now))
+        return Line(f"starting {spent}  {hosts}", style="bold", no_wrap=True, overflow="ellipsis")
+    step, total = state.step, state.progress.steps
+    row = Table.grid(padding=(0, 2))
+    row.add_row(
+        Line(state.doing, style="bold"),
+        ProgressBar(total=total or None, completed=step, width=24),
+        f"step {step}/{total}" if total else f"step {step}",
+        f"{seconds(state.step_seconds)} s/iter",
+        duration(state.elapsed),
+        f"ETA {between(*state.eta_between(now))}",
+    )
+    return row
+
+
+def _host(host: HostState, state: RunState, now: float) -> str:
+    since = f" {duration(age(host.since, state, now))}" if host.phase in REACHING else ""
+    return f"{host.name} {host.phase.value}{since}"
+
+
+def _ranks(state: RunState, room: int, now: float) -> RenderableType:
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
+    table.add_column("rank", justify="right")
+    table.add_column("host", no_wrap=True, max_width=12, overflow="ellipsis")
+    table.add_column("phase", no_wrap=True)
+    for name in ("epoch", "step", "loss", "acc", "s/iter", "sync", "CPU", "memory"):
+        table.add_column(name, justify="right", no_wrap=True)
+    if any(rank.gpu for rank in state.ranks):
+        table.add_column("GPU", justify="right", no_wrap=True)
+    for rank in state.ranks[:room]:
+        gpu = [percent(rank.gpu.use / 100)] if rank.gpu else []
+        table.add_row(*_rank(rank, state, now), *gpu)
+    if len(state.ranks) > room:
+        table.add_row("", "", f"and {len(state.ranks) - room} more", style="dim")
+    return table
+
+
+def _rank(rank: RankState, state: RunState, now: float) -> list[RenderableType]:
+    since = f" {duration(age(rank.since, state, now))}" if rank.phase in STARTING[1:] else ""
+    return [
+        str(rank.rank),
+        state.host_name(rank.host),
+        Line(
+            rank.doing + since,
+            style="bold red" if rank.doing == "stalled" else STYLES.get(rank.phase, ""),
+        ),
+        or_unknown(rank.epoch),
+        or_unknown(rank.step),
+        loss(rank.loss, rank.step),
+        percent(rank.accuracy, 1),
+        seconds(rank.seconds),
+        percent(rank.pace.per_second("sync")),
+        percent(rank.cpu / 100),
+        size(rank.memory) if rank.memory else UNKNOWN,
+    ]
+
+
+def results(state: RunState) -> Table:
+    """Make the table of results."""
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
+    names, rows = outcome.columns(state)
+    for name in names:
+        table.add_column(
+            name, justify="left" if name == "host" else "right", no_wrap=name != "own accuracy"
+        )
+    for row in rows:
+        table.add_row(*row)
+    return table

@@ -1,0 +1,142 @@
+"""How the run ended: the cause of a failure and its last output, or the summary of a success."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import fmean
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.containers import VerticalScroll
+from textual.widgets import Static
+
+from remote.format import fixed, number, percent
+from remote.plan.plan import Plan
+from remote.record.classification import Report
+from remote.record.layout import REPORT
+from remote.run.alerts import slow_spells
+from remote.run.last_words import last_words
+from remote.run.state import Cause, RunState, Verdict
+from tui.kit import palette
+from tui.kit.turn import Turn
+from tui.kit.widgets.phase import phase
+from tui.kit.widgets.plain import plain
+from tui.kit.written import written
+from tui.run import hints, outcome
+
+FRAME = 4
+"""Lines above the last output."""
+SPELLS = 2
+"""Slow ranks that are named at most."""
+LEAST = 4
+"""Lines of last output that even the lowest screen shows; the user can scroll."""
+
+LOW = 30
+"""Lines of a screen below which a success is told briefly: the charts need the room."""
+
+
+class Outcome(VerticalScroll):
+    """How the run ended; hidden until then."""
+
+    DEFAULT_CSS = """
+    Outcome {
+        display: none; height: auto; max-height: 40%; padding: 0 1; scrollbar-size-vertical: 1;
+        border-left: outer $success; background: $success 12%;
+    }
+    Outcome.-warn { border-left: outer $warning; background: $warning 12%; }
+    Outcome.-bad { border-left: outer $error; background: $error 12%; }
+    """
+
+    def compose(self) -> ComposeResult:
+        self._shown, self._turn = "", Turn()
+        yield Static(markup=False)
+
+    def show(self, run: RunState) -> None:
+        """Copy what is drawn from the run. What the ranks of one that has ended came to is looked
+        at in turns."""
+        if not self._turn.has_come_for(run, place=1) and run.verdict is not None:
+            return
+        height = self.screen.size.height
+        text = _text(run, max(LEAST, height * 2 // 5 - FRAME), brief=height < LOW)
+        if text == self._shown:
+            return
+        self._shown = text
+        self.display = bool(text)
+        self.set_class(run.progress.diverged is not None, "-warn")
+        self.set_class(run.verdict is not Verdict.FINISHED, "-bad")
+        self.query_one(Static).update(Text(text))
+
+
+def _text(run: RunState, room: int, *, brief: bool) -> str:
+    lines = _cause(run.cause, run.plan, room) if run.cause is not None else []
+    if run.verdict is not None:
+        sign = phase(run.verdict.word).text.split()[0]
+        if run.verdict is Verdict.FINISHED and run.progress.diverged:
+            sign = palette.sign("warn")
+        lines.insert(bool(lines), f"{sign} {outcome.verdict(run)}")
+    if run.verdict in (Verdict.FINISHED, Verdict.STOPPED):
+        lines += _summary(run, brief=brief)
+    lines += map(plain, written(run))
+    return "\n".join(lines)
+
+
+def _cause(cause: Cause, plan: Plan, room: int) -> list[str]:
+    """Describe the cause, what to do about it, and as much last output as there is room for."""
+    lines = [plain(f"cause: {cause.text()}")]
+    hint = hints.advice(cause, plan)
+    if hint:
+        lines.append(plain(f"what to do: {hint}"))
+    words = last_words(cause.tail, room) if room < len(cause.tail) else cause.tail
+    if words:
+        lines += [
+            f"last output of {plain(outcome.whose(cause))}:",
+            *(f"  {plain(line)}" for line in words),
+        ]
+    return lines
+
+
+def _summary(run: RunState, *, brief: bool) -> list[str]:
+    """List the ranks that were slow, the test accuracy, and the times of an iteration and of an
+    epoch, which are nearly the same for all ranks. `brief`: no more than a line of the
+    accuracy and of the times."""
+    known = [rank for rank in run.ranks if math.isfinite(rank.timing.rule)]
+    lines = _tested(run)[: 1 if brief else None]
+    if known:
+        steps = _between([rank.timing.rule for rank in known], 3)
+        epochs = [fmean(rank.epoch_seconds) for rank in known if rank.epoch_seconds]
+        whole = fixed(run.means.seconds, 3)
+        more = f"; of an epoch {fixed(fmean(epochs), 2)} s" if epochs and not brief else ""
+        early = outcome.early(run)
+        first = early.partition(" ")[0]
+        others = "all but the first" if first == "2" else f"all from {first} on"
+        lines.append(f"mean of iterations {early}: {steps}, of {others} {whole} s{more}")
+    sign = palette.sign("slow")
+    return [*(f"{sign} {plain(told)}" for told in slow_spells(run)[:SPELLS]), *lines]
+
+
+def _tested(run: RunState) -> list[str]:
+    """List the test figures: of the run, the means over classes, and of each rank's own model."""
+    tested = next((rank for rank in run.ranks if not math.isnan(rank.test_accuracy)), None)
+    if not tested:
+        return []
+    lines = [
+        f"test accuracy {percent(tested.test_accuracy, 2)}, test loss {number(tested.test_loss)}"
+    ]
+    if confusion := run.progress.evaluations and run.progress.evaluations[-1].confusion:
+        mean = Report.of(confusion).macro
+        means = f"precision {percent(mean.precision, 1)}, recall {percent(mean.recall, 1)}"
+        means += f", F1 {percent(mean.f1, 1)}"
+        lines.append(f"mean over classes: {means}; all in {REPORT}")
+    own = [
+        f"rank {rank.rank} {percent(rank.own_accuracy, 2)}"
+        for rank in run.ranks
+        if not math.isnan(rank.own_accuracy)
+    ]
+    return [*lines, f"by each rank's own model: {', '.join(own)}"] if own else lines
+
+
+def _between(values: Sequence[float], decimals: int) -> str:
+    """The least and the greatest of the ranks' seconds."""
+    low, high = (fixed(value, decimals) for value in (min(values), max(values)))
+    return f"{low} s" if low == high else f"{low} to {high} s"

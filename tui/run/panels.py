@@ -1,0 +1,13 @@
+"""The panels of the run screen, in the order of their keys: 1, 2, and so on.
+
+A panel is one file here, and one entry below. The panels of a row stand together, and the rows in
+the order of the screen. Panels that do not suit a run are left out.
+"""
+
+from tui.charts.panel import Charts
+from tui.kit.panel import Panel
+from tui.log.panel import Log
+from tui.run.hosts_panel import Hosts
+from tui.run.ranks_panel import Ranks
+
+PANELS: tuple[type[Panel], ...] = (Ranks, Hosts, Charts, Log)

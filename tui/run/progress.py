@@ -1,0 +1,50 @@
+"""How far a run of a user's own program is, in a line, where its ranks do not say so."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from statistics import fmean
+
+from remote.format import UNKNOWN, between, loss, percent, seconds
+from remote.run.state import RunState
+from tui.kit.session_clock import SessionClock
+
+EVERY = 10.0
+"""Seconds between two such lines, and after a line of a rank that tells steps."""
+
+
+class ProgressLines:
+    """Tells now and then how far the ranks are that print no steps."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic, self._clock = clock, SessionClock(clock)
+        self._told, self._step = clock(), 0
+
+    def lines(self, state: RunState, *, printed: bool) -> Iterator[str]:
+        """A line, where one is due and the ranks have gone on. `printed`: lines of ranks were shown
+        just now."""
+        now = self._monotonic()
+        if printed and state.progress.formats:
+            self._told = now
+        if state.plan.job or now < self._told + EVERY or state.step == self._step:
+            return
+        self._told, self._step = now, state.step
+        yield text(state, self._clock.now(state))
+
+
+def text(state: RunState, now: float) -> str:
+    """How far the run is: "step 120/1000, loss 0.6332, 0.0098 s/iter, sync 61%, ETA 1:20"."""
+    total = state.progress.steps
+    known = [rank.loss for rank in state.ranks if math.isfinite(rank.loss)]
+    pace = seconds(state.step_seconds)
+    left = between(*state.eta_between(now))
+    facts = [
+        f"step {state.step}/{total}" if total else f"step {state.step}",
+        f"loss {loss(fmean(known), len(known))}" if known else "",
+        f"{pace} s/iter" if pace != UNKNOWN else "",
+        f"sync {percent(state.sync_share)}" if state.sync_share > 0 else "",
+        f"ETA {left}" if left != UNKNOWN else "",
+    ]
+    return ", ".join(filter(None, facts))

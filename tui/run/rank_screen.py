@@ -1,0 +1,225 @@
+"""The page of a rank: its figures, its process and host, its curves, and its log or its stack."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import replace
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal, VerticalScroll
+from textual.content import Content
+from textual.events import Resize
+from textual.screen import Screen
+from textual.widgets import Static
+
+from remote.run.series import SERIES, Scope
+from remote.run.state import RankState, RunPhase, RunState
+from tui.charts.kinds import Kind, available
+from tui.charts.panel import Charts
+from tui.charts.view import Mode, View
+from tui.kit import palette
+from tui.kit.actions import Place
+from tui.kit.bindings import bindings
+from tui.kit.run_session import Drawn, Session
+from tui.kit.session_clock import SessionClock
+from tui.kit.widgets.keys import Keys
+from tui.kit.widgets.plain import plain
+from tui.kit.widgets.table import INKS
+from tui.log.panel import Log
+from tui.run.components.rank_facts import TROUBLE, Fact, facts
+from tui.run.components.row import state
+from tui.run.components.stack import stack
+
+FIRST = ("loss", "ready", "cpu", "seconds")
+"""The charts that stand first, by their ids."""
+WIDTHS = (80, 110, 150)
+"""Columns from which on one, two and three charts stand beside each other."""
+ABOUT = 10
+"""Columns of what a fact is about."""
+TALL = 30
+"""Rows from which on there is room for all facts."""
+
+
+class RankScreen(Screen[None], Drawn):
+    """One rank of a run. `tick` draws what has changed."""
+
+    CSS = """
+    RankScreen #title { height: 1; padding: 0 1; background: $panel; text-style: bold; }
+    RankScreen VerticalScroll { padding: 0 1; scrollbar-size-vertical: 1; }
+    RankScreen #facts { height: auto; max-height: 50%; }
+    RankScreen #charts { height: 2fr; min-height: 4; }
+    RankScreen Charts { margin-left: 2; }
+    RankScreen Charts:first-of-type { margin-left: 0; }
+    RankScreen Log, RankScreen #stack { height: 3fr; min-height: 3; }
+    RankScreen #stack { border-top: solid $primary 40%; border-title-color: $text-muted; }
+    RankScreen #stack:focus { border-top: heavy $primary; border-title-color: $text; }
+    RankScreen #stack { display: none; }
+    RankScreen.-stack #stack { display: block; }
+    RankScreen.-stack Log { display: none; }
+    RankScreen.-low #charts, RankScreen.-bare #charts { display: none; }
+    """
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (18, "-tall")]  # noqa: RUF012
+    place = Place.RANK
+    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
+
+    def __init__(self, session: Session, rank: int, *, asks: bool = True) -> None:
+        """`asks`: the ranks can be asked for their stacks; else only what is recorded is shown."""
+        super().__init__()
+        self.session, self._asks = session, asks
+        self._rank = rank
+        self._clock = SessionClock()
+        self._first = 0
+        self._told = self._stack = Content("")
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="title")
+        with VerticalScroll(id="facts"):
+            yield Static()
+        with Horizontal(id="charts"):
+            for _ in WIDTHS:
+                yield Charts()
+        yield Log()
+        with VerticalScroll(id="stack"):
+            yield Static()
+        yield Keys()
+
+    def on_mount(self) -> None:
+        self.query_one("#stack").border_title = " stack, newest call first "
+        self.query_one("#facts").focus()
+        self.tick()
+
+    def on_resize(self, event: Resize) -> None:
+        self.call_after_refresh(self.tick)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer other ranks only where there are some."""
+        return action != "rank" or len(self.session.state.ranks) > 1
+
+    def on_charts_view_changed(self) -> None:
+        self.tick()
+
+    def tick(self) -> None:
+        """Draw what has changed. The run's lock is held only while this copies from it."""
+        with self.app.batch_update(), self.session.lock:
+            run = self.session.state
+            rank, now = run.rank(self._rank), self._clock.now(run)
+            if rank is None:
+                self._leave_out(run)
+                return
+            self._show_facts(rank, run, now)
+            self._show_charts(run)
+            self._show_log(run)
+            if self.has_class("-stack"):
+                self._show_stack(rank, run, now)
+
+    def _leave_out(self, run: RunState) -> None:
+        """The run has been restarted without the rank: go back to the run."""
+        if self.is_active:  # else once what lies over it is closed
+            self.notify(f"rank {self._rank} is not part of attempt {run.attempt + 1}")
+            self.dismiss()
+
+    def _show_log(self, run: RunState) -> None:
+        log = self.query_one(Log)
+        log.fix_rank(self._rank)
+        log.show(run)
+
+    def _show_facts(self, rank: RankState, run: RunState, now: float) -> None:
+        others = f"{palette.sign('less')} {palette.sign('more')} other ranks"
+        doing = state(rank, run, now)
+        who = f"rank {rank.rank} of {len(run.ranks)}, on {plain(run.host_name(rank.host))}"
+        title = Content.assemble(who, "  ", (doing.text, INKS.get(doing.ink, "")))
+        room = self.app.size.width - 2 - title.cell_length - len(others)
+        if room > 1:
+            title = Content.assemble(title, " " * room, (others, "$text-muted"))
+        width, height = self.app.size
+        known = facts(rank, run, now, roomy=height >= TALL)
+        lines = [_lines(fact, width - 2) for fact in known]
+        told = Content("\n").join([title, *lines])
+        if not told.is_same(self._told):
+            self._told = told
+            self.query_one("#title", Static).update(title)
+            self.query_one("#facts Static", Static).update(Content("\n").join(lines))
+
+    def _show_charts(self, run: RunState) -> None:
+        """Draw as many charts as have room beside each other, each of the rank against the mean of
+        all."""
+        kinds = _kinds(run, self._rank)
+        self.set_class(not kinds, "-bare")
+        room = max(1, sum(self.app.size.width >= width for width in WIDTHS))
+        for place, chart in enumerate(self.query(Charts)):
+            chart.display = place < min(room, len(kinds))
+            if not chart.display:
+                continue
+            kind = kinds[(self._first + place) % len(kinds)]
+            rows = run.curves.rows(kind.series[0])
+            one = rows.index(self._rank) if rows else 0
+            if chart.needs_kind(kind.id):
+                chart.choose(kind, View(mode=Mode.ONE, smoothing=0.0))
+            chart.see(replace(chart.view, mode=Mode.ONE, one=one))
+            chart.show(run)
+
+    def _show_stack(self, rank: RankState, run: RunState, now: float) -> None:
+        width = self.query_one("#stack").size.width - 2
+        told = Content("\n").join(stack(run, rank, now, width))
+        if not told.is_same(self._stack):
+            self._stack = told
+            self.query_one("#stack Static", Static).update(told)
+
+    # Keys
+
+    def action_rank(self, step: int) -> None:
+        """Go to the next rank, or the one before."""
+        self._rank = (self._rank + step) % len(self.session.state.ranks)
+        self.tick()
+
+    def action_stack(self) -> None:
+        """Show the stack in place of the log, and ask for a new one while the run is live."""
+        self.add_class("-stack")
+        self.query_one("#stack").focus()
+        if self._asks and self.session.state.phase is not RunPhase.ENDED:
+            self.session.ask_stacks()
+        self.tick()
+
+    def action_back(self) -> None:
+        """Leave the cursor of a chart, then its zoom; then go from the stack back to the log, and
+        from there to the run."""
+        layered = [chart for chart in self.query(Charts) if chart.display and chart.layered]
+        if layered:
+            layered[0].leave()
+        elif self.has_class("-stack"):
+            self.remove_class("-stack")
+            self.query_one("#facts").focus()
+        else:
+            self.dismiss()
+
+    def action_chart(self) -> None:
+        """Show the next chart."""
+        self._first += 1
+        self.tick()
+
+
+def _kinds(run: RunState, rank: int) -> list[Kind]:
+    """The charts that have a curve of the rank, or that have none yet, the most telling ones
+    first."""
+    found = [
+        kind
+        for kind in available(run)
+        if SERIES[kind.series[0]].scope is Scope.RANK and not kind.stacked
+        if not (rows := run.curves.rows(kind.series[0])) or rank in rows
+    ]
+    return sorted(found, key=lambda kind: FIRST.index(kind.id) if kind.id in FIRST else len(FIRST))
+
+
+def _lines(fact: Fact, width: int) -> Content:
+    """A fact behind what it is about; trouble stands out."""
+    about, said = fact
+    if about == TROUBLE:
+        head, style = f"{palette.sign('slow')} ", "bold $text-warning"
+    else:
+        head, style = about.ljust(ABOUT), "$text"
+    room = max(1, width - len(head))
+    first, *more = textwrap.wrap(plain(said), room) or [""]
+    below = "".join(f"\n{' ' * len(head)}{line}" for line in more)
+    return Content.assemble((head, "$text-muted"), (first + below, style))

@@ -1,0 +1,189 @@
+"""The table of ranks: from 16 ranks on below a heat strip, beyond 64 by host."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+
+from remote.plan.plan import Plan
+from remote.run.state import RankState, RunState
+from tui.kit import palette
+from tui.kit.actions import Place
+from tui.kit.bindings import bindings
+from tui.kit.messages import ShowRank
+from tui.kit.panel import ScreenRow, TablePanel
+from tui.kit.rank_table import RankTable, RankTableLine
+from tui.kit.session_clock import SessionClock
+from tui.kit.turn import Turn
+from tui.kit.widgets.heat import Heat
+from tui.kit.widgets.table import UNSEEN, Cell, Column, Row, Table, fitted
+from tui.run.components import heat
+from tui.run.components.fold import FoldedColumns, is_empty
+from tui.run.components.groups import GROUPED, is_grouped, lines
+from tui.run.components.order import ORDERS, UNMARKED, severity
+from tui.run.components.row import FIGURES, Figure, Scale, View
+
+PER_LINE = 64
+"""Ranks of the heat strip in a line of 80 columns."""
+LOW = 6
+"""Lines of the panel below which the heat strip is left out."""
+NARROW = 100
+"""Columns of the panel below which columns that fit their cells stay small."""
+SMALL = 17
+"""Their width there."""
+
+
+class Ranks(TablePanel):
+    """One line per rank or host, and a cell for each of many ranks."""
+
+    DEFAULT_CSS = "Ranks Heat { dock: top; }"
+    title = "ranks"
+    place = Place.RANKS
+    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
+    help = (
+        "every rank: state, step, loss, seconds per step and until its gradients are ready, with "
+        "the trend of that; how data ░, compute ▒ and sync █ split a step; load. What is equal on "
+        "all ranks stands above the table. Enter opens a rank, or a host"
+    )
+    row = ScreenRow.TOP
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._clock = SessionClock()
+        self._order = 0
+        self._opened: set[int] = set()
+        self._folded = FoldedColumns()
+        self._widths: dict[str, int] = {}
+        self._stage: tuple[object, ...] = ()
+        self._strip_turn, self._table_turn = Turn(), Turn()
+        self._scale = Scale("seconds", (), 0.0)
+
+    @classmethod
+    def lines(cls, plan: Plan) -> int:
+        """One line per rank, also where they stand by host: those can be opened; the lines of the
+        heat strip, the head of the table and the border."""
+        strip = -(-plan.world_size // PER_LINE) if plan.world_size >= heat.LEAST else 0
+        return plan.world_size + strip + 2
+
+    def compose(self) -> ComposeResult:
+        yield RankTable()
+        yield Heat()
+
+    def show(self, run: RunState) -> None:
+        is_asked, self.is_asked = self.is_asked, False
+        if self._strip_turn.has_come_for(run, place=2) or is_asked:
+            self._scale = _scale(run.ranks)
+            self._show_heat(run)
+        if self._table_turn.has_come_for(run, place=3) or is_asked:
+            self._show_table(run)
+
+    def _show_table(self, run: RunState) -> None:
+        table, order = self.query_one(RankTable), ORDERS[self._order]
+        room = table.size.height - 1
+        found = lines(run, order, self._opened, room)
+        near = table.near
+        views = [self._view(line, run) for line in found[near.start : near.stop]]
+        folded, columns, seen = self._columns(run, views, table.room)
+        rows: list[Row] = [UNSEEN] * len(found)
+        rows[near.start : near.start + len(seen)] = seen
+        table.stand(columns, found, rows)
+        marked = len(found) > room and severity(found[0].ranks[0], run) < UNMARKED
+        self._describe(run, folded, marked_first=marked)
+
+    def _view(self, line: RankTableLine, run: RunState) -> View:
+        sign = ""
+        if line.of_host >= 0:
+            sign = palette.sign("open" if line.of_host in self._opened else "closed") + " "
+        elif is_grouped(run.plan):
+            sign = "  "
+        now, dark = self._clock.now(run), self.app.current_theme.dark
+        return View(line.ranks, run, now, dark, self._scale, sign)
+
+    def _columns(
+        self, run: RunState, views: Sequence[View], width: int
+    ) -> tuple[list[Figure], list[Column], list[Row]]:
+        """The columns that tell something of a rank, and the rows. Returns also the figures that
+        are left out because all ranks agree on them: only where not all columns fit. A column that
+        has appeared stays, and gets no narrower, while the run is in the same phase."""
+        stage = (run, run.attempt, run.phase, width)
+        if stage != self._stage:
+            self._stage, self._folded = stage, FoldedColumns()
+            self._widths.clear()
+        shown = []
+        for figure in FIGURES:
+            title = figure.column.title
+            if figure.where(run.plan):
+                cells = [figure.cell(view) for view in views]
+                if title in self._widths or not is_empty(cells):
+                    column = _fitted(figure, cells, width)
+                    self._widths[title] = max(column.width, self._widths.get(title, 0))
+                    shown.append((figure, replace(column, width=self._widths[title]), cells))
+        if len(run.ranks) <= GROUPED:
+            self._folded.update(FIGURES, run.ranks, run)
+        folded: list[Figure] = []
+        if sum(column.width for _, column, _ in shown) > width:
+            folded = [figure for figure, _, _ in shown if self._folded.has(figure)]
+            shown = [one for one in shown if one[0] not in folded]
+        rows = list(zip(*(cells for _, _, cells in shown), strict=True))
+        return folded, [column for _, column, _ in shown], rows
+
+    def _describe(self, run: RunState, folded: Sequence[Figure], *, marked_first: bool) -> None:
+        """Say in the border how the ranks are sorted, and on what they agree."""
+        note = f"by {ORDERS[self._order].name}{', marked first' if marked_first else ''}"
+        view = self._view(RankTableLine(run.ranks[:1]), run)
+        same = [f"{figure.cell(view).text} {figure.said}".strip() for figure in folded]
+        self.caption(f"{note}  all: {', '.join(same)}" if same else note)
+
+    def _show_heat(self, run: RunState) -> None:
+        """Draw a cell for each of many ranks above the table, in at most half of the panel."""
+        strip, height = self.query_one(Heat), self.size.height
+        strip.display = len(run.ranks) >= heat.LEAST and height >= LOW
+        if not strip.display:
+            return
+        grid = heat.grid(len(run.ranks), self.size.width, (height - 1) // 2)
+        if strip.styles.height is None or strip.styles.height.value != grid.lines:
+            strip.styles.height = grid.lines
+        scale = self._scale
+        cells = heat.heat(run.ranks, run, scale.medians, scale.typical, grid.ranks)
+        strip.fill(cells, grid.cells, grid.ranks)
+
+    # Keys
+
+    def action_sort(self) -> None:
+        """Sort by the next figure."""
+        self._order = (self._order + 1) % len(ORDERS)
+        self.post_message(Table.Uncovered())
+
+    def on_rank_table_opened(self, message: RankTable.Opened) -> None:
+        """Open the page of a rank; show or hide the ranks of a host."""
+        message.stop()
+        host = message.line.of_host
+        if host < 0:
+            self.post_message(ShowRank(message.line.ranks[0].rank))
+        else:
+            self._opened ^= {host}
+            self.post_message(Table.Uncovered())
+
+
+def _scale(ranks: Sequence[RankState]) -> Scale:
+    """What is typical now: of `ready`, or where ranks do not tell it, of the seconds of a step."""
+    for figure in ("ready", "seconds"):
+        medians = [rank.pace.median(figure) for rank in ranks]
+        if found := [value for value in medians if value > 0]:
+            return Scale(figure, medians, statistics.median(found))
+    return Scale("seconds", medians, 0.0)
+
+
+def _fitted(figure: Figure, cells: Sequence[Cell], width: int) -> Column:
+    """The column, as wide as its longest cell: a number that is cut would be another one. A trend
+    takes what is left."""
+    column = figure.column
+    if column.tail:
+        return column
+    small = max(SMALL, column.width) if width < NARROW and not column.right else 0
+    return fitted(column, cells, small)

@@ -1,0 +1,287 @@
+"""The run screen: every panel over one run, and the keys that move between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.events import Key, Resize
+from textual.screen import Screen
+
+from remote.record.watch import WatchedRun
+from remote.run.alerts import Alert
+from remote.run.state import RunPhase
+from tui.charts.panel import Charts
+from tui.kit import desktop
+from tui.kit.actions import Place
+from tui.kit.bindings import bindings, named_keys, panel_action
+from tui.kit.dialogs import TextDialog
+from tui.kit.messages import CompareRun, GoHome, NewRun, OtherRun, ShowChecks, ShowStacks
+from tui.kit.panel import Panel
+from tui.kit.replay import Replay
+from tui.kit.run_session import Drawn, Session
+from tui.kit.widgets.compositor import Sparing
+from tui.kit.widgets.keys import Keys
+from tui.kit.widgets.plain import plain
+from tui.run.body import Body
+from tui.run.components.alerts import Alerts, listed
+from tui.run.components.header import Header
+from tui.run.components.note import Note
+from tui.run.components.slider import Slider
+from tui.run.outcome_panel import Outcome
+
+NEW = "new-run"
+OTHERS = ("home", "next-run", "previous-run")
+"""Actions that not every run screen has."""
+
+END = "nothing more is recorded, and the run has not ended: the arrow keys of the slider go back"
+"""Why a replay does not play at its end."""
+
+
+class RunScreen(Drawn, Screen[None]):
+    """One run. `tick` draws what has changed since the last one. `inside`: over the screen of a
+    study, to which one goes back; else one goes home, if there is a home. `called` tells the name
+    that a person gave the run."""
+
+    CSS = """
+    RunScreen .-maximized { height: 1fr; }
+    """
+    place = Place.RUN
+    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
+
+    def __init__(
+        self,
+        session: Session,
+        *,
+        inside: bool = False,
+        home: bool = False,
+        called: Callable[[], str] = str,
+    ) -> None:
+        super().__init__()
+        self._ask_name, self._called = called, ""
+        self._compositor = Sparing()
+        self.session = session
+        self._home = home
+        self._inside = inside
+        self._ended = self._watched = False
+        self._header, self._alerts, self._outcome = Header(), Alerts(), Outcome()
+        self._body = Body(session)
+        self._slider = Slider(session) if isinstance(session, Replay) else None
+        self._note = Note(session) if isinstance(session, WatchedRun) else None
+
+    def compose(self) -> ComposeResult:
+        if self._note:
+            yield self._note
+        yield self._header
+        yield self._alerts
+        yield self._outcome
+        yield self._body
+        if self._slider:
+            yield self._slider
+        yield Keys()
+
+    def on_mount(self) -> None:
+        self._body.lay_out()
+        (self._slider or self._body.panels[-1].children[0]).focus()
+        self.watch(self, "maximized", self._zoomed, init=False)
+
+    def _zoomed(self) -> None:
+        self._body.lay_out()
+        self.refresh_bindings()
+
+    def on_resize(self, event: Resize) -> None:
+        self._body.lay_out()
+        self.call_after_refresh(self.tick)
+
+    def on_screen_resume(self) -> None:
+        """Take in the name of the run, which may be another one by now."""
+        self._called = self._ask_name()
+
+    def on_screen_suspend(self) -> None:
+        """Pause a replay that is left; below a dialog it plays on."""
+        if isinstance(self.session, Replay) and self not in self.app.screen_stack:
+            self.session.pause()
+
+    def on_table_uncovered(self) -> None:
+        self.tick()
+
+    def tick(self) -> None:
+        """Draw what has changed. The run's lock is held only while the panels copy from it."""
+        with self.app.batch_update(), self.session.lock:
+            run = self.session.state
+            if self._slider:
+                self._slider.show()
+            if self._note:
+                self._note.show()
+            self._body.show(run)
+            self._header.show(run, self._called)
+            self._warn(self._alerts.show(run))
+            self._outcome.show(run)
+            for panel in self._body.panels:
+                if self._is_seen(panel):
+                    panel.show(run)
+            if self.over is not self._ended:  # it may also go on after its end
+                self._ended = self.over
+                self._body.lay_out()
+                self.refresh_bindings()
+
+    def _warn(self, new: Sequence[Alert]) -> None:
+        """Ring the bell and show a note of the desktop, once for each alert that comes while one
+        watches; a note here only where the lines on top are not seen. Not of a replay, whose alerts
+        are old."""
+        is_above = self.is_active and self.maximized is None
+        for alert in new if self._watched else ():
+            self.app.bell()
+            desktop.note(self.app, alert.text)
+            if not is_above:
+                self.notify(plain(alert.text), severity="warning", markup=False)
+        self._watched = not isinstance(self.session, Replay)
+
+    def _is_seen(self, panel: Panel) -> bool:
+        return panel.display and self.maximized in (None, panel)
+
+    @property
+    def over(self) -> bool:
+        """Whether the run has ended."""
+        return self.session.state.phase is RunPhase.ENDED
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Allow a new run only after this one, and the way back only where there is one."""
+        match action:
+            case "new":
+                return self.over and not self._inside
+            case "compare":
+                return self.session.state.has_begun
+            case "back":
+                return self._inside or self._home or self._is_layered
+            case "home" | "other":
+                return self._home
+            case "play" | "speed":
+                return isinstance(self.session, Replay)
+        return True
+
+    def on_key(self, event: Key) -> None:
+        """Say why a key does nothing here."""
+        active = self.active_bindings.get(event.key)
+        is_ours = active is not None and active.binding.id is not None
+        if not is_ours and (why := self._why_not(event.key)):
+            self.notify(why, markup=False)
+
+    def _why_not(self, key: str) -> str:
+        """Why a key does nothing that opens another run, or the form of a new one."""
+        pressed = [name for name in (NEW, *OTHERS) if key in named_keys(self.app, name)]
+        if not pressed:
+            return ""
+        if NEW in pressed and not self.over and not self._inside:
+            return "a new run can be set up once this one has ended"
+        return "no other run is open here: rankboard alone lists all runs, and opens several"
+
+    def _focus(self, panel: Panel) -> None:
+        if self.maximized is not None:
+            self.minimize()
+        self._body.bring(panel)
+        self.set_focus(panel.children[0])  # at once: the next key may be for it
+        self.tick()
+
+    # Keys
+
+    def action_panel(self, number: int) -> None:
+        for panel in self._body.panels:
+            if panel.number == number:
+                self._focus(panel)
+
+    async def action_elsewhere(self, name: str) -> None:
+        """Go to the first panel that has this action, and do it there."""
+        place, action = panel_action(name)
+        panel = next((panel for panel in self._in_order() if panel.place is place), None)
+        if panel is not None:
+            self._focus(panel)
+            await self.app.run_action(action.call, panel)
+            self.tick()
+
+    def _in_order(self) -> list[Panel]:
+        """All panels, those first that are on the screen."""
+        return sorted(self._body.panels, key=lambda panel: not self._is_seen(panel))
+
+    def action_cycle(self) -> None:
+        with self.session.lock:
+            panel = self._body.next_chart(self.session.state)
+        self._focus(panel)
+
+    def _layered_panel(self) -> Panel | None:
+        """The panel in view with a layer to leave; of several, that with the focus."""
+        found = [one for one in self._body.panels if self._is_seen(one) and one.layered]
+        return max(found, key=lambda panel: panel.has_focus_within, default=None)
+
+    @property
+    def _is_layered(self) -> bool:
+        return self.maximized is not None or self._layered_panel() is not None
+
+    def on_charts_view_changed(self, message: Charts.ViewChanged) -> None:
+        self.refresh_bindings()
+        self._body.deck.see(message.kind, message.view)
+        self.tick()
+
+    def action_zoom(self) -> None:
+        if self.maximized is not None:
+            self.minimize()
+        elif self.focused is not None:
+            panel = next((node for node in self.focused.ancestors if isinstance(node, Panel)), None)
+            if panel is not None:
+                self.maximize(panel)
+        self.tick()
+
+    def action_play(self) -> None:
+        """Play the replay, or pause it."""
+        if isinstance(self.session, Replay):
+            if not self.session.toggle():
+                self.notify(END, markup=False)
+            self.tick()
+
+    def action_speed(self, steps: int) -> None:
+        """Play faster, or (below 0) slower."""
+        if isinstance(self.session, Replay):
+            self.session.change_speed(steps)
+            self.tick()
+
+    def action_back(self) -> None:
+        """Leave one layer: of a chart in view its cursor, then its zoom; a panel that fills the
+        screen. Without any, go back to the study, or home."""
+        if panel := self._layered_panel():
+            panel.leave()
+        elif self.maximized is not None:
+            self.action_zoom()
+        elif self._inside:
+            self.dismiss()
+        else:
+            self.post_message(GoHome())
+
+    def action_home(self) -> None:
+        self.post_message(GoHome())
+
+    def action_other(self, step: int) -> None:
+        """Show another of the opened runs."""
+        self.post_message(OtherRun(step))
+
+    def action_acknowledge(self) -> None:
+        self._alerts.acknowledge()
+        self.tick()
+
+    def action_alerts(self) -> None:
+        with self.session.lock:
+            found = listed(self.session.state)
+        self.app.push_screen(TextDialog("alerts", found))
+
+    def action_compare(self) -> None:
+        self.post_message(CompareRun())
+
+    def action_checks(self) -> None:
+        self.post_message(ShowChecks())
+
+    def action_stacks(self) -> None:
+        self.post_message(ShowStacks())
+
+    def action_new(self) -> None:
+        self.post_message(NewRun())

@@ -1,0 +1,121 @@
+"""Where every rank is: the newest stacks, over the screen of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.events import Resize
+from textual.screen import Screen
+from textual.widgets import Static
+
+from remote.run.state import RankState, RunPhase, RunState
+from tui.kit.actions import Place
+from tui.kit.bindings import bindings
+from tui.kit.run_session import Drawn, Session
+from tui.kit.session_clock import SessionClock
+from tui.kit.widgets.keys import Keys
+from tui.kit.widgets.plain import plain
+from tui.run.components.stack import last_step, stack, summary, told
+
+
+class StacksScreen(Drawn, Screen[None]):
+    """Asks for the stacks, and shows the newest of each rank: a line per rank, then the calls."""
+
+    CSS = """
+    StacksScreen #title { height: 1; padding: 0 1; background: $panel; text-style: bold; }
+    StacksScreen #stall { height: auto; max-height: 4; padding: 0 1; display: none; }
+    StacksScreen #stall { border-left: outer $error; background: $error 12%; }
+    StacksScreen VerticalScroll { height: 1fr; padding: 0 1; scrollbar-size-vertical: 1; }
+    """
+    place = Place.STACKS
+    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
+
+    def __init__(self, session: Session, *, asks: bool = True) -> None:
+        """`asks`: the ranks can be asked; else only what is recorded is shown."""
+        super().__init__()
+        self._session, self._asks = session, asks
+        self._clock = SessionClock()
+        self._rank: int | None = None
+        self._seen: tuple[object, ...] = ()
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="title")
+        yield Static(id="stall", markup=False)
+        with VerticalScroll():
+            yield Static(id="stacks")
+        yield Keys()
+
+    def on_mount(self) -> None:
+        self.query_one(VerticalScroll).focus()
+        self.action_ask()
+        self.tick()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Ask only ranks that can be asked."""
+        return action != "ask" or self._asks
+
+    def on_resize(self, event: Resize) -> None:
+        self.call_after_refresh(self.tick)
+
+    def tick(self) -> None:
+        """Draw what has arrived, if it has changed. The run's lock is held only while this copies
+        from it."""
+        width = self.query_one(VerticalScroll).size.width - 2
+        with self._session.lock:
+            run = self._session.state
+            now = self._clock.now(run)
+            ranks = [rank for rank in run.ranks if self._rank in (None, rank.rank)]
+            stall = plain(run.stall.text) if run.stall else ""
+            title = self._title(run, ranks)
+            ages = [(rank.exit, rank.stack, told(run, rank, now)) for rank in ranks]
+            if (seen := (width, stall, title, *ages)) == self._seen:
+                return
+            self._seen = seen
+            stacks = Content("\n").join(_stacks(run, ranks, now, width))
+        self.query_one("#title", Static).update(Content(title))
+        self.query_one("#stall", Static).update(Content(stall))
+        self.query_one("#stall").display = bool(stall)
+        self.query_one("#stacks", Static).update(stacks)
+
+    def _title(self, run: RunState, ranks: list[RankState]) -> str:
+        who = "all ranks" if self._rank is None else f"rank {self._rank}"
+        if run.phase is not RunPhase.ENDED:
+            return f"stacks of {who}, newest call first"
+        return f"run has ended; {last_step(ranks) or 'no stacks'}, {who}"
+
+    def action_back(self) -> None:
+        self.dismiss()
+
+    def action_ask(self) -> None:
+        """Ask all ranks again; the stacks stay until new ones arrive."""
+        if self._asks and self._session.state.phase is not RunPhase.ENDED:
+            self._session.ask_stacks()
+
+    def action_rank(self, step: int) -> None:
+        """Show the next rank, or all."""
+        order = [None, *range(len(self._session.state.ranks))]
+        here = order.index(self._rank) if self._rank in order else 0
+        self._rank = order[(here + 1) % len(order)] if step else None
+        self.query_one(VerticalScroll).scroll_home(animate=False)
+        self.tick()
+
+
+def _stacks(run: RunState, ranks: list[RankState], now: float, width: int) -> Iterator[Content]:
+    """A line for each rank, and then each rank's stack; of an ended run only those that were
+    asked."""
+    if run.phase is RunPhase.ENDED:
+        asked = [rank for rank in ranks if rank.stack]
+        if not asked:
+            yield Content("The run has ended, and has no stacks: nobody asked for them.")
+            return
+        ranks = asked
+    for rank in ranks:
+        yield summary(run, rank)
+    for rank in ranks:
+        yield Content("")
+        yield from stack(run, rank, now, width)

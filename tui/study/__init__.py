@@ -1,0 +1,1 @@
+"""One study: its screens, lines and tables."""

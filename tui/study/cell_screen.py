@@ -1,0 +1,167 @@
+"""The screen of a cell of a study: its runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import VerticalScroll
+from textual.events import Resize
+from textual.screen import Screen
+from textual.widgets import Static
+
+from remote.format import UNKNOWN, count, duration
+from remote.plan.plan import what as described
+from remote.study.conclusion import doubt_text, pair
+from remote.study.folder import Ended
+from remote.study.progress import CellProgress, CellState, Progress
+from remote.study.results import results
+from remote.study.runner import Runner
+from remote.study.study import Trial
+from tui.home.history import RecordedStudy
+from tui.kit.actions import Place
+from tui.kit.bindings import bindings
+from tui.kit.messages import OpenRun, ShowRun
+from tui.kit.run_session import Drawn
+from tui.kit.widgets.choices import Choices
+from tui.kit.widgets.keys import Keys
+from tui.kit.widgets.phase import phase
+from tui.kit.widgets.plain import plain
+from tui.kit.widgets.table import Cell, Column, Row
+from tui.study.cells import value
+
+RUN_COLUMNS = (
+    Column("#", 4),
+    Column("run", 20, right=False, most=48),
+    Column("state", 13, right=False),
+    Column("value", 9),
+    Column("took", 8),
+    Column(" why", 1, right=False, most=200),
+)
+
+
+class CellScreen(Drawn, Screen[None]):
+    """The runs of a cell: their values, and why some failed."""
+
+    CSS = """
+    CellScreen #title { height: auto; padding: 0 1; background: $panel; }
+    CellScreen Choices { height: 1fr; min-height: 3; padding: 0 1; }
+    CellScreen #about {
+        height: auto; max-height: 50%; padding: 0 1; scrollbar-size-vertical: 1;
+        border-top: solid $primary 40%;
+    }
+    CellScreen #about Static { height: auto; }
+    """
+    place = Place.CELL
+    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
+
+    def __init__(self, runner: Runner | RecordedStudy, key: str) -> None:
+        super().__init__()
+        self._runner, self._key = runner, key
+        self._changes, self._cursor = -1, -1
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="title", markup=False)
+        yield Choices(RUN_COLUMNS)
+        with VerticalScroll(id="about"):
+            yield Static(markup=False)
+        yield Keys()
+
+    def on_mount(self) -> None:
+        cell = self._runner.progress.cells[self._key].cell
+        place = cell.place
+        where = f"{count(place.ranks, 'rank')} on {count(place.nodes, 'host')}"
+        what = f"{described(cell.work)}, {where}"
+        self.query_one("#title", Static).update(f"{self._key}\n{what}")
+        self.query_one(Choices).focus()
+        self.tick()
+
+    def on_resize(self, event: Resize) -> None:
+        self.call_after_refresh(self.tick)
+
+    def tick(self) -> None:
+        """Draw what has changed."""
+        with self._runner.lock:
+            is_new = self._changes != self._runner.changes
+            if is_new:
+                self._changes = self._runner.changes
+                self._progress = self._runner.progress.copy()
+        table = self.query_one(Choices)
+        if is_new:
+            self._runs = runs_of(self._progress, self._progress.cells[self._key])
+            metric = self._runner.study.metric
+            table.show(
+                RUN_COLUMNS, [one.row(number, metric) for number, one in enumerate(self._runs, 1)]
+            )
+        if is_new or self._cursor != table.cursor:
+            self._cursor = table.cursor
+            self.query_one("#about Static", Static).update(plain(self._about()))
+
+    def _about(self) -> str:
+        """What there is to know of the run under the cursor, and of the cell."""
+        end = self._runs[self._cursor].end
+        result = results(self._progress)
+        row = next(one for one in result.cells if one.cell.key == self._key)
+        lines = [end.cause, *end.remarks] if end else []
+        lines += [pair(result.study, row)] if row.comparison else []
+        if row.speed_up_doubt:
+            lines.append(doubt_text(result.study, row.speed_up_doubt))
+        lines += row.stability.warnings
+        return "\n".join(dict.fromkeys(line for line in lines if line)) or "no remarks"
+
+    def on_choices_chosen(self) -> None:
+        self.tick()
+
+    def action_back(self) -> None:
+        self.dismiss()
+
+    def action_open(self) -> None:
+        """Open the run under way, or of a recorded study the one under the cursor."""
+        if isinstance(self._runner, RecordedStudy):
+            name = self._runs[self._cursor].run
+            if name != UNKNOWN:
+                self.post_message(OpenRun(name))
+            return
+        run = self._runner.current
+        if run and run.trial.cell.key == self._key:
+            self.post_message(ShowRun(run.session.plan.run))
+
+
+@dataclass(frozen=True)
+class CellRun:
+    """One repetition of a cell: its state, the name of its run, and how that has ended."""
+
+    state: str
+    run: str = UNKNOWN
+    end: Ended | None = None
+
+    def row(self, number: int, metric: str) -> Row:
+        """Its row in the table."""
+        took = duration(self.end.seconds) if self.end and self.end.seconds else UNKNOWN
+        return (
+            Cell(str(number)),
+            Cell(plain(self.run)),
+            phase(self.state),
+            Cell(value(self.end.value if self.end else None, metric)),
+            Cell(took),
+            Cell(plain(f" {self.end.cause}") if self.end else "", "table--dim"),
+        )
+
+
+def runs_of(progress: Progress, cell: CellProgress) -> list[CellRun]:
+    """The repetitions of a cell, in order."""
+    repetitions = progress.study.repetitions
+    under_way = {trial for trial, run in progress.open.items() if run == cell.running}
+    found = []
+    for number in range(1, max([repetitions, *cell.counted, *cell.failed]) + 1):
+        if Trial(cell.cell, number).key in under_way:
+            found.append(CellRun(CellState.RUNNING.value, cell.running))
+        elif end := cell.counted.get(number):
+            found.append(CellRun("finished", end.run, end))
+        elif end := cell.failed.get(number):
+            found.append(CellRun("failed", end.run, end))
+        else:
+            found.append(CellRun(CellState.WAITING.value))
+    return found

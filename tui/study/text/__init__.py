@@ -1,0 +1,1 @@
+"""A study as printed lines, tables and JSON."""

@@ -1,0 +1,63 @@
+"""A study as JSON, an object per line."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from remote.record.summary import finite
+from remote.study.folder import Ended
+from remote.study.runner import Runner, StudyRun
+from remote.study.study import Trial
+from training.wire.jsonl import dumps
+from tui.kit.narrate import narrate
+
+
+class JsonPrinter:
+    """One object when a run begins and one when it has ended, and the results at the end."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+
+    def begin(self, run: StudyRun) -> None:
+        """See `StudyPrinter`."""
+        event = "ending" if run.is_left else "begun"
+        write({"event": event} | named(run.trial) | {"run": run.session.plan.run})
+
+    def batch(self, run: StudyRun) -> None:
+        """See `StudyPrinter`."""
+
+    def ended(self, end: Ended) -> None:
+        """See `StudyPrinter`."""
+        trial = self._runner.study.trial(end.trial)
+        write({"event": "ended"} | (named(trial) if trial else {}) | asdict(end))
+
+    def tell(self, text: str) -> None:
+        """See `StudyPrinter`."""
+        narrate(text)
+
+    def end(self) -> None:
+        """See `StudyPrinter`."""
+        from remote.study.conclusion import answer, effects
+        from remote.study.limits import limits
+        from remote.study.results import objects, results
+
+        found = results(self._runner.progress)
+        told = {"answer": answer(found), "effects": effects(found), "limits": limits(found)}
+        write({"event": "results"} | objects(found) | told)
+
+
+def named(trial: Trial) -> dict[str, Any]:
+    """A run as objects name it."""
+    return {
+        "trial": trial.key,
+        "cell": dict(trial.cell.labels),
+        "repetition": trial.repetition,
+    }
+
+
+def write(item: Mapping[str, Any]) -> None:
+    """Write an object."""
+    sys.stdout.write(dumps(finite(dict(item))) + "\n")

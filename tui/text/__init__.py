@@ -1,1 +1,0 @@
-"""What is printed to a terminal without the dashboard."""

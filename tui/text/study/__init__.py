@@ -1,1 +1,0 @@
-"""A study on a terminal: as lines, as a live table, or as JSON."""
