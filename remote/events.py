@@ -270,8 +270,10 @@ _read_text = Reader(wire.Text, dict.fromkeys(("host", "attempt", "seq"), _NUMBER
 _read_step = Reader(wire.Step, {"time": _TIME}, wire.STEP_BOUNDS)
 _figures_of = attrgetter(*(field.name for field in fields(wire.Step)))
 _lines = Lines(EVENTS, load)
-encode, fault = _lines.encode, _lines.fault
-from_object, to_object = _lines.from_object, _lines.to_object
+encode = _lines.encode
+fault = _lines.fault
+from_object = _lines.from_object
+to_object = _lines.to_object
 
 
 def decode(line: str | bytes) -> Record | None:

@@ -41,7 +41,8 @@ def short_size(count: float) -> str:
 
 def _scaled(count: float) -> tuple[str, str]:
     """Scale bytes to the unit that leaves at most four digits."""
-    value, unit = float(count), _SIZES[0]
+    value = float(count)
+    unit = _SIZES[0]
     for unit in _SIZES:
         if value < 1000 or unit == _SIZES[-1]:
             break
@@ -68,7 +69,8 @@ def between(least: float, most: float) -> str:
     if not least < most:
         return duration(least)
     _, step, length, unit = next(span for span in _SPANS if most < span[0])
-    low, high = math.floor(least / length / step) * step, math.ceil(most / length / step) * step
+    low = math.floor(least / length / step) * step
+    high = math.ceil(most / length / step) * step
     return f"{low:g} to {high:g} {unit}" if low > 0 else f"up to {high:g} {unit}"
 
 

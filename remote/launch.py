@@ -78,7 +78,8 @@ class Launcher:
     def _located(self, cluster: Cluster, job: Job, uploads: Sequence[Upload]) -> Job:
         """The job with its paths as its ranks understand them. Raises: PlanError."""
         local = is_here(cluster.hosts)
-        where, here = partial(_on_hosts, uploads=uploads), job
+        where = partial(_on_hosts, uploads=uploads)
+        here = job
         dataset = registry.with_path("datasets", job.dataset, where)
         job = replace(job, data_dir=where(job.data_dir), dataset=dataset)
         if local or needs.path_of(job)[:1] not in ("", "/", "~"):

@@ -31,7 +31,8 @@ from training.wire.events import Entered, emit
 
 def main(argv: Sequence[str]) -> int:
     """Trains as the rank that the environment describes: the exit code."""
-    job, place = Job.parse(argv), Place.read()
+    job = Job.parse(argv)
+    place = Place.read()
     if place.folder:
         stacks.register(place.folder)
     try:
@@ -52,7 +53,8 @@ def run(job: Job, place: Place) -> None:
     The data come first: while one rank downloads them, the others do not yet wait in a collective,
     which would time out. Raises: JobError, DataError.
     """
-    if threads := os.environ.get("OMP_NUM_THREADS"):
+    threads = os.environ.get("OMP_NUM_THREADS")
+    if threads:
         torch.set_num_threads(int(threads))  # a forked rank loaded torch before this was set
     emit(Entered(place.rank, Phase.LOADING))
     train_set, test_set = (datasets.load(job, split) for split in ("train", "test"))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 
-M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4
+M_TRIM_THRESHOLD = -1
+M_MMAP_MAX = -4
 """`mallopt`'s numbers, of glibc's <malloc.h>."""
 
 

@@ -33,7 +33,8 @@ def started(trainer: Trainer, backend: str) -> Started:
 
 def remarks(trainer: Trainer) -> Iterator[str]:
     """What a reader of the figures should know, one line each."""
-    train_set, test_set = trainer.train_set, trainer.test_set
+    train_set = trainer.train_set
+    test_set = trainer.test_set
     yield from trainer.resumed.remarks
     yield from dict.fromkeys((*train_set.remarks, *test_set.remarks, *trainer.shard.remarks()))
     if test_set.classes > CONFUSION_CLASSES:

@@ -21,7 +21,8 @@ class Compute:
     here."""
 
     def __init__(self, job: Job, device: torch.device) -> None:
-        self._job, self._device = job, device
+        self._job = job
+        self._device = device
         if job.compile:
             check_compiler(device.type)
 

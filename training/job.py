@@ -141,7 +141,8 @@ class Job:
     )
 
     def __post_init__(self) -> None:
-        if mistakes := find_mistakes(vars(self)):
+        mistakes = find_mistakes(vars(self))
+        if mistakes:
             raise JobError(*mistakes)
 
     def sync_options(self) -> SimpleNamespace:
@@ -163,7 +164,8 @@ class Job:
     def check_world(self, world_size: int) -> None:
         """Checks that the settings fit each other and that many ranks. Raises: JobError."""
         mistakes: list[Mistake | str] = []
-        if problem := self._model_problem():
+        problem = self._model_problem()
+        if problem:
             mistakes.append(problem)
         sharing = len(self.trainers(world_size))
         if self.batch_size < sharing:
@@ -260,7 +262,8 @@ class Job:
             "python -m training", description="Train as one rank, under torchrun or rankboard."
         )
         for setting in fields(cls):
-            kind, name = TYPES[str(setting.type)], setting.name.upper()
+            kind = TYPES[str(setting.type)]
+            name = setting.name.upper()
             action: dict[str, Any] = {"type": _reader(kind), "metavar": name}
             if kind is bool:
                 action = {"action": argparse.BooleanOptionalAction}
@@ -374,7 +377,8 @@ def find_mistakes(values: Mapping[str, Any]) -> list[Mistake]:
 
 def check(setting: Field[Any], value: Any) -> None:
     """Checks a value against the metadata of its field. Raises: JobError."""
-    if mistakes := _in_setting(setting, value):
+    mistakes = _in_setting(setting, value)
+    if mistakes:
         raise JobError(*mistakes)
 
 
@@ -386,8 +390,10 @@ def _in_setting(setting: Field[Any], value: Any) -> list[Mistake]:
 
 def _problem(setting: Field[Any], value: Any) -> tuple[str, str]:
     """What is wrong with the value of a setting, and what to write; "" twice where it is right."""
-    folder, known = setting.metadata["folder"], setting.metadata["choices"]
-    low, high = setting.metadata["low"], setting.metadata["high"]
+    folder = setting.metadata["folder"]
+    known = setting.metadata["choices"]
+    low = setting.metadata["low"]
+    high = setting.metadata["high"]
     if folder:
         try:
             registry.check(folder, value)

@@ -45,8 +45,11 @@ class Trainer:
     def __init__(
         self, job: Job, place: Place, device: torch.device, train_set: Images, test_set: Images
     ) -> None:
-        self.job, self.place, self.device = job, place, device
-        self.train_set, self.test_set = train_set, test_set
+        self.job = job
+        self.place = place
+        self.device = device
+        self.train_set = train_set
+        self.test_set = test_set
         self.drifted = False
         self.meter = Meter(device)
         self.compute = Compute(job, device)
@@ -202,7 +205,8 @@ class Trainer:
     def save(self) -> None:
         """Saves a checkpoint of the model that the ranks settle on."""
         assert self.checkpoints
-        rank, began = self.place.rank, time.perf_counter()
+        rank = self.place.rank
+        began = time.perf_counter()
         emit(Entered(rank, Phase.SAVING))
         self.settle()
         size = self.checkpoints.save(self.step)

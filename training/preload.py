@@ -58,7 +58,8 @@ def main(argv: Sequence[str]) -> int:
     is nothing to start."""
     die_with(os.getppid())  # where agent and guard are killed together
     fds = Descriptors.parse(argv)
-    if folder := os.environ.get(FOLDER):
+    folder = os.environ.get(FOLDER)
+    if folder:
         stacks.register(folder)  # for the imports; each rank registers itself again
     load()
     line = sys.stdin.buffer.readline()

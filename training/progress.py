@@ -50,7 +50,8 @@ class Progress:
     the first, and for every epoch."""
 
     def __init__(self, rank: int, job: Job, schedule: Schedule) -> None:
-        self._rank, self._schedule = rank, schedule
+        self._rank = rank
+        self._schedule = schedule
         self._log_every = job.log_every
         self._as_reference = job.log_format == "reference"
         self._sums = Sums()
@@ -81,8 +82,10 @@ class Progress:
 
     def report_epoch(self, epoch: int, step: int) -> None:
         """Reports the totals of an epoch, whose last step was `step`."""
-        sums, self._sums = self._sums, Sums()
-        loss, accuracy = sums.loss / sums.samples, sums.correct / sums.samples
+        sums = self._sums
+        self._sums = Sums()
+        loss = sums.loss / sums.samples
+        accuracy = sums.correct / sums.samples
         done = Epoch(self._rank, epoch, step, loss, accuracy, sums.samples, sums.seconds)
         emit(done)
         pace = sums.seconds / sums.steps

@@ -99,7 +99,8 @@ def split(folder: str, name: str) -> tuple[str, tuple[str, ...]]:
         before = prefix(form)
         if not before and form == name:
             return name, ()
-        module, pattern = before[:-1], ARGUMENTS.get(form.removeprefix(before), "")
+        module = before[:-1]
+        pattern = ARGUMENTS.get(form.removeprefix(before), "")
         if before and name.startswith(before) and re.fullmatch(pattern, name.removeprefix(before)):
             return module, (name.removeprefix(before),)
         if before and re.match(rf"{module}\b", name):

@@ -19,7 +19,8 @@ def batches(samples: int, batch_size: int, world_size: int) -> int:
 def own_batches(samples: int, batch_size: int, world_size: int) -> int:
     """The global batches of an epoch where each rank has samples of its own: it ends when the first
     rank has used up its part."""
-    parts, shares = share_sizes(samples, world_size), share_sizes(batch_size, world_size)
+    parts = share_sizes(samples, world_size)
+    shares = share_sizes(batch_size, world_size)
     return min(-(-part // share) for part, share in zip(parts, shares, strict=True))
 
 

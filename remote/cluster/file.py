@@ -44,7 +44,8 @@ STRICT = ConfigDict(extra="forbid", strict=True)
 def _type(key: HostKey[Any]) -> Any:
     """What a key of a host may hold, for pydantic."""
     rule = key.metadata
-    if known := rule["known"]:
+    known = rule["known"]
+    if known:
         return Annotated[str, AfterValidator(partial(_one_of, known))]
     if key.name == "env":
         return dict[Variable, Annotated[str, Field(pattern=r"^[^\x00]*$")]]
@@ -167,9 +168,11 @@ SYNONYMS = {
 def _mistake(key: str, value: object, model: type[BaseModel], *, unknown: bool) -> str:
     if unknown:
         known = list(model.model_fields)
-        if (meant := SYNONYMS.get(key)) in known:
+        meant = SYNONYMS.get(key)
+        if meant in known:
             return f"unknown key '{key}': write '{meant}'"
-        if where := _belongs(key, model):
+        where = _belongs(key, model)
+        if where:
             return f"{key} belongs into {where}"
         return (
             f"unknown key '{key}'{did_you_mean(key, known) or '; the keys are ' + ', '.join(known)}"
@@ -302,7 +305,8 @@ def _not_toml(reading: _Reading, error: str) -> str:
     line = reading.content.split("\n")[int(found[2]) - 1]
     if re.match(r"\s*\[+\s*host\b", line) and (single := reading.single_brackets()):
         return f"{single}: {BRACKETS}"
-    if bare := BARE.fullmatch(line):
+    bare = BARE.fullmatch(line)
+    if bare:
         return (
             f"line {found[2]}: put the text in quotes: {bare[1]} = "
             f"{json.dumps(bare[2], ensure_ascii=False)}"
@@ -374,13 +378,15 @@ def _variables(table: dict[str, Any]) -> Iterator[str]:
 def _unseen(table: dict[str, Any]) -> Iterator[str]:
     """The mistakes in names that would look like others."""
     for key in SHOWN:
-        if character := unseen_character(table.get(key, "")):
+        character = unseen_character(table.get(key, ""))
+        if character:
             yield f"{key} = {table[key]!r}: {unseen(character)}"
 
 
 def _environment(defaults: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
     """The variables of a host. Its own `env` and `env_from` override those of [defaults]."""
-    env, names = own.get("env", {}), own.get("env_from", [])
+    env = own.get("env", {})
+    names = own.get("env_from", [])
     given = {
         name: value for name, value in defaults.get("env", {}).items() if name not in names
     } | env

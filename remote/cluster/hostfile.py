@@ -93,7 +93,8 @@ def _named(place: str, line: str, example: str) -> Named:
     """One host. Raises: HostsError."""
     word, *rest = re.split(r"\s+", line, maxsplit=1)
     found = HOST.fullmatch(word)
-    if character := unseen_character(line):
+    character = unseen_character(line)
+    if character:
         raise HostsError(
             f"{place}: {line!r} is not a host: {unseen(character)}, such as "
             f"{example}, or [[host]] tables (README.md has an example)"

@@ -148,7 +148,8 @@ class Host:
             )
         for text_key in SHOWN:
             text = getattr(self, text_key)
-            if character := unseen_character(text):
+            character = unseen_character(text)
+            if character:
                 raise HostsError(f"{text_key} = {text!r}: {unseen(character)}")
 
 
@@ -213,7 +214,8 @@ def select(
     The order stays the file's. Raises: HostsError, for names that no host has and for more nodes
     than there are.
     """
-    only, exclude = tuple(only), tuple(exclude)
+    only = tuple(only)
+    exclude = tuple(exclude)
     known = [host.name for host in cluster.hosts]
     mistakes = [_unknown("--only", name, known) for name in only if name not in known]
     mistakes += [_unknown("--exclude", name, known) for name in exclude if name not in known]

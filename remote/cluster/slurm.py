@@ -38,7 +38,8 @@ def allocation(variables: Mapping[str, str] = os.environ) -> Cluster:
     addresses = dict(
         re.findall(r"^NodeName=(\S+) .*?\bNodeAddr=(\S+)", _nodes(nodes), re.MULTILINE)
     )
-    slots, cores = _slots(variables, len(names)), _counts(variables, "SLURM_JOB_CPUS_PER_NODE")
+    slots = _slots(variables, len(names))
+    cores = _counts(variables, "SLURM_JOB_CPUS_PER_NODE")
     cores = cores if len(cores) == len(names) else [0] * len(names)
     hosts = tuple(
         Host(

@@ -14,7 +14,9 @@ from remote.cluster.hosts import Host
 from remote.plan.plan import Plan
 from training.wire.events import Hello
 
-OK, WARNING, FAILED = "ok", "warning", "failed"
+OK = "ok"
+WARNING = "warning"
+FAILED = "failed"
 T = TypeVar("T", bound=Hashable)
 BEHIND = 0.8
 """The share of the median of the hosts below which a host is behind the others. Two machines that

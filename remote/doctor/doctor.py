@@ -177,7 +177,8 @@ def check_connections(
 ) -> list[Checked]:
     """The second round: of each host that was to listen whether it does, and whether it reached
     whom it was to try."""
-    known, asked = Facts(plan, facts, ()), connects(reserved)
+    known = Facts(plan, facts, ())
+    asked = connects(reserved)
     found: list[Checked] = []
     for index, own in enumerate(reserved):
         if own:

@@ -30,7 +30,8 @@ INSTEAD = "leave it out; --sync ddp --sync-option compression=bf16 halves the tr
 
 def checks(plan: Plan) -> tuple[str, ...]:
     """Which of the checks below the plan's work has a use for."""
-    if not (job := plan.job):
+    job = plan.job
+    if not job:
         return ("program",)
     has_files = path_of(job) or registry.declared("datasets", job.dataset, "FILES") is not None
     return ("data",) * bool(has_files) + ("job",) + ("precision",) * (job.precision == "bf16")
@@ -38,7 +39,8 @@ def checks(plan: Plan) -> tuple[str, ...]:
 
 def data(facts: Facts, index: int) -> Found:
     """The files of the data set: there, to be downloaded, or missing."""
-    hello, job = facts.hello(index), _job(facts)
+    hello = facts.hello(index)
+    job = _job(facts)
     if not path_of(job) and not registry.declared("datasets", job.dataset, "FILES"):
         return Found(OK, "not needed")
     if facts.plan.uploads and not hello.data_folder:
@@ -59,7 +61,8 @@ def found(
     data_unreachable: Sequence[tuple[str, str]] = (),
 ) -> Found:
     """What it means for a job that this was found of its data, see `Hello`."""
-    if path := path_of(job):
+    path = path_of(job)
+    if path:
         name = job.dataset.removesuffix(path)
         advice = (
             f"write {name}PATH with a path that can be read there; --upload sends a folder of "
@@ -114,7 +117,8 @@ def _unreachable(job: Job, folder: str, servers: Sequence[tuple[str, str]]) -> F
 
 def job(facts: Facts, index: int) -> Found:
     """The model, and the checkpoint that the run resumes from: one host that has it is enough."""
-    job, hello = _job(facts), facts.hello(index)
+    job = _job(facts)
+    hello = facts.hello(index)
     if not job.resume or hello.resume != job.resume:
         return Found(OK, f"{job.image_side}x{job.image_side}" if job.image_side else "ok")
     if hello.resume_step:

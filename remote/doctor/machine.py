@@ -10,10 +10,12 @@ from remote.format import count, duration, size
 from remote.transport.failure import make_room
 
 GIB = 2**30
-DISK_NEEDED, DISK_WANTED = 16 * 2**20, GIB
+DISK_NEEDED = 16 * 2**20
+DISK_WANTED = GIB
 """Bytes in the work folder without which a run fails at once, and those that the journal of one may
 take."""
-MEMORY_NEEDED, MEMORY_WANTED = 128 * 2**20, 512 * 2**20
+MEMORY_NEEDED = 128 * 2**20
+MEMORY_WANTED = 512 * 2**20
 """Bytes that a rank takes at the very least, and those of a small model with torch."""
 CLOCK = 1.0
 """Seconds that a clock may be off; less is the way there and back."""
@@ -24,7 +26,8 @@ BUSY = 0.5
 def address(facts: Facts, index: int) -> Found:
     """Which machine this is: one that several hosts of the file mean is most likely a mistake in
     it. Those of a lab, and containers, have interfaces of their own."""
-    own, hello = facts.host(index), facts.hello(index)
+    own = facts.host(index)
+    hello = facts.hello(index)
     same = facts.sharing(index)
     if len(same) == 1 or facts.plan.is_local:
         return Found(OK, own.address)
@@ -40,7 +43,8 @@ def address(facts: Facts, index: int) -> Found:
 
 def disk(facts: Facts, index: int) -> Found:
     """Room in the work folder, for the journals and checkpoints of runs."""
-    free, workdir = facts.hello(index).disk_free, facts.host(index).workdir
+    free = facts.hello(index).disk_free
+    workdir = facts.host(index).workdir
     advice = make_room(workdir)
     if not free:
         return Found(OK, "not known")
@@ -57,7 +61,8 @@ def disk(facts: Facts, index: int) -> Found:
 
 def memory(facts: Facts, index: int) -> Found:
     """Memory that is left for the ranks of this machine."""
-    free, ranks = facts.hello(index).memory_free, facts.ranks(index)
+    free = facts.hello(index).memory_free
+    ranks = facts.ranks(index)
     advice = "end what else runs there, or give it fewer slots in hosts.toml"
     what = f"{size(free)} free for {count(ranks, 'rank')}"
     if not free:
@@ -105,7 +110,8 @@ def clock(facts: Facts, index: int) -> Found:
 def cores(facts: Facts, index: int) -> Found:
     """Cores for the threads that the hosts file asks for. That hosts which are one machine share
     its cores is meant so."""
-    own, there = facts.host(index), facts.hello(index).cores
+    own = facts.host(index)
+    there = facts.hello(index).cores
     wanted = own.slots * max(1, own.threads)
     if own.address.startswith("127.") or wanted <= max(1.0, there):
         return _compared_cores(facts, index)
@@ -148,12 +154,11 @@ def load(facts: Facts, index: int) -> Found:
     """Whether another run of this user, or other processes, keep the host busy; the agents of its
     other hosts, which are starting just now, aside. The hosts of one machine have one load: what
     the first of them has told."""
-    machine, without = (
-        facts.machine(index),
-        "" if facts.plan.is_local else ", or leave the host out with --exclude",
-    )
+    machine = facts.machine(index)
+    without = "" if facts.plan.is_local else ", or leave the host out with --exclude"
     hello = facts.hello(machine[0])
-    if runs := facts.hello(index).runs:
+    runs = facts.hello(index).runs
+    if runs:
         run, ranks = runs[0]
         name = f"{run} ({count(ranks, 'rank')})" if ranks else run
         more = f" and {len(runs) - 1} more" if len(runs) > 1 else ""
@@ -176,7 +181,8 @@ def load(facts: Facts, index: int) -> Found:
 
 def gpus(facts: Facts, index: int) -> Found:
     """GPUs, which are used only where every rank of the run has one of its own."""
-    hello, slots = facts.hello(index), facts.host(index).slots
+    hello = facts.hello(index)
+    slots = facts.host(index).slots
     having = [other for other in facts.reached if facts.hello(other).gpus]
     text = f"{len(hello.gpus)} x {hello.gpus[0].removeprefix('NVIDIA ')}" if hello.gpus else "none"
     if not having or len(hello.gpus) >= slots:

@@ -21,7 +21,8 @@ _BRIDGE = re.compile(r"(docker|br-|virbr|podman|cni|lxcbr|lxdbr|vmnet|vboxnet)")
 def own_address(facts: Facts, index: int) -> str:
     """The host's address for the other ranks: its `interface`'s, else the one that leads to the
     master; "" for none."""
-    wanted, hello = facts.host(index).interface, facts.hello(index)
+    wanted = facts.host(index).interface
+    hello = facts.hello(index)
     if not wanted:
         return hello.route_address
     return next((address for name, address, _ in hello.interfaces if name == wanted), "")
@@ -30,7 +31,9 @@ def own_address(facts: Facts, index: int) -> str:
 def interface(facts: Facts, index: int) -> Found:
     """Which interface leads from the host to the master, and whether others could use its
     address."""
-    own, hello, address = facts.host(index), facts.hello(index), own_address(facts, index)
+    own = facts.host(index)
+    hello = facts.hello(index)
+    address = own_address(facts, index)
     name = own.interface or hello.route_interface
     if not address:
         return _no_address(facts, index)
@@ -74,7 +77,8 @@ def _compared_speed(facts: Facts, index: int, what: str) -> Found:
 
 
 def _no_address(facts: Facts, index: int) -> Found:
-    own, master = facts.host(index), facts.host(0)
+    own = facts.host(index)
+    master = facts.host(0)
     if own.interface:
         return Found(
             FAILED,
@@ -94,7 +98,8 @@ def _loopback(facts: Facts, index: int, address: str) -> Found:
     """Fine where all hosts are one machine."""
     if not facts.elsewhere(index):
         return Found(OK, f"{facts.hello(index).route_interface or 'lo'} {address}")
-    own, master = facts.host(index), facts.host(0)
+    own = facts.host(index)
+    master = facts.host(0)
     if index == 0 or 0 in facts.machine(index):
         why = f"{own.address} means {address} there, itself alone"
         why += ", as Debian's /etc/hosts has it" if address == "127.0.1.1" else ""

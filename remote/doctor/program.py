@@ -11,10 +11,12 @@ def program(facts: Facts, index: int) -> Found:
     """The program is there, and can be started."""
     from training.agent.here import programs  # with all the errands
 
-    plan, hello = facts.plan, facts.hello(index)
+    plan = facts.plan
+    hello = facts.hello(index)
     assert isinstance(plan.work, Script), "only programs are checked"
     _, name = named(plan.work)
-    cwd, lack = plan.cwd(index), hello.program_lacks
+    cwd = plan.cwd(index)
+    lack = hello.program_lacks
     other = (
         "see --cwd, which names another folder"
         if plan.is_local

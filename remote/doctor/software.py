@@ -17,7 +17,8 @@ INSTEAD = "; or set python in hosts.toml to one that has it"
 
 def python(facts: Facts, index: int) -> Found:
     """The version of Python, of which the first two numbers count."""
-    hello, usual = facts.hello(index), facts.usual(_minor)
+    hello = facts.hello(index)
+    usual = facts.usual(_minor)
     if _minor(hello) == usual:
         return Found(OK, hello.python)
     return Found(
@@ -34,7 +35,8 @@ def _minor(hello: Hello) -> str:
 def torch(facts: Facts, index: int) -> Found:
     """The version of torch and what it was built for. A user's script may do without, where all
     hosts do."""
-    hello, usual = facts.hello(index), facts.usual(_torch)
+    hello = facts.hello(index)
+    usual = facts.usual(_torch)
     if not hello.torch and (facts.plan.job or usual):
         return Found(
             FAILED,
@@ -88,7 +90,8 @@ def _backend(facts: Facts, hello: Hello) -> Found:
 def torchvision(facts: Facts, index: int) -> Found:
     """Torchvision, where the job has a use for it: a model of its own, or a data set whose files
     may have to be fetched."""
-    hello, needs = facts.hello(index), torchvision_needed(facts.plan)
+    hello = facts.hello(index)
+    needs = torchvision_needed(facts.plan)
     if hello.torchvision:
         return Found(OK, hello.torchvision)
     install = _install(facts, hello, "torchvision")
@@ -105,7 +108,8 @@ def torchvision(facts: Facts, index: int) -> Found:
 
 def torchvision_needed(plan: Plan) -> str:
     """What of the job is torchvision's: `model`, `dataset` or nothing."""
-    if not (job := plan.job):
+    job = plan.job
+    if not job:
         return ""
     if job.model.startswith("torchvision/"):
         return "model"

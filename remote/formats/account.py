@@ -73,7 +73,8 @@ class Account:
             self.first = self.first or (line, reading)
             self.last = line, reading
             for each, value in reading.values.items():
-                if known := self.series.get(each):
+                known = self.series.get(each)
+                if known:
                     known.add(value)
                 elif len(self.series) < SERIES:
                     self.series[each] = Series(1, value, value, value, value)
@@ -105,12 +106,14 @@ def texts(file: TextIO) -> Iterator[str]:
         whole, newline, tail = part.rpartition("\n")
         if newline:
             yield "".join((*rest, whole))
-            rest, size = [tail], len(tail)
+            rest = [tail]
+            size = len(tail)
             continue
         rest.append(part)
         size += len(part)
         if size >= PIECE:
             yield "".join(rest)
-            rest, size = [], 0
+            rest = []
+            size = 0
     if size:
         yield "".join(rest)

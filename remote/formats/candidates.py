@@ -43,7 +43,8 @@ def candidates(text: str) -> list[int]:
 def starts_of(text: str, marks: Iterable[str]) -> list[int]:
     """Where the lines begin that have one of the marks in them."""
     starts: set[int] = set()
-    find, back = text.find, text.rfind
+    find = text.find
+    back = text.rfind
     for mark in dict.fromkeys(marks):
         at = find(mark)
         while at >= 0:

@@ -215,7 +215,8 @@ class Line(Matcher):
         values: dict[str, float] = {}
         groups = found.groups()
         for index, name, factor in self._fields:
-            if (text := groups[index]) is not None:
+            text = groups[index]
+            if text is not None:
                 try:
                     values[name] = float(text.replace(",", "")) * factor
                 except ValueError:
@@ -281,7 +282,8 @@ class Table:
     def read(self, line: str, start: int, memory: Memory) -> Reading | None:
         """See `Reader`."""
         for one in self._lines:
-            if (reading := one.read(line, start, memory)) is not None:
+            reading = one.read(line, start, memory)
+            if reading is not None:
                 return reading
         return None
 

@@ -28,7 +28,8 @@ class Count:
     def begin(self, first: float, sure: int) -> None:
         """The first one that is told with so much certainty."""
         if sure > self.sure:
-            self.more, self.sure = int(first == 0), sure
+            self.more = int(first == 0)
+            self.sure = sure
 
 
 @dataclass(slots=True)

@@ -93,7 +93,8 @@ def canonical(name: str) -> tuple[str, float]:
         return _SCALED[key]
     if key in _NOTHING:
         return NEVER, 1.0
-    if found := _EVALUATION.match(name):
+    found = _EVALUATION.match(name)
+    if found:
         rest, factor = canonical(name[found.end() :])
         if rest and rest not in PLACES and not rest.startswith("val_"):
             return f"val_{rest}", factor

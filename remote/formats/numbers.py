@@ -38,7 +38,8 @@ def number(text: str) -> float:
 def _unusual(text: str) -> float:
     if len(text) > 4 * LIMIT:
         raise ValueError(text)
-    if wrapped := _WRAPPED.match(text):
+    wrapped = _WRAPPED.match(text)
+    if wrapped:
         return number(wrapped[1].strip("' "))
     if text[:1] in ("[", "("):
         return float(text.strip("[]() ").split(",")[0])

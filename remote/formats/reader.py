@@ -86,11 +86,13 @@ class LogReader:
         """Read what lines tell; return the other lines."""
         memory = self._memory
         left: list[str] = []
-        end, step = 0, -1
+        end = 0
+        step = -1
         for begin, stop, shape, values in () if self._open else self._shapes.hits(block):
             if begin > end:
                 left.append(self._search(block[end:begin], found))
-                end, step = begin, -1
+                end = begin
+                step = -1
                 if self._open or not self._shapes:
                     break
             if begin == end and (reading := shape.tell(values, memory)) is not None:
@@ -108,7 +110,8 @@ class LogReader:
 
     def _learn(self) -> None:
         """Know the shapes of lines that many were like. A few lines are read sooner."""
-        slow, self._read_slowly = self._read_slowly, []
+        slow = self._read_slowly
+        self._read_slowly = []
         if len(slow) < MANY or self._formats[0].kin == OWN:
             return
         for line, one in slow[-MANY:]:
@@ -117,7 +120,8 @@ class LogReader:
             may_be_rank = line[start:].lstrip()[:1].isdigit()  # that depends on what follows
             if may_be_rank or not isinstance(reader, Finder):
                 continue
-            if found := reader.numbers(line, start):
+            found = reader.numbers(line, start)
+            if found:
                 self._shapes.learn(line, start, one, found)
 
     def _search(self, block: str, found: list[Told]) -> str:
@@ -131,7 +135,8 @@ class LogReader:
     def _whole(self, text: str) -> str:
         """The text, from the beginning of a record to the end of one."""
         if self._rest:
-            text, self._rest = self._rest + text, ""
+            text = self._rest + text
+            self._rest = ""
         if len(text) >= PIECE and "\n" not in text:
             end = max(text.rfind("\r"), text.rfind("\x1b[K"), text.rfind("\x08"))
             if len(text) - end <= records.LONGEST:
@@ -165,7 +170,8 @@ class LogReader:
         while end < until and (one := self._open):
             stop = _end(block, end)
             line = block[end:stop]
-            if (reading := self._reading(line, one)) is not None:
+            reading = self._reading(line, one)
+            if reading is not None:
                 self._add(found, line, one, reading)
             else:
                 left.append(f"{line}\n")
@@ -174,7 +180,8 @@ class LogReader:
 
     def _try(self, line: str, active: Sequence[tuple[str, Format]], found: list[Told]) -> bool:
         """Read a line, if it is of an active format."""
-        if (one := self._open) and (reading := self._reading(line, one)) is not None:
+        one = self._open
+        if one and (reading := self._reading(line, one)) is not None:
             self._add(found, line, one, reading)
             return True
         for mark, one in active:
@@ -250,7 +257,8 @@ class LogReader:
         return _changed(reading, kind=EVALUATION, values=values) if values else None
 
     def _lock(self, one: Format) -> None:
-        self._locked, self._read_as = one, None
+        self._locked = one
+        self._read_as = None
         self._evaluated.clear()
         self._hits.clear()
         self._shapes.clear()

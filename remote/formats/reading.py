@@ -15,7 +15,9 @@ class Kind(StrEnum):
     OTHER = "other"
 
 
-STEP, EVALUATION, OTHER = Kind.STEP, Kind.EVALUATION, Kind.OTHER
+STEP = Kind.STEP
+EVALUATION = Kind.EVALUATION
+OTHER = Kind.OTHER
 
 
 @immutable

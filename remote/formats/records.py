@@ -69,6 +69,7 @@ def peel(line: str) -> tuple[int, int]:
     if found is None:
         return 0, -1
     for name in _RANKS:
-        if (rank := found[name]) is not None:
+        rank = found[name]
+        if rank is not None:
             return found.end(), int(rank)
     return found.end(), -1

@@ -68,9 +68,11 @@ class Rule:
             )
         self._check_typing()
         self._check_branches(set(regex.groupindex))
-        if up_to := _UP_TO.search(self.pattern):
+        up_to = _UP_TO.search(self.pattern)
+        if up_to:
             raise ValueError(f"write {{0,{up_to[1]}}} for {up_to[0]}")
-        if problem := self.problem:
+        problem = self.problem
+        if problem:
             raise ValueError(problem)
 
     @property

@@ -22,7 +22,8 @@ MOST = 8
 """Shapes that are kept."""
 LONGEST = 2_000
 """Characters of a line that has a shape."""
-WORTH, FIRST = 200, 16
+WORTH = 200
+FIRST = 16
 """To make a shape takes as long as to read so many lines: beyond the first ones, so many must have
 been read by shapes for each."""
 _PART = re.compile(
@@ -40,7 +41,8 @@ class Shape:
     that ends in `{1,` takes so many characters at the most."""
 
     def __init__(self, one: Format, parts: Sequence[tuple[str, int]], found: Found) -> None:
-        self.one, self.tell = one, found.tell
+        self.one = one
+        self.tell = found.tell
         self._parts = parts
         told = [field for field in found.fields if field.name]
         order = sorted(range(len(told)), key=lambda place: told[place].begin)
@@ -74,7 +76,8 @@ class Shape:
         except ValueError:  # a number that is none: read line by line, the other lines are read
             return []
         values = map(dict, map(zip, repeat(self._names), zip(*columns, strict=True)))
-        begins, ends = map(re.Match.start, matches), map(re.Match.end, matches)
+        begins = map(re.Match.start, matches)
+        ends = map(re.Match.end, matches)
         return list(zip(begins, ends, repeat(self), values, strict=False))
 
 
@@ -162,7 +165,8 @@ def _untold(text: str, *, after: str = "", exact: bool = False) -> Iterator[tupl
     for found in _PART.finditer(text):
         yield re.escape(text[end : found.start()]), 0
         end = found.end()
-        if digits := found["digits"]:
+        digits = found["digits"]
+        if digits:
             yield (f"[0-9]{{{len(digits)}}}", 0) if exact else ("[0-9]{1,", len(digits))
             if found["power"]:
                 yield "[eE][-+]", 0

@@ -69,7 +69,8 @@ def ask(
 
 def _named(answer: Answer) -> Answer:
     """The answer, with the host's name in its error."""
-    name, error = answer.host.name, answer.error
+    name = answer.host.name
+    error = answer.error
     known = not error or error.startswith(name)
     return answer if known else replace(answer, error=f"{name}: {error}")
 

@@ -45,7 +45,9 @@ class Examination:
     """
 
     def __init__(self, plan: Plan, transport: Transport, limits: Limits = LIMITS) -> None:
-        self.plan, self._transport, self._limits = plan, transport, limits
+        self.plan = plan
+        self._transport = transport
+        self._limits = limits
         self.state = RunState(plan, limits)
         self.lock = threading.Lock()
         self._subjects = [Subject(index, host) for index, host in enumerate(plan.hosts)]
@@ -101,7 +103,8 @@ class Examination:
         return self._taken()
 
     def _taken(self) -> list[Record]:
-        batch, self._batch = self._batch, []
+        batch = self._batch
+        self._batch = []
         return batch
 
     def _reach(self) -> None:
@@ -186,13 +189,15 @@ class Examination:
     def _obey(self, one: Subject, record: Record) -> None:
         match record.event:
             case Hello() as hello if one.hello is None:
-                one.hello, one.due = hello, NEVER
+                one.hello = hello
+                one.due = NEVER
                 one.offset = record.time - time.time()
                 self._apply(record)
                 self._say(Clock(one.index, one.offset))
                 self._say(Reaching(one.index, Reach.READY))
             case Reserved() as reserved if one.is_asked_for(reserved):
-                one.reserved, one.due = reserved, NEVER
+                one.reserved = reserved
+                one.due = NEVER
             case Connected() as connected if one.is_asked_for(connected):
                 one.connected.append(connected)
                 one.due = NEVER if one.has_connected else one.due
@@ -201,7 +206,8 @@ class Examination:
 
     def _lose(self, one: Subject, failure: Failure) -> None:
         """Go on without a host; once the facts are known there is nothing left to check."""
-        one.failure, one.due = failure, NEVER
+        one.failure = failure
+        one.due = NEVER
         reason = self.plan.named(failure.text)
         reached = one.hello is not None
         unfit = not reached and doctor.is_unfit(failure.cause)

@@ -26,7 +26,9 @@ from training.agent import here
 from training.wire.answers import Archive, RunFolder
 from training.wire.format import FORMAT
 
-AGES, BYTES, COUNT = 1e11, 10**18, 10**6
+AGES = 1e11
+BYTES = 10**18
+COUNT = 10**6
 """Bounds of what a host may answer: seconds of a time or an age, bytes and steps, and numbers of
 hosts and ranks."""
 LATELY = 7 * 86_400.0
@@ -70,7 +72,8 @@ def take(
     answers = ask(transport, (*hosts, *others), verb, lambda _: words) if transport else []
     parts = list(recorded(runs_dir, names))
     code = []
-    problems, gone = list[str](), list[str]()
+    problems = list[str]()
+    gone = list[str]()
     for answer in answers:
         theirs = others.get(answer.host)
         told = values(answer.objects)
@@ -107,7 +110,8 @@ def take(
 def _hosts_of_left(found: Iterable[Record], asked: Sequence[Host]) -> dict[Host, dict[str, str]]:
     """The hosts of runs whose end is not known and that were recorded lately, without those that
     are asked anyway: with these runs, and the hosts file of each."""
-    known, hosts = set(map(_way, asked)), dict[tuple[str | int, ...], Host]()
+    known = set(map(_way, asked))
+    hosts = dict[tuple[str | int, ...], Host]()
     theirs: dict[Host, dict[str, str]] = defaultdict(dict)
     for record in found:
         if not record.verdict and record.idle < LATELY:
@@ -140,12 +144,11 @@ def _plausible(told: RunFolder) -> RunFolder:
     moments = (told.began, told.last, told.now, told.stop_heard, told.failed)
     if not all(0 <= moment <= AGES for moment in moments):
         told = replace(told, began=0.0, last=0.0, now=0.0, stop_heard=0.0, failed=0.0)
-    size, step, steps = (
-        _bounded(told.size, BYTES),
-        _bounded(told.step, BYTES),
-        _bounded(told.steps, BYTES),
-    )
-    hosts, world_size = _bounded(told.hosts, COUNT), _bounded(told.world_size, COUNT)
+    size = _bounded(told.size, BYTES)
+    step = _bounded(told.step, BYTES)
+    steps = _bounded(told.steps, BYTES)
+    hosts = _bounded(told.hosts, COUNT)
+    world_size = _bounded(told.world_size, COUNT)
     attempt = _bounded(told.attempt, COUNT)
     label = told.label if is_label(told.label) else ""
     return replace(
@@ -197,7 +200,8 @@ def records(
         if folder.name[0] == "." or folder.is_symlink() or not (folder / PLAN).is_file():
             continue
         local = (folder / NODE).is_dir()
-        plan, number = None, FORMAT
+        plan = None
+        number = FORMAT
         try:
             plan = load_plan(folder)
         except serialize.OtherFormat as error:

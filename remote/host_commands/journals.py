@@ -104,7 +104,8 @@ class _Reading:
             self._blocks.put(b"")
 
     def _copy(self, channel: Channel) -> None:
-        why, longest = "", self._host.timeout * self._limits.patience
+        why = ""
+        longest = self._host.timeout * self._limits.patience
         line_began = time.monotonic()
         try:
             for block in read(channel, self._host.timeout):
@@ -136,7 +137,8 @@ class _Reading:
         self, problems: list[Problem], wanted: Callable[[], bool]
     ) -> Iterator[tuple[bytes, Record]]:
         """The lines that come, with their records, as long as they are wanted."""
-        wrong, whole = "", False
+        wrong = ""
+        whole = False
         try:
             for line in self._lines(wanted):
                 record = decode(line)

@@ -232,7 +232,8 @@ def _place(host: str, plan: Plan) -> int:
 
 def _differences(told: _Told, plan: Plan) -> list[Difference]:
     """Return the settings in which the plan of a host differs."""
-    theirs, most = _settings(told.plan), _settings(plan)
+    theirs = _settings(told.plan)
+    most = _settings(plan)
     names = dict.fromkeys((*most, *theirs))
     return [
         Difference(told.host, name, theirs.get(name, ""), most.get(name, ""))

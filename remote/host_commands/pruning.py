@@ -109,7 +109,8 @@ def _sorted_out(known: Inventory, named: Collection[str]) -> tuple[list[Run], li
         if named and run.name not in named:
             continue
         doubt = _doubt(run, known)
-        if why := _use(run):
+        why = _use(run)
+        if why:
             kept += [KeptRun(run.name, why)] if named or not run.live else []
         elif not named and run.record and is_starred(run.record.folder):
             kept.append(KeptRun(run.name, "it has a star"))
@@ -155,7 +156,8 @@ def _doubt(run: Run, known: Inventory) -> KeptRun | None:
 
 
 def _of_run(run: Run) -> Iterator[Removable]:
-    if record := run.record:
+    record = run.record
+    if record:
         yield Removable(record.run, run.state, "", record.run, record.size, record.idle)
     for part in run.parts:
         if part.host:
@@ -179,7 +181,8 @@ def remove(
     for one in going:
         names[one.host][one.name] = one
     own = names.pop("", {})
-    freed, kept = 0, list[str]()
+    freed = 0
+    kept = list[str]()
     if transport:
         asked = [host for host in hosts if host.name in names]
         for answer in ask(
@@ -194,7 +197,8 @@ def remove(
 
 def _outcome(answer: Answer, names: Mapping[str, Removable]) -> tuple[int, list[str]]:
     """How many bytes a host has freed, and what it has kept and why."""
-    freed, kept = 0, []
+    freed = 0
+    kept = []
     for one in values(answer.objects):
         if isinstance(one, Removed) and one.kept:
             kept.append(f"{answer.host.name}: {one.name}: {one.kept}")
@@ -205,7 +209,8 @@ def _outcome(answer: Answer, names: Mapping[str, Removable]) -> tuple[int, list[
 
 def _remove_records(runs_dir: Path, names: Mapping[str, Removable]) -> tuple[int, list[str]]:
     """Remove directories of runs on this machine; see `remove`."""
-    freed, kept = 0, []
+    freed = 0
+    kept = []
     for name, one in names.items():
         try:
             _remove_record(runs_dir, name)
@@ -222,7 +227,8 @@ def _remove_record(runs_dir: Path, name: str) -> None:
     folder = runs_dir / name
     if folder.is_symlink() or not (folder / PLAN).is_file():
         raise Refused("it is not a directory of a run, or a link")
-    if holder := launcher(folder):
+    holder = launcher(folder)
+    if holder:
         raise Refused(f"its launcher, {holder}, still records it")
     node = str((folder / NODE).absolute())
     if LINUX and here.orphans([node]):

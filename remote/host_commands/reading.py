@@ -67,7 +67,9 @@ class _Watch:
     """Closes a channel that has gone silent. A thread of its own looks at the time."""
 
     def __init__(self, channel: Channel, patience: float, in_all: float) -> None:
-        self._channel, self._patience, self._in_all = channel, patience, in_all
+        self._channel = channel
+        self._patience = patience
+        self._in_all = in_all
         self._end = time.monotonic() + in_all
         self._due = math.inf
         self._late = ""

@@ -98,7 +98,8 @@ def _found(host: Host, found: dict[str, Any], wanted: Wanted) -> Outlook:
     venv = str(found["venv"])
     named = PurePosixPath(found["executable"]).parent == PurePosixPath(venv).parent
     python = f"{host.name}: {host.python} (Python {found['python']}) has"
-    if not (lacks := _lacks(found["versions"], wanted)):
+    lacks = _lacks(found["versions"], wanted)
+    if not lacks:
         return Outlook(host, Condition.READY, f"{python} {_listed(found['versions'])}", venv, named)
     if found["installed"] and not _lacks(found["installed"], wanted):
         return Outlook(
@@ -147,7 +148,9 @@ class Installation:
     """Installs the environments of several hosts at once. `hear` is called by several threads."""
 
     def __init__(self, transport: Transport, wanted: Wanted, hear: Hear) -> None:
-        self._transport, self._wanted, self._hear = transport, wanted, hear
+        self._transport = transport
+        self._wanted = wanted
+        self._hear = hear
         self._channels: list[Channel] = []
 
     def perform(self, hosts: Sequence[Host]) -> list[Installed]:
@@ -218,7 +221,8 @@ class _Course:
 
 def _follow(course: _Course, channel: Channel) -> Installed:
     """Follow a host to its end. Raises: TimeoutError, where it falls silent."""
-    host, cutter = course.host, LineCutter(LIMITS.line)
+    host = course.host
+    cutter = LineCutter(LIMITS.line)
     for data in read(channel, SILENT, LIMITS.install):
         for told in filter(None, map(load, cutter.feed(data))):
             if "error" in told:

@@ -108,7 +108,8 @@ class Subject:
 
     def reach(self, transport: Transport, errand: Errand, limits: Limits, put: Put) -> None:
         """Connect, and report all that comes, in a thread of its own."""
-        args, name = (transport, errand, limits, put), f"checking {self.index}"
+        args = (transport, errand, limits, put)
+        name = f"checking {self.index}"
         self._listener = threading.Thread(target=self._listen, args=args, name=name, daemon=True)
         self._listener.start()
 
@@ -156,7 +157,8 @@ class _Progress:
     """Reports how far a transport is."""
 
     def __init__(self, subject: Subject, put: Put) -> None:
-        self._subject, self._put = subject, put
+        self._subject = subject
+        self._put = put
 
     def phase(self, name: Reach) -> None:
         self._put(self._subject, Reaching(self._subject.index, name))

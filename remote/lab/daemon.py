@@ -27,7 +27,8 @@ def begin(name: str, size: int, link: str, cpus: str) -> None:
     """Start a daemon, and wait until its lab is up. Raises: LabError."""
     logins.check()
     argv = [sys.executable, "-m", "remote.lab.daemon", name, str(size), link, cpus]
-    pipe, null = subprocess.PIPE, subprocess.DEVNULL
+    pipe = subprocess.PIPE
+    null = subprocess.DEVNULL
     daemon = subprocess.Popen(
         argv,
         stdin=null,

@@ -155,7 +155,8 @@ class Folder:
             raise self._none()
         if self.path.exists():
             with self.held():
-                if base := quota.base():
+                base = quota.base()
+                if base:
                     quota.sweep(base)
 
     def _end(self) -> None:

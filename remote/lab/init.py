@@ -16,7 +16,10 @@ import sys
 import tempfile
 
 READY = "ready"
-_NEWUTS, _NEWNET, _BIND, _NAME = 0x04000000, 0x40000000, 4096, 15
+_NEWUTS = 0x04000000
+_NEWNET = 0x40000000
+_BIND = 4096
+_NAME = 15
 _HOSTS = "/etc/hosts"
 _libc = ctypes.CDLL(None, use_errno=True)
 

@@ -46,7 +46,8 @@ class Lab:
         self, spec: Spec, state: LabState, process: subprocess.Popen[bytes] | None = None
     ) -> None:
         """`process` holds the lab. Only the process that started the lab has it."""
-        self.spec, self.state = spec, state
+        self.spec = spec
+        self.state = state
         self._process = process
 
     @classmethod
@@ -97,7 +98,8 @@ class Lab:
             self._change(replace(host, group=str(group)))
 
     def _wire(self) -> None:
-        hub, hosts = self.state.space.hub(), self.state.hosts
+        hub = self.state.space.hub()
+        hosts = self.state.hosts
         namespaces.run(
             hub, "ip", [*wires.hub(), *_each(wires.cable(host.name, host.pid) for host in hosts)]
         )
@@ -132,7 +134,8 @@ class Lab:
 
     def set_rate(self, name: str, rate: int) -> None:
         """Change both directions of a host's link to `rate` bits per second. Raises: LabError."""
-        host, space = self.host(name), self.state.space
+        host = self.host(name)
+        space = self.state.space
         namespaces.run(space.hub(), "tc", wires.limit(name, rate))
         namespaces.run(space.host(host.pid), "tc", wires.limit(INTERFACE, rate, host.delay))
         self._change(replace(host, rate=rate))

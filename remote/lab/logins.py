@@ -23,10 +23,14 @@ from remote.lab.lab import Lab, LabHost
 from remote.lab.namespaces import PATH
 from remote.lab.spec import LabError, flag
 
-USER, PORT = "rankboard", 22
+USER = "rankboard"
+PORT = 22
 STARTING = 10.0
 """Seconds that an sshd has to start or stop listening."""
-KEY, KNOWN, HOSTS, SSHD = "id_ed25519", "known_hosts", "hosts.toml", "sshd"
+KEY = "id_ed25519"
+KNOWN = "known_hosts"
+HOSTS = "hosts.toml"
+SSHD = "sshd"
 """In the lab's folder: the operator's key, the hosts' keys, the hosts file, and a folder for what
 the sshds need."""
 CONFIG = """\
@@ -154,7 +158,8 @@ def _line(key: str, value: object) -> str:
 
 def start(folder: Path, lab: Lab, name: str) -> None:
     """Start a host's sshd, and wait until it listens. Raises: LabError."""
-    host, own = lab.host(name), folder / SSHD
+    host = lab.host(name)
+    own = folder / SSHD
     if listens(host):
         raise LabError(f"the sshd of {name} is up already")
     words = [

@@ -13,7 +13,8 @@ from pathlib import Path
 
 ROOT = Path("/sys/fs/cgroup")
 PREFIX = "rankboard-lab-"
-PERIOD, LEAST = 10_000, 1_000
+PERIOD = 10_000
+LEAST = 1_000
 """Microseconds: the period over which a quota holds, short against a training step; and the least
 quota of a period."""
 LONGEST = 1_000_000

@@ -19,7 +19,8 @@ import time
 from contextlib import suppress
 
 BLOCK = 65536
-LOCK, STATE = "lock", "state.json"
+LOCK = "lock"
+STATE = "state.json"
 """Files of a lab's folder: the lock that its daemon holds, and the state of the lab."""
 CLOSING = 5.0
 """Seconds that the far end has to end after the near end has."""

@@ -19,7 +19,8 @@ INTERFACE = "eth0"
 LINK = re.compile(r"(?P<rate>[^/]+)(?:/(?P<delay>\d+(?:\.\d+)?)(?P<unit>us|ms|s))?")
 TIMES = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 UNITS = {"kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
-SLOWEST, FASTEST = 8 * 10**3, 100 * 10**9
+SLOWEST = 8 * 10**3
+FASTEST = 100 * 10**9
 DEFAULT = "lab"
 """The name of a lab if none is given."""
 RELAY = "lab/relay.py"

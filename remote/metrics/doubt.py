@@ -98,9 +98,13 @@ def find_doubt(
     differ, besides the batch and where they run: they may well make one of the two faster than its
     nodes alone would. `is_speed_up`: the ratio is told as what more nodes bring all the same.
     """
-    more, fewer, speed_up = side, other, ratio.inverse()
+    more = side
+    fewer = other
+    speed_up = ratio.inverse()
     if more.workers < fewer.workers:
-        more, fewer, speed_up = other, side, ratio
+        more = other
+        fewer = side
+        speed_up = ratio
     if not math.isfinite(speed_up.value):
         return None
     is_of_nodes = is_speed_up or not differing
@@ -189,7 +193,8 @@ def _other_threads(worst: Doubt, called: Sequence[str], other: str) -> str:
         "in a study, which does so by itself."
     )
     if worst.most == 1:
-        mine, theirs = _threads(worst.more), _range(worst.fewer.threads)
+        mine = _threads(worst.more)
+        theirs = _range(worst.fewer.threads)
         had = f"{listed(called)} had {mine} per rank, {other} {theirs}"
         return f"{had}: their times do not compare. {advice}"
     unit, _, _ = _counted(worst)
@@ -269,5 +274,6 @@ def _threads(side: Side) -> str:
 
 
 def _range(numbers: Sequence[int]) -> str:
-    least, most = numbers[0], numbers[-1]
+    least = numbers[0]
+    most = numbers[-1]
     return f"{least}" if least == most else f"{least} to {most}"

@@ -172,7 +172,8 @@ def read(folder: Path, remark: Callable[[str], object] = len) -> RunFigures:
     Raises: RunFolderError; OtherFormat.
     """
     plan = load_plan(folder)
-    state, gathered = RunState(plan), Gathered()
+    state = RunState(plan)
+    gathered = Gathered()
     for record in records(folder, len(plan.hosts), remark, expander(plan)):
         state.apply(record)
         gathered.take(record, state)

@@ -13,7 +13,8 @@ from training.wire.events import Step
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-FIRST, LAST = 2, 40
+FIRST = 2
+LAST = 40
 """The iterations that the reference times: the first one is a warm-up."""
 BLOCK = 1 << 16
 """Steps that are kept as objects before they become rows of arrays."""
@@ -159,11 +160,13 @@ class StepColumns:
         """All of them, and the Unix time at which the first one began: not before the run has
         `started`, whatever a host says. That time itself where there is none."""
         self._pack()
-        whole, figures = np.concatenate(self._whole), np.concatenate(self._figures)
+        whole = np.concatenate(self._whole)
+        figures = np.concatenate(self._figures)
         began = figures[:, 0] - np.nan_to_num(figures[:, 1 + SERIES.index("seconds")])
         zero = max(started, float(began.min())) if len(began) else started
         rows = self._lasting(whole)
-        whole, figures = whole[rows], figures[rows]
+        whole = whole[rows]
+        figures = figures[rows]
         figures[:, 0] -= zero
         return StepTable(*whole[:, : len(_WHOLE)].T, *figures.T), zero
 
@@ -183,7 +186,8 @@ class StepColumns:
             counts &= (attempt >= number) | (step <= resumed)
         (rows,) = np.nonzero(counts)
         rows = rows[np.lexsort((rows, step[rows], rank[rows]))]
-        rank, step = rank[rows], step[rows]
+        rank = rank[rows]
+        step = step[rows]
         again = (np.diff(rank) == 0) & (np.diff(step) == 0)
         lasting: Ints = rows[np.r_[~again, True][: len(rows)]]
         return lasting

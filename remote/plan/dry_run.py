@@ -52,7 +52,8 @@ def _quoted(value: str) -> str:
 
 def notes(plan: Plan) -> tuple[str, ...]:
     """What a user should know of the plan before it starts, one line each."""
-    if not (job := plan.job) or not (trainers := job.trainers(plan.world_size)):
+    job = plan.job
+    if not job or not (trainers := job.trainers(plan.world_size)):
         return ()
     share, more = divmod(job.batch_size, len(trainers))
     if not more:
@@ -67,6 +68,7 @@ def notes(plan: Plan) -> tuple[str, ...]:
 
 def _listed(ranks: Sequence[int]) -> str:
     """Ranks in order: all between the first and the last, but for those that are left out."""
-    first, last = ranks[0], ranks[-1]
+    first = ranks[0]
+    last = ranks[-1]
     without = ", ".join(str(rank) for rank in range(first, last) if rank not in ranks)
     return f"{first} to {last}{f' but {without}' if without else ''}"

@@ -18,11 +18,10 @@ def forwarded(plan: Plan, environ: Mapping[str, str]) -> dict[str, str]:
     Raises: PlanError, where one is missing, or is no text that would survive the way.
     """
     wanted = {name: host.name for host in reversed(plan.hosts) for name in reversed(host.env_from)}
-    if missing := [name for name in wanted if name not in environ]:
-        names, hosts = (
-            ", ".join(missing),
-            ", ".join(dict.fromkeys(wanted[name] for name in missing)),
-        )
+    missing = [name for name in wanted if name not in environ]
+    if missing:
+        names = ", ".join(missing)
+        hosts = ", ".join(dict.fromkeys(wanted[name] for name in missing))
         raise PlanError(
             f"{hosts}: env_from names {names}, which your environment does not have: "
             f"export {missing[0]}=…, or take it out of env_from in {plan.hosts_file}"

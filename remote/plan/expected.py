@@ -110,7 +110,8 @@ def pattern(job: Job) -> str:
 def traffic(job: Job, hosts: list[int], count: int) -> Traffic | None:
     """What the job sends in a step on hosts with so many ranks each, for a model of `count`
     parameters; None where no formula holds."""
-    ranks, options = sum(hosts), job.sync_options()
+    ranks = sum(hosts)
+    options = job.sync_options()
     size = count * GRADIENT[job.precision]
     if ranks == 1 or job.sync == "none":
         return Traffic(0, 0, 0)

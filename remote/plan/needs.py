@@ -19,7 +19,8 @@ PROXIES = ("http_proxy", "https_proxy", "no_proxy")
 
 def on(plan: Plan, index: int) -> dict[str, Any]:
     """What host number `index` is to look for, see `training.agent.host.needs.look`."""
-    work, host = plan.work, plan.hosts[index]
+    work = plan.work
+    host = plan.hosts[index]
     if isinstance(work, Job):
         wanted = _with_proxies(of(work), host) | {"seconds": min(SECONDS, host.timeout / 4)}
         return wanted if plan.policy.doctor else wanted | {"sums": {}, "sources": ()}

@@ -38,7 +38,8 @@ def place(
     threads = threads_of_hosts(plan, facts)
     placements: list[list[Placement]] = [[] for _ in plan.hosts]
     for slot in plan.slots:
-        host, hello = plan.hosts[slot.host], facts[slot.host]
+        host = plan.hosts[slot.host]
+        hello = facts[slot.host]
         where = _torchrun(plan, slot) | {
             "MASTER_ADDR": address,
             "MASTER_PORT": port,
@@ -56,7 +57,8 @@ def place(
             env = (*_texts(elastic.named(plan) | _said(host)), *chosen, *_texts(where))
             defaults = _texts(elastic.DEFAULTS | frameworks.defaults(hello) | cores | link)
         else:
-            argv, env = plan.work.argv(), (*chosen, *_texts(where | cores | link))
+            argv = plan.work.argv()
+            env = (*chosen, *_texts(where | cores | link))
         placements[slot.host].append(
             Placement(slot.rank, slot.local_rank, argv, env, host.env_from, defaults)
         )
@@ -90,7 +92,8 @@ def _interface(name: str) -> Variables:
 
 
 def _forwarded(host: Host, values: Mapping[str, str]) -> list[tuple[str, str]]:
-    if missing := [name for name in host.env_from if name not in values]:
+    missing = [name for name in host.env_from if name not in values]
+    if missing:
         raise PlanError(
             f"{host.name}: env_from names {', '.join(missing)}, which this launcher's environment "
             "does not have"
@@ -125,7 +128,8 @@ def master_address(plan: Plan, facts: Sequence[Hello]) -> str:
     Raises: PlanError, where its interface is missing, or other machines could not reach the
     address.
     """
-    host, hello = plan.hosts[0], facts[0]
+    host = plan.hosts[0]
+    hello = facts[0]
     address = address_of(host, hello)
     if is_loopback(address) and len({fact.boot_id for fact in facts}) > 1:
         known = ", ".join(

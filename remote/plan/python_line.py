@@ -7,7 +7,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-FILE, MODULE = "file", "module"
+FILE = "file"
+MODULE = "module"
 _PYTHON = re.compile(r"python[\d.]*t?")
 _VALUE = "WX"
 """Options that take a value, also as the next word."""
@@ -33,7 +34,8 @@ class PythonLine:
 
 def python_line(words: Sequence[str]) -> PythonLine | None:
     """What the words say, None where they start no Python."""
-    rest, options = list(words), list[str]()
+    rest = list(words)
+    options = list[str]()
     is_named = bool(rest) and _PYTHON.fullmatch(posixpath.basename(rest[0]))
     if not is_named and not (rest and (rest[0] == "-m" or rest[0].endswith(".py"))):
         return None

@@ -88,7 +88,9 @@ def _label(data: Any) -> str:
 
 
 _words = reader_of(tuple[str, ...])
-_read_script, _read_host, _read_upload = reader_of(Script), reader_of(Host), reader_of(Upload)
+_read_script = reader_of(Script)
+_read_host = reader_of(Host)
+_read_upload = reader_of(Upload)
 
 
 def script_of(data: Any) -> Script:

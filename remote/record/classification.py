@@ -31,11 +31,9 @@ class Figures:
     @classmethod
     def of_class(cls, confusion: Confusion, index: int) -> Figures:
         """Those of one class."""
-        correct, true, predicted = (
-            confusion[index][index],
-            sum(confusion[index]),
-            sum(row[index] for row in confusion),
-        )
+        correct = confusion[index][index]
+        true = sum(confusion[index])
+        predicted = sum(row[index] for row in confusion)
         return cls(
             _ratio(correct, predicted),
             _ratio(correct, true),

@@ -26,7 +26,8 @@ from remote.statistics.mean import finite_mean
 from training.job import SEVERAL, TYPES, Job
 from training.wire.format import FORMAT, format_of
 
-RUNNING, UNKNOWN = "running", "unknown"
+RUNNING = "running"
+UNKNOWN = "unknown"
 """Verdicts of runs that have not ended: a launcher records it now, or it is live on this machine;
 nobody here knows of it."""
 ENDS = tuple(one.word for one in Verdict)
@@ -150,7 +151,8 @@ def _expand(folder: Path, work: dict[str, Any], text: bytes) -> Expand:
 
 def _of_plan(plan: dict[str, Any]) -> dict[str, Any]:
     hosts = [host for host in plan["hosts"] if isinstance(host, dict)]
-    job, script = plan["work"].get("job"), plan["work"].get("script")
+    job = plan["work"].get("job")
+    script = plan["work"].get("script")
     words = script.get("words") if isinstance(script, dict) else script  # of an older plan
     words = words if isinstance(words, list) else []
     return {
@@ -187,7 +189,8 @@ def _of_summary(summary: dict[str, Any]) -> dict[str, Any]:
     steps = [_whole(rank.get("step")) for rank in ranks]
     losses = [number(rank.get("loss")) for rank in ranks if _whole(rank.get("step"))]
     known = [loss for loss in losses if loss is not None]
-    test, cause = _dict(summary.get("test")), _dict(summary.get("cause"))
+    test = _dict(summary.get("test"))
+    cause = _dict(summary.get("cause"))
     means = _dict(summary.get("means"))
     warm = _dict(
         means.get("iterations_from_2") or means.get("iterations_2_to_40")

@@ -21,7 +21,8 @@ def find(run: str, runs_dir: Path) -> Path | None:
     by a name that begins so, or (`last`) as the newest that has begun; None where there is none.
     Its path is a name, too. Raises: PlanError, where several are meant, or where a path leads
     elsewhere."""
-    given, run = run, _within(run, runs_dir)
+    given = run
+    run = _within(run, runs_dir)
     folders = recorded(runs_dir)
     if run == LAST and not (runs_dir / LAST / PLAN).exists():
         return next(filter(has_begun, reversed(folders)), next(reversed(folders), None))

@@ -75,7 +75,8 @@ class Tail:
                     self._file.seek(self.offset)
                     break
                 self.offset += len(line)
-                if records := list(self._sieve.records((line,))):
+                records = list(self._sieve.records((line,)))
+                if records:
                     return records
         except OSError as error:
             raise RunFolderError(f"{self.path}: {error.strerror}") from error
@@ -99,7 +100,8 @@ class Tail:
 
     def seek(self, offset: int, expand: Expand) -> None:
         """Go on behind so many bytes of lines."""
-        self.offset, self._sieve.expand = offset, expand
+        self.offset = offset
+        self._sieve.expand = expand
         if self._file:
             self._file.seek(offset)
 
@@ -121,7 +123,8 @@ class Tail:
         if self._file is None:
             return False
         try:
-            found, known = os.lstat(self.path), os.fstat(self._file.fileno())
+            found = os.lstat(self.path)
+            known = os.fstat(self._file.fileno())
         except OSError:
             return False  # it is gone; what was read of it stays
         if os.path.samestat(found, known) and found.st_size >= self.offset:

@@ -84,7 +84,8 @@ def entries(runs_dir: Path, remark: Remark = lambda name, error: None) -> tuple[
 
     What is new is kept in the index, unless the folder cannot be written to.
     """
-    old, now = _load(runs_dir / INDEX), time.time_ns()
+    old = _load(runs_dir / INDEX)
+    now = time.time_ns()
     found = _folders(runs_dir)
     of_studies = [one for one in found if one.endswith(STUDY)]
     of_runs = [one for one in found if not one.endswith(STUDY)]
@@ -132,7 +133,8 @@ def _left(found: Entry, workdir: Path) -> Entry:
         fate = RUNNING
     if fate == UNKNOWN:
         return found._replace(verdict=UNKNOWN)
-    began, last = min(part.began for part in parts), max(part.last for part in parts)
+    began = min(part.began for part in parts)
+    last = max(part.last for part in parts)
     step = max(part.step for part in parts)
     ages = [part.ended.age for part in parts if part.ended]
     elapsed = max(ages, default=0.0) or max(0.0, last - (found.started or began))
@@ -164,7 +166,8 @@ def _updated(
     """What these folders hold: from the index where nothing has changed, else read again."""
     made = {}
     for name in names:
-        kept, folder = old.get(name), f"{runs_dir}/{name}"
+        kept = old.get(name)
+        folder = f"{runs_dir}/{name}"
         if not kept or not _is_fresh(folder, kept):
             kept, errors = _read(folder, kind)
             for error in errors:
@@ -236,7 +239,8 @@ def _study(folder: Path, failed: files.Failed) -> tuple[dict[str, str], tuple[st
     try:
         for line in files.lines(folder / JOURNAL):
             said = load(line) or {}
-            run, trial = said.get("run"), said.get("trial")
+            run = said.get("run")
+            trial = said.get("trial")
             if isinstance(run, str):
                 found[run] = trial if isinstance(trial, str) else found.get(run, "")
     except OSError as error:
@@ -244,7 +248,8 @@ def _study(folder: Path, failed: files.Failed) -> tuple[dict[str, str], tuple[st
     return found, ()
 
 
-_RUN, _STUDY = _Kind(PLAN, _run), _Kind(JOURNAL, _study)
+_RUN = _Kind(PLAN, _run)
+_STUDY = _Kind(JOURNAL, _study)
 
 
 # On disk ------------------------------------------------------------------------------------------

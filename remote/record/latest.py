@@ -64,7 +64,9 @@ def latest(folder: Path, failed: files.Failed = files.ignore, expand: Expand = e
         return Latest()
     if not records:
         return Latest()
-    began, steps, printed = 0, list[Step](), dict[int, float]()
+    began = 0
+    steps = list[Step]()
+    printed = dict[int, float]()
     for event in (record.event for record in records):
         match event:
             case Started() | Parsed():
@@ -94,7 +96,9 @@ def _duration(records: Sequence[Record]) -> tuple[float, float]:
     its first launcher has not recorded it here."""
     saw_start = began_here(records[0])
     offsets = dict[int, float]()
-    first, begun, newest = math.inf, math.inf, -math.inf
+    first = math.inf
+    begun = math.inf
+    newest = -math.inf
     for record in records:
         event = record.event
         if isinstance(event, Clock):
@@ -138,7 +142,8 @@ def _evaluated(path: Path) -> Evaluated | None:
                 lines = [line for line in block[first:].split(b"\n") if b"evaluated" in line]
                 for line in reversed(lines):
                     found = [one.event for one in _records([line], events.expand)]
-                    if tested := [one for one in found if isinstance(one, Evaluated)]:
+                    tested = [one for one in found if isinstance(one, Evaluated)]
+                    if tested:
                         return tested[-1]
             end = begin + first if 0 < first < len(block) else begin
     return None

@@ -34,11 +34,15 @@ ELSEWHERE = "elsewhere"
 LOCK = "launcher.pid"
 EVENTS = "events.jsonl"
 LOGS = "logs"
-SUMMARY, REPORT = "summary.json", "report.txt"
+SUMMARY = "summary.json"
+REPORT = "report.txt"
 FETCHED = "hosts"
-STAR, NOTE, NAME = "starred", "note.txt", "name.txt"
+STAR = "starred"
+NOTE = "note.txt"
+NAME = "name.txt"
 INDEX = ".index.json"
-STUDY, JOURNAL = ".study", "journal.jsonl"
+STUDY = ".study"
+JOURNAL = "journal.jsonl"
 
 
 def rank_log(folder: Path, rank: int) -> Path:

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 STOP = signal.SIGUSR1
 """Asks that launcher to stop the run. SIGTERM would also come at a shutdown, which a kept run
 survives."""
-TRIES, MOMENT = 1000, 0.001
+TRIES = 1000
+MOMENT = 0.001
 """How often the lock is tried where somebody only looks, and the seconds between two tries."""
 LONGEST = 256
 """Bytes of the file that are read."""

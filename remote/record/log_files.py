@@ -75,16 +75,19 @@ class LogFiles:
         while is_more:
             is_more = False
             for rank, file in enumerate(self._files):  # by turns, as ranks go on together
-                if text := file.read():
+                text = file.read()
+                if text:
                     is_more = True
                     self._say(Text(rank, file.stream, text))
-            if problem := self._recorder.flush():
+            problem = self._recorder.flush()
+            if problem:
                 raise OSError(problem)
 
     def close(self) -> None:
         """Record what stands at the ends of the files without a newline. Nothing more comes."""
         for rank, file in enumerate(self._files):
-            if text := file.rest():
+            text = file.rest()
+            if text:
                 self._say(Text(rank, file.stream, text))
         self._recorder.flush()
         self._recorder.release()
@@ -111,7 +114,8 @@ class OpenedFiles(WatchedRun):
 
     def __init__(self, files: LogFiles, *, follows: bool) -> None:
         super().__init__(files.folder, files.plan)
-        self._files, self._follows = files, follows
+        self._files = files
+        self._follows = follows
 
     @property
     def news(self) -> str:
@@ -133,7 +137,8 @@ def texts_of(path: Path) -> Iterator[str]:
     file = _Numbers(path)
     while text := file.read():
         yield text
-    if text := file.rest():
+    text = file.rest()
+    if text:
         yield text
 
 

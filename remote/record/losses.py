@@ -23,7 +23,8 @@ LOSS = re.compile(rb'\\"event\\":\\"step\\"[^{}]{0,99}?\\"loss\\":(-?\d[\d.eE+-]
 def losses(folder: Path, places: int) -> list[float]:
     """The mean training loss at so many places of a run, evenly spaced in its records; without the
     places where there are no steps. Raises: OSError."""
-    found, expand = [], Expander(RANKS, watch=False)
+    found = []
+    expand = Expander(RANKS, watch=False)
     with files.opened(folder / EVENTS) as file:
         size = file.seek(0, 2)
         for place in range(places):

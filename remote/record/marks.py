@@ -42,7 +42,8 @@ def checked_name(text: str) -> str:
     name = text.strip()
     if len(name) > LONGEST_LABEL:
         raise PlanError(f"--name: {len(name)} characters: give a name of at most {LONGEST_LABEL}")
-    if character := unseen_character(name):
+    character = unseen_character(name)
+    if character:
         raise PlanError(f"--name {text!r}: it has {character}, which cannot be seen: leave it out")
     if name and not is_label(name):
         raise PlanError(

@@ -28,7 +28,10 @@ COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 }
 WORD = re.compile(r"([\w/-]+?)\s*(<=|>=|!=|==?|<|>)\s*(.*)", re.DOTALL)
 MOMENT = re.compile(r"\d{4}(-\d\d(-\d\d([T ]\d\d(:\d\d(:\d\d)?)?)?)?)?")
-TEXT, NUMBER, TIME, FLAG = "a text", "a number", "a date such as 2026-11-20", "yes or no"
+TEXT = "a text"
+NUMBER = "a number"
+TIME = "a date such as 2026-11-20"
+FLAG = "yes or no"
 """What the values of a key are, as messages name it."""
 EXAMPLE = {NUMBER: "0.5", TIME: "2026-11-20"}
 FIGURES = ("ranks", "step", "loss", "test_loss", "accuracy", "step_seconds", "elapsed")
@@ -53,7 +56,8 @@ class Key:
 
 def parse(words: Iterable[str]) -> Test:
     """The test that a run has to pass: all of the words. Raises: QueryError, with all mistakes."""
-    tests, mistakes = [], []
+    tests = []
+    mistakes = []
     for word in words:
         try:
             tests.append(_test(word))
@@ -89,7 +93,8 @@ def _test(word: str) -> Test:
     found = WORD.fullmatch(word)
     if not found:
         return _bare(word)
-    key, sign = _key(found[1], word), found[2].replace("==", "=")
+    key = _key(found[1], word)
+    sign = found[2].replace("==", "=")
     text = found[3]
     if sign in COMPARE:
         if key.kind in (TEXT, FLAG):

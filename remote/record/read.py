@@ -84,7 +84,8 @@ def records(
 
     Raises: OtherFormat; RunFolderError.
     """
-    path, sieve = folder / EVENTS, Sieve(folder.name, hosts, expand)
+    path = folder / EVENTS
+    sieve = Sieve(folder.name, hosts, expand)
     try:
         yield from sieve.records(files.lines(path))
     except OSError as error:
@@ -97,7 +98,9 @@ class Sieve:
     run can have written."""
 
     def __init__(self, run: str, hosts: int, expand: Expand = expand) -> None:
-        self._run, self._hosts, self.expand = run, hosts, expand
+        self._run = run
+        self._hosts = hosts
+        self.expand = expand
         self._strange = 0
 
     def records(self, lines: Iterable[bytes]) -> Iterator[Record]:

@@ -47,7 +47,8 @@ def steps(
 
     Raises: OSError.
     """
-    curves, attempt = Curves(ranks, len(clocks.hosts)), 0
+    curves = Curves(ranks, len(clocks.hosts))
+    attempt = 0
     is_printed = expand is not events.expand
     for line in files.lines(folder / EVENTS):
         if not _is_wanted(line, low, high) and not (is_printed and _has_text(line)):

@@ -60,7 +60,8 @@ def located(job: Job, runs_dir: Path, local: bool, *, uploads: bool, ranks: int 
     """
     if not job.resume:
         return job
-    if recorded := find(job.resume, runs_dir, local):
+    recorded = find(job.resume, runs_dir, local)
+    if recorded:
         located = replace(job, resume=_named(job, recorded, local, uploads))
         _check_left(job, recorded, ranks)
         return located
@@ -94,8 +95,10 @@ def _named(job: Job, recorded: Path, local: bool, uploads: bool) -> str:
 def _check_left(job: Job, recorded: Path, ranks: int) -> None:
     """Raises: PlanError, where the newest known checkpoint is already at the last step of the
     job."""
-    plan, summary = _plan(recorded), summarized(recorded)
-    old, total = _job(plan, job.resume), summary.get("steps")
+    plan = _plan(recorded)
+    summary = summarized(recorded)
+    old = _job(plan, job.resume)
+    total = summary.get("steps")
     if job.differs(old) or ranks != plan.world_size:
         return
     if not job.steps:  # which takes the length of an epoch
@@ -193,7 +196,8 @@ def _job(plan: Plan, resume: str) -> Job:
 
 def _same(job: Job, old: Job, run: str) -> None:
     for name in ("model", "dataset"):
-        new, was = getattr(job, name), getattr(old, name)
+        new = getattr(job, name)
+        was = getattr(old, name)
         moved = name == "dataset" and form_of("datasets", new) == form_of(
             "datasets", was
         )  # the same images, elsewhere

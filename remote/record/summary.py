@@ -174,7 +174,8 @@ def report(state: RunState) -> str:
 def _checkpoints(state: RunState) -> Iterator[str]:
     slowest = max(state.ranks, key=lambda rank: rank.saving_seconds, default=None)
     if slowest and slowest.saved:
-        took, extent = slowest.saving_seconds, sum(rank.saved_bytes for rank in state.ranks)
+        took = slowest.saving_seconds
+        extent = sum(rank.saved_bytes for rank in state.ranks)
         what = count(slowest.saved, "checkpoint")
         spent = f"took {took:.2f} s of the run's {state.elapsed:.2f} s"
         yield f"{what} of {size(extent)} {spent}; the newest is of step {slowest.saved_step}"

@@ -30,7 +30,8 @@ LARGE = 8 << 20
 """Bytes of records beyond which `overview` is much faster than reading all."""
 WHOLE = 1 << 18
 """Bytes at the beginning and at the end that `overview` takes in without a gap."""
-STEPS, PLACES = 4_000, 16
+STEPS = 4_000
+PLACES = 16
 """About how many of the other steps it takes in, and at how many places at the least."""
 BLOCK = 1 << 16
 """Bytes that it looks at at once."""
@@ -132,10 +133,8 @@ def overview(folder: Path, plan: Plan) -> Tape:
 
     Raises: OtherFormat; RunFolderError.
     """
-    made, sieve = (
-        Tape(folder, plan, rewinds=False),
-        Sieve(folder.name, len(plan.hosts), expander(plan)),
-    )
+    made = Tape(folder, plan, rewinds=False)
+    sieve = Sieve(folder.name, len(plan.hosts), expander(plan))
     try:
         with files.opened(folder / EVENTS) as file:
             end = _end(file)
@@ -173,7 +172,8 @@ def _thinned(file: BinaryIO, size: int, ranks: int) -> Iterator[bytes]:
             block += file.readline(LIMITS.line)
         is_whole = offset < WHOLE or offset > size - WHOLE
         if offset >= due:
-            left, due = group, offset + size // max(PLACES, STEPS // group)
+            left = group
+            due = offset + size // max(PLACES, STEPS // group)
         if is_whole or left or NEWS.search(block):
             lines = block.split(b"\n")
             taken = len(lines) if is_whole else left

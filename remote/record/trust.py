@@ -65,7 +65,8 @@ def with_ways(plan: Plan, cluster: Cluster) -> Plan:
     plan, and with the operator's rules in place of those that were left out. Raises: PlanError,
     where the file lacks a host; HostsError, of the rules in rankboard.toml."""
     known = {host.name: host for host in cluster.hosts}
-    if missing := [host.name for host in plan.hosts if host.name not in known]:
+    missing = [host.name for host in plan.hosts if host.name not in known]
+    if missing:
         raise PlanError(
             f"{plan.run} runs on hosts that {cluster.file or cluster.name} does not have: "
             f"{_listed(missing)}. "
@@ -152,7 +153,8 @@ def _key() -> bytes:
     """The user's key. One that others can read is replaced. Raises: OSError."""
     config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
     path = config / "rankboard" / "key"
-    if (key := _read_key(path)) is None:
+    key = _read_key(path)
+    if key is None:
         make_private_folders(path.parent)
         if os.path.lexists(path) and _read_key(path) is None:  # others can read it
             path.unlink()

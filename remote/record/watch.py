@@ -47,7 +47,8 @@ class WatchedRun:
 
         Raises: OtherFormat; RunFolderError.
         """
-        self.plan, self.folder = plan, folder
+        self.plan = plan
+        self.folder = folder
         self.lock = FairLock()
         self.reading: float | None = None
         self.problem = ""
@@ -65,7 +66,8 @@ class WatchedRun:
         """Take in what is recorded so far. Raises: OtherFormat; RunFolderError."""
         if tape.is_large(self.folder):
             self._overview = tape.overview(self.folder, self.plan)
-            self.state, self.reading = self._overview.state, 0.0
+            self.state = self._overview.state
+            self.reading = 0.0
         else:
             self._tape.advance(END, sys.maxsize)
         self._hold(END, is_there=True)
@@ -148,7 +150,8 @@ class WatchedRun:
         """Show this tape, with the next lines. Returns whether there may be more."""
         with self.lock:
             is_more = tape.advance(until, LINES)
-            self.state, self.launcher = tape.state, holder
+            self.state = tape.state
+            self.launcher = holder
             self._hold(until, is_there=not is_more)
         return is_more
 

@@ -80,7 +80,8 @@ class Recorder:
     def flush(self) -> str:
         """Write all that has gathered. Returns, the first time that this fails, what there is to
         tell of it; else ""."""
-        waiting, self._waiting = self._waiting, defaultdict(list)
+        waiting = self._waiting
+        self._waiting = defaultdict(list)
         told = self._problem
         for path, chunks in waiting.items():
             try:

@@ -88,7 +88,8 @@ def _left_off(run: Run, number: int) -> float:
 
 
 def _restarts(run: Run) -> Iterator[Alert]:
-    restarts, most = run.progress.restarts, run.course.attempts_allowed - 1
+    restarts = run.progress.restarts
+    most = run.course.attempts_allowed - 1
     for number, restart in enumerate(restarts, 1):
         of = f" {number} of {most}" if most > 0 else ""
         step = f" from step {restart.step}" if restart.step else ""
@@ -112,7 +113,8 @@ def _training(run: Run) -> Iterator[Alert]:
 def _checkpoints(run: Run) -> Iterator[Alert]:
     """Ranks that died while they saved, by themselves."""
     for rank in run.ranks:
-        death, was_saving = rank.death, rank.exited_from is RankPhase.SAVING
+        death = rank.death
+        was_saving = rank.exited_from is RankPhase.SAVING
         if death and was_saving and death.evidence is Evidence.OWN:
             text = f"checkpoint failed: rank {rank.rank} on {death.host}: {death.what}"
             yield Alert(Alarm.CHECKPOINT, rank.since, text, subject=rank.rank)

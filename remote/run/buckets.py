@@ -58,7 +58,8 @@ class Points:
         return self.where(self.step <= later)
 
 
-_NONE, _NOBODY = np.empty(0), np.empty(0, np.int64)
+_NONE = np.empty(0)
+_NOBODY = np.empty(0, np.int64)
 NO_POINTS = Points(_NONE, _NONE, _NONE, _NONE, _NONE, _NOBODY, _NOBODY)
 
 
@@ -89,14 +90,19 @@ class Gathered:
         value for each figure."""
         place = np.floor(np.clip(x, -FARTHEST, FARTHEST)).astype(np.int64)
         order = np.lexsort((place, row))
-        row, place, values = row[order], place[order], values[order]
+        row = row[order]
+        place = place[order]
+        values = values[order]
         is_known = ~np.isnan(values)
         low, high = (np.where(is_known, values, none) for none in (np.inf, -np.inf))
-        total, known = np.where(is_known, values, 0.0), is_known.astype(np.int64)
+        total = np.where(is_known, values, 0.0)
+        known = is_known.astype(np.int64)
         names = np.empty((len(row), 0), np.int64)
         if who is not None:
             names = np.broadcast_to(who[order][:, None], values.shape)
-        x, other, points = x[order], other[order], np.ones_like(row)
+        x = x[order]
+        other = other[order]
+        points = np.ones_like(row)
         gathered = cls(row, place, x, other, points, total, known, low, high, names, names)
         return gathered.merged(_starts(place, row))
 
@@ -109,10 +115,12 @@ class Gathered:
                 np.add.reduceat(column, starts)
                 for column in (self.x, self.other, self.points, self.total, self.known)
             )
-        low, high = np.minimum.reduceat(self.low, starts), np.maximum.reduceat(self.high, starts)
+        low = np.minimum.reduceat(self.low, starts)
+        high = np.maximum.reduceat(self.high, starts)
         lowest = _who(self.low, low, self.lowest, starts)
         highest = _who(self.high, high, self.highest, starts)
-        row, place = self.row[starts], self.place[starts]
+        row = self.row[starts]
+        place = self.place[starts]
         return Gathered(row, place, x, other, points, total, known, low, high, lowest, highest)
 
     def where(self, kept: Bools) -> Gathered:
@@ -149,11 +157,14 @@ class Buckets:
     def __init__(
         self, figures: int, rows: int, capacity: int, *, recent: bool = False, named: bool = True
     ) -> None:
-        self._capacity, self._recent, self._named = capacity, recent, named
+        self._capacity = capacity
+        self._recent = recent
+        self._named = named
         self.span = 1
         self._first = self._used = 0  # the number of the bucket in slot 0; slots in use
         # The figures of a bucket lie beside each other, as they come together.
-        places, shape = (rows, capacity), (rows, capacity, figures)
+        places = (rows, capacity)
+        shape = (rows, capacity, figures)
         names = shape if named else (rows, capacity, 0)
         self._x, self._other = np.zeros(places), np.zeros(places)
         self._points = np.zeros(places, np.int64)
@@ -172,7 +183,8 @@ class Buckets:
     def _empty(self, slots: slice) -> None:
         for column in self._sums:
             column[:, slots] = 0
-        self._low[:, slots], self._high[:, slots] = np.inf, -np.inf
+        self._low[:, slots] = np.inf
+        self._high[:, slots] = -np.inf
 
     # Writing
 
@@ -186,7 +198,8 @@ class Buckets:
             kept = number > newest - self._capacity // 2
             if not kept.any():
                 return
-            gathered, number = gathered.where(kept), number[kept]
+            gathered = gathered.where(kept)
+            number = number[kept]
         self._make_room(int(number.min()), int(number.max()))
         self._put(gathered)
 
@@ -198,7 +211,8 @@ class Buckets:
         """Add it to its buckets, which have slots."""
         at = gathered.row * self._capacity + self._number(gathered) - self._first
         starts = _starts(at)
-        gathered, at = gathered.merged(starts), at[starts]
+        gathered = gathered.merged(starts)
+        at = at[starts]
         sums = (gathered.x, gathered.other, gathered.points, gathered.total, gathered.known)
         with np.errstate(invalid="ignore", over="ignore"):
             for column, added in zip(self._sums, sums, strict=True):
@@ -216,9 +230,11 @@ class Buckets:
     def _make_room(self, lowest: int, highest: int) -> None:
         """Have a slot for these buckets and those between, in buckets of twice the width if need
         be."""
-        first, last = lowest, highest
+        first = lowest
+        last = highest
         if self._used:
-            first, last = min(first, self._first), max(last, self._first + self._used - 1)
+            first = min(first, self._first)
+            last = max(last, self._first + self._used - 1)
         halvings = 0
         if self._recent and last - first >= self._capacity:
             first = last - self._capacity // 2 + 1
@@ -264,7 +280,8 @@ class Buckets:
         """Move all by so many slots; what comes to none is forgotten."""
         if not by or not self._used:
             return
-        gone, first = max(0, -by), max(0, by)
+        gone = max(0, -by)
+        first = max(0, by)
         count = max(0, self._used - gone)
         for column in (*self._sums, *self._ends):
             column[:, first : first + count] = column[:, gone : gone + count]
@@ -284,7 +301,9 @@ class Buckets:
             self._halve()
         figures = self._total.shape[2]
         new = Buckets(figures, rows, capacity, recent=self._recent, named=self._named)
-        new.span, new._first, new._used = self.span, self._first, self._used
+        new.span = self.span
+        new._first = self._first
+        new._used = self._used
         for ours, theirs in zip((*new._sums, *new._ends), (*self._sums, *self._ends), strict=True):
             ours[: len(theirs), : self._used] = theirs[:, : self._used]
         return new
@@ -336,4 +355,5 @@ def _flat(column: Array) -> Array:
 def _fill(column: Array, slots: Array, none: float) -> None:
     """Put these into the first slots of all rows, and `none` into the others."""
     used = slots.shape[1]
-    column[:, :used], column[:, used:] = slots, none
+    column[:, :used] = slots
+    column[:, used:] = none

@@ -257,7 +257,8 @@ def exception(tail: Sequence[str]) -> Thrown | None:
     chain = _chain(lines)
     if not chain:
         return None
-    root, last = chain[0], chain[-1]
+    root = chain[0]
+    last = chain[-1]
     broken = _is_broken(root)
     alone = len(chain) == 1 or (_is_broken(last) and not broken)
     return Thrown(
@@ -285,7 +286,8 @@ def _chain(lines: Sequence[str]) -> list[str]:
             linked = True
         elif line.strip() == HEADER:
             chain = chain if linked else []
-            linked, inside = False, True
+            linked = False
+            inside = True
         elif inside and RAISED.match(line):
             chain.append(_message(lines, number))
             inside = False

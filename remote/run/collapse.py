@@ -73,7 +73,8 @@ class Collapse:
         self.shared: dict[int, Shared] = {}
         self._new: dict[str, list[list[LogLine]]] = {}
         self._old: dict[str, list[list[LogLine]]] = {}
-        self._count, self._since = 0, 0.0
+        self._count = 0
+        self._since = 0.0
         self._last: dict[int, int] = {}
         """By rank, the number of the line that shows its last one."""
 
@@ -134,7 +135,9 @@ class Collapse:
     def _forget(self, now: float) -> None:
         if self._count >= RECENT or now - self._since > MOMENT:
             self._old = self._new if now - self._since <= 2 * MOMENT else {}
-            self._new, self._count, self._since = {}, 0, now
+            self._new = {}
+            self._count = 0
+            self._since = now
 
 
 def _key(line: LogLine) -> tuple[str, list[float]]:

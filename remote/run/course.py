@@ -10,7 +10,8 @@ from remote import events as launcher
 from remote.plan.plan import Policy
 from training.wire.events import Event
 
-UPLOAD, FETCH = "upload", "fetch"
+UPLOAD = "upload"
+FETCH = "fetch"
 """The transfers of a run: folders to the hosts before it, results back after it."""
 
 
@@ -108,25 +109,32 @@ class Course:
         """Take in what a launcher has recorded."""
         match event:
             case launcher.Preparing(hosts):
-                self.hosts, self.preparing, self.stage = hosts, True, Stage.STARTING
+                self.hosts = hosts
+                self.preparing = True
+                self.stage = Stage.STARTING
             case launcher.Prepared():
                 self.prepared = True
             case launcher.Refused():
                 self.refused = True
             case launcher.Starting():
-                self.stage, self.started = Stage.RUNNING, True
+                self.stage = Stage.RUNNING
+                self.started = True
             case launcher.Failing():
                 self.failing_at = min(self.failing_at, when)
             case launcher.Stopping():
                 self._stop(event, when)
             case launcher.Closing():
-                self.stage, self.closing_at, self.abandoned_at = Stage.CLOSING, when, math.inf
+                self.stage = Stage.CLOSING
+                self.closing_at = when
+                self.abandoned_at = math.inf
             case launcher.Closed():
                 self.stage = Stage.OVER
             case launcher.Leaving(leaving):
                 self.leaving = leaving
             case launcher.Detached(cut_off):
-                self.detached, self.cut_off, self.keep = True, cut_off, True
+                self.detached = True
+                self.cut_off = cut_off
+                self.keep = True
             case launcher.StacksAsked():
                 self.stacks_asked_at = when
             case launcher.Transferring(what, over):
@@ -136,19 +144,24 @@ class Course:
 
     def begin(self, attempt: int, hosts: tuple[int, ...], when: float, *, started: bool) -> None:
         """Begin an attempt on these hosts; `started`: their ranks have been told to start."""
-        self.attempt, self.hosts, self.attempt_at = attempt, hosts, when
+        self.attempt = attempt
+        self.hosts = hosts
+        self.attempt_at = when
         self.attempts = 0
         self.preparing = self.prepared = self.refused = False
-        self.started, self.failing_at = started, math.inf
+        self.started = started
+        self.failing_at = math.inf
         if self.person_stopped:  # of which another launcher has not heard yet
             return
         self.stage = Stage.RUNNING if started else Stage.STARTING
         self.stopping_at = self.closing_at = math.inf
-        self.stop_now, self.abandoned_at = False, math.inf
+        self.stop_now = False
+        self.abandoned_at = math.inf
 
     def launch(self, attempt: int) -> None:
         """Ranks of this attempt have been started, by this launcher or another one."""
-        self.attempt, self.started = max(self.attempt, attempt), True
+        self.attempt = max(self.attempt, attempt)
+        self.started = True
         if self.stage in (Stage.REACHING, Stage.STARTING):
             self.stage = Stage.RUNNING
 
@@ -167,7 +180,8 @@ class Course:
 
     def _attach(self, when: float) -> None:
         """Another launcher takes over, and gives hosts as much time as the one before."""
-        self.returned, self.returned_at = True, when
+        self.returned = True
+        self.returned_at = when
         self.detached = self.cut_off = self.leaving = False
         self.abandoned_at = math.inf
         self.stopped_elsewhere = self.person_stopped
@@ -176,6 +190,7 @@ class Course:
         if self.failing:
             self.failing_at = when
         if self.person_stopped:
-            self.stage, self.stopping_at = Stage.STOPPING, when
+            self.stage = Stage.STOPPING
+            self.stopping_at = when
         elif self.stage not in (Stage.REACHING, Stage.STARTING):
             self.stage = Stage.RUNNING

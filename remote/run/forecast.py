@@ -18,7 +18,8 @@ CHANGE = 0.085
 UNSEEN = 0.9
 """Seconds by which it may change in a second at any rate: few see it, and so it does not end long
 before the run."""
-WIDE, NARROW = 0.2, 0.15
+WIDE = 0.2
+NARROW = 0.15
 """The share of the time that is left by which it may be wrong, from which on that is said, and
 below which it is no longer."""
 WORTH = 5.0
@@ -49,7 +50,10 @@ class Forecast:
     def __init__(self) -> None:
         self._began = self._shown = self._found = NAN
         self._when = self._since = self._until = 0.0
-        self._blocks, self._spread, self._step, self._is_wide = Blocks(), 0.0, 0, False
+        self._blocks = Blocks()
+        self._spread = 0.0
+        self._step = 0
+        self._is_wide = False
 
     def update(
         self, leader: RankState, ranks: Sequence[RankState], progress: Progress, plan: Plan
@@ -61,7 +65,8 @@ class Forecast:
             return
         last = min(training, key=attrgetter("step"))
         self._look_at_spread(leader, progress.steps)
-        test, save = _evaluation(training, progress), _checkpoint(ranks)
+        test = _evaluation(training, progress)
+        save = _checkpoint(ranks)
         found = (
             max(0, progress.steps - last.step) * last.pace.lasting
             + (progress.epochs - len(progress.evaluations)) * test
@@ -78,7 +83,9 @@ class Forecast:
         self._shown = self.left(when) if is_steady else max(0.0, found - (when - since))
         if not found:  # all steps are made, however long they were expected to take
             self._shown = 0.0
-        self._found, self._when, self._since = found, when, since
+        self._found = found
+        self._when = when
+        self._since = since
         lasts = {RankPhase.EVALUATING: test, RankPhase.SAVING: save}.get(leader.phase, 0.0)
         between = last.pace.lasting if plan.job else last.between
         self._until = when + lasts + max(WAIT, LATE * between)
@@ -105,7 +112,8 @@ class Forecast:
         """Take in a new step of the first rank that trains."""
         if leader.step <= self._step or not math.isfinite(leader.seconds):
             return
-        is_first, self._step = not self._step, leader.step
+        is_first = not self._step
+        self._step = leader.step
         if not is_first and self._blocks.append(leader.seconds):  # the first one warms up
             self._spread = min(1.0, self._blocks.spread(steps - leader.step))
             self._is_wide = self._spread > (NARROW if self._is_wide else WIDE)

@@ -96,13 +96,16 @@ class HostState:
     def enter(self, phase: HostPhase, when: float) -> None:
         """Go on to a phase."""
         if phase is not self.phase:
-            self.phase, self.since = phase, when
+            self.phase = phase
+            self.since = when
 
     def hear(self, when: float, now: float, fresh: float) -> None:
         """Something has come from its agent."""
         # Its agent may have recorded it long before it could be heard.
         if self.missed or (self.heard and when - self.heard > fresh):
-            self.back, self.silent_from, self.missed = now, self.heard, False
+            self.back = now
+            self.silent_from = self.heard
+            self.missed = False
         if when > self.heard:
             self.heard = when
         if self.phase is HostPhase.READY:
@@ -124,7 +127,8 @@ class HostState:
         self.launched = self.stop_heard = False
         self.running.clear()
         self.loads.clear()
-        self.reserved, self.death = None, None
+        self.reserved = None
+        self.death = None
         self.connected.clear()
 
     def apply(self, event: Event, attempt: int, when: float) -> None:
@@ -132,15 +136,18 @@ class HostState:
         match event:
             case events.HostSample():
                 self.cpu = event.cpu
-                self.memory_used, self.memory_total = event.memory_used, event.memory_total
-                self.sent, self.received = event.sent, event.received
+                self.memory_used = event.memory_used
+                self.memory_total = event.memory_total
+                self.sent = event.sent
+                self.received = event.received
                 self._look_at_disk(event.disk_free, when)
             case events.Reserved() if self.reserved is None:
                 self.reserved = event
             case events.Connected():
                 self._connect(event)
             case events.Launched(ranks) if attempt > self.attempt:
-                self.launched, self.attempt = True, attempt
+                self.launched = True
+                self.attempt = attempt
                 self.running |= set(ranks)
             case events.Exited(rank):
                 self.running.discard(rank)

@@ -150,7 +150,8 @@ def _diverge(run: Run, found: Diverged, host: HostState, when: float) -> None:
     run.progress.diverged = found
     lower = "lower --lr" if run.plan.job else "lower its learning rate"
     if run.plan.policy.on_nan is OnNan.STOP:
-        what, advice = f"loss is {found.what}", lower
+        what = f"loss is {found.what}"
+        advice = lower
         death = Death(host.name, found.rank, when, Evidence.OWN, what, found.step, advice=advice)
         run.judge.refuse(death)
     else:

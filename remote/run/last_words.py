@@ -91,7 +91,8 @@ def _start(lines: Sequence[str]) -> int | None:
         if line.strip() in LINKS:
             linked = True
         elif line.strip() == HEADER:
-            start, linked = (start if linked and start is not None else number), False
+            start = start if linked and start is not None else number
+            linked = False
     return 0 if start is None and any(map(_FRAME.match, lines)) else start
 
 
@@ -159,7 +160,9 @@ def _left_out(gap: Sequence[Block]) -> list[str]:
     if not gap:
         return []
     if all(block.is_frame for block in gap):
-        count, what = sum(block.left_out or 1 for block in gap), "frame"
+        count = sum(block.left_out or 1 for block in gap)
+        what = "frame"
     else:
-        count, what = sum(block.left_out or len(block.lines) for block in gap), "line"
+        count = sum(block.left_out or len(block.lines) for block in gap)
+        what = "line"
     return [f"  … {count} {what}{'s' * (count > 1)} left out"]

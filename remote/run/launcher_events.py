@@ -101,10 +101,12 @@ def _apply_on_host(run: Run, event: Event, host: HostState, when: float) -> None
 
 def _lose(run: Run, event: launcher.Lost, host: HostState, when: float) -> None:
     host.enter(HostPhase.LOST, when)
-    host.reason, host.lost = event.reason, True
+    host.reason = event.reason
+    host.lost = True
     host.running.clear()
     run.note(host.name, event.reason, when)
-    died, what = when, event.reason
+    died = when
+    what = event.reason
     if event.reached:
         died = host.heard + SAMPLE_EVERY if host.heard else when
         what = f"host lost: {event.reason.removeprefix(f'{host.name}: ')}"
@@ -177,7 +179,8 @@ def _begin_stall(run: Run, event: launcher.Stalled, when: float) -> None:
 
 def _is_said_of_stall(run: Run, text: str) -> bool:
     """Whether the log has said this when the stall was found: stacks had come by then."""
-    since, said = run.stall.since if run.stall else math.inf, f"stalled: {text}"
+    since = run.stall.since if run.stall else math.inf
+    said = f"stalled: {text}"
     return any(note.time >= since and note.text == said for note in run.log.notes)
 
 

@@ -32,7 +32,8 @@ class Load:
 
 def loads(hosts: Sequence[HostState], ranks: Sequence[RankState]) -> list[Load]:
     """The loads of all hosts of a run, in order."""
-    memory, gpus = Counter[int](), defaultdict[int, list[float]](list)
+    memory = Counter[int]()
+    gpus = defaultdict[int, list[float]](list)
     for rank in ranks:
         memory[rank.host] += rank.memory
         if rank.gpu and not math.isnan(rank.gpu.use):

@@ -28,7 +28,8 @@ class Log:
     """
 
     def __init__(self, limits: Limits, *, own: bool = False) -> None:
-        self._limits, self._own = limits, own
+        self._limits = limits
+        self._own = own
         self.lines: deque[LogLine] = deque(maxlen=LINES)
         self.routine: deque[LogLine] = deque(maxlen=LINES)
         self.count = 0

@@ -34,13 +34,16 @@ class Metric:
     def take(self, value: float, step: int) -> None:
         """Take in the next value."""
         self.count += 1
-        self.last, self.step = value, step
+        self.last = value
+        self.step = step
         if not math.isfinite(value):
             return
         if not value >= self.least:
-            self.least, self.least_step = value, step
+            self.least = value
+            self.least_step = step
         if not value <= self.most:
-            self.most, self.most_step = value, step
+            self.most = value
+            self.most_step = step
 
 
 @dataclass
@@ -55,7 +58,8 @@ class Metrics:
     def take(self, event: events.Metrics, step: int) -> events.Metrics:
         """Take in values after `step`. Returns those that are kept, by names that are fit to be
         shown."""
-        kept, is_same = [], True
+        kept = []
+        is_same = True
         for told, value in event.values:
             name = self._known.get(told) or self._name(told)
             is_same &= name == told

@@ -112,7 +112,8 @@ class Levels:
             return Level.ERROR if _GRAVE.search(line.text) else Level.WARNING
         if line.routine:
             return Level.INFO
-        text, whose = without_rank(line.text, line.rank), (line.rank, line.host)
+        text = without_rank(line.text, line.rank)
+        whose = (line.rank, line.host)
         if text.startswith(HEADER):
             self._inside[whose] = True
         elif whose not in self._inside:

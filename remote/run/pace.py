@@ -61,7 +61,8 @@ class Pace:
             return
         self.count += 1
         if self.count <= 2:
-            self.lasting, self.lasting_ready = step.seconds, step.ready
+            self.lasting = step.seconds
+            self.lasting_ready = step.ready
             return
         made = self.count - 1 if self.count <= LONG else LONG
         self.lasting += (step.seconds - self.lasting) / made

@@ -144,7 +144,8 @@ class Progress:
         different."""
         is_first = self.drift is None
         if is_first:
-            self.drift, self.drifted = event, when
+            self.drift = event
+            self.drifted = when
         if not self.largest_drift or event.difference > self.largest_drift.difference:
             self.largest_drift = event
         return is_first

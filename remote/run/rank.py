@@ -130,15 +130,21 @@ class RankState:
     def enter(self, phase: RankPhase, when: float) -> None:
         """Go on to a phase."""
         if phase is not self.phase:
-            self.phase, self.since, self.stalled = phase, when, False
+            self.phase = phase
+            self.since = when
+            self.stalled = False
         self.serves = self.serves or phase is RankPhase.SERVING
 
     def stepped(self, step: events.Step) -> None:
         """Take in one iteration."""
         if step.epoch != self.epoch:
             self._close_epoch()
-            self.epoch, self.correct, self.samples = step.epoch, 0, 0
-        self.step, self.loss, self.seconds = step.step, step.loss, step.seconds
+            self.epoch = step.epoch
+            self.correct = 0
+            self.samples = 0
+        self.step = step.step
+        self.loss = step.loss
+        self.seconds = step.seconds
         self.epoch_so_far += step.seconds
         self.correct += step.correct
         self.samples += step.samples
@@ -157,14 +163,16 @@ class RankState:
 
     def tested(self, found: events.Evaluated) -> None:
         """Take in an evaluation."""
-        self.test_loss, self.test_accuracy = found.loss, found.accuracy
+        self.test_loss = found.loss
+        self.test_accuracy = found.accuracy
         if found.own_accuracy >= 0:
             self.own_accuracy = found.own_accuracy
 
     def keep(self, saved: events.Saved) -> None:
         """Take in its part of a checkpoint."""
         self.saved += 1
-        self.saved_step, self.saved_bytes = saved.step, saved.size
+        self.saved_step = saved.step
+        self.saved_bytes = saved.size
         self.saving_seconds += saved.seconds
 
     def _close_epoch(self) -> None:
@@ -188,15 +196,20 @@ class RankState:
         match event:
             case events.Step():
                 self.stepped(event)
-                self.stepped_at, self.stalled = when, False
+                self.stepped_at = when
+                self.stalled = False
             case events.Stack():
-                self.stack, self.stack_time, self.stack_step = event, when, self.step
+                self.stack = event
+                self.stack_time = when
+                self.stack_step = self.step
             case events.RankSample():
-                self.cpu, self.memory = event.cpu, event.memory
+                self.cpu = event.cpu
+                self.memory = event.memory
             case events.GpuSample():
                 self.gpu = event
             case events.Started():
-                self.begun, self.pid = event, event.pid
+                self.begun = event
+                self.pid = event.pid
             case events.Evaluated():
                 self.tested(event)
             case events.Epoch():
@@ -220,7 +233,9 @@ class RankState:
         return True
 
     def _exit(self, event: events.Exited, when: float) -> None:
-        self.exited, self.exited_from, self.since = event, self.phase, when
+        self.exited = event
+        self.exited_from = self.phase
+        self.since = when
         self.exit = event.signal or f"exit code {event.code}"
         if event.out_of_memory:
             self.exit += ", out of memory"

@@ -64,7 +64,9 @@ class Expander:
     pickled."""
 
     def __init__(self, ranks: int, *, watch: bool, rules: tuple[Rule, ...] = ()) -> None:
-        self._ranks, self._watch, self._rules = ranks, watch, rules
+        self._ranks = ranks
+        self._watch = watch
+        self._rules = rules
         self._of: dict[tuple[int, int], _Output] = {}
         self._shared: _Firsts = {}
         self._waiting: set[tuple[int, int]] = set()
@@ -132,7 +134,8 @@ class _Output:
     def __init__(
         self, rank: int, attempt: int, rules: tuple[Rule, ...], *, may_be_watched: bool
     ) -> None:
-        self.rank, self.attempt = rank, attempt
+        self.rank = rank
+        self.attempt = attempt
         self._rules = rules
         self.waits: list[tuple[Record, int]] = []  # each with the step that it names, or 0
         self._may_be_watched = may_be_watched
@@ -161,7 +164,8 @@ class _Output:
 
     def see(self, step: Step) -> None:
         """The watch tells of a step: the same ones in a log are none beside it."""
-        self._seen, self._may_be_watched = step.step, False
+        self._seen = step.step
+        self._may_be_watched = False
         if math.isfinite(step.seconds):
             self._pace.append(step.seconds)
 
@@ -206,7 +210,8 @@ class _Output:
     def release(self) -> Sequence[Record]:
         """What was held back; of what the watch has told, no steps."""
         self._may_be_watched = False
-        waits, self.waits = self.waits, []
+        waits = self.waits
+        self.waits = []
         if not self._seen:
             return [one for one, _ in waits]
         events = [(one, _without_step(one.event, self._at_watch(number))) for one, number in waits]
@@ -228,7 +233,8 @@ class _Output:
             self._steps = reading.steps or self._steps
             if reading.kind is Kind.STEP and numbers:
                 self._printed = reading.step or self._printed
-                before, self._step = self._step, next(upcoming)
+                before = self._step
+                self._step = next(upcoming)
                 if not self._seen and self._step != before:
                     yield self._as_step(reading, values, each), reading.step
             if self._seen:
@@ -283,7 +289,8 @@ class _Output:
     def _numbers(self, readings: Sequence[Reading]) -> list[int]:
         """The steps that readings tell of. Where a log does not number them, they are counted; a
         frame of a progress bar may be one step behind a line."""
-        numbers, newest = list[int](), self._step
+        numbers = list[int]()
+        newest = self._step
         for reading in readings:
             if reading.kind is Kind.STEP:
                 is_behind = reading.step == newest - 1 > 0
@@ -292,7 +299,8 @@ class _Output:
         return numbers
 
     def _as_step(self, reading: Reading, values: dict[str, float], each: float) -> Step:
-        seconds, is_known = values.pop("step_seconds", each), "loss" in values
+        seconds = values.pop("step_seconds", each)
+        is_known = "loss" in values
         return Step(
             self.rank,
             max(0, math.ceil(reading.epoch)) if math.isfinite(reading.epoch) else 0,
@@ -308,7 +316,8 @@ class _Output:
         printed = self._logs.get("")
         name, unread = (printed.format, printed.unread) if printed else ("", 0)
         files = self._files()
-        steps, told = self._all_steps(), self._parsed.steps
+        steps = self._all_steps()
+        told = self._parsed.steps
         is_other = (name, files) != (self._parsed.format, self._parsed.files)
         is_other = is_other or abs(steps - told) > STEADY * told
         is_due = not self._counted_at < record.time < self._counted_at + COUNTED
@@ -327,7 +336,8 @@ class _Output:
         before a checkpoint."""
         if not self._seen or not self._steps or not self._printed:
             return self._steps
-        printed, seen = self._printed - self._first[0], self._seen - self._first[1]
+        printed = self._printed - self._first[0]
+        seen = self._seen - self._first[1]
         rate = seen / printed if printed > LATE * self._steps and self._first[1] else 1.0
         if 1 / ALIKE < rate < ALIKE:
             before = self._ahead if self._ahead > LATE * self._steps else 0

@@ -276,7 +276,8 @@ class Run:
         is not known."""
         why = f": {reason}" if reason else ""
         self.note("", f"restarted, attempt {attempt + 1}{why}", when)
-        self.phase, self.verdict = RunPhase.STARTING, None
+        self.phase = RunPhase.STARTING
+        self.verdict = None
         self.course.begin(attempt, hosts, when, started=started)
         self.progress.restarts.append(Restart(when - self.started, reason=reason))
         self.watch.restart(when)

@@ -80,7 +80,8 @@ class ScriptRank(RankState):
         if self.stepped_at and when > self.stepped_at:
             self.gaps.append(when - self.stepped_at)
             self.longest = max(self.longest, self.gaps[-1])
-        self.stepped_at, self.stalled = when, False
+        self.stepped_at = when
+        self.stalled = False
 
     def _tell(self, event: events.Metrics) -> None:
         self.metrics.update(event.values)
@@ -96,7 +97,8 @@ class ScriptRank(RankState):
     def stepped(self, step: events.Step) -> None:
         """Take in one iteration, or the last of several."""
         made = step.step - self.step if 0 < self.step < step.step else 1
-        self.step, self.seconds = step.step, step.seconds
+        self.step = step.step
+        self.seconds = step.seconds
         self.epoch = step.epoch or self.epoch
         if step.loss_known:
             self.losses.append(step.loss)

@@ -79,7 +79,8 @@ def unused_rules(run: Run) -> list[str]:
         )
     work = run.plan.work
     for rule in work.rules if isinstance(work, Script) else ():
-        if problem := rule.problem:
+        problem = rule.problem
+        if problem:
             messages.append(f"the rule {rule.line!r} is not used: {problem}")
     return messages
 
@@ -94,10 +95,13 @@ def advice(run: Run, now: float) -> str:
 def _advice_on_lines(run: Run, now: float) -> str:
     """What to do where nothing is seen, or lines with numbers were not read."""
     if _log_files(run):  # what they have is there at once
-        is_due, few = run.log.count > 0, 1
+        is_due = run.log.count > 0
+        few = 1
     else:
-        is_due, few = _is_late(run, now), FEW
-    how, number = _command(run), unread(run)
+        is_due = _is_late(run, now)
+        few = FEW
+    how = _command(run)
+    number = unread(run)
     if sees_nothing(run):
         return f"rankboard sees no steps and no values: {how} says why" if is_due else ""
     if number < few:

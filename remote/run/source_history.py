@@ -22,7 +22,9 @@ ROOM = 1 << 17
 """Buckets of one figure of all ranks together."""
 LEAST = 64
 """Buckets of a curve of a rank, however many ranks there are."""
-METRIC_CAPACITY, METRIC_ROOM, METRIC_LEAST = 512, 1 << 12, 16
+METRIC_CAPACITY = 512
+METRIC_ROOM = 1 << 12
+METRIC_LEAST = 16
 """The same of a metric: a run may have hundreds of them."""
 
 
@@ -127,7 +129,8 @@ class SourceHistory:
         from remote.run.buckets import Gathered
 
         points = np.concatenate(self._waiting)
-        self._waiting, self._most = [], self._block
+        self._waiting = []
+        self._most = self._block
         points = self._placed(points)
         row, who = points[:, :2].astype(np.int64).T
         gathered = Gathered.of(row, who if self._has_parts else None, *self._along(points))
@@ -144,7 +147,9 @@ class SourceHistory:
 
     def _along(self, points: Floats) -> tuple[Floats, Floats, Floats]:
         """The x of points, the other of step and time, and the figures."""
-        step, time, values = points[:, 2], points[:, 3], points[:, 4:]
+        step = points[:, 2]
+        time = points[:, 3]
+        values = points[:, 4:]
         return (time, step, values) if self.source.by_time else (step, time, values)
 
     @property

@@ -21,7 +21,9 @@ class Blocks:
 
     def __init__(self) -> None:
         self._means: list[float] = []
-        self._size, self._made, self._sum = 1, 0, 0.0
+        self._size = 1
+        self._made = 0
+        self._sum = 0.0
 
     def append(self, seconds: float) -> bool:
         """Take in a step. Returns whether a block is whole."""
@@ -30,7 +32,8 @@ class Blocks:
         if self._made < self._size:
             return False
         self._means.append(self._sum / self._size)
-        self._made, self._sum = 0, 0.0
+        self._made = 0
+        self._sum = 0.0
         if len(self._means) == BLOCKS:
             pairs = zip(self._means[::2], self._means[1::2], strict=True)
             self._means = [(one + other) / 2 for one, other in pairs]

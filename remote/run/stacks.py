@@ -97,7 +97,8 @@ def calls(thread: Iterable[str]) -> list[Frame]:
     """The frames in the lines of one thread, the newest call first."""
     found: list[Frame] = []
     for line in thread:
-        if match := _FAULTHANDLER.fullmatch(line) or _PY_SPY.fullmatch(line):
+        match = _FAULTHANDLER.fullmatch(line) or _PY_SPY.fullmatch(line)
+        if match:
             found.append(Frame(match["file"], match["line"], match["function"]))
         elif found and line.startswith("    "):
             last = found[-1]
@@ -114,7 +115,8 @@ def state(text: str) -> str:
 
 def whereabouts(stack: Stack) -> Whereabouts:
     """Whether the rank is inside a collective, and where it is."""
-    found, letter = frames(stack.text), state(stack.text)
+    found = frames(stack.text)
+    letter = state(stack.text)
     if letter in ("T", "t"):
         return Whereabouts(Presence.STOPPED, _place(found))
     if not found:
@@ -174,7 +176,8 @@ def _method(found: list[Frame]) -> str:
     for frame in found:
         if not _EXCHANGE.search(frame.file):
             break
-        if match := _SYNC_METHOD.search(frame.file):
+        match = _SYNC_METHOD.search(frame.file)
+        if match:
             return match["name"]
     return "gradients"
 

@@ -206,7 +206,8 @@ def in_words(
     """Who is not inside a collective, where it is, and who waits for it; or what else the stacks
     come to."""
     silent = tuple(sorted(missing))
-    inside, blamed = _of(found, Presence.INSIDE), _culprits(found)
+    inside = _of(found, Presence.INSIDE)
+    blamed = _culprits(found)
     waits = f"; {_waiting(found, inside, 'it' if len(blamed) == 1 else 'them')}" if inside else ""
     unheard = f"; no stack came from {ranks_text(silent)}" if silent else ""
     if blamed:

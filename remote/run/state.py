@@ -47,7 +47,8 @@ class RunState(Run):
         nothing changes nothing."""
         record = fit(record)
         when = record.time
-        if host := self.host(record.host):
+        host = self.host(record.host)
+        if host:
             when -= host.offset
             if when < host.began:
                 when = host.began
@@ -57,7 +58,8 @@ class RunState(Run):
             self.seq = max(self.seq, record.seq)
         if isinstance(record.event, events.Hello):
             if host and not host.hello:  # else told again; its clock is known just after this
-                host.hello, host.began = record.event, record.time - host.offset
+                host.hello = record.event
+                host.began = record.time - host.offset
             return
         if when > self.now:
             self.now = when

@@ -159,7 +159,8 @@ class Watch:
         hosts: Sequence[HostState],
     ) -> None:
         """Take in whether a rank was late at a check."""
-        index, before = rank.rank, self.found.get(rank.rank)
+        index = rank.rank
+        before = self.found.get(rank.rank)
         if late is None:
             self._late_checks.pop(index, None)
             self._calm_checks[index] = self._calm_checks.get(index, 0) + 1
@@ -208,7 +209,8 @@ def _late(ranks: Sequence[RankState], rule: Rule) -> list[_Late]:
 
 def _median_without(in_order: Sequence[float], value: float) -> float:
     """The median of at least two sorted values, without one that is this."""
-    place, left = bisect_left(in_order, value), len(in_order) - 1
+    place = bisect_left(in_order, value)
+    left = len(in_order) - 1
     low, high = (in_order[index + (index >= place)] for index in ((left - 1) // 2, left // 2))
     return (low + high) / 2
 

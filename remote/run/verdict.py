@@ -72,7 +72,10 @@ class Judge:
     def __init__(
         self, plan: Plan, limits: Limits, hosts: Sequence[HostState], ranks: Sequence[RankState]
     ) -> None:
-        self.plan, self._limits, self.hosts, self.ranks = plan, limits, hosts, ranks
+        self.plan = plan
+        self._limits = limits
+        self.hosts = hosts
+        self.ranks = ranks
         self.refusal: Death | None = None
         self.stop_reason = ""
         self.by_person = False
@@ -83,7 +86,10 @@ class Judge:
 
     def begin(self, ranks: Sequence[RankState]) -> None:
         """Another attempt begins: what the one before died of counts no more."""
-        self.ranks, self.refusal, self.cause, self.stop_reason = ranks, None, None, ""
+        self.ranks = ranks
+        self.refusal = None
+        self.cause = None
+        self.stop_reason = ""
         self._stopping_at = self._person_stop_at = math.inf
 
     def judge_rank(self, rank: RankState, *, has_stepped: bool, has_begun: bool) -> None:

@@ -57,9 +57,10 @@ def age(since: float, run: RunState, now: float) -> float:
 
 def _for_hosts(run: RunState, now: float) -> list[Wait]:
     """For those that are not reached yet, or have gone silent on the way to the first step."""
-    if silent := [
+    silent = [
         host for host in run.hosts if host.phase is HostPhase.SILENT and not _trains(host, run)
-    ]:
+    ]
+    if silent:
         return [
             Wait(
                 _names(silent, run),

@@ -28,7 +28,8 @@ def why(rank: RankState, ranks: Sequence[RankState], hosts: Sequence[HostState])
     """Why a rank takes longer than the others, in words; "" where nothing tells."""
     others = [one for one in ranks if one is not rank]
     late = rank.pace.mean("ready") - _typical(others, "ready")
-    loads, load = rank.pace.mean("data"), _typical(others, "data")
+    loads = rank.pace.mean("data")
+    load = _typical(others, "data")
     if loads - load > late / 2:
         return f"it waits for its data: {seconds(loads)} s per step, others {seconds(load)} s"
     if rank.on_gpu:
@@ -41,7 +42,8 @@ def _slow_clock(rank: RankState, others: Sequence[RankState]) -> str:
     theirs = [one.gpu.clock for one in others if one.gpu and one.gpu.clock]
     if not rank.gpu or not rank.gpu.clock or not theirs:
         return ""
-    own, typical = rank.gpu.clock, statistics.median(theirs)
+    own = rank.gpu.clock
+    typical = statistics.median(theirs)
     if own > LOWER * typical:
         return ""
     why = next(
@@ -61,7 +63,8 @@ def _few_cores(rank: RankState, others: Sequence[RankState], hosts: Sequence[Hos
     theirs = [cores[one.host] for one in others if one.host in cores]
     if rank.host not in cores or not theirs:
         return ""
-    own, typical = cores[rank.host], statistics.median(theirs)
+    own = cores[rank.host]
+    typical = statistics.median(theirs)
     if own > FEWER * typical:
         return ""
     return f"it has {number(own)} {'core' if own == 1 else 'cores'}, others {number(typical)}"
@@ -79,7 +82,8 @@ def is_crowded(rank: RankState, ranks: Sequence[RankState], hosts: Sequence[Host
 
 def _busy(rank: RankState, ranks: Sequence[RankState], hosts: Sequence[HostState]) -> str:
     """That other programs use the cores of its machine."""
-    foreign, total = _foreign(rank, ranks, hosts), len(hosts[rank.host].cpu)
+    foreign = _foreign(rank, ranks, hosts)
+    total = len(hosts[rank.host].cpu)
     return f"other programs use {foreign:.1f} of the {total} cores of its host" if foreign else ""
 
 
@@ -90,7 +94,8 @@ def _foreign(rank: RankState, ranks: Sequence[RankState], hosts: Sequence[HostSt
         return 0.0
     machine = _machine(host, hosts)
     ours = sum(one.cpu for one in ranks if one.host in machine and not math.isnan(one.cpu))
-    total, foreign = len(host.cpu), (sum(host.cpu) - ours) / 100
+    total = len(host.cpu)
+    foreign = (sum(host.cpu) - ours) / 100
     is_full = sum(host.cpu) >= FULL * 100 * total
     return foreign if is_full and foreign >= FOREIGN * total else 0.0
 
@@ -103,7 +108,8 @@ def _machine(host: HostState, hosts: Sequence[HostState]) -> set[int]:
 
 def _slow_cores(rank: RankState, others: Sequence[RankState]) -> str:
     """That the same work takes more CPU time there."""
-    own, typical = rank.pace.mean("cpu_seconds"), _typical(others, "cpu_seconds")
+    own = rank.pace.mean("cpu_seconds")
+    typical = _typical(others, "cpu_seconds")
     if not own > SLOWER * typical > 0:
         return ""
     spent = f"{seconds(own)} s of CPU time per step, others {seconds(typical)} s"

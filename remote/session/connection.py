@@ -183,7 +183,8 @@ class Connection:
         except Exception as error:  # noqa: BLE001 - a mistake of ours: else nobody would wait in vain
             self.put(Broken(self, f"{name}: rankboard itself failed: {error!r}"))
             return
-        args, to = (channel,), f"to host {self.index}"
+        args = (channel,)
+        to = f"to host {self.index}"
         self._sender = threading.Thread(target=self._send, args=args, name=to, daemon=True)
         self._sender.start()
         with self._turn:
@@ -228,7 +229,8 @@ class Connection:
     def _end(self, channel: Channel) -> None:
         """Close the channel once what is queued is sent, or the time for that is up."""
         with self._turn:
-            broken, self._over = self._over, True
+            broken = self._over
+            self._over = True
             self._turn.notify()
         if self._sender and not broken:
             self._sender.join(self.limits.flush)

@@ -50,7 +50,8 @@ class Controller:
         self.state = self.ledger.state
         self.contacts = [Contact(index) for index in range(len(plan.hosts))]
         self._intake = Intake(plan, self.ledger, limits)
-        self._forwarded, self._times = forwarded, times
+        self._forwarded = forwarded
+        self._times = times
 
     # A run begins, or is returned to --------------------------------------------------------------
 
@@ -107,8 +108,12 @@ class Controller:
         """A connection to the host is there, and in use from now on."""
         contact = self.contacts[on]
         is_first = not contact.met
-        contact.is_opening, contact.is_open, contact.met = False, True, True
-        contact.problem, contact.failure, contact.cause = "", "", None
+        contact.is_opening = False
+        contact.is_open = True
+        contact.met = True
+        contact.problem = ""
+        contact.failure = ""
+        contact.cause = None
         contact.sent.clear()
         if is_first:  # no later one is a sign of life: its agent has to speak
             self._hear(on, now)
@@ -126,20 +131,24 @@ class Controller:
     ) -> None:
         """A connection has ended, or could not be made, for this `cause`. `fed`: something had come
         over it."""
-        contact, host = self.contacts[on], self.state.hosts[on]
+        contact = self.contacts[on]
+        host = self.state.hosts[on]
         if in_use:
             contact.is_open = False
         else:
-            contact.is_opening, contact.tried_at = False, contact.tried_at or now
+            contact.is_opening = False
+            contact.tried_at = contact.tried_at or now
         contact.retry_at = now + self._times.retry
         if host.done or contact.released:
             return
         may_return = host.hello is not None or self.state.course.returned
         if in_use and fed and host.hello:
-            contact.parted_at, contact.retry_at = now, now
+            contact.parted_at = now
+            contact.retry_at = now
             self.ledger.say(Parted(on, reason), now)
         elif not may_return or cause is Cause.GONE:
-            contact.failure, contact.cause = reason, cause
+            contact.failure = reason
+            contact.cause = cause
         elif not host.hello:
             contact.problem = reason
             if reason != contact.told:

@@ -57,6 +57,7 @@ def decide(
         return []
     view = View(run, contacts, forwarded, times, now)
     for rule in RULES:
-        if actions := rule(view):
+        actions = rule(view)
+        if actions:
             return actions
     return []

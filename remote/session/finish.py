@@ -41,13 +41,15 @@ def notice_failure(view: View) -> list[Action]:
 
 def stop_failed(view: View) -> list[Action]:
     """Stop an attempt that has failed, that does not get going, or whose loss is no number."""
-    course, policy = view.course, view.policy
+    course = view.course
+    policy = view.policy
     if course.stage is Stage.RUNNING and view.now >= course.failing_at + view.times.evidence:
         return [Say(Stopping("a rank or host failed", by_person=False))]
     diverged = view.run.progress.diverged
     if course.stage is Stage.RUNNING and diverged and policy.on_nan is OnNan.STOP:
         return [Say(Stopping(diverged.text, by_person=False, final=True))]
-    if late := _late_ranks(view):
+    late = _late_ranks(view)
+    if late:
         what = "made no step" if view.run.plan.job else "not been started"
         why = f"{ranks_text(late)} had {what} {policy.start_timeout:g} s after the start"
         return [Say(Stopping(why, by_person=False))]
@@ -163,7 +165,8 @@ def _ended_badly(host: HostState) -> bool:
 
 def _late_ranks(view: View) -> list[int]:
     """The ranks that have not begun in the time that they have for it."""
-    course, run = view.course, view.run
+    course = view.course
+    run = view.run
     is_starting = course.stage in (Stage.REACHING, Stage.STARTING, Stage.RUNNING)
     if not view.policy.start_timeout or not is_starting or course.returned:
         return []
@@ -200,7 +203,8 @@ def _is_idle(view: View, host: HostState, contact: Contact) -> bool:
 def _patience(view: View, contact: Contact) -> float:
     """Until when a host has time to end. One that this launcher has returned to is first to be
     reached."""
-    course, times = view.course, view.times
+    course = view.course
+    times = view.times
     if course.abandoned:
         return course.abandoned_at
     if contact.is_first or course.ending_at == math.inf:
@@ -212,7 +216,8 @@ def _patience(view: View, contact: Contact) -> float:
 
 
 def _explain_late(view: View, host: HostState, contact: Contact) -> str:
-    name, times = view.run.host_name(host.index), view.times
+    name = view.run.host_name(host.index)
+    times = view.times
     if view.course.abandoned:
         what = "was not waited for"
     elif view.now >= max(view.course.ending_at, contact.tried_at) + times.closing:

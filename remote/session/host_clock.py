@@ -29,7 +29,9 @@ class HostClock:
 
     def measure(self, time: float, now: float) -> None:
         """The host's clock shows `time` at this moment."""
-        self.offset, self._latest, self._late = time - now, now, 0
+        self.offset = time - now
+        self._latest = now
+        self._late = 0
 
     def moved(self, record: Record, now: float) -> bool:
         """Whether the host's clock must have moved before it wrote this record, which has just

@@ -23,7 +23,9 @@ class Intake:
     """Takes in what the hosts of a run send. All times are by the session's clock."""
 
     def __init__(self, plan: Plan, ledger: Ledger, limits: Limits) -> None:
-        self._policy, self._ledger, self._limits = plan.policy, ledger, limits
+        self._policy = plan.policy
+        self._ledger = ledger
+        self._limits = limits
         self._clocks = [HostClock(limits.clock_step) for _ in plan.hosts]
         self._noise = [0] * len(plan.hosts)
 
@@ -34,14 +36,16 @@ class Intake:
         for line in lines:
             record = decode(line) if line.startswith(b"{") else None
             if record is None or record.host != on:  # no host speaks for another one
-                if why := self._refuse_line(on, line, record):
+                why = self._refuse_line(on, line, record)
+                if why:
                     return why
                 noise += line[: max(0, self._limits.shown - len(noise))]
                 continue
             if noise:
                 self._tell(on, noise, view.now)
                 noise = b""
-            if why := self._take_record(record, line, view):
+            why = self._take_record(record, line, view)
+            if why:
                 return why
         self._tell(on, noise, view.now)
         return ""
@@ -66,7 +70,8 @@ class Intake:
         host = view.run.hosts[record.host]
         if record.seq <= host.seq:
             return ""
-        if why := self._refuse(record, view, returned=view.course.returned):
+        why = self._refuse(record, view, returned=view.course.returned)
+        if why:
             return why
         try:
             self._take_in(record, line, view)
@@ -105,7 +110,8 @@ class Intake:
 
     def _is_unasked(self, record: Record, view: View, returned: bool) -> bool:
         """Whether a record is of an attempt that no launcher can have started."""
-        current, most = view.course.attempt, self._policy.max_restarts
+        current = view.course.attempt
+        most = self._policy.max_restarts
         if record.attempt <= current:
             return False
         if returned:  # the launchers before may have begun more attempts
@@ -125,5 +131,6 @@ class Intake:
 
     def _tell(self, on: int, noise: bytes, now: float) -> None:
         """Show what a host sent that is no record of its own. It is recorded as text alone."""
-        if text := noise.decode(errors="replace").strip("\n"):
+        text = noise.decode(errors="replace").strip("\n")
+        if text:
             self._ledger.say(Said(on, text), now)

@@ -32,7 +32,8 @@ LIMIT = 15.0
 """Seconds that a command or an answer may take."""
 PREFIX = "RANKBOARD_"
 """Begins the names of the variables for a command."""
-STALLED, LOST = "stalled", "lost"
+STALLED = "stalled"
+LOST = "lost"
 WORDS = 4096
 """Bytes of a command's stderr that are looked at."""
 _SCHEMES = ("http", "https")
@@ -168,7 +169,8 @@ class Observer:
     """Notices what happens in a run from now on, and has the notifier send it."""
 
     def __init__(self, notifier: Notifier, state: RunState, folder: Path) -> None:
-        self._notifier, self._folder = notifier, folder
+        self._notifier = notifier
+        self._folder = folder
         self.failure = notifier.failure
         self._stalls = len(state.stalls)
         self._is_over = state.verdict is not None
@@ -195,7 +197,8 @@ class Observer:
 def facts(state: RunState, event: str, text: str, folder: Path) -> dict[str, Any]:
     """The facts of a run: `event` is its verdict or "stalled", `text` what follows its name in a
     sentence for people. Seconds, fractions; None is unknown."""
-    tests, name = state.progress.evaluations, one_line(marks.name(folder))
+    tests = state.progress.evaluations
+    name = one_line(marks.name(folder))
     values = {
         "event": event,
         "run": state.plan.run,

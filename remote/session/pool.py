@@ -34,8 +34,13 @@ class Pool:
     ) -> None:
         """`put`: where connections put messages. `now`: tells the session's time. `cwd`: where
         the ranks work; else where the plan says."""
-        self._plan, self._transport, self._controller = plan, transport, controller
-        self._put, self._now, self._cwd, self._limits = put, now, cwd, limits
+        self._plan = plan
+        self._transport = transport
+        self._controller = controller
+        self._put = put
+        self._now = now
+        self._cwd = cwd
+        self._limits = limits
         self._in_use: list[Connection | None] = [None] * len(plan.hosts)
         self._opening: list[Connection | None] = [None] * len(plan.hosts)
         self._closing: list[Connection] = []
@@ -50,7 +55,8 @@ class Pool:
 
     def open(self, on: int) -> None:
         """Open another connection to a host."""
-        plan, state = self._plan, self._controller.state
+        plan = self._plan
+        state = self._controller.state
         agent = Agent(
             plan.folder(on),
             plan.run,
@@ -68,7 +74,8 @@ class Pool:
 
     def send(self, on: int, command: Command) -> None:
         """Send a command over the connection in use, where there is one."""
-        if connection := self._in_use[on]:
+        connection = self._in_use[on]
+        if connection:
             connection.send(command)
 
     def close(self, on: int) -> None:
@@ -112,7 +119,8 @@ class Pool:
         if connection is not self._opening[on]:
             return
         self._opening[on] = None
-        if before := self._in_use[on]:
+        before = self._in_use[on]
+        if before:
             # What is queued there must not come after what is sent over the new one.
             self._let_go(before, unsent=False)
         self._in_use[on] = connection
@@ -143,7 +151,9 @@ class Pool:
         else:
             return
         self._let_go(connection)
-        fed, reason, cause = connection.fed, broken.reason, broken.cause
+        fed = connection.fed
+        reason = broken.reason
+        cause = broken.cause
         self._controller.take_broken(on, reason, self._now(), in_use=in_use, fed=fed, cause=cause)
 
     def _let_go(self, connection: Connection, *, unsent: bool = True) -> None:

@@ -76,7 +76,8 @@ def _wait_for_any(view: View) -> list[Action]:
 
 
 def _reach(view: View, host: HostState, contact: Contact) -> list[Action]:
-    name, quiet = view.run.host_name(host.index), _quiet(view, contact)
+    name = view.run.host_name(host.index)
+    quiet = _quiet(view, contact)
     unspared = min(quiet, view.now - contact.spared_at)
     if contact.failure:
         return [lose(view, host, contact.failure, unfit=_is_unfit(host, contact))]

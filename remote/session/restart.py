@@ -14,7 +14,9 @@ from training.wire.events import SESSION
 
 def restart(view: View) -> list[Action]:
     """All ranks have ended and some have failed: start all again, where the policy says so."""
-    run, course, policy = view.run, view.course, view.policy
+    run = view.run
+    course = view.course
+    policy = view.policy
     live = view.live
     if not live or not course.restarts_left or run.refused:
         return [Say(Closing())]
@@ -24,10 +26,12 @@ def restart(view: View) -> list[Action]:
         return _do_not_restart(f"{len(live)} of {len(run.hosts)} hosts are left, {why}")
     if any(contact.is_first for _, contact in live):  # which hosts there are is not known yet
         return []
-    if missing := view.missing_variables(host.index for host, _ in live):
+    missing = view.missing_variables(host.index for host, _ in live)
+    if missing:
         what = f"not restarted: the ranks need {missing[0]}; export it here, and attach again"
         return [Say(Said(SESSION, what)), Say(Detached(cut_off=True))]
-    if away := [(host, contact) for host, contact in live if not contact.met]:
+    away = [(host, contact) for host, contact in live if not contact.met]
+    if away:
         why = "cannot be reached, and the run is to be restarted"
         return [
             lose(view, host, contact.problem or f"{run.host_name(host.index)}: {why}")

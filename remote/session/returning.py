@@ -68,7 +68,8 @@ class ReturningSession(Session):
             if not self._controller.take_journal(record, line, self._now()):
                 # It comes again over its connection, and the host is lost then.
                 self._refused.add(record.host)
-        if problem := self._recorder.flush():
+        problem = self._recorder.flush()
+        if problem:
             self._controller.take_event(Said(SESSION, problem), self._now())
 
 
@@ -81,6 +82,7 @@ def _batches(found: Iterator[tuple[bytes, Record]]) -> Iterator[list[tuple[bytes
         size += len(line)
         if size >= BATCH:
             yield batch
-            batch, size = [], 0
+            batch = []
+            size = 0
     if batch:
         yield batch

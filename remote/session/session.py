@@ -64,12 +64,15 @@ class Session:
         ranks, see `remote.plan.environment`."""
         self.plan = plan
         self.lock = FairLock()
-        self._transport, self._recorder, self._times = transport, recorder, times
+        self._transport = transport
+        self._recorder = recorder
+        self._times = times
         self._controller = Controller(plan, recorder, forwarded, times, limits)
         self.state = self._controller.state
         self._queue: SimpleQueue[tuple[float, Message]] = SimpleQueue()
         self._pool = Pool(plan, transport, self._controller, self._put, self._now, cwd, limits)
-        self._returns, self._taken_until = False, 0.0
+        self._returns = False
+        self._taken_until = 0.0
         self.notifier: Notifier | None = None
         self._observer: Observer | None = None
         self._clock_offset = time.time() - time.monotonic()
@@ -213,13 +216,15 @@ class Session:
                 self._taken_until = came
                 self._take(message)
             self._settle()
-            if problem := self._recorder.flush():
+            problem = self._recorder.flush()
+            if problem:
                 self._controller.take_event(Said(SESSION, problem), self._now())
         return self._taken()
 
     def _taken(self) -> list[Record]:
         ledger = self._controller.ledger
-        batch, ledger.batch = ledger.batch, []
+        batch = ledger.batch
+        ledger.batch = []
         return batch
 
     def _take(self, message: Message) -> None:
@@ -255,7 +260,8 @@ class Session:
                 case actions.Upload():
                     self._transfer(UPLOAD, self._files.upload)
                 case actions.Fetch(hosts):
-                    folder, expected = self._recorder.folder, self._expected
+                    folder = self._recorder.folder
+                    expected = self._expected
                     self._transfer(FETCH, partial(self._files.fetch, folder, hosts, expected))
                 case actions.StopTransfers():
                     self._files.stop()

@@ -255,7 +255,8 @@ def _reservations(view: View) -> list[Reserve | None]:
 def _report(view: View, checks: Sequence[Checked]) -> list[Action]:
     """Say what was found, and refuse the start where something has failed. A check's `on` is a
     position among the hosts of the attempt."""
-    named, plan = view.run.plan.named, view.plan_on(view.course.hosts)
+    named = view.run.plan.named
+    plan = view.plan_on(view.course.hosts)
     found = doctor.grouped(
         [replace(one, text=named(one.text), advice=named(one.advice)) for one in checks]
     )

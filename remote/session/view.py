@@ -53,7 +53,8 @@ class View:
 
     def plan_on(self, numbers: Collection[int]) -> Plan:
         """The plan for these hosts only, resumed from a checkpoint that one of them has."""
-        plan, work = self.run.plan, self.run.plan.work
+        plan = self.run.plan
+        work = self.run.plan.work
         if plan.job and any(self.run.hosts[on].saved_step for on in numbers):
             work = replace(plan.job, resume=plan.run)
         return replace(plan, hosts=tuple(plan.hosts[on] for on in numbers), work=work)

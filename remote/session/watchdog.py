@@ -16,7 +16,8 @@ def watch(view: View) -> list[Action]:
     """Notice a stall, and act on it once the stacks of the ranks have come, or should have."""
     if view.course.stage is not Stage.RUNNING:
         return []
-    if found := stall.stalled(view.run, view.now, view.times.stall):
+    found = stall.stalled(view.run, view.now, view.times.stall)
+    if found:
         return [Say(found), *ask_stacks(view)]
     current = view.run.stall
     if not current or current.explained:

@@ -162,7 +162,8 @@ def outlier(plan: Layout, runs: Numbers, residuals: Numbers, alpha: float) -> in
     fit."""
     if plan.freedom < 2:
         return None
-    kept, squares = plan.kept, residuals**2
+    kept = plan.kept
+    squares = residuals**2
     own = np.divide(squares, kept, out=np.zeros_like(kept), where=kept > 1e-9)
     alike = np.flatnonzero(own >= own.max() * (1 - 1e-9))  # the two of a block of two, for one
     worst = max(alike.tolist(), key=lambda run: _strangeness(plan, runs, run))

@@ -12,7 +12,8 @@ def outside(t: float, freedom: int) -> float:
     angle = math.atan(abs(t) / math.sqrt(freedom))
     cosine = math.cos(angle)
     odd = freedom % 2
-    term, total = (cosine if odd else 1.0), 0.0
+    term = cosine if odd else 1.0
+    total = 0.0
     for power in range(1 + odd, freedom, 2):
         total += term
         term *= cosine * cosine * power / (power + 1)
@@ -25,7 +26,8 @@ def outside(t: float, freedom: int) -> float:
 @lru_cache(maxsize=1024)
 def bound(level: float, freedom: int) -> float:
     """The t that |T| does not exceed with probability `level`, such as 0.95."""
-    low, high = 0.0, 1.0
+    low = 0.0
+    high = 1.0
     while outside(high, freedom) > 1 - level:
         high *= 2
     while high - low > 1e-12 * high:

@@ -121,7 +121,8 @@ class Cells:
             settings: dict[str, Any] = {}
             for value in values:
                 settings |= value.settings
-            if cell := self._cell(labels, base, settings):
+            cell = self._cell(labels, base, settings)
+            if cell:
                 yield cell
 
     def _extra(
@@ -139,11 +140,13 @@ class Cells:
                 self.all_labels.append(None)
                 self.reader.say("cell", f"a [[cell]] needs {missing[0]} = …, or a label = … for it")
                 continue
-            if wrong := [label for _, label in labels if not is_label(label)]:
+            wrong = [label for _, label in labels if not is_label(label)]
+            if wrong:
                 self.all_labels.append(None)
                 self.reader.say("cell", f"label = {wrong[0]!r}: write a label in one line")
                 continue
-            if cell := self._cell(labels, base, settings):
+            cell = self._cell(labels, base, settings)
+            if cell:
                 yield cell
 
     def _cell(

@@ -75,7 +75,8 @@ def answer(result: StudyResult) -> str:
         return pair(study, compared[0]) + _certainty(compared) + _against_baseline(result)
     shown = [row for row in compared if row.finding is not Finding.NOT_SHOWN]
     number = f"{len(shown)} of {len(compared)} comparisons"
-    lead, verb = _lead(result, compared), "shows" if len(shown) == 1 else "show"
+    lead = _lead(result, compared)
+    verb = "shows" if len(shown) == 1 else "show"
     said = f"{lead}; {number} {verb} a difference" if shown else lead
     return said + _certainty(compared) + _against_baseline(result)
 
@@ -116,14 +117,16 @@ def _means(result: StudyResult, axis: Axis) -> str:
     found = []
     for label in axis.labels:
         cells = [row.value for row in result.cells if row.cell.label(axis.name) == label]
-        if values := [value.value for value in cells if value]:
+        values = [value.value for value in cells if value]
+        if values:
             found.append(f"{value_text(finite_mean(values), result.study)} ({label})")
     return ", ".join(found) or "not measured"
 
 
 def _lead(result: StudyResult, compared: Sequence[CellResult]) -> str:
     """Which value of the compared axis is best, and by how much."""
-    study, reference = result.study, result.study.reference
+    study = result.study
+    reference = result.study.reference
     better = _better(study)
     label, mean = _leader(result)
     own = [row for row in compared if row.cell.label(study.compare) == label]
@@ -192,7 +195,9 @@ def _against_baseline(result: StudyResult) -> str:
     other = study.counterpart(best.cell)
     if other and other.key == baseline.key:
         return ""
-    name, than, times = cell_name(study, best.cell), cell_name(study, baseline), best.speed_up
+    name = cell_name(study, best.cell)
+    than = cell_name(study, baseline)
+    times = best.speed_up
     if times.high < 1 or (times.value < 1 and not is_bounded(times)):
         slower = f"the fastest, {name}, takes {ratio_text(times.inverse())} as long"
         return f"; none is as fast as {than}: {slower}"
@@ -247,7 +252,8 @@ def pair(study: Study, row: CellResult) -> str:
         return doubt_text(study, row.doubt)
     where = other_values(study, row)
     other = f"{study.reference}{f' at {where}' if where else ''}"
-    label, ratio = row.cell.label(study.compare), row.comparison.ratio
+    label = row.cell.label(study.compare)
+    ratio = row.comparison.ratio
     if is_outcome(study) and row.is_same:
         return f"{label} has the same {study.measured} as {other}, within rounding"
     if math.isnan(ratio.value):
@@ -291,6 +297,7 @@ def _certainty(compared: Sequence[CellResult]) -> str:
     """How sure the comparisons are, all together."""
     ratios = [row.comparison.ratio for row in compared if row.comparison and _has_bounds(row)]
     together = " of all together" if len(ratios) > 1 else ""
-    least, most = min(ratio.runs for ratio in ratios), max(ratio.runs for ratio in ratios)
+    least = min(ratio.runs for ratio in ratios)
+    most = max(ratio.runs for ratio in ratios)
     runs = count(most, "run") if least == most else f"{least} to {most} runs"
     return f"; 95% sure{together}, from {runs} of each cell"

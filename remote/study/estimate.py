@@ -78,7 +78,8 @@ def _past(runs_dir: Path) -> Iterator[Past]:
     """The newest runs that have finished."""
     for folder in list(reversed(recorded(runs_dir)))[:LOOKED_AT]:
         found = summarized(folder)
-        ranks, elapsed = found.get("ranks"), number(found.get("elapsed"))
+        ranks = found.get("ranks")
+        elapsed = number(found.get("elapsed"))
         if found.get("verdict") != "finished" or not elapsed or not isinstance(ranks, list):
             continue
         with suppress(JobError, UnknownName, TypeError, AttributeError):
@@ -97,7 +98,8 @@ def _is_like(cell: Cell, one: Past) -> bool:
     """Whether a run trained as much of the same on as many ranks."""
     if one.ranks != cell.place.ranks:
         return False
-    past, now = one.work, cell.work
+    past = one.work
+    now = cell.work
     if isinstance(past, Script) and isinstance(now, Script):
         return _repeats(past.words, now.words)
     if not (isinstance(past, Job) and isinstance(now, Job)):

@@ -52,7 +52,8 @@ def find(name: str) -> tuple[str, str]:
     if name in known and not path.is_file():
         return name, known[name]
     try:
-        title, text = path.name.removesuffix(SUFFIX), path.read_text(encoding="utf-8")
+        title = path.name.removesuffix(SUFFIX)
+        text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise StudyError(f"{name}: not a text in UTF-8 ({error.reason})") from None
     except OSError as error:

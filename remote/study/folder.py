@@ -33,8 +33,11 @@ from remote.study.reader import StudyError
 from training.wire.jsonl import dumps
 from training.writing import write_all, write_whole
 
-SUFFIX, JOURNAL = layout.STUDY, layout.JOURNAL
-STUDY, PLACE, SIGNATURE = "study.toml", "place.json", "place.mac"
+SUFFIX = layout.STUDY
+JOURNAL = layout.JOURNAL
+STUDY = "study.toml"
+PLACE = "place.json"
+SIGNATURE = "place.mac"
 TRIAL = re.compile(r".+ #[1-9][0-9]{0,4}")
 """The key of a trial."""
 PLACES: Mapping[str, type] = {
@@ -205,7 +208,8 @@ class StudyFolder:
             return
         try:
             for line in files.lines(self.path / JOURNAL):
-                if entry := _entry(load(line) or {}):
+                entry = _entry(load(line) or {})
+                if entry:
                     yield entry
         except OSError as error:
             raise StudyError(f"{self.path} holds no study: {JOURNAL}: {error.strerror}") from None
@@ -213,14 +217,16 @@ class StudyFolder:
 
 def _entry(data: dict[str, Any]) -> Entry | None:
     """The fact of a line; None where it holds none."""
-    trial, run = data.get("trial"), data.get("run")
+    trial = data.get("trial")
+    run = data.get("run")
     if not (isinstance(trial, str) and TRIAL.fullmatch(trial) and _is_name(run)):
         return None
     if data.get("event") == "begun":
         return Begun(trial, run)
     if data.get("event") != "ended" or data.get("outcome") not in list(Outcome):
         return None
-    outcome, value = Outcome(data["outcome"]), number(data.get("value"))
+    outcome = Outcome(data["outcome"])
+    value = number(data.get("value"))
     if outcome is Outcome.COUNTED and value is None:
         return None
     remarks = data.get("remarks")

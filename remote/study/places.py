@@ -178,7 +178,8 @@ class Places:
 
     def _wires(self, place: Place) -> tuple[str, str]:
         """Link and cores of the lab of a place; ("", "") without a lab."""
-        link, cpus = place.link or self.link, place.cpus or self.cpus
+        link = place.link or self.link
+        cpus = place.cpus or self.cpus
         return (link or FASTEST if cpus else link), cpus
 
     @property

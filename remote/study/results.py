@@ -164,7 +164,8 @@ def _table(rows: list[CellProgress]) -> tuple[list[int], np.ndarray]:
     table = np.full((len(blocks), len(rows)), np.nan)
     for column, row in enumerate(rows):
         for place, number in enumerate(blocks):
-            if (end := row.counted.get(number)) and end.value is not None:
+            end = row.counted.get(number)
+            if end and end.value is not None:
                 table[place, column] = end.value
     return blocks, table
 
@@ -230,13 +231,15 @@ def _doubt(
     sides = _side(row), _side(other)
     is_alone = min(side.ranks for side in sides) == 1
     names = differing_work(row.cell.work, other.cell.work, is_alone=is_alone)
-    place, others = row.cell.place, other.cell.place
+    place = row.cell.place
+    others = other.cell.place
     names += tuple(name for name in SHAPE if getattr(place, name) != getattr(others, name))
     return find_doubt(*sides, ratio, names, is_speed_up=is_speed_up)
 
 
 def _side(row: CellProgress) -> Side:
-    cell, place = row.cell, row.cell.place
+    cell = row.cell
+    place = row.cell.place
     return Side(
         cell.key,
         place.nodes,

@@ -80,7 +80,8 @@ class Runner:
         """Stop the run under way and begin no other; returns at once. `now`: without the time that
         ranks have to end by themselves. From any thread or signal handler."""
         self.stop_reason = self.stop_reason or reason
-        if run := self.current:
+        run = self.current
+        if run:
             run.session.stop(reason, now=now)
 
     def runs(self) -> Iterator[StudyRun]:
@@ -120,7 +121,8 @@ class Runner:
             trial = choose.next_trial(self.progress) or self._again()
             if trial is None:
                 return
-            if session := self._begin(trial):
+            session = self._begin(trial)
+            if session:
                 yield StudyRun(trial, session)
 
     def _again(self) -> Trial | None:
@@ -186,7 +188,8 @@ class Runner:
     def _judge(self, run: StudyRun) -> None:
         """Note what the run was for its trial. One that an earlier call left, and that failed, says
         nothing about the trial: this call makes it again."""
-        trial, state = run.trial, run.session.state
+        trial = run.trial
+        state = run.session.state
         outcome, value, cause = self._outcome(state)
         lacks = self._lacks(state, value)
         if run.is_left and outcome is Outcome.FAILED:
@@ -196,7 +199,8 @@ class Runner:
             self._stop_if_all_fail(measure.reason(state) if is_refused else "")
             if lacks:
                 self._stop_if_none_is_measured()
-        remarks, seconds = measure.remarks(trial.cell, state), max(0.0, state.elapsed)
+        remarks = measure.remarks(trial.cell, state)
+        seconds = max(0.0, state.elapsed)
         self._note(
             Ended(
                 trial.key,

@@ -61,13 +61,16 @@ def find(
     fields are not where the study starts over: `new`. Raises: StudyError."""
     started = StudyFolder.of(runs_dir, name)
     if started.exists and not os.path.isfile(name) and name not in format.bundled():
-        title, text, origin = name.removesuffix(QUICK) if quick else name, "", ""
+        title = name.removesuffix(QUICK) if quick else name
+        text = ""
+        origin = ""
     else:
         (title, text), origin = format.find(name), name
     folder = StudyFolder.of(runs_dir, title + (QUICK if quick else ""))
     if not origin:
         of = folder if folder.exists else started
-        text, origin = of.text(), str(of.path / STUDY)
+        text = of.text()
+        origin = str(of.path / STUDY)
     call = Call(text, given, places, quick, origin)
     return folder, _completed(folder, call, new=new) if folder.exists else call
 
@@ -136,9 +139,11 @@ def check(folder: StudyFolder, call: Call) -> None:
     if not folder.exists:
         return
     before = _before(folder)
-    old, new = before.study(folder.name), call.study(folder.name)
+    old = before.study(folder.name)
+    new = call.study(folder.name)
     if _is_elsewhere(folder, old):
-        old, new = elsewhere(old), elsewhere(new)
+        old = elsewhere(old)
+        new = elsewhere(new)
     progress = known(folder, old)
     kept = [cell for cell in old.cells if _is_kept(progress, cell)]
     if not kept:
@@ -170,13 +175,16 @@ def reread(folder: StudyFolder, call: Call) -> list[Ended]:
     before = _before(folder)
     if dict(before.places) != dict(call.places):
         return []
-    old, new = before.study(folder.name), call.study(folder.name)
+    old = before.study(folder.name)
+    new = call.study(folder.name)
     if _is_elsewhere(folder, old):
-        old, new = elsewhere(old), elsewhere(new)
+        old = elsewhere(old)
+        new = elsewhere(new)
     found = []
     newest = {entry.trial: entry for entry in folder.entries()}
     for key, entry in newest.items():
-        trial, former = new.trial(key), old.trial(key)
+        trial = new.trial(key)
+        former = old.trial(key)
         if not (isinstance(entry, Ended) and entry.lacks and trial and former):
             continue
         if settings(trial.cell) == settings(former.cell):
@@ -219,7 +227,8 @@ def changes(pairs: Sequence[tuple[Cell, Cell]]) -> Iterator[str]:
     differs in some only."""
     found: dict[tuple[str, str, str], list[str]] = {}
     for before, now in pairs:
-        old, new = settings(before), settings(now)
+        old = settings(before)
+        new = settings(now)
         for name in dict.fromkeys((*old, *new)):
             if old.get(name) != new.get(name):
                 key = name, _shown(old.get(name)), _shown(new.get(name))

@@ -42,7 +42,8 @@ class LocalTransport:
     def __init__(self, package: Path = PACKAGE, enter: Enter = lambda _: ()) -> None:
         """`package`: the folder of the package `training` that the agents run. `enter`: see
         `Enter`."""
-        self._code, self._enter = str(package.parent), enter
+        self._code = str(package.parent)
+        self._enter = enter
         self._spawner = ThreadPoolExecutor(1, thread_name_prefix="spawner")
         self._spawner.submit(threading.get_native_id).result()
 
@@ -64,7 +65,8 @@ class LocalTransport:
             what = f"cannot start {python}: {error.strerror}"
             advice = "set python to one that works"
             raise Unreachable(host.name, Failure(Cause.PYTHON, what, advice)) from error
-        if failure := channel.greet(host.timeout, progress):
+        failure = channel.greet(host.timeout, progress)
+        if failure:
             if failure.cause in ADVICE:
                 channel.close()
                 raise Unreachable(host.name, replace(failure, advice=ADVICE[failure.cause]))
@@ -85,7 +87,8 @@ class LocalChannel(ProcessChannel):
     def greet(self, timeout: float, progress: Progress) -> Failure | None:
         """Read up to the agent's marker. Returns None, or why it did not come within `timeout`
         seconds."""
-        deadline, talk = time.monotonic() + timeout, Talk()
+        deadline = time.monotonic() + timeout
+        talk = Talk()
         while data := self._next(deadline):
             for step in talk.feed(data):
                 match step:

@@ -65,7 +65,8 @@ class ProcessChannel:
 
     def read(self) -> bytes:
         """Some bytes of the journal; b"" once the channel has ended or was closed."""
-        data, self._rest = self._rest, b""
+        data = self._rest
+        self._rest = b""
         return data or self._next(None)
 
     def _next(self, deadline: float | None) -> bytes:

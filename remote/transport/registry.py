@@ -12,7 +12,8 @@ from remote.cluster.transports import PACKAGE, is_transport
 from remote.transport import Channel, Enter, Kind, Program, Progress, Transport
 from remote.transport.host_keys import HostKeys
 
-FILES, OTHERS = 16, 256
+FILES = 16
+OTHERS = 256
 """Files that a launcher opens for each host, and for all else, at the most."""
 
 

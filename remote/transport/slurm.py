@@ -127,7 +127,9 @@ class SlurmChannel(ProcessChannel):
 
     def __init__(self, process: subprocess.Popen[bytes], job: str, *, stays: bool) -> None:
         super().__init__(process)
-        self._job, self._stays, self._has_left = job, stays, False
+        self._job = job
+        self._stays = stays
+        self._has_left = False
 
     def receive(self, deadline: Deadline) -> bytes:
         """The next bytes before the deadline; b"" at their end. Raises: TimeoutError."""
@@ -144,7 +146,8 @@ class SlurmChannel(ProcessChannel):
 
     def begin(self, rest: bytes) -> None:
         """The program speaks, with these bytes first."""
-        self._rest, self._tail = self._known(rest), b""
+        self._rest = self._known(rest)
+        self._tail = b""
 
     def ended(self) -> tuple[int, str]:
         """The exit status (-1: none came) and the end of stderr, once the output has ended.
@@ -159,7 +162,8 @@ class SlurmChannel(ProcessChannel):
         if OVER.search(said):
             what = f"Slurm job {self._job} is over, and with it all that ran there"
             raise Problem(Cause.GONE, what)
-        if refused := REFUSED.search(said):
+        refused = REFUSED.search(said)
+        if refused:
             what = f"Slurm starts nothing there: {quoted(refused[1])}"
             raise Problem(Cause.REFUSED, what, "is the job over? squeue lists yours")
         return status, said
@@ -173,7 +177,8 @@ class SlurmChannel(ProcessChannel):
         """Some bytes of the journal; b"" once the program has ended or the channel was closed."""
         if self._has_left:
             return b""
-        data, self._rest = self._rest, b""
+        data = self._rest
+        self._rest = b""
         return data or self._known(self._next(None))
 
     def _known(self, data: bytes) -> bytes:

@@ -54,7 +54,9 @@ class Start:
     """One start of a program on a host that runs commands."""
 
     def __init__(self, host: Host, deadline: Deadline, progress: Progress) -> None:
-        self._host, self._deadline, self._progress = host, deadline, progress
+        self._host = host
+        self._deadline = deadline
+        self._progress = progress
         self._needed = self._placed = False
         self._noise = ""
 
@@ -96,7 +98,8 @@ class Start:
                 self._noise = text
                 self._progress.said(text)
             case Placed():
-                self._placed, self._deadline.doing = True, STARTING
+                self._placed = True
+                self._deadline.doing = STARTING
                 if self._needed:
                     self._progress.phase(Reach.STARTING)
             case Changed(folder):

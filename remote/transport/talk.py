@@ -78,14 +78,17 @@ class Talk:
         try:
             lines = self._cutter.feed(data)
         except LineTooLong:
-            lines, self._taken = [], self._limits.banner + 1
+            lines = []
+            self._taken = self._limits.banner + 1
         for number, line in enumerate(lines, start=1):
             noise, spoken, words = line.rstrip(b"\n").partition(SPOKEN.encode())
             if line.endswith(MARKER):
-                spoken, noise = MARKER, line.removesuffix(MARKER)
+                spoken = MARKER
+                noise = line.removesuffix(MARKER)
             text = noise.decode(errors="replace")
             self.echoed |= is_echo(text)
-            if text := quoted(text):
+            text = quoted(text)
+            if text:
                 yield Noise(text)
             if spoken == MARKER:
                 yield Ready(b"".join(lines[number:]) + self._cutter.rest)

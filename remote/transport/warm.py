@@ -44,12 +44,14 @@ class Warm:
     def open(self, host: Host, program: Program, progress: Progress) -> Channel:
         """See `Transport.open`. The first connection of a run to its host is kept for the next run;
         others are not. Raises: Unreachable."""
-        way, channel = _way(host), None
+        way = _way(host)
+        channel = None
         is_first = isinstance(program, Agent) and program.found and not program.after
         if not is_first or not self._take(way):
             return self._reach.open(host, program, progress)
         try:
-            if server := self._idle.pop(way, None):
+            server = self._idle.pop(way, None)
+            if server:
                 channel = self._start(server, way, program, ANSWER)
             if not channel:
                 server = self._reach.open(host, SERVE, progress)
@@ -128,7 +130,8 @@ class RunChannel:
         """Some bytes of the journal; b"" once the follower has exited or the channel was closed."""
         if self._over.is_set():
             return b""
-        data, self.rest = self.rest or self.server.read(), b""
+        data = self.rest or self.server.read()
+        self.rest = b""
         data, idle, more = data.partition(IDLE)
         if idle or not data:
             self._is_idle = bool(idle) and not more

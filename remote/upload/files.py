@@ -36,7 +36,10 @@ class Files:
     def __init__(
         self, plan: Plan, transport: Transport, tell: Tell, limits: Limits = LIMITS
     ) -> None:
-        self._plan, self._transport, self._tell, self._limits = plan, transport, tell, limits
+        self._plan = plan
+        self._transport = transport
+        self._tell = tell
+        self._limits = limits
         self._transfers = Transfers()
 
     def stop(self) -> None:
@@ -74,7 +77,8 @@ class Files:
         if not self._plan.policy.fetch or not results.wanted(self._plan):
             return {}
         if is_here(self._plan.hosts):
-            if none := results.missing_here(self._plan):
+            none = results.missing_here(self._plan)
+            if none:
                 self._tell(SESSION, none)
             return {}
         every = enumerate(self._plan.hosts)
@@ -116,6 +120,7 @@ class Files:
                 next_look += TOLD
 
         found = sources.found(self._plan.uploads, moved)
-        if remark := sources.remark(found):
+        remark = sources.remark(found)
+        if remark:
             self._tell(SESSION, remark)
         return [sources.digested(source, digests, moved) for source in found]

@@ -10,7 +10,8 @@ from pathlib import Path
 from pathspec.patterns.gitignore import GitIgnorePatternError
 from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
-FILE, REPOSITORY = ".gitignore", ".git"
+FILE = ".gitignore"
+REPOSITORY = ".git"
 
 Rule = tuple[re.Pattern[str], bool]
 """What a pattern matches (a folder's path ends with a slash), and whether that is left out, or
@@ -33,10 +34,8 @@ class Rules:
         )
         if (path / REPOSITORY).exists() or repository is None:
             return cls()
-        rules, down = (
-            cls(),
-            [*reversed(path.relative_to(repository).parents), path.relative_to(repository)],
-        )
+        rules = cls()
+        down = [*reversed(path.relative_to(repository).parents), path.relative_to(repository)]
         for folder, inner in pairwise(down):
             rules = rules.inside(str(repository / folder))
             if rules.leave_out(str(repository / inner), is_folder=True):

@@ -25,8 +25,10 @@ class Announced:
 
 def upload(plan: Plan, transport: Transport, announced: Announced, transfer: Transfer) -> None:
     """Make one host have these files. Raises: OSError, PlanError, ValueError."""
-    index, place = transfer.index, plan.cwd(transfer.index)
-    found, folder = announced.sources, place.removesuffix(f"/{plan.project}")
+    index = transfer.index
+    place = plan.cwd(transfer.index)
+    found = announced.sources
+    folder = place.removesuffix(f"/{plan.project}")
     transfer.open(transport, "receive", folder, plan.project, announced.mark)
     answer = transfer.answer()
     if "unknown" in answer:
@@ -38,7 +40,8 @@ def upload(plan: Plan, transport: Transport, announced: Announced, transfer: Tra
             f"{short(path)} was deleted here but is kept there: it has changed there since "
             "its upload",
         )
-    if replaced := list(answer["replaced"]):
+    replaced = list(answer["replaced"])
+    if replaced:
         transfer.tell(
             index,
             f"{transfer.host.name}: {listed(replaced)}: changed there since the last upload; the "

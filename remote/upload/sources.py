@@ -19,7 +19,8 @@ from remote.upload.digests import Digests
 from remote.upload.ignore import REPOSITORY, Rules
 from training.transfer.entries import Entry, Stamp, stamp, stays
 
-LARGE, MANY = 200 * 1000**2, 20_000
+LARGE = 200 * 1000**2
+MANY = 20_000
 """Bytes and files beyond which an upload is remarked upon: it is rarely meant to be that large."""
 NAMED = 3
 """How many files or mistakes a message names."""
@@ -83,7 +84,8 @@ def found(uploads: Sequence[Upload], moved: Callable[[], object] = lambda: None)
         for source in _below(upload):
             moved()
             target = source.entry.path
-            if (other := sources.setdefault(target, source)).path != source.path:
+            other = sources.setdefault(target, source)
+            if other.path != source.path:
                 mistakes.append(
                     f"{shown(source.path)} and {shown(other.path)} would both be {target}"
                 )

@@ -164,9 +164,11 @@ class Transfers:
         self, transfers: Collection[Transfer], work: Callable[[Transfer], None]
     ) -> dict[int, str]:
         """Do the work for each, all at once, and report progress; what went wrong, by host."""
-        self._open, left = transfers, {transfer.index: transfer for transfer in transfers}
+        self._open = transfers
+        left = {transfer.index: transfer for transfer in transfers}
         problems: dict[int, str] = {}
-        next_look, give_up = time.monotonic() + TOLD, NEVER
+        next_look = time.monotonic() + TOLD
+        give_up = NEVER
         for ended in as_done(partial(self._one, work), list(transfers), LOOK):
             if ended:
                 index, problem = ended[1]

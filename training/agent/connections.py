@@ -32,8 +32,11 @@ class Connections:
         left: Callable[[], None],
         heard: Callable[[bytes], None],
     ) -> None:
-        self._selector, self._listener = selector, listener
-        self._came, self._left, self._heard = came, left, heard
+        self._selector = selector
+        self._listener = listener
+        self._came = came
+        self._left = left
+        self._heard = heard
         self._open: list[Connection] = []
         listener.setblocking(False)
         selector.register(listener, selectors.EVENT_READ, self._accept)

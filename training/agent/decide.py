@@ -136,9 +136,11 @@ def decide(state: State, times: Times, now: float, given: Input) -> list[Action]
     """Update `state` by an input. Return the actions to carry out, in order."""
     match given:
         case FollowerCame():
-            state.followers, state.heard_at = state.followers + 1, now
+            state.followers = state.followers + 1
+            state.heard_at = now
         case FollowerLeft():
-            state.followers, state.alone_since = state.followers - 1, now
+            state.followers = state.followers - 1
+            state.alone_since = now
         case Heard(command, size):
             state.heard_at = now
             return _obey(state, times, now, command, size)
@@ -195,7 +197,8 @@ def _start(state: State, times: Times, now: float, command: Start) -> list[Actio
         why = "the agent is ending" if state.end else "ranks of the one before still run"
         return [_complaint(f"attempt {command.attempt} is not started: {why}")]
     killed = _kill(state, times, now) if state.kill_at < math.inf else []
-    state.attempt, state.again = command.attempt, command.again
+    state.attempt = command.attempt
+    state.again = command.again
     if command.placements:
         state.alive = {placement.rank for placement in command.placements}
         state.failed = state.incomplete = False
@@ -217,12 +220,14 @@ def _note_exit(state: State, now: float, exited: Exited) -> None:
 
 
 def _stop(state: State, now: float, grace: float) -> list[Action]:
-    state.kill_at, state.give_up_at = min(state.kill_at, now + grace), math.inf
+    state.kill_at = min(state.kill_at, now + grace)
+    state.give_up_at = math.inf
     return [TerminateRanks()]
 
 
 def _kill(state: State, times: Times, now: float) -> list[Action]:
-    state.kill_at, state.give_up_at = math.inf, now + times.last
+    state.kill_at = math.inf
+    state.give_up_at = now + times.last
     return [KillRanks()]
 
 

@@ -18,7 +18,8 @@ class Search:
     these match as well as files and links."""
 
     def __init__(self, most: int = sys.maxsize, *, folders: bool = False) -> None:
-        self._left, self._folders = most, folders
+        self._left = most
+        self._folders = folders
         self.is_cut = False
 
     def find(self, patterns: Sequence[str], folder: str) -> list[str]:

@@ -61,9 +61,11 @@ def reach(options: Options, times: Times, preload: Preload) -> socket.socket | N
     """
     deadline = time.monotonic() + times.last
     while time.monotonic() < deadline:
-        if agent := _connect():
+        agent = _connect()
+        if agent:
             return agent
-        if lock := _take_lock():
+        lock = _take_lock()
+        if lock:
             if segments("."):
                 os.close(lock)
                 return None

@@ -77,14 +77,19 @@ class Journal:
     """Appends to the journal of a folder. An incomplete last line is removed first."""
 
     def __init__(self, folder: str, host: int, segment: int = SEGMENT, limit: int = LIMIT) -> None:
-        self._folder, self._host, self._segment, self._limit = folder, host, segment, limit
+        self._folder = folder
+        self._host = host
+        self._segment = segment
+        self._limit = limit
         self._sizes = deque(
             (first, os.path.getsize(_path(folder, first))) for first in segments(folder)
         )
         self.last: Record | None = None
         self.full = not os.path.exists(os.path.join(folder, layout.RESERVE))
         """Whether the reserve is used up: the disk is full."""
-        self._next, self._fd, self._size = 1, -1, segment
+        self._next = 1
+        self._fd = -1
+        self._size = segment
         self._attempt = 0
         self._lasting: list[Event] = []  # of the host, and of this attempt
         if self._sizes:
@@ -137,7 +142,8 @@ class Journal:
         if self._fd >= 0:
             os.close(self._fd)
             self._sizes.append((self._first, self._size))
-        self._first, self._size = self._next, 0
+        self._first = self._next
+        self._size = 0
         self._fd = os.open(
             _path(self._folder, self._first),
             os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC,
@@ -161,7 +167,9 @@ class Reader:
     """Reads the lines of the records after number `after`, also those that are still to come."""
 
     def __init__(self, folder: str, host: int, after: int) -> None:
-        self._folder, self._host, self._after = folder, host, after
+        self._folder = folder
+        self._host = host
+        self._after = after
         self._segment = self._seq = self._offset = 0
         self._fd = -1
 
@@ -187,7 +195,10 @@ class Reader:
             return
         self.close()
         known = max(self._seq, self._after)
-        self._fd, self._segment, self._offset, self._seq = fd, first, 0, first - 1
+        self._fd = fd
+        self._segment = first
+        self._offset = 0
+        self._seq = first - 1
         if known < first - 1:
             yield encode(
                 Record(self._host, 0, first - 1, time.time(), Dropped(known + 1, first - 1))
@@ -195,7 +206,8 @@ class Reader:
 
     def _rest(self) -> Iterator[bytes]:
         while self._fd >= 0 and (block := self._block()):
-            known, self._seq = self._after - self._seq, self._seq + block.count(b"\n")
+            known = self._after - self._seq
+            self._seq = self._seq + block.count(b"\n")
             if self._seq > self._after:
                 yield _without_first(block, known)
 

@@ -58,7 +58,8 @@ def live_runs(folder: str) -> tuple[tuple[str, int], ...]:
 
     With `--local` each run has a workdir of its own, so that of the others is looked at too.
     """
-    runs, own = os.path.dirname(os.path.dirname(folder)), os.path.basename(os.path.dirname(folder))
+    runs = os.path.dirname(os.path.dirname(folder))
+    own = os.path.basename(os.path.dirname(folder))
     found: dict[str, int] = {}
     if os.path.basename(runs) != RUNS:
         return ()

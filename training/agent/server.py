@@ -62,7 +62,9 @@ class Agent:
         preload: Preload,
         guard: int,
     ) -> None:
-        self._options, self._times, self._guard = options, times, guard
+        self._options = options
+        self._times = times
+        self._guard = guard
         self._selector = selectors.DefaultSelector()
         self._journal = Journal(".", options.host)
         self._said: list[Event] = [
@@ -235,7 +237,8 @@ class Agent:
             case commands.Keep(name, text, age):
                 if age and self._began == math.inf:  # else a launcher before this one has said it
                     self._began = time.monotonic() - age
-                if why := kept.write(name, text):
+                why = kept.write(name, text)
+                if why:
                     self._say(Text(AGENT, "stderr", why))
 
     def _reserve(self, command: commands.Reserve) -> None:

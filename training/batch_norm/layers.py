@@ -33,8 +33,11 @@ class BatchNorm:
     def __init__(
         self, mode: str, place: Place, meter: Meter, trainers: Sequence[int], settles: bool = True
     ) -> None:
-        self.mode, self._place, self._meter = mode, place, meter
-        self._trainers, self._settles = list(trainers), settles
+        self.mode = mode
+        self._place = place
+        self._meter = meter
+        self._trainers = list(trainers)
+        self._settles = settles
 
     def convert(self, net: nn.Module) -> nn.Module:
         """The model with the layers of the mode. Called on all ranks, before anything refers to the

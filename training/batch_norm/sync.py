@@ -37,11 +37,13 @@ class SyncBatchNorm(nn.modules.batchnorm._BatchNorm):
         super().__init__(
             layer.num_features, layer.eps, layer.momentum, affine=False, track_running_stats=False
         )
-        self.affine, self.training = layer.affine, layer.training
+        self.affine = layer.affine
+        self.training = layer.training
         self.track_running_stats = layer.track_running_stats
         for name in ("weight", "bias", "running_mean", "running_var", "num_batches_tracked"):
             setattr(self, name, getattr(layer, name))
-        self._group, self._meter = group, meter
+        self._group = group
+        self._meter = meter
 
     # Waiting for other ranks must not be traced, so a compiled graph ends before it.
     @torch.compiler.disable  # type: ignore[untyped-decorator]
@@ -127,7 +129,8 @@ class _Normalise(torch.autograd.Function):
         sum_over_ranks: SumOverRanks,
     ) -> torch.Tensor:
         ctx.save_for_backward(x, weight, mean, variance, count)
-        ctx.eps, ctx.sum_over_ranks = eps, sum_over_ranks
+        ctx.eps = eps
+        ctx.sum_over_ranks = sum_over_ranks
         return batch_norm(x, mean, variance, weight, bias, False, 0.0, eps)
 
     @staticmethod

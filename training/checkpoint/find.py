@@ -79,7 +79,8 @@ def look(places: Iterable[Path], rank: int) -> Inventory:
             else:
                 found.damaged.append(copy.path)
         own = where / folders.own_file(rank)
-        if key_of_own := _file_key(own):
+        key_of_own = _file_key(own)
+        if key_of_own:
             found.own[key_of_own] = own
     return found
 
@@ -110,7 +111,8 @@ def read_manifest(path: Path) -> Manifest | None:
 def explain_none(resume: str, place: Place, places: list[Path], damaged: Iterable[Path]) -> str:
     """Why there is no checkpoint to resume from, and what to do."""
     root = folders.root_of(resume, place)
-    if paths := ", ".join(map(str, damaged)):
+    paths = ", ".join(map(str, damaged))
+    if paths:
         return (
             f"--resume {resume}: the model is missing or damaged: {paths}: restore it, or start "
             "without --resume"

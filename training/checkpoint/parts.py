@@ -66,6 +66,7 @@ class Parts:
             state["random_gpu"] = torch.cuda.get_rng_state(self.device)
         if self.traits.own_optimizer:
             state["optimizer"] = self.optimizer.state_dict()["state"]
-        if model := self.batch_norm.own(self.net):
+        model = self.batch_norm.own(self.net)
+        if model:
             state["model"] = model
         return state

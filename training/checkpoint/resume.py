@@ -67,7 +67,8 @@ def resume(checkpoints: Checkpoints) -> Resumed:
 
     Raises: JobError, where there is none, or it is of another model or data set.
     """
-    job, parts = checkpoints.job, checkpoints.parts
+    job = checkpoints.job
+    parts = checkpoints.parts
     chosen = _choose(checkpoints)
     name = f"the checkpoint of step {chosen.key.step} of {Path(job.resume).name or job.resume}"
     saved = _read(_receive(checkpoints, chosen), parts)
@@ -94,7 +95,8 @@ def resume(checkpoints: Checkpoints) -> Resumed:
 
 def _choose(checkpoints: Checkpoints) -> Chosen:
     """Agrees with the other ranks on a checkpoint. Raises: JobError, where there is none."""
-    job, place = checkpoints.job, checkpoints.place
+    job = checkpoints.job
+    place = checkpoints.place
     places = list(folders.search(job.resume, place))
     found = look(places, place.rank)
     writers = {key: copy.rank for key, copy in found.models.items()}
@@ -176,7 +178,8 @@ def _why_without_own(job: Job, place: Place, chosen: Chosen, saved: dict[str, An
     if chosen.key.world_size != place.world_size:
         return f"it is of {chosen.key.world_size} ranks, these are {place.world_size}"
     for name in ("sync", "sync_option", "batch_norm"):
-        before, now = saved["job"][name], getattr(job, name)
+        before = saved["job"][name]
+        now = getattr(job, name)
         if now != before:
             return f"it is of {_setting(name, before)}, these are of {_setting(name, now)}"
     absent = [str(rank) for rank, there in enumerate(chosen.have_own) if not there]
@@ -213,7 +216,8 @@ def _remarks_on_settings(job: Job, saved: dict[str, Any]) -> Iterator[str]:
 
 def _remarks_on_position(checkpoints: Checkpoints, position: Position, step: int) -> Iterator[str]:
     """Where the run goes on, if that is another step than the checkpoint's, or past the end."""
-    job, total = checkpoints.job, checkpoints.schedule.steps
+    job = checkpoints.job
+    total = checkpoints.schedule.steps
     if step != position.step:
         repeated = position.samples % (job.batch_size * job.accumulate)
         more = f", and {repeated} of its samples are taken again" if repeated else ""

@@ -48,7 +48,10 @@ class Checkpoints:
     """
 
     def __init__(self, job: Job, place: Place, parts: Parts, schedule: Schedule) -> None:
-        self.job, self.place, self.parts, self.schedule = job, place, parts, schedule
+        self.job = job
+        self.place = place
+        self.parts = parts
+        self.schedule = schedule
         self.folder = Path(place.folder, CHECKPOINTS).absolute()
         copies = place.copies and bool(place.folder) and place.local_rank == 0
         self._keeps_model = place.rank == 0 or copies
@@ -109,7 +112,9 @@ class Checkpoints:
 
     def _write_parts(self, where: Path, head: dict[str, Any]) -> dict[str, int]:
         """Writes the model, where this rank keeps it, and the rank's own file: the size of each."""
-        sizes, own, parts = {}, folders.own_file(self.place.rank), self.parts
+        sizes = {}
+        own = folders.own_file(self.place.rank)
+        parts = self.parts
         with parts.batch_norm.agreed(parts.net):
             if self._keeps_model:
                 position = Position.at(head["step"], self.job, self.schedule.steps_per_epoch)

@@ -91,7 +91,8 @@ class Images:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """The images (n, C, H, W) float32, normalised, and the labels (n,) int64 at `indices` (n,)
         int64, both on `device`."""
-        mean, std = _scaled(self.mean, device), _scaled(self.std, device)
+        mean = _scaled(self.mean, device)
+        std = _scaled(self.std, device)
         # index_select is many times faster than self.pixels[indices].
         pixels = _move(self.pixels.index_select(0, indices), device).float()
         if self.size and pixels.shape[1:] != self.shape:

@@ -96,7 +96,8 @@ def tensors(
     """
     with _permission(name):
         sources = find()
-    if found := held(name, split, sources, key):
+    found = held(name, split, sources, key)
+    if found:
         return found
     with _alone(name):
         with _permission(name):

@@ -47,7 +47,8 @@ def _find(raw: Path, split: str) -> list[Path]:
 
 
 def _file(raw: Path, stem: str) -> Path:
-    packed, plain = raw / f"{stem}.gz", raw / stem
+    packed = raw / f"{stem}.gz"
+    plain = raw / stem
     return plain if _cache.there(plain) and not _cache.there(packed) else packed
 
 

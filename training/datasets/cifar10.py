@@ -48,7 +48,8 @@ def load(wanted: Wanted) -> Images:
         partial(_fetch, wanted.data_dir),
         partial(_decode, wanted),
     )
-    mean, std = (125.3, 123.0, 113.9), (63.0, 62.1, 66.7)
+    mean = (125.3, 123.0, 113.9)
+    std = (63.0, 62.1, 66.7)
     return Images(
         pixels,
         labels,

@@ -30,7 +30,8 @@ FORM = "imagefolder:PATH"
 NAME = "imagefolder"
 DEFAULT_SIZE = 64
 SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+MEAN = (0.485, 0.456, 0.406)
+STD = (0.229, 0.224, 0.225)
 """The figures of ImageNet."""
 DECODING = 2
 """The version of the decoding; the cache of another version is not used."""
@@ -54,7 +55,8 @@ class Listing:
 
 def load(path: str, wanted: Wanted) -> Images:
     """The images of a split, (N, 3, size, size). Raises: DataError."""
-    root, side = Path(os.path.expanduser(path)), wanted.size or DEFAULT_SIZE
+    root = Path(os.path.expanduser(path))
+    side = wanted.size or DEFAULT_SIZE
     try:
         os.stat(root)
         whole = _split(root, wanted.split)
@@ -144,7 +146,8 @@ def _listing(folder: Path) -> Listing:
                 f"{folder / name} has no images ({' '.join(SUFFIXES)}): add some, or remove the "
                 "folder",
             )
-        found, labels = found + files, labels + [label] * len(files)
+        found = found + files
+        labels = labels + [label] * len(files)
     return Listing(tuple(found), tuple(labels), tuple(names))
 
 
@@ -220,7 +223,8 @@ def _square(image: Image, side: int) -> torch.Tensor:
     if deep:  # Pillow would cut them off at 255
         image = image.convert("I").point(lambda grey: grey * (1 / 257)).convert("L")
     most, (width, height) = min(image.size), image.size
-    left, top = (width - most) // 2, (height - most) // 2
+    left = (width - most) // 2
+    top = (height - most) // 2
     square = (
         image.convert("RGB")
         .crop((left, top, left + most, top + most))

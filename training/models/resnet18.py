@@ -40,7 +40,8 @@ class Block(nn.Module):
 
 def build(channels: int, classes: int) -> nn.Module:
     """The model: (N, channels, H, W) float32 to (N, classes) logits."""
-    stem, channels = nn.Conv2d(channels, WIDTHS[0], 3, padding=1, bias=False), WIDTHS[0]
+    stem = nn.Conv2d(channels, WIDTHS[0], 3, padding=1, bias=False)
+    channels = WIDTHS[0]
     layers: list[nn.Module] = [stem, nn.BatchNorm2d(channels), nn.ReLU(inplace=True)]
     for width in WIDTHS:
         for number in range(BLOCKS):

@@ -44,7 +44,8 @@ def build(name: str, channels: int, classes: int) -> nn.Module:
         raise JobError(
             f"--model torchvision/{name} needs torchvision ({error}): {install}"
         ) from None
-    if problem := torchvision_names.problem(name):
+    problem = torchvision_names.problem(name)
+    if problem:
         raise JobError(problem)
     net: nn.Module = models.get_model(name, weights=None, num_classes=classes, **MORE.get(name, {}))
     return net if channels == 3 else _of_channels(net, channels)

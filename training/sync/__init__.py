@@ -30,7 +30,8 @@ class SyncMethod:
     def __init__(self, options: SimpleNamespace, gradient_dtype: torch.dtype) -> None:
         """`options`: the values of the module's `OPTIONS`; `gradient_dtype`: the type in which
         gradients travel."""
-        self.options, self.gradient_dtype = options, gradient_dtype
+        self.options = options
+        self.gradient_dtype = gradient_dtype
 
     def prepare(
         self, model: nn.Module, optimizer: torch.optim.Optimizer, place: Place, meter: Meter

@@ -70,7 +70,8 @@ class Method(SyncMethod):
         self, model: nn.Module, optimizer: torch.optim.Optimizer, place: Place, meter: Meter
     ) -> nn.Module:
         """Returns a module that calls the bare model in the first step, then DDP."""
-        self._place, self._meter = place, meter
+        self._place = place
+        self._meter = meter
         self._named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
         self._finds_unused: bool | None = None
         self._compression = self.options.compression
@@ -185,7 +186,8 @@ class Wrapped(nn.Module):
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
-        self.model, self.last = model, True
+        self.model = model
+        self.last = True
         self.ddp: DistributedDataParallel | None = None
 
     def forward(self, *inputs: torch.Tensor) -> Any:

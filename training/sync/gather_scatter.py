@@ -106,7 +106,8 @@ class Listing:
     """Exchanges one bucket after another by the collectives `gather` and `scatter`."""
 
     def __init__(self, rank: int, ranks: int) -> None:
-        self._root, self._ranks = rank == 0, ranks
+        self._root = rank == 0
+        self._ranks = ranks
 
     def exchange(self, launched: Iterator[Bucket]) -> Iterator[Bucket]:
         """Yields each bucket as the sum over the ranks."""
@@ -126,7 +127,8 @@ class Method(Bucketed):
 
     def connect(self, buckets: tuple[Bucket, ...]) -> None:
         """Makes the star's two groups, one for each direction."""
-        rank, ranks = self.place.rank, self.place.world_size
+        rank = self.place.rank
+        ranks = self.place.world_size
         on_cpu = buckets[0].buffer.device.type == "cpu"
         if self.options.granularity == "parameter" or not on_cpu:
             self.background = Background(Listing(rank, ranks).exchange, threaded=False)

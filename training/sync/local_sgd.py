@@ -46,7 +46,8 @@ class Method(SyncMethod):
         self, model: nn.Module, optimizer: torch.optim.Optimizer, place: Place, meter: Meter
     ) -> nn.Module:
         """Returns the model unchanged."""
-        self._ranks, self._meter = place.world_size, meter
+        self._ranks = place.world_size
+        self._meter = meter
         self._steps = self._alone = 0
         self._works: list[distributed.Work | None] = []
         # A group of its own: a slow host may reach an average long after the timeout of the default
@@ -94,7 +95,8 @@ class Method(SyncMethod):
 
     def load(self, state: dict[str, Any]) -> None:
         """Restores a state, of a model on which the ranks have settled."""
-        self._steps, self._alone = state["steps"], 0
+        self._steps = state["steps"]
+        self._alone = 0
 
     @torch.no_grad()
     def _average(self) -> None:

@@ -46,8 +46,12 @@ class Ring:
 
     def __init__(self, rank: int, ranks: int, scratch: torch.Tensor, segment: float) -> None:
         """`scratch` (bytes,) is as long as the largest buffer; `segment` in bytes."""
-        self._rank, self._ranks, self._segment, self._scratch = rank, ranks, segment, scratch
-        self._next, self._previous = (rank + 1) % ranks, (rank - 1) % ranks
+        self._rank = rank
+        self._ranks = ranks
+        self._segment = segment
+        self._scratch = scratch
+        self._next = (rank + 1) % ranks
+        self._previous = (rank - 1) % ranks
 
     def exchange(self, launched: Iterator[Bucket]) -> Iterator[Bucket]:
         """Yields each bucket as the sum over the ranks."""

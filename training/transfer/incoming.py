@@ -18,7 +18,9 @@ class Incoming:
     def __init__(
         self, read: Callable[[], bytes], longest: int = sys.maxsize, values: int = sys.maxsize
     ) -> None:
-        self._read, self._longest, self._values = read, longest, values
+        self._read = read
+        self._longest = longest
+        self._values = values
         self._held = bytearray()
 
     def line(self) -> dict[str, Any]:
@@ -55,6 +57,7 @@ class Incoming:
             yield data
 
     def _more(self) -> bytes:
-        if data := self._read():
+        data = self._read()
+        if data:
             return data
         raise ConnectionAbortedError(errno.ECONNABORTED, "the line broke")

@@ -130,7 +130,8 @@ class Tree:
                 raise
 
     def _fill(self, entry: Entry, data: Iterable[bytes]) -> None:
-        found, flags = hashlib.sha256(), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        found = hashlib.sha256()
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         file = os.open(
             self._temporary, flags, 0o700 if entry.executable else 0o600, dir_fd=self._staging
         )
@@ -184,7 +185,8 @@ def _naming(path: str) -> Iterator[None]:
         yield
     except OSError as error:
         if "/" not in str(error.filename or ""):
-            error.filename, error.filename2 = path, None
+            error.filename = path
+            error.filename2 = None
         raise
 
 

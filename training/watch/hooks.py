@@ -27,7 +27,8 @@ class Hooks:
     """Tells `steps` what happens in torch. The first failure while torch runs ends the watch."""
 
     def __init__(self, steps: Steps, report: Report) -> None:
-        self._steps, self._report = steps, report
+        self._steps = steps
+        self._report = report
         self._gradients = Gradients(self._safe(steps.gradient))
         self._spans = Spans(steps.clock, self._is_training)
         self._thread = get_ident()
@@ -86,7 +87,8 @@ class Hooks:
     # Backward passes and losses
 
     def _hook_backward(self, module: ModuleType) -> None:
-        begin, end = self._safe(self._backward), self._safe(self._backward_ended)
+        begin = self._safe(self._backward)
+        end = self._safe(self._backward_ended)
         inject(vars(module)["backward"], begin, end)
         inject(vars(module)["grad"], self._safe(self._forget_scaled))
 
@@ -99,7 +101,8 @@ class Hooks:
         self._steps.begin()
         self._steps.resume()
         self._steps.backward()
-        loss, self._unscaled = self._unscaled, None
+        loss = self._unscaled
+        self._unscaled = None
         if found.get("grad_tensors") is None:
             self._take_loss(found["tensors"] if loss is None else loss)
 
@@ -185,7 +188,8 @@ class Hooks:
     # Waits for other ranks
 
     def _hook_collectives(self, module: ModuleType) -> None:
-        begin, end = self._safe(self._wait), self._safe(self._waited)
+        begin = self._safe(self._wait)
+        end = self._safe(self._waited)
         for name in COLLECTIVES:
             if name in vars(module):
                 inject(vars(module)[name], begin, end)
@@ -207,7 +211,8 @@ class Hooks:
 
     def _hook_streams(self, module: ModuleType) -> None:
         stream = vars(module)["Stream"]
-        wait, waited = self._safe(self._wait_for_stream), self._safe(self._waited)
+        wait = self._safe(self._wait_for_stream)
+        waited = self._safe(self._waited)
         for method in (stream.wait_event, stream.wait_stream):
             inject(method, wait, waited)
 
@@ -222,7 +227,8 @@ class Hooks:
     def _hook_ddp(self, module: ModuleType) -> None:
         ddp = vars(module)["DistributedDataParallel"]
         inject(ddp.__init__, after=self._safe(self._watch_gradients))
-        begin, end = self._safe(self._wait), self._safe(self._waited)
+        begin = self._safe(self._wait)
+        end = self._safe(self._waited)
         inject(ddp._distributed_broadcast_coalesced, begin, end)
 
     def _watch_gradients(self, found: Locals) -> None:

@@ -29,7 +29,8 @@ class Report:
         if not stat.S_ISFIFO(found.st_mode):
             raise OSError("its pipe is closed")
         os.set_blocking(pipe, False)
-        self._pipe, self._rank = pipe, rank
+        self._pipe = pipe
+        self._rank = rank
         self._identity = (found.st_dev, found.st_ino)
         self._waiting = b""
         self.on = True
@@ -97,4 +98,5 @@ class Report:
                 self._write()
 
     def _end(self) -> None:
-        self.on, self._waiting = False, b""
+        self.on = False
+        self._waiting = b""

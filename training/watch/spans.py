@@ -13,7 +13,8 @@ class Spans:
     """The functions that run now. `counts` says whether those of the present thread matter."""
 
     def __init__(self, clock: Clock, counts: Callable[[], bool]) -> None:
-        self._clock, self._counts = clock, counts
+        self._clock = clock
+        self._counts = counts
         self._of_threads: dict[int, list[Point | None]] = {}
 
     def begin(self) -> None:

@@ -16,7 +16,8 @@ LATE = 64
 GATHER = 0.05
 """Seconds between two reports. What is told of a step takes a tenth of a millisecond where the
 program has filled the caches of its CPU: of quick steps, that of several together takes as long."""
-MOST, ENDLESS = 10_000, 1_000_000
+MOST = 10_000
+ENDLESS = 1_000_000
 """Loads, waits or losses of a first step, and of another one. If there are more, the program makes
 no steps that are seen, or no more of them: those so far are forgotten, as they would take ever more
 memory."""
@@ -64,7 +65,9 @@ class Lap:
     def step(self, number: int) -> Step:
         """What it amounts to."""
         waits = [between(*wait) for wait in self.waits]
-        paused, data, sync = _sum(self.pauses), _sum(self.loads), sum(waits)
+        paused = _sum(self.pauses)
+        data = _sum(self.loads)
+        sync = sum(waits)
         seconds = between(self.start, self.end) - paused
         ready = seconds - sync
         if self.gradient is not None:
@@ -120,7 +123,8 @@ class Steps:
         gather: float = GATHER,
     ) -> None:
         self.clock = clock or Clock()
-        self._report, self._gather = report, gather
+        self._report = report
+        self._gather = gather
         self._reported = 0.0
         self._made = 0
         self._late: deque[tuple[int, Lap]] = deque()
@@ -159,7 +163,8 @@ class Steps:
 
     def backward_ended(self) -> bool:
         """A backward pass has ended. Returns whether gradients were told of."""
-        lap, now = self.lap, self.clock.now()
+        lap = self.lap
+        now = self.clock.now()
         if self._shares_gradients:
             lap.waits[lap.waits_before :] = [(lap.gradient, now)]
         else:
@@ -207,7 +212,9 @@ class Steps:
         """Training goes on. There was an evaluation, if it may have ended before."""
         pause = self.pauses.pop() if self.pauses else None
         if pause and pause.end:
-            begin, end, lap = pause.begin, pause.end, self.lap
+            begin = pause.begin
+            end = pause.end
+            lap = self.lap
             lap.pauses.append((begin.when, end.when))
             del lap.loads[begin.loads : end.loads]
             del lap.waits[begin.waits : end.waits]
@@ -225,7 +232,8 @@ class Steps:
         lap = self.lap
         lap.end, lap.when = self.clock.now(), time.time()
         cpu = time.process_time()
-        lap.cpu, self._cpu = cpu - self._cpu, cpu
+        lap.cpu = cpu - self._cpu
+        self._cpu = cpu
         self._made += 1
         self._late.append((self._made, lap))
         self.pauses.clear()

@@ -28,7 +28,9 @@ class Waiting:
             def __del__(self) -> None:
                 end()
 
-        self._method, self._begin, self._call = method, begin, Call
+        self._method = method
+        self._begin = begin
+        self._call = Call
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:

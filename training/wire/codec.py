@@ -13,7 +13,8 @@ from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 Reader = Callable[[Any], Any]
-LEAST_INT, LARGEST_INT = -(2**63), 2**63 - 1
+LEAST_INT = -(2**63)
+LARGEST_INT = 2**63 - 1
 
 
 class Codec:
@@ -81,7 +82,8 @@ def _field_readers(cls: type[Any]) -> list[tuple[str, Reader]]:
 
 
 def _dataclass_reader(cls: type[Any]) -> Reader:
-    readers, validate = _field_readers(cls), getattr(cls, "validate", None)
+    readers = _field_readers(cls)
+    validate = getattr(cls, "validate", None)
 
     def read_each(data: Any) -> Any:
         return cls(**{name: reader(data[name]) for name, reader in readers if name in data})

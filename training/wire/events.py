@@ -46,7 +46,9 @@ FILE = "file:"
 AGENT = -1
 """`rank` of text that the agent or preload of a host wrote, not a rank."""
 MOST_CORES = 65_536
-MOST_WRITTEN, LONGEST_WRITTEN, DEEPEST_WRITTEN = 20, 300, 32
+MOST_WRITTEN = 20
+LONGEST_WRITTEN = 300
+DEEPEST_WRITTEN = 32
 """The files that an agent names at its end, the characters of a path, and the folders in it."""
 MOST_CPU = 100.0 * MOST_CORES
 _SHARE = (0.0, 1.0)
@@ -598,9 +600,13 @@ HOST_EVENTS = (
 )
 EVENTS: tuple[type[Event], ...] = (*RANK_EVENTS, *HOST_EVENTS)
 
-_lines, _of_ranks = Lines(EVENTS), Codec("event", RANK_EVENTS)
-encode, decode, fault = _lines.encode, _lines.decode, _lines.fault
-from_object, to_object = _lines.from_object, _lines.to_object
+_lines = Lines(EVENTS)
+_of_ranks = Codec("event", RANK_EVENTS)
+encode = _lines.encode
+decode = _lines.decode
+fault = _lines.fault
+from_object = _lines.from_object
+to_object = _lines.to_object
 
 
 def emit(event: Event) -> None:

@@ -119,7 +119,9 @@ class Lines:
         when = point_in_time(data.get("time"))
         if event is None or when is None:
             return None
-        host, attempt, seq = data.get("host"), data.get("attempt"), data.get("seq")
+        host = data.get("host")
+        attempt = data.get("attempt")
+        seq = data.get("seq")
         if not type(host) is type(attempt) is type(seq) is int:
             return None
         fits = host <= LARGEST and attempt <= LARGEST and seq <= LARGEST
@@ -137,7 +139,8 @@ class Lines:
                 return f"{event}: {name} is {str(number)[:40]}, which is no number of a record"
         if point_in_time(data.get("time")) is None:
             return f"{event}: time is {str(data.get('time'))[:40]}, which is no point in time"
-        if (number := other_format(data)) is not None:
+        number = other_format(data)
+        if number is not None:
             return f"{event}: it is in format {number}, not {FORMAT}"
         return f"{event}: {self.codec.fault(data)}"
 

@@ -123,7 +123,8 @@ class RankboardApp(Dashboard[Runs]):
 
     def on_open_run(self, message: OpenRun) -> None:
         name = message.name
-        if session := self.runs.opened(name):
+        session = self.runs.opened(name)
+        if session:
             self._show_run(session)
         elif name not in self._opening:  # keys may come twice
             self._opening.add(name)
@@ -227,7 +228,8 @@ class RankboardApp(Dashboard[Runs]):
 
     def on_new_run(self) -> None:
         filled: dict[str, Any] = {}
-        if session := self.shown:
+        session = self.shown
+        if session:
             work = session.plan.work
             filled["work"] = replace(work, resume="") if isinstance(work, Job) else work
             self.pop_screen()

@@ -118,25 +118,29 @@ class Dashboard(Keyed, Saving, Leaving[W]):
     def on_show_checks(self, message: ShowChecks) -> None:
         from tui.doctor.screen import DoctorScreen
 
-        if session := self.shown:
+        session = self.shown
+        if session:
             self.push_screen(DoctorScreen(session))
 
     def on_show_rank(self, message: ShowRank) -> None:
         from tui.run.rank_screen import RankScreen
 
-        if session := self.shown:
+        session = self.shown
+        if session:
             self.push_screen(RankScreen(session, message.rank, asks=self.acts))
 
     def on_show_stacks(self) -> None:
         from tui.run.stacks_screen import StacksScreen
 
-        if session := self.shown:
+        session = self.shown
+        if session:
             self.push_screen(StacksScreen(session, asks=self.acts))
 
     def on_compare_run(self) -> None:
         from tui.compare.alike import PickAlike
 
-        session, runs_dir = self.shown, self.runs.runs_dir
+        session = self.shown
+        runs_dir = self.runs.runs_dir
         if session:
             run = session.plan.run
             self.push_screen(PickAlike(run, runs_dir), partial(self._compare, runs_dir, run))

@@ -51,7 +51,8 @@ def _help(app: App[Any], here: Sequence[Place]) -> Iterator[str]:
 def _places(app: App[Any], places: Sequence[Place], listed: set[str]) -> Iterator[str]:
     """The actions of these places that are not listed yet; each is listed once."""
     for place in places:
-        if actions := [one for one in ACTIONS[place] if one.name not in listed]:
+        actions = [one for one in ACTIONS[place] if one.name not in listed]
+        if actions:
             listed.update(one.name for one in actions)
             yield f"{place.value}:"
             yield from _keys(app, actions)

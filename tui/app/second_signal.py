@@ -35,7 +35,8 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT)
 """The signals of which a second one ends this process."""
 QUESTION = signal.SIGUSR2
 """How the watching process asks whether the work goes on."""
-ANSWER, FAREWELL = 0, 255
+ANSWER = 0
+FAREWELL = 255
 """What this process writes into the pipe; other bytes are numbers of signals."""
 PATIENCE = 0.8
 """Seconds without an answer after which two signals end this process."""
@@ -114,7 +115,9 @@ def _start(pipe: int, has_keys: bool) -> int:
 
 # The watching process -----------------------------------------------------------------------------
 
-PIPE, TERMINAL, STDERR = 0, 1, 2
+PIPE = 0
+TERMINAL = 1
+STDERR = 2
 """Its descriptors."""
 KEYS = re.compile(rb"\x03|\x1c|\x1b\[(?:99|92);5u")
 """Ctrl+C and Ctrl+\\, as terminals send them to a dashboard."""
@@ -134,7 +137,8 @@ class Watcher:
     """Watches a process by its number, and the keys of its dashboard where it `has_keys`."""
 
     def __init__(self, process: int, has_keys: bool) -> None:
-        self._process, self._has_keys = process, has_keys
+        self._process = process
+        self._has_keys = has_keys
         self._handle = os.pidfd_open(process)
         self._signals = 0
         self._asked_at: float | None = None
@@ -155,7 +159,8 @@ class Watcher:
     def _wait(self) -> list[int]:
         """Wait until there is something to read, or to decide."""
         now = time.monotonic()
-        sources, moments = [self._handle, PIPE], []
+        sources = [self._handle, PIPE]
+        moments = []
         if self._asked_at is not None and not self._is_silent():
             moments.append(self._asked_at + PATIENCE)
         if self._keys_since is not None and self._asked_at is None:
@@ -169,7 +174,9 @@ class Watcher:
         """Take in bytes of the pipe. Return False where nothing is to be watched any more."""
         for byte in data:
             if byte == ANSWER:
-                self._signals, self._asked_at, self._keys_since = 0, None, None
+                self._signals = 0
+                self._asked_at = None
+                self._keys_since = None
             elif byte in ENDING:
                 self._signals += 1
                 self._ask()

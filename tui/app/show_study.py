@@ -36,7 +36,8 @@ def _print_study(runner: Runner, json: bool, watched: Watched) -> None:
     with suppress(OSError), printer(runner, json) as show:
         runner.ended = partial(_end, runner, show)
         is_told = False
-        if said := already(runner):
+        said = already(runner)
+        if said:
             show.tell(said)
         for run in runner.runs():
             show.begin(run)

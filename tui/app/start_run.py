@@ -94,7 +94,8 @@ def start(flags: Flags, line: torchrun.Line, options: Options) -> int:
 
     Returns the exit code.
     """
-    as_lines, dry_run = options.as_lines, options.dry_run
+    as_lines = options.as_lines
+    dry_run = options.dry_run
     hosts = torchrun.hosts(line, flags.hosts)
     flags = replace(flags, hosts=hosts, policy=torchrun.policy(line, flags.policy))
     script = scripts.script(line.words, flags.script, flags.job)

@@ -47,7 +47,8 @@ def put_marks(picture: Picture, marks: Sequence[Mark], along: Axis) -> None:
 def put_names(picture: Picture, curves: Sequence[Curve]) -> None:
     """Put the labels of curves on them, so that they can be told apart without colours; as often as
     there is room for all labels beside each other."""
-    inner, taken = picture.dots.shape[1], sum(len(curve.label) + 2 for curve in curves)
+    inner = picture.dots.shape[1]
+    taken = sum(len(curve.label) + 2 for curve in curves)
     often = min(OFTEN, inner // max(taken, 1))
     for place, curve in enumerate(curves if often else ()):
         mine = picture.curve == curve.ink

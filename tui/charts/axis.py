@@ -63,7 +63,8 @@ def linear(low: float, high: float, count: int) -> Axis:
 
 def logarithmic(low: float, high: float) -> Axis:
     """The log axis from `low` to `high` (both > 0), a little wider."""
-    low, high = min(max(low, TINY), HUGE), min(max(high, TINY), HUGE)
+    low = min(max(low, TINY), HUGE)
+    high = min(max(high, TINY), HUGE)
     margin = max(0.02, 0.04 * math.log10(high / low))
     return Axis(low / 10**margin, high * 10**margin, log=True)
 
@@ -93,7 +94,8 @@ def divided(low: float, high: float, columns: int) -> Axis:
 
 def _apart(low: float, high: float) -> tuple[float, float]:
     """The same range, or a small one around its only value."""
-    low, high = max(-HUGE, min(low, HUGE)), max(-HUGE, min(high, HUGE))
+    low = max(-HUGE, min(low, HUGE))
+    high = max(-HUGE, min(high, HUGE))
     if high - low > max(abs(low), abs(high)) * 1e-9 + 1e-150:
         return low, high
     half = max(abs(low) * 0.05, 1e-140) if low else 0.5
@@ -138,7 +140,8 @@ def _multiples(axis: Axis, step: float) -> list[float]:
 def _log_ticks(axis: Axis, count: int) -> list[float]:
     """Powers of ten, every so many, or with multiples of them; nothing where the axis is too short
     for that."""
-    low, high = math.floor(axis.ends[0]), math.ceil(axis.ends[1])
+    low = math.floor(axis.ends[0])
+    high = math.ceil(axis.ends[1])
     stride = max(1, math.ceil((high - low) / max(count, 1)))
     powers = [10.0**power for power in range(low, high + 1) if power % stride == 0]
     fine = [

@@ -53,7 +53,9 @@ class Chart(Lines, can_focus=True):
     ) -> None:
         """Draw these curves and marks from now on. The drawing itself is done a moment later, and
         outside of any lock held here."""
-        self._curves, self._marks, self._look = curves, marks, look or self._look
+        self._curves = curves
+        self._marks = marks
+        self._look = look or self._look
         self.call_next(self._redraw)
 
     def x_at(self, column: int) -> float | None:
@@ -111,7 +113,9 @@ class Chart(Lines, can_focus=True):
     def _cells(self, picture: Picture, y: int, plain: Style) -> Iterator[Segment]:
         """The cells of a row, those of one style together."""
         characters = dots.characters()
-        curve, band, signs = picture.curve[y], picture.band[y], picture.sign[y]
+        curve = picture.curve[y]
+        band = picture.band[y]
+        signs = picture.sign[y]
         cells = [characters[cell] for cell in picture.dots[y].tolist()]
         for signed in np.flatnonzero(signs).tolist():
             cells[signed] = chr(signs[signed])

@@ -28,7 +28,8 @@ FINE = 200
 """Points in view that are fine enough."""
 SPAN = 500
 """Steps up to which smoothing counts single steps."""
-BITS, LARGE = 500, 1e150
+BITS = 500
+LARGE = 1e150
 """By how many powers of two the weights of values differ that are summed at once, and the largest
 value that can stand beside them."""
 
@@ -89,7 +90,10 @@ def coarse(drawn: Drawing, kind: Kind, view: View, run: RunState) -> tuple[int, 
 
 class _Drawer:
     def __init__(self, run: RunState, kind: Kind, view: View, curves: Curves) -> None:
-        self._run, self._kind, self._view, self._curves = run, kind, view, curves
+        self._run = run
+        self._kind = kind
+        self._view = view
+        self._curves = curves
         self._factor = 100.0 if kind.unit is Unit.SHARE else 1.0
 
     def drawing(self) -> Drawing:
@@ -118,7 +122,8 @@ class _Drawer:
         return Drawing(*drawn, newest, whose)
 
     def _lines(self) -> tuple[list[Line], int]:
-        kind, view = self._kind, self._view
+        kind = self._kind
+        view = self._view
         if kind.stacked:
             return [self._line(name, -1) for name in kind.series], 0
         series = kind.series[0]
@@ -179,7 +184,8 @@ class _Drawer:
 
     def _per_step(self) -> float:
         """How much of the x axis one step is."""
-        job, begun = self._run.plan.job, self._run.progress.begun
+        job = self._run.plan.job
+        begun = self._run.progress.begun
         match self._view.along:
             case Along.EPOCH:
                 return 1 / max(begun.steps_per_epoch, 1) if begun else 1.0
@@ -244,7 +250,8 @@ def smooth(steps: Floats, values: Floats, weight: float) -> Floats:
     place = np.cumsum(np.diff(steps, prepend=steps[:1]).clip(0)) / unit
     scale = max(1.0, float(np.abs(found[known]).max()) / LARGE)
     sums = np.array([np.where(known, values, 0.0) / scale, known])
-    total, last = np.zeros(2), 0.0
+    total = np.zeros(2)
+    last = 0.0
     for part in _parts(place, BITS / -math.log2(weight)):
         # Growing forwards instead of fading backwards comes to the same mean.
         growth = weight ** -(place[part] - place[part][0])
@@ -253,7 +260,8 @@ def smooth(steps: Floats, values: Floats, weight: float) -> Floats:
         )
         here = known[part]
         found[part][here] = totals[0][here] / totals[1][here] * scale
-        total, last = totals[:, -1] / growth[-1], place[part][-1]
+        total = totals[:, -1] / growth[-1]
+        last = place[part][-1]
     return found
 
 

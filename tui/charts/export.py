@@ -23,8 +23,12 @@ from tui.charts.raster import Curve
 from tui.charts.view import View
 from tui.kit import palette
 
-WIDTH, HEIGHT = 800, 450
-LEFT, TOP, RIGHT, BOTTOM = 70, 58, 20, 50
+WIDTH = 800
+HEIGHT = 450
+LEFT = 70
+TOP = 58
+RIGHT = 20
+BOTTOM = 50
 """The margins around the curves."""
 LETTER = 7.3
 """How wide a letter of the legend is, at the most."""
@@ -149,7 +153,8 @@ def _legend(drawn: Drawing) -> Iterator[str]:
     """Names of the curves in their colours, at the right of the picture's head."""
     x = float(WIDTH - RIGHT)
     for curve in reversed([curve for curve in drawn.curves if len(curve.x) and not curve.faint]):
-        colour, text = palette.colour(curve.colour, dark=False), label(curve, drawn)
+        colour = palette.colour(curve.colour, dark=False)
+        text = label(curve, drawn)
         yield _text(x, 22, text, "end")
         x -= LETTER * len(text) + 14
         yield f'<rect x="{x}" y="13" width="10" height="10" fill="{colour}"/>'

@@ -51,7 +51,8 @@ def y_limits(
         return whole
     low, high = np.quantile(lasting, CUT)
     awaited = [end for _, one, single in found if single for end in (one.min(), one.max())]
-    low, high = float(min([low, *awaited])), float(max([high, *awaited]))
+    low = float(min([low, *awaited]))
+    high = float(max([high, *awaited]))
     return (low, high) if _size(whole, log) > GAIN * _size((low, high), log) else whole
 
 

@@ -34,7 +34,8 @@ def load(kind: str, file: Path) -> Chosen:
     known = recall(kind, file)
     if not isinstance(known, dict):
         return Chosen()
-    charts, views = known.get("charts"), known.get("views")
+    charts = known.get("charts")
+    views = known.get("views")
     return Chosen(
         tuple(map(str, charts[:MOST])) if isinstance(charts, list) else (),
         {str(name): _view(one) for name, one in views.items()} if isinstance(views, dict) else {},
@@ -59,7 +60,8 @@ def _view(found: object) -> View:
         return View()
     fit: dict[str, Any] = {}
     for one in fields(View):
-        value, usual = found.get(one.name), one.default
+        value = found.get(one.name)
+        usual = one.default
         if isinstance(usual, Along | Mode):
             fit[one.name] = next((each for each in type(usual) if each.value == value), usual)
         elif type(value) is type(usual):

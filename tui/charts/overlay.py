@@ -43,7 +43,8 @@ class Measure:
     ) -> list[Curve]:
         """A curve for each run, named by its letter: by step, or with `clock` by seconds.
         `smoothed`: a noisy one is averaged; of few runs, what it is made of stands behind it."""
-        raw, means = [], []
+        raw = []
+        means = []
         for place, run in enumerate(runs):
             along, values = self.of(run, self.figure, clock=clock)
             values = mean = values * self._factor

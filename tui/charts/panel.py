@@ -88,7 +88,10 @@ class Charts(Panel):
 
     def choose(self, kind: Kind, view: View) -> None:
         """Show this kind of chart from now on."""
-        self.kind, self.view, self.title, self.is_chosen = kind, view, kind.title, True
+        self.kind = kind
+        self.view = view
+        self.title = kind.title
+        self.is_chosen = True
         self._drawn, self._rows, self._version, self._fine = None, (), -1, Fine()
         self._plot.logarithmic = view.log_y and not kind.stacked
 
@@ -104,7 +107,8 @@ class Charts(Panel):
         if self._version < 0 or (version != self._version and is_due):
             self._version = version
             self._drawn = drawn = drawing(run, self.kind, self.view, self._fine.within(self.view))
-            if part := coarse(drawn, self.kind, self.view, run):
+            part = coarse(drawn, self.kind, self.view, run)
+            if part:
                 self._read(part, run)
             self._rows = run.curves.rows(self.kind.series[0])  # the keys do not hold the run's lock
             self._plot.draw(drawn.curves, drawn.marks, drawn.look)
@@ -166,7 +170,8 @@ class Charts(Panel):
 
     def _moved(self, how: str, *given: float) -> None:
         """Zoom, pan or follow, where there is anything to see."""
-        axis, ends = self._plot.along, self._drawn.ends if self._drawn else None
+        axis = self._plot.along
+        ends = self._drawn.ends if self._drawn else None
         if axis and ends:
             self.see(getattr(self.view, how)(*given, axis, ends))
 
@@ -223,7 +228,9 @@ class Charts(Panel):
     def action_export(self) -> None:
         if self._drawn and self._run:
             name = f"{self.kind.id}-step{self._run.step}"
-            drawn, kind, view = self._drawn, self.kind, self.view
+            drawn = self._drawn
+            kind = self.kind
+            view = self.view
             run = f"{self._run.plan.what}, {self._run.plan.run}"
 
             def save(folder: Path, name: str) -> list[Path]:

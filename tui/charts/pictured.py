@@ -66,6 +66,7 @@ def stacked(curves: tuple[Curve, ...]) -> tuple[Curve, ...]:
     total = np.zeros(len(curves[0].x)) if curves else np.empty(0)
     found = []
     for curve in curves:
-        below, total = total, total + np.nan_to_num(curve.mean)
+        below = total
+        total = total + np.nan_to_num(curve.mean)
         found.append(Curve(curve.label, curve.colour, curve.x, below, total, total))
     return tuple(reversed(found))

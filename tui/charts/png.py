@@ -29,7 +29,8 @@ def picture(drawn: Drawing, kind: Kind, view: View, run: str = "") -> bytes:
     axes.set_yscale("log" if view.log_y and not kind.stacked else "linear")
     axes.set_xscale("log" if drawn.look.log else "linear")
     _draw(axes, drawn, kind)
-    if found := axes_of(drawn, kind, view):
+    found = axes_of(drawn, kind, view)
+    if found:
         along, up = found
         axes.set_xlim(along.low, along.high)
         axes.set_ylim(up.low, up.high)

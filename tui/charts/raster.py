@@ -20,7 +20,8 @@ Cells = NDArray[np.int_]
 
 WEIGHTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
 """The bit of each dot of a cell in U+2800 and following."""
-NONE, MARK = -1, -2
+NONE = -1
+MARK = -2
 """In place of a curve's colour: there is none, or a mark."""
 FAINT = 1000
 """Added to the colour of a curve that stands behind the others."""

@@ -118,7 +118,8 @@ def application() -> typer.Typer:
 def load(name: str) -> TyperCommand | TyperGroup:
     """Load the command, or the group of commands, of this name."""
     module = import_module(f"tui.commands.{name}")
-    if not (app := getattr(module, "app", None)):
+    app = getattr(module, "app", None)
+    if not app:
         app = typer.Typer(add_completion=False)
         kind = JobCommand if name in JOB_COMMANDS else Command
         app.command(name, cls=kind)(getattr(module, name))

@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 
     from remote.metrics.compare import Compared
 
-MOST, ON_SCREEN = 26, 8
+MOST = 26
+ON_SCREEN = 8
 """Runs that are compared at most: one per letter; on the screen one per colour."""
-WIDTH, HEIGHT = 100, 12
+WIDTH = 100
+HEIGHT = 12
 """Cells of a chart at most."""
 
 
@@ -119,6 +121,7 @@ def _charts(compared: Sequence[Compared], width: int, *, colour: bool) -> dict[s
     for along in ("step", "time"):
         clock = along == "time"
         curves = LOSS.curves([one.run for one in compared], clock=clock)
-        if lines := plot(curves, Look(along, clock=clock), width, HEIGHT, colour):
+        lines = plot(curves, Look(along, clock=clock), width, HEIGHT, colour)
+        if lines:
             charts[f"{LOSS.title} by {along}"] = lines
     return charts

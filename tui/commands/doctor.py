@@ -103,7 +103,8 @@ def _examine(examination: Examination, json: bool) -> int:
     """Run the checks and print what they found; return the exit code."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: examination.stop(outcome.interruption(number)))
-    clock, said = SessionClock(), ""
+    clock = SessionClock()
+    said = ""
     for _ in examination.batches():
         reached = not any(host.phase in REACHING for host in examination.state.hosts)
         waits = () if reached else waiting(examination.state, clock.now(examination.state))

@@ -73,7 +73,8 @@ def up(
     with refusing(OSError):
         if hosts:
             raise LabError(f"--hosts {hosts}: the number of hosts is now --size {hosts}")
-        folder, spec = Folder(name), parse(size, link, cpus)
+        folder = Folder(name)
+        spec = parse(size, link, cpus)
         daemon.begin(name, size, link, cpus)
         path = folder.path / logins.HOSTS
         typer.echo(path.read_text(), nl=False)

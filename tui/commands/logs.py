@@ -124,7 +124,8 @@ class _Output:
     """Prints the output of all ranks or of one, with a line wherever an attempt ends."""
 
     def __init__(self, state: RunState, rank: int | None) -> None:
-        self.state, self._rank = state, rank
+        self.state = state
+        self._rank = rank
         self._attempt = 0
 
     def print(self, record: Record) -> None:

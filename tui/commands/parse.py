@@ -182,7 +182,8 @@ def _show_unread(account: Account) -> None:
 
 
 def _data(name: str, account: Account) -> dict[str, Any]:
-    first, last = account.first, account.last
+    first = account.first
+    last = account.last
     return {
         "file": name,
         "format": account.format,

@@ -101,7 +101,8 @@ def _found(names: Sequence[str], runs_dir: Path) -> tuple[dict[StudyFolder, Stud
     studies: dict[StudyFolder, Study] = {}
     folders: list[Path] = []
     for name in names:
-        if folder := _study_folder(name, runs_dir):
+        folder = _study_folder(name, runs_dir)
+        if folder:
             studies[folder] = opened(folder)
         else:
             folders.append(_run_folder(name, runs_dir))

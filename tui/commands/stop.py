@@ -26,7 +26,8 @@ from tui.kit.exit import STOPPED, UNREACHABLE
 from tui.kit.narrate import narrate
 from tui.run import outcome
 
-OBEYING, LOOK = 15.0, 0.1
+OBEYING = 15.0
+LOOK = 0.1
 """Seconds that a launcher has to stop its run, and between two looks at whether it has."""
 
 

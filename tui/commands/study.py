@@ -172,7 +172,8 @@ def _places(options: Mapping[str, Any]) -> Places:
     flags: dict[str, Any] = {"slurm": False, **unset, **empty, **options}
     if flags["hosts"]:
         flags["hosts"] = Path(flags["hosts"])
-    link, cpus = flags.pop("link"), flags.pop("cpus")
+    link = flags.pop("link")
+    cpus = flags.pop("cpus")
     if flags["local"]:
         flags["slots"] = flags["slots"] or 1
     chosen = selection.selection(flags | {"link": "", "cpus": ""})

@@ -76,12 +76,16 @@ class Trusting:
     ) -> None:
         """`keys` are by the name of a transport; `replace` and `yes` are the flags; messages name
         the hosts file `file`."""
-        self._keys, self._replace, self._yes, self._file = keys, replace, yes, file
+        self._keys = keys
+        self._replace = replace
+        self._yes = yes
+        self._file = file
 
     def hosts(self, hosts: Iterable[Host]) -> list[int]:
         """What became of each host, as an exit code. A host behind a jump host just accepted is
         looked at again."""
-        codes, waiting = [], []
+        codes = []
+        waiting = []
         for host in hosts:
             if host.transport in self._keys:
                 waiting.append(host)

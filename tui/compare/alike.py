@@ -27,7 +27,8 @@ class PickAlike(Pick):
 
     def __init__(self, run: str, runs_dir: Path) -> None:
         super().__init__(f"compare {run} with", "reading the recorded runs", (), "")
-        self._run, self._runs_dir = run, runs_dir
+        self._run = run
+        self._runs_dir = runs_dir
 
     def on_mount(self) -> None:
         super().on_mount()

@@ -63,7 +63,8 @@ class CompareScreen(Screen[None]):
         super().__init__()
         self._folders = tuple(folders)
         self._compared: Sequence[Compared] = ()
-        self._measure, self._clock = LOSS, True
+        self._measure = LOSS
+        self._clock = True
 
     def compose(self) -> ComposeResult:
         yield Static(id="title", markup=False)
@@ -110,7 +111,8 @@ class CompareScreen(Screen[None]):
         runs = [one.run for one in self._compared]
         curves = self._measure.curves(runs, clock=self._clock, smoothed=True)
         self.query_one(Chart).draw(curves, look=TIME if self._clock else STEP)
-        room, dark = self.size.width - MARGIN, self.app.current_theme.dark
+        room = self.size.width - MARGIN
+        dark = self.app.current_theme.dark
         legend = Content("\n").join(_legend(self._compared, room, dark))
         self.query_one("#legend", Static).update(legend)
         self.query_one("#table", Static).update("\n".join(_tables(self._compared, room)))
@@ -168,7 +170,8 @@ def _folded(line: str, width: int) -> list[str]:
 def _tables(compared: Sequence[Compared], room: int) -> list[str]:
     """The final figures and the settings that differ: beside each other where there is room."""
     figures = _figures(compared, room)
-    left, right = aligned(figures), aligned(settings := _settings(compared, room))
+    left = aligned(figures)
+    right = aligned(settings := _settings(compared, room))
     wide = total_width(figures) + 2 * len(GAP)
     if not right:
         return left

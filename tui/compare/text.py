@@ -64,7 +64,8 @@ def objects(compared: Sequence[Compared]) -> dict[str, Any]:
 
 
 def _object(one: Compared, common: Sequence[str]) -> dict[str, Any]:
-    run, against = one.run, one.against
+    run = one.run
+    against = one.against
     return {
         "run": run.name,
         "folder": str(run.folder),
@@ -111,8 +112,10 @@ def _bounds(low: float, high: float) -> list[float] | None:
 
 
 def _figures(one: Compared) -> dict[str, Any]:
-    run, steps = one.run, one.steps
-    taken, sync = steps.mean("seconds"), steps.mean("sync")
+    run = one.run
+    steps = one.steps
+    taken = steps.mean("seconds")
+    sync = steps.mean("sync")
     if not run.job:  # a script may not tell it
         sync = sync or math.nan
     last = run.evaluations[-1] if run.evaluations else None
@@ -149,7 +152,8 @@ def print_plain(compared: Sequence[Compared], charts: Mapping[str, Sequence[str]
 
 def _print_folded(text: str) -> None:
     """Print a line, in a terminal folded between words."""
-    line, width = one_line(text), terminal_width()
+    line = one_line(text)
+    width = terminal_width()
     if len(line) > width:
         line = "\n".join(textwrap.wrap(line, int(width), subsequent_indent="   "))
     typer.echo(line)
@@ -196,7 +200,8 @@ def _legend(compared: Sequence[Compared]) -> list[str]:
 
 def became(run: RunFigures) -> str:
     """What a run was, and what became of it."""
-    ranks, hosts = count(run.world_size, "rank"), count(run.nodes, "host")
+    ranks = count(run.world_size, "rank")
+    hosts = count(run.nodes, "host")
     verdict = run.verdict.word if run.verdict else "not ended"
     return f"{ranks} on {hosts}, {run.what}; {verdict} after {duration(run.elapsed)}"
 
@@ -271,7 +276,8 @@ def _metric(found: dict[str, Any]) -> str:
 
 
 def _row(letter: str, one: Compared) -> Row:
-    found, interval = _figures(one), one.seconds
+    found = _figures(one)
+    interval = one.seconds
     between = f"{seconds(interval.low)} to {seconds(interval.high)}"
     training = found["training_seconds"]
     return (

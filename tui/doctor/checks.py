@@ -47,7 +47,8 @@ def grids(state: RunState, width: int) -> Iterator[list[list[Cell]]]:
 
     Where that takes several parts, a row per host if that takes only one.
     """
-    hosts, checks = range(len(state.hosts)), names(state)
+    hosts = range(len(state.hosts))
+    checks = names(state)
     fit = list(_parts([_column(state, host, checks) for host in hosts], width, _head(checks)))
     if len(fit) > 1:
         head = [("", "host"), *(("", name) for name in checks)]
@@ -58,7 +59,8 @@ def grids(state: RunState, width: int) -> Iterator[list[list[Cell]]]:
             ]
             for host in hosts
         ]
-        if sum(widths := _widths([head, *rows])) + 2 * (len(widths) - 1) <= width:
+        widths = _widths([head, *rows])
+        if sum(widths) + 2 * (len(widths) - 1) <= width:
             yield [head, *rows]
             return
     yield from fit
@@ -142,7 +144,8 @@ def verdict(state: RunState) -> str:
         for number, kind in counts
         if number
     ]
-    checks, hosts = count(len(state.checks), "check"), count(len(state.hosts), "host")
+    checks = count(len(state.checks), "check")
+    hosts = count(len(state.hosts), "host")
     return f"{checks} on {hosts}: {', '.join(bad) or 'all passed'}"
 
 

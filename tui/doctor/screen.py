@@ -46,7 +46,8 @@ class DoctorScreen(Drawn, Screen[None]):
     def __init__(self, session: Checks, again: Callable[[], Checks] | None = None) -> None:
         """`again` repeats the same checks."""
         super().__init__()
-        self._session, self._again = session, again
+        self._session = session
+        self._again = again
         self._clock = SessionClock()
         self._seen: tuple[object, ...] = ()
         self._said = ""
@@ -67,10 +68,12 @@ class DoctorScreen(Drawn, Screen[None]):
 
     def tick(self) -> None:
         """Draw what has changed of the results so far."""
-        width, found = self.query_one(VerticalScroll).size.width - 2, None
+        width = self.query_one(VerticalScroll).size.width - 2
+        found = None
         with self._session.lock:
             state = self._session.state
-            if (seen := (width, *checks.findings(state))) != self._seen:
+            seen = (width, *checks.findings(state))
+            if seen != self._seen:
                 self._seen, found = seen, _found(state, width)
             said = self._verdict(state)
         if found is not None:

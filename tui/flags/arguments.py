@@ -113,9 +113,11 @@ def advise(option: TyperOption, text: str = "") -> str:
     if kind not in WRITE_NUMBER:
         return f"write {_names(option)[0]} {metavar or 'VALUE'}"
     hint = WRITE_NUMBER[kind]
-    if example := EXAMPLES.get(metavar):
+    example = EXAMPLES.get(metavar)
+    if example:
         hint = f"write a number of {metavar.lower()}, such as {example}"
-    least, most = descriptor.parameter_info.min, descriptor.parameter_info.max
+    least = descriptor.parameter_info.min
+    most = descriptor.parameter_info.max
     if least is not None and most is not None:
         return f"{hint}, from {least} to {most}"
     if least is not None:

@@ -46,5 +46,6 @@ def check_job(flags: Mapping[str, Any], method: str = Job.sync) -> None:
     given = {name: value for name, value in flags.items() if value is not None}
     if not given.get("resume"):
         given.setdefault("sync", method or None)
-    if mistakes := find_mistakes(given):
+    mistakes = find_mistakes(given)
+    if mistakes:
         raise JobError(*mistakes)

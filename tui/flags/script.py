@@ -80,7 +80,8 @@ def script(
                     "rankboard --run -- train.py --lr 0.1"
                 )
         return None
-    if given := flags_of({name for name, value in job_flags.items() if value is not None}):
+    given = flags_of({name for name, value in job_flags.items() if value is not None})
+    if given:
         raise PlanError(
             f"{', '.join(given)}: options of rankboard's own training do not apply to your program "
             f"({words[0]}): leave them out, or write them after its name"

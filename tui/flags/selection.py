@@ -136,7 +136,8 @@ def selection(flags: Mapping[str, Any], upload: Sequence[Path] = ()) -> Selectio
     if spec:
         cluster = Cluster(f"lab, {link}", spec.hosts(), spec.remarks())
     narrate(*cluster.remarks)
-    only, exclude = split_names(flags["only"]), split_names(flags["exclude"])
+    only = split_names(flags["only"])
+    exclude = split_names(flags["exclude"])
     hosts = select(cluster, flags["nodes"], only, exclude)
     return Selection(cluster, hosts, spec)
 
@@ -144,12 +145,15 @@ def selection(flags: Mapping[str, Any], upload: Sequence[Path] = ()) -> Selectio
 def check(flags: Mapping[str, Any], upload: Sequence[Path] = ()) -> None:
     """Check these options for what is wrong whatever the hosts are. Raises: PlanError, with all
     mistakes."""
-    if mistakes := [*_mistakes(flags, upload)]:
+    mistakes = [*_mistakes(flags, upload)]
+    if mistakes:
         raise PlanError("\n".join(mistakes))
 
 
 def _mistakes(flags: Mapping[str, Any], upload: Sequence[Path]) -> Iterator[str]:
-    local, slots, nodes = flags["local"], flags["slots"], flags["nodes"]
+    local = flags["local"]
+    slots = flags["slots"]
+    nodes = flags["nodes"]
     is_counted = all(count is None or count > 0 for count in (local, slots))
     if local is not None and local < 1:
         yield (
@@ -193,7 +197,8 @@ def check_file(flags: Mapping[str, Any]) -> None:
 def _cluster(flags: Mapping[str, Any], upload: Sequence[Path]) -> Cluster:
     """Load the hosts that the options name, or make this machine one host or several. Raises:
     HostsError."""
-    local, slots = flags["local"], flags["slots"]
+    local = flags["local"]
+    slots = flags["slots"]
     if local:
         return _here(local, slots)
     found = _elsewhere(flags)

@@ -94,7 +94,8 @@ def name_of(word: str) -> str:
 
 def _begun(word: str) -> str:
     """The same, also for the beginning of a flag, which torchrun understands."""
-    if name := name_of(word):
+    name = name_of(word)
+    if name:
         return name
     flag = word.partition("=")[0].replace("_", "-")
     near = [one for one in (*SWITCHES, *VALUES) if len(flag) > 4 and one.startswith(flag)]
@@ -123,8 +124,10 @@ def read(words: Sequence[str], before: Sequence[str] = ()) -> Line:
     launcher, arguments = _started(inner)
     if launcher in OTHERS:
         raise UsageError(_started_by(launcher, arguments))
-    if is_torchrun := launcher in TORCHRUN:
-        variables, rest = variables + more, arguments
+    is_torchrun = launcher in TORCHRUN
+    if is_torchrun:
+        variables = variables + more
+        rest = arguments
     elif inner != rest and "torchrun" in (names := [*map(os.path.basename, rest)]):
         before_it = shlex.join(rest[: names.index("torchrun")])
         raise UsageError(f"leave out {before_it}: write torchrun first")
@@ -135,7 +138,8 @@ def read(words: Sequence[str], before: Sequence[str] = ()) -> Line:
         word = rest.pop(0)
         if word == "--":
             break
-        if not (name := _begun(word)):
+        name = _begun(word)
+        if not name:
             raise UsageError(
                 f"{word.partition('=')[0]} is not a flag of torchrun: write your program after --, "
                 "and its arguments after its name"
@@ -171,7 +175,8 @@ def _inner(words: list[str]) -> tuple[list[str], list[str]]:
 
 def _started(words: list[str]) -> tuple[str, list[str]]:
     """The program, or the module of Python, that the words start, and its arguments."""
-    if line := python_line(words):
+    line = python_line(words)
+    if line:
         return os.path.basename(line.name), list(line.rest)
     first, *rest = words or [""]
     return os.path.basename(first), rest
@@ -202,10 +207,12 @@ def _started_by(launcher: str, words: list[str]) -> str:
 
 def hosts(line: Line, flags: Mapping[str, Any]) -> dict[str, Any]:
     """The flags that select hosts, with what torchrun's say of them. Raises: UsageError."""
-    found, said = dict(flags), line.flags
+    found = dict(flags)
+    said = line.flags
     if not (said or line.is_torchrun):
         return found
-    nodes, ranks = said.get("--nnodes", ""), said.get("--nproc-per-node", "")
+    nodes = said.get("--nnodes", "")
+    ranks = said.get("--nproc-per-node", "")
     many = nodes.rpartition(":")[2]
     if nodes and not all(_is_number(one, 1) for one in nodes.split(":", 1)):
         raise UsageError(f"--nnodes {nodes}: write a number from 1, or MIN:MAX")
@@ -234,7 +241,8 @@ def hosts(line: Line, flags: Mapping[str, Any]) -> dict[str, Any]:
 def policy(line: Line, flags: Mapping[str, Any]) -> dict[str, Any]:
     """The flags of the policy, with what torchrun's say of it. Raises: UsageError."""
     found = dict(flags)
-    if restarts := line.flags.get("--max-restarts"):
+    restarts = line.flags.get("--max-restarts")
+    if restarts:
         found["max_restarts"] = _number("--max-restarts", restarts)
     least, _, most = line.flags.get("--nnodes", "").partition(":")
     if most and least != most and not found["min_nodes"]:
@@ -281,7 +289,8 @@ def _check(line: Line, cluster: Cluster, local: bool) -> None:
         word = f"{flag} {value}".strip()
         if flag in REFUSED:
             raise UsageError(f"{word}: {UNSUPPORTED}: leave it out")
-        if why := _useless(flag, value, line.flags, cluster, local):
+        why = _useless(flag, value, line.flags, cluster, local)
+        if why:
             found.setdefault(why, []).append(word)
     for name, value in line.env:
         if name in PLACE:
@@ -330,7 +339,8 @@ def _here(ranks: str, env: Mapping[str, str]) -> int:
 
     if ranks in ("gpu", "auto"):
         visible = env.get("CUDA_VISIBLE_DEVICES")
-        if found := len(gpus()) if visible is None else _visible(visible):
+        found = len(gpus()) if visible is None else _visible(visible)
+        if found:
             return found
     if ranks in ("cpu", "auto"):
         return max(1, int(usable_cores()))

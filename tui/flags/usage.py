@@ -160,7 +160,8 @@ def answer(words: list[str], flags: dict[str, Any], commands: list[str]) -> str:
         return f"{what}To list runs, write: rankboard ps, or rankboard runs for those recorded here"
     if word.endswith(".toml"):
         return f"{what}To use a hosts file, write: rankboard --hosts {shlex.quote(word)}"
-    if bare := [one for one in flags.get("sync_option") or () if "=" not in one]:
+    bare = [one for one in flags.get("sync_option") or () if "=" not in one]
+    if bare:
         return (
             f"{word!r} is not a command. Write an option and its value as one word: --sync-option "
             f"{bare[-1]}={word}"

@@ -206,7 +206,8 @@ def _narrate_last(name: str, here: Path | None, there: HostsAnswer, runs_dir: Pa
 
 def _describe(name: str, there: HostsAnswer, runs_dir: Path) -> str:
     """Say what is known of a run: its name, where it was started, and whether it is live."""
-    run, folder = there.runs.get(name), runs_dir / name
+    run = there.runs.get(name)
+    folder = runs_dir / name
     label = marks.name(folder) or (run.plan.label if run else "")
     words = [f"named {one_line(label)}"] if label else []
     words.append("started here" if trust.is_started_here(folder) else "not started here")

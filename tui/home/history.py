@@ -117,7 +117,8 @@ class History:
         Raises: HostsError."""
         from remote.host_commands import inventory
 
-        hosts, asked = self._hosts(), time.time()
+        hosts = self._hosts()
+        asked = time.time()
         found = inventory.take(
             self.transports,
             hosts,

@@ -57,15 +57,18 @@ class Keeping(Screen[None]):
         self.read()
 
     def action_star(self) -> None:
-        if run := self.choose_entry():
+        run = self.choose_entry()
+        if run:
             self._change(self.history.star, run.name, not run.star)
 
     def action_note(self) -> None:
-        if run := self.choose_entry():
+        run = self.choose_entry()
+        if run:
             self._ask_for("note", run.note, partial(self.history.note, run.name))
 
     def action_name(self) -> None:
-        if run := self.choose_entry():
+        run = self.choose_entry()
+        if run:
             self._ask_for("name", run.label, partial(self.history.name, run.name))
 
     def _ask_for(self, what: str, text: str, keep: Callable[[str], None]) -> None:
@@ -77,11 +80,13 @@ class Keeping(Screen[None]):
         self.app.push_screen(Ask(what, help, text), answered)
 
     def action_resume(self) -> None:
-        if run := self.choose_entry():
+        run = self.choose_entry()
+        if run:
             self.post_message(ResumeRun(run.name))
 
     def action_delete(self) -> None:
-        if run := self.choose_entry():
+        run = self.choose_entry()
+        if run:
             self._removable.begin(lambda: (run.name, *self.history.removable(run.name)))
 
     def _ask_to_delete(self, found: tuple[str, Sequence[Removable], str]) -> None:

@@ -33,7 +33,8 @@ DISPENSABLE = {
 runs apart goes last."""
 OF_STUDY = DISPENSABLE | {"accuracy": 11, "method": 12, "trial": 13}
 """The same where all runs are of one study: a trial names all that differs."""
-SHORTEST, LEAST = 13, 8
+SHORTEST = 13
+LEAST = 8
 """Characters of a run's name (its date and time) that are shown at least, and of a note."""
 ELSEWHERE = INCIDENTAL | {"sync", "sync_option", "model", "dataset"}
 """Settings that the column of settings does not show by name."""
@@ -44,7 +45,8 @@ def show(runs: Sequence[Entry], everyone: Sequence[Entry]) -> list[str]:
     all of them have it."""
     settings = [settings_of(run) for run in runs]
     table = _table(runs, settings, {})
-    width, shared = terminal_width(), list[str]()
+    width = terminal_width()
+    shared = list[str]()
     if math.isfinite(width) and total_width(table) > width:
         if len(runs) > 1:
             common = set(settings[0]).intersection(*settings[1:])
@@ -128,7 +130,8 @@ def settings_of(run: Entry) -> list[str]:
 def _folded(table: Sequence[Row]) -> tuple[list[Row], list[str]]:
     """The table without empty columns and, if it has several rows, without those in which all are
     equal; and what these say."""
-    shared, kept = [], []
+    shared = []
+    kept = []
     for index, name in enumerate(table[0]):
         cells = {row[index] for row in table[1:]}
         if cells <= {"", UNKNOWN}:

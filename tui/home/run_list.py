@@ -94,7 +94,8 @@ def _with_end(run: Entry, answer: Run | None) -> Entry:
     """Return a recorded run with the end that its hosts tell, where none is recorded."""
     if answer is None or run.verdict != UNKNOWN_END:
         return run
-    step, steps = max(run.step, answer.step), run.steps or answer.steps
+    step = max(run.step, answer.step)
+    steps = run.steps or answer.steps
     return run._replace(verdict=answer.state, step=step, steps=steps)
 
 
@@ -126,7 +127,8 @@ def curve(losses: Sequence[float]) -> str:
     """The course of the loss, from its least to its largest."""
     if len(losses) < 2:
         return ""
-    least, most = min(losses), max(losses)
+    least = min(losses)
+    most = max(losses)
     return "".join(palette.level((one - least) / ((most - least) or 1.0)) for one in losses)
 
 
@@ -201,7 +203,8 @@ def rows(
     """The rows of the table, with a cell for each of `FIELDS`. `names` are the short names of runs,
     `courses` their losses, as far as known. Those that are `marked` have the letters that a
     comparison gives them."""
-    found, letters = [], dict(zip(sorted(marked), ascii_uppercase, strict=False))
+    found = []
+    letters = dict(zip(sorted(marked), ascii_uppercase, strict=False))
     for item in shown:
         texts = _texts(item, names.get(item.name, item.name))
         cells = {title: Cell(plain(text)) for title, text in texts.items()}
@@ -215,10 +218,12 @@ def rows(
 
 def _texts(item: Item, name: str) -> dict[str, str]:
     if item.study:
-        study, runs = item.study, len(item.study.study.trials())
+        study = item.study
+        runs = len(item.study.study.trials())
         head = {"run": item.name, "method": "study", "settings": study.study.title}
         return head | {"step": f"{study.settled}/{runs} runs"}
-    if entry := item.entry:
+    entry = item.entry
+    if entry:
         texts = dict(zip(HEAD, row(entry, name, settings_of(entry)), strict=True))
         took = UNKNOWN if entry.elapsed is None else duration(entry.elapsed)
         live = {"step": f"{item.answer.step}/{item.answer.steps}"} if item.answer else {}
@@ -266,7 +271,8 @@ def about(item: Item | None, saved: int, key: Callable[[str], str]) -> str:
 
 def problems(answered: Answered, listed: Listed) -> list[str]:
     """Which hosts do not answer, and which files cannot be read: at most two lines of each."""
-    hosts, files = answered.problems, listed.problems
+    hosts = answered.problems
+    files = listed.problems
     if len(hosts) > 2:
         silent = ", ".join(problem.partition(":")[0] for problem in hosts)
         hosts = (f"{len(hosts)} hosts do not answer: {silent}", hosts[0])

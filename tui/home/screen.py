@@ -219,13 +219,15 @@ class HomeScreen(Drawn, Keeping):
         until then it is on the first row, which is the newest run unless others are live."""
         if self._listed is None or not self.is_mounted:
             return
-        chosen, shown = self._chosen, self.query_one(Choices)
+        chosen = self._chosen
+        shown = self.query_one(Choices)
         had_runs = self._has_runs
         had_hidden = self._can_list_all
         self._items, self._hidden = items(
             self._listed, self._answered, self._words, self._order, lists_all=self._lists_all
         )
-        width, names = self.app.size.width - 2, beginnings(self._listed.runs)
+        width = self.app.size.width - 2
+        names = beginnings(self._listed.runs)
         found = rows(self._items, names, self._courses, self._marked)
         shown.show(*table(found, width))
         if not shown.is_cursor_placed:
@@ -245,7 +247,9 @@ class HomeScreen(Drawn, Keeping):
 
     def _describe(self) -> None:
         """Say what is listed, what hosts do not answer, and what is under the cursor."""
-        item, width, is_asking = self._chosen, self.app.size.width - 2, self._shows_asking
+        item = self._chosen
+        width = self.app.size.width - 2
+        is_asking = self._shows_asking
         shown: tuple[object, ...] = (item, self._answered, self._listed, self._order, *self._words)
         shown += (len(self._items), self._hidden, width, is_asking)
         if shown == self._described or self._listed is None:
@@ -263,7 +267,8 @@ class HomeScreen(Drawn, Keeping):
         left_out = self.query_one("#hidden", Static)
         left_out.update(hidden(self._hidden, self._key))
         left_out.display = self._hidden > 0
-        said, lines = self.query_one("#said", Static), problems(self._answered, self._listed)
+        said = self.query_one("#said", Static)
+        lines = problems(self._answered, self._listed)
         said.set_class(len(lines) > 1, "-several")
         said.update("\n".join(lines))
         saved = saved_step(self.history.runs_dir / item.name) if item and item.entry else 0
@@ -352,7 +357,8 @@ class HomeScreen(Drawn, Keeping):
 
     def action_mark(self) -> None:
         """Mark the run to compare it, or take the mark away."""
-        if run := self.choose_entry():
+        run = self.choose_entry()
+        if run:
             self._marked ^= {run.name}
             self._draw()
             self.query_one(Choices).cursor += 1

@@ -48,7 +48,9 @@ class Repeated(Generic[T]):
         """`take` and `failed`: see `in_background`."""
         self.is_busy = False
         self._began = self._ended = time.monotonic()
-        self._owner, self._take, self._failed = owner, take, failed
+        self._owner = owner
+        self._take = take
+        self._failed = failed
         self._again: Callable[[], T] | None = None
 
     def begin(self, act: Callable[[], T]) -> None:
@@ -74,7 +76,9 @@ class Repeated(Generic[T]):
 
     def _end(self, tell: Callable[..., object], what: object) -> None:
         self._ended = time.monotonic()
-        self.is_busy, again, self._again = False, self._again, None
+        self.is_busy = False
+        again = self._again
+        self._again = None
         if again:
             self.begin(again)
         tell(what)

@@ -18,7 +18,8 @@ def bindings(place: Place) -> list[BindingType]:
     found = [_binding(one, one.usual, one.call) for one in ACTIONS[place]]
     taken = {key for one in ACTIONS[place] for key in one.usual}
     for one in (one for panel in panels_of(place) for one in ACTIONS[panel]):
-        if free := [key for key in one.usual if key not in taken]:
+        free = [key for key in one.usual if key not in taken]
+        if free:
             taken.update(free)
             found.append(_binding(one, free, f"elsewhere('{one.name}')", shown=False))
     return list(found)

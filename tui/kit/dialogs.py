@@ -220,7 +220,8 @@ class TextDialog(ModalScreen[None]):
 
     def __init__(self, title: str, text: str) -> None:
         super().__init__()
-        self._title, self._text = title, text
+        self._title = title
+        self._text = text
 
     def compose(self) -> ComposeResult:
         with VerticalScroll() as box:

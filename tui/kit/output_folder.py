@@ -23,7 +23,9 @@ class ForeignFilesError(UsageError):
     """Files are in the way that the command did not write."""
 
     def __init__(self, folder: Path, names: list[str], command: str) -> None:
-        self.folder, self.names, self.command = folder, names, command
+        self.folder = folder
+        self.names = names
+        self.command = command
         listed = ", ".join(names[:NAMED])
         more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
         is_one = len(names) == 1

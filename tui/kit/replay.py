@@ -32,7 +32,9 @@ class Replay(WatchedRun):
     ) -> None:
         """Raises: OtherFormat; RunFolderError, also where nothing is recorded."""
         self._monotonic = monotonic
-        self._position, self._since, self._playing = END, 0.0, False
+        self._position = END
+        self._since = 0.0
+        self._playing = False
         self._speed = SPEEDS.index(1)
         self._began = self.duration = 0.0
         super().__init__(folder, plan)
@@ -74,7 +76,8 @@ class Replay(WatchedRun):
         False where there is nothing to play: the run goes on."""
         if self._is_at_end and not self.has_ended:
             return False
-        is_playing, at = self.is_playing, self.position
+        is_playing = self.is_playing
+        at = self.position
         self._set(0.0 if not is_playing and at >= self.duration else at, not is_playing)
         return True
 
@@ -126,7 +129,8 @@ class Replay(WatchedRun):
             self.state.hold(self.state.now)
             return
         if until == self._until == END:  # no jump came in between
-            self._position, self._began = END, self.state.started
+            self._position = END
+            self._began = self.state.started
             self.duration = self.state.elapsed
         if self.is_live:
             super()._hold(until, is_there=True)

@@ -25,7 +25,8 @@ class Turn:
         """The same for what looks at each rank of a run. It comes at once where the run is another
         one, or in another phase."""
         stage = run, run.phase
-        is_other, self._stage = stage != self._stage, stage
+        is_other = stage != self._stage
+        self._stage = stage
         return self.has_come(ticks(len(run.ranks)), place) or is_other
 
 

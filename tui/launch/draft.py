@@ -34,7 +34,8 @@ from tui.launch.field import (
     write_policy,
 )
 
-HOSTS, POLICY = "hosts", "failures and disconnects"
+HOSTS = "hosts"
+POLICY = "failures and disconnects"
 """The names of the first group and of the last."""
 RANKS = "ranks"
 """The field that takes the place of the list of hosts where there is only one."""
@@ -308,7 +309,8 @@ class Draft:
     def _placed(self, text: str) -> FieldMistake:
         """A mistake in the field that its text names first."""
         shown = {one.name for fields in self.groups().values() for one in fields}
-        if found := OPTION.search(text):
+        found = OPTION.search(text)
+        if found:
             name = f"{self.text('sync')}.{found[1]}"
             if name in shown:
                 return FieldMistake(name, text)

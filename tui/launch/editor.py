@@ -47,7 +47,9 @@ class Editor(Input):
         `typed` is told of each other text, and `left` of the end, with how many rows to go down.
         `begin` takes the place of the text; where it is `whole`, the first key does.
         """
-        self._before, self._typed, self._left = text, typed, left
+        self._before = text
+        self._typed = typed
+        self._left = left
         self.move(at)
         self.display = True
         with self.prevent(Input.Changed):
@@ -83,7 +85,8 @@ class Editor(Input):
 
     async def _pass_on(self, key: str) -> None:
         """Do what a key does that was typed behind the end of the edit."""
-        if (active := self.screen.active_bindings.get(key)) and active.enabled:
+        active = self.screen.active_bindings.get(key)
+        if active and active.enabled:
             await self.app.run_action(active.binding.action, active.node)
 
     def on_blur(self) -> None:
@@ -92,7 +95,8 @@ class Editor(Input):
 
     def leave(self, step: int) -> None:
         """End, and keep the text; `step` is how many rows to go down."""
-        if typed := self._typed:
+        typed = self._typed
+        if typed:
             self._typed = None
             typed(self.value)
             self._left(step)

@@ -18,14 +18,16 @@ GIGABIT = 125e6
 def facts(plan: Plan, link: float = 0.0) -> list[str]:
     """What is known of a run before its start, one line each. `link` is the rate of the slowest
     host's link in bytes per second; 0 where it is not known."""
-    known, job = expected(plan), plan.job
+    known = expected(plan)
+    job = plan.job
     if known is None or job is None:
         return []
     return [_shares(known, plan), _length(known, job), _model(known, job), *_sent(known, link)]
 
 
 def _shares(known: Expected, plan: Plan) -> str:
-    least, most = min(known.shares), max(known.shares)
+    least = min(known.shares)
+    most = max(known.shares)
     each = f"{least} or {most}" if least < most else f"{most}"
     ranks = count(plan.world_size, "rank")
     trains = len(known.shares)
@@ -62,7 +64,8 @@ def _sent(known: Expected, link: float) -> Iterator[str]:
     if not sent.link:
         yield "all ranks are on one host: no network takes part"
         return
-    rate, of = link or GIGABIT, "the link" if link else "a link"
+    rate = link or GIGABIT
+    of = "the link" if link else "a link"
     needs = f"{of} of {_rate(rate)} needs at least {seconds(sent.link / rate)} s"
     yield needs if sent.link == sent.most else f"{needs} for {size(sent.link)}"
 

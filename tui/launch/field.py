@@ -20,7 +20,8 @@ from training.job import TYPES, Job, JobError
 from training.mistake import NUMBERS, Mistake
 from tui.flags import policy as flags
 
-ON, OFF = "on", "off"
+ON = "on"
+OFF = "off"
 SWITCH = (ON, OFF)
 OPTIONS = "sync_option"
 """The setting of which the form has one field per option."""
@@ -150,7 +151,8 @@ def read_policy(texts: Mapping[str, str], keep: bool) -> Policy:
     """The policy of the texts of its fields. Raises: JobError, PlanError."""
     given = {}
     for field in of_policy(keep):
-        name, text = field.name.removeprefix("policy."), texts[field.name]
+        name = field.name.removeprefix("policy.")
+        text = texts[field.name]
         if field.choices and text not in field.choices:
             known = options.join(field.choices)
             raise PlanError(f"--{field.label} {text}: write {known}")
@@ -170,7 +172,8 @@ def policy_words(texts: Mapping[str, str], keep: bool) -> tuple[str, ...]:
     """The options of the command line for the fields of the policy that are changed."""
     words: list[str] = []
     for field in of_policy(keep):
-        text, flag = texts[field.name], f"--{field.label}"
+        text = texts[field.name]
+        flag = f"--{field.label}"
         if text == field.default:
             continue
         if field.is_switch:

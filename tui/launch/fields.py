@@ -70,7 +70,8 @@ class Fields(Choices):
 
     def __init__(self, draft: Draft, editor: Editor) -> None:
         super().__init__()
-        self.draft, self._editor = draft, editor
+        self.draft = draft
+        self._editor = editor
         self.folded = {group for group in FOLDED if not draft.changed(group)}
         if len(draft.cluster.hosts) > MANY:
             self.folded.add(HOSTS)
@@ -89,7 +90,8 @@ class Fields(Choices):
     ) -> None:
         """Draw, with what hinders a start, and what is known of hosts by name and of all."""
         self._mistakes = {one.field: one for one in mistakes}
-        self._marks, self._summary = marks, summary
+        self._marks = marks
+        self._summary = summary
         self.draw()
 
     def fold(self, group: str, folded: bool) -> None:
@@ -129,7 +131,8 @@ class Fields(Choices):
         """Draw what has changed."""
         if not self.size.width:
             return
-        self.lines, rows = [], []
+        self.lines = []
+        rows = []
         for group, fields in self.draft.groups().items():
             self.lines.append(Line(group))
             rows.append(self._group(group, fields))
@@ -165,7 +168,8 @@ class Fields(Choices):
         elif group == HOSTS:
             said = self.draft.cluster.hosts[0].name
         note = Cell(self._summary if group == HOSTS else "", "table--dim")
-        if hidden := [one for one in fields if one.name in self._mistakes]:
+        hidden = [one for one in fields if one.name in self._mistakes]
+        if hidden:
             if group in self.folded:
                 note = self._bad(count(len(hidden), "mistake"))
         elif group in self._mistakes:
@@ -176,7 +180,8 @@ class Fields(Choices):
         host = self.draft.host(field.name)
         if host and field.is_switch:
             return self._host(field, host)
-        text, changed = self.draft.text(field.name), field.name in self.draft.texts
+        text = self.draft.text(field.name)
+        changed = field.name in self.draft.texts
         mistake = self._mistakes.get(field.name)
         shown = f"[{'x' if text == ON else ' '}] {text}" if field.is_switch else text
         value = shown or EMPTY.get(field.name, "none")
@@ -194,12 +199,14 @@ class Fields(Choices):
     def _host(self, field: Field, host: Host) -> Row:
         ticked = "x" if self.draft.text(field.name) == ON else " "
         note = self._mark(host) or Cell(count(host.slots, "rank"), "table--dim")
-        label, dim = Cell(f"  [{ticked}] {host.name}"), "" if ticked == "x" else "table--dim"
+        label = Cell(f"  [{ticked}] {host.name}")
+        dim = "" if ticked == "x" else "table--dim"
         return label, Cell(f"  {host.address}", dim), note
 
     def _mark(self, host: Host) -> Cell | None:
         """What the checks have found of a host; None where none were made."""
-        if mark := self._marks.get(host.name):
+        mark = self._marks.get(host.name)
+        if mark:
             return Cell(f"{palette.sign(SIGNS[mark.outcome])} {mark.text}", INKS[mark.outcome])
         return None
 
@@ -242,7 +249,8 @@ class Fields(Choices):
 
     def _edit(self, field: Field, typed: str = "") -> None:
         """Edit the text of the field under the cursor in its row. `typed` takes its place."""
-        text, place = self.draft.text(field.name), self._value_region
+        text = self.draft.text(field.name)
+        place = self._value_region
         typing = partial(self.set, field.name)
         self._editor.edit(text, place, typing, self._left, typed, whole=field.numeric)
 

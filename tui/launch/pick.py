@@ -45,8 +45,12 @@ class Pick(ModalScreen[str | None]):
 
     def __init__(self, title: str, help: str, choices: Sequence[str], current: str) -> None:
         super().__init__()
-        self._title, self._help, self._choices, self._current = title, help, choices, current
-        self._typed, self._typed_at = "", -PAUSE
+        self._title = title
+        self._help = help
+        self._choices = choices
+        self._current = current
+        self._typed = ""
+        self._typed_at = -PAUSE
 
     def compose(self) -> ComposeResult:
         with Vertical() as box:
@@ -71,8 +75,10 @@ class Pick(ModalScreen[str | None]):
             return
         is_on = event.time - self._typed_at < PAUSE
         for typed in (self._typed + letter, letter) if is_on else (letter,):
-            if (found := self._beginning(typed)) is not None:
-                self._typed, self._typed_at = typed, event.time
+            found = self._beginning(typed)
+            if found is not None:
+                self._typed = typed
+                self._typed_at = event.time
                 self.query_one(OptionList).highlighted = found
                 event.stop()
                 event.prevent_default()
@@ -104,7 +110,9 @@ class Ask(ModalScreen[str | None]):
 
     def __init__(self, title: str, help: str, text: str = "") -> None:
         super().__init__()
-        self._title, self._help, self._text = title, help, text
+        self._title = title
+        self._help = help
+        self._text = text
 
     def compose(self) -> ComposeResult:
         with Vertical() as box:

@@ -109,7 +109,8 @@ def load(name: str, keep: bool) -> Preset:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise PresetError(f"{file}: {getattr(error, 'strerror', None) or error}") from None
     try:
-        if other := data.keys() - {"job", "program", "policy"}:
+        other = data.keys() - {"job", "program", "policy"}
+        if other:
             tables = "[job], [program] or [policy]"
             raise PresetError(f"{min(other)}: write settings below {tables}")
         if "program" in data and "job" in data:
@@ -177,20 +178,21 @@ def _policy(table: Mapping[str, Any], keep: bool) -> Policy:
 
 def _text(preset: Preset, keep: bool) -> str:
     """The file of a preset."""
-    work, policy = preset.work, {}
+    work = preset.work
+    policy = {}
     if isinstance(work, Script):
         usual = Script(())
-        kind, names = (
-            "program",
-            [one for one in PROGRAM if getattr(work, one) != getattr(usual, one)],
-        )
+        kind = "program"
+        names = [one for one in PROGRAM if getattr(work, one) != getattr(usual, one)]
     else:
         changed = work.changed()
-        kind, names = "job", [name for name in SETTINGS if name in changed]
+        kind = "job"
+        names = [name for name in SETTINGS if name in changed]
     settings = {name: getattr(work, name) for name in names}
     texts = write_policy(preset.policy)
     for field in of_policy(keep):
-        if (text := texts[field.name]) != field.default:
+        text = texts[field.name]
+        if text != field.default:
             name = field.name.removeprefix("policy.")
             value = getattr(preset.policy, name, text)
             policy[name] = value if isinstance(value, bool | int | float) else text

@@ -37,7 +37,8 @@ class Presets(ModalScreen[Preset | Recent | None]):
     def __init__(self, keep: bool, recent: Callable[[], list[Recent]]) -> None:
         """`keep`: see `presets.save`. `recent` reads the recorded runs, in a thread."""
         super().__init__()
-        self._keep, self._read = keep, recent
+        self._keep = keep
+        self._read = recent
         self._recent: list[Recent] | None = None
         self._names: list[str] = []
         self._asked = ""

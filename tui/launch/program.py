@@ -13,8 +13,11 @@ from tui.launch.field import OFF, ON, SWITCH, Field
 
 GROUP = "your script"
 """The name of their group."""
-WORDS, CWD, WATCH = "program.words", "program.cwd", "program.watch"
-FOLLOW, FETCH = "program.follow", "program.fetch"
+WORDS = "program.words"
+CWD = "program.cwd"
+WATCH = "program.watch"
+FOLLOW = "program.follow"
+FETCH = "program.fetch"
 FIELDS = (
     Field(
         WORDS,
@@ -41,7 +44,8 @@ def read(text: Callable[[str], str]) -> Script:
         line = torchrun.read(_split("program", text(WORDS)))
     except UsageError as error:
         raise PlanError(f"--program: {error}") from None
-    if other := line.flags.keys() - {"--module", "--no-python", "--use-env"}:
+    other = line.flags.keys() - {"--module", "--no-python", "--use-env"}
+    if other:
         raise PlanError(f"--program: {min(other)}: leave flags of torchrun out here")
     if line.env:
         raise PlanError(f"--program: {line.env[0][0]}: write variables in env of hosts.toml")

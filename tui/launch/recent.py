@@ -42,7 +42,8 @@ def _work(entry: Entry) -> Job | Script | None:
     if entry.job is not None:
         return _job(entry)
     with suppress(ValueError):  # a line that was too long for the list
-        if words := shlex.split(entry.script):
+        words = shlex.split(entry.script)
+        if words:
             return Script(tuple(words))
     return None
 

@@ -71,7 +71,9 @@ class LaunchScreen(Drawn, PresetForm):
     def __init__(self, launch: Launch, error: str = "", checks: Checks | None = None) -> None:
         """`error` is shown until something is changed. `checks` are those that were made last."""
         super().__init__()
-        self._launch, self._error, self._checks = launch, error, checks
+        self._launch = launch
+        self._error = error
+        self._checks = checks
         self.runs_dir = launch.runs_dir
         cwd = launch.options.cwd
         self.draft = Draft.of(
@@ -132,13 +134,15 @@ class LaunchScreen(Drawn, PresetForm):
             return Content.styled(f"{palette.sign('bad')} {bad[0]}{more}", "$text-error")
         plan = self.checked.plan
         assert plan
-        ranks, hosts = count(plan.world_size, "rank"), count(len(plan.hosts), "host")
+        ranks = count(plan.world_size, "rank")
+        hosts = count(len(plan.hosts), "host")
         text = f"{palette.sign('good')} ready: {plan.what}, {ranks} on {hosts}"
         return Content.styled(text, "$text-success")
 
     def _amounts(self) -> str:
         """What the job amounts to, and the command line that starts it."""
-        plan, remarks = self.checked.plan, list(self._launch.cluster.remarks)
+        plan = self.checked.plan
+        remarks = list(self._launch.cluster.remarks)
         sign = palette.sign("bad")
         if plan is None:
             return "\n".join([*(f"{sign} {one.text}" for one in self.checked.mistakes), *remarks])
@@ -146,7 +150,8 @@ class LaunchScreen(Drawn, PresetForm):
         warned = [f"{sign} {self._error}"] * bool(self._error)
         warned += [f"{palette.sign('warn')} {one}" for one in warnings(plan)]
         line = [f"$ {self.command_line()}"]
-        if lacks := self._lacks():
+        lacks = self._lacks()
+        if lacks:
             line = [f"{palette.sign('warn')} {lacks}"]
         if self.has_class("-narrow"):
             return "\n".join(["; ".join(known), *warned, *line, *places(plan), *remarks])
@@ -156,17 +161,20 @@ class LaunchScreen(Drawn, PresetForm):
     def command_line(self) -> str:
         """The command line that starts what the form says; "" where it cannot be started, or where
         none can."""
-        plan, chosen = self.checked.plan, self.checked.cluster
+        plan = self.checked.plan
+        chosen = self.checked.cluster
         work = self.draft.work()
         if plan is None or chosen is None or work is None or self._lacks():
             return ""
         policy = policy_words(self.draft.policy_texts(), self.draft.keep)
-        job, cwd = plan.job or work, self.draft.text(program.CWD).strip()
+        job = plan.job or work
+        cwd = self.draft.text(program.CWD).strip()
         return command(self._launch.cluster, chosen, job, policy, self._launch.options, cwd)
 
     def _lacks(self) -> str:
         """Why no command line starts it, and what to write instead; "" where one does."""
-        chosen, launch = self.checked.cluster, self._launch
+        chosen = self.checked.cluster
+        launch = self._launch
         return lacking(launch.cluster, chosen, launch.options) if chosen else ""
 
     def _explain(self) -> None:
@@ -203,8 +211,10 @@ class LaunchScreen(Drawn, PresetForm):
 
     def action_check(self) -> None:
         """Check the hosts of the form for its job, in the background."""
-        if work := self._fit():
-            cluster, policy = self.checked.cluster, self.checked.policy
+        work = self._fit()
+        if work:
+            cluster = self.checked.cluster
+            policy = self.checked.policy
             assert cluster
             self.post_message(CheckHosts(cluster, work, policy))
 
@@ -271,7 +281,8 @@ class LaunchScreen(Drawn, PresetForm):
     def action_back(self) -> None:
         """Go back to the screen below; ask first where settings were changed."""
         now, before = (set(texts.items()) for texts in (self.draft.texts, self._opened))
-        if changed := len({name for name, _ in now ^ before}):
+        changed = len({name for name, _ in now ^ before})
+        if changed:
             self.app.push_screen(DiscardDialog(changed), self._leave)
         else:
             self.dismiss()

@@ -30,8 +30,10 @@ class Ink:
     def __init__(
         self, view: Widget, margin: Margin, current: int, search: re.Pattern[str] | None
     ) -> None:
-        self._view, self._margin = view, margin
-        self._current, self._search = current, search
+        self._view = view
+        self._margin = margin
+        self._current = current
+        self._search = search
         self._selection = view.text_selection
         self._dark = view.app.current_theme.dark
         self._texts: dict[int, Strip] = {}

@@ -43,7 +43,8 @@ class Prompt(Input):
             placeholder=f"{what} (a regular expression; lower case matches both cases)",
             compact=True,
         )
-        self.before, self.filters = before, filters
+        self.before = before
+        self.filters = filters
         self.note = Static(markup=False)
         """What is wrong with the expression, below it."""
         self.note.display = False

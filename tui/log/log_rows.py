@@ -68,7 +68,8 @@ class Rows:
     def add(self, lines: Sequence[LogLine]) -> list[LogLine]:
         """Take in new lines. Returns those that are no rows of their own: the rows that now stand
         for more lines than before."""
-        fresh, changed = self._let_through(lines), list[LogLine]()
+        fresh = self._let_through(lines)
+        changed = list[LogLine]()
         if self._collapses:
             fresh, changed = self._collapse.add(fresh)
         self.lines += fresh
@@ -91,7 +92,8 @@ class Rows:
             self.hidden += before - len(lines)
         if wanted.level > Level.INFO:
             lines = [line for line in lines if self._levels.of(line) >= wanted.level]
-        if pattern := wanted.pattern:
+        pattern = wanted.pattern
+        if pattern:
             lines = [line for line in lines if pattern.search(plain(own_text(line)))]
         return lines
 

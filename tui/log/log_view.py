@@ -165,13 +165,15 @@ class LogView(Following):
 
     def seen(self) -> list[LogLine]:
         """The rows in view."""
-        first, last = self.row_at(0)[0], self.row_at(self.size.height - 1)[0]
+        first = self.row_at(0)[0]
+        last = self.row_at(self.size.height - 1)[0]
         return self.rows.lines[first : last + 1]
 
     def next_match(self, step: int) -> LogLine | None:
         """The next row in which something is found: `step` 1 or -1 from the current one on, or from
         those in view on; None where there is none."""
-        first, last = self.row_at(0)[0], self.row_at(self.size.height - 1)[0]
+        first = self.row_at(0)[0]
+        last = self.row_at(self.size.height - 1)[0]
         row = last + 1 if step < 0 else first - 1
         if self.current >= 0:
             row = self.rows.at(self.current)
@@ -258,13 +260,15 @@ class LogView(Following):
         width = self.size.width - self.scrollbar_size_vertical
         if row >= len(self.rows.lines):
             return Strip.blank(width, self.rich_style)
-        line, ink = self.rows.lines[row], self.ink
+        line = self.rows.lines[row]
+        ink = self.ink
         shared = None if piece else self.rows.shared(line)
         before = ink.before(line, shared, self.size.width, piece)
         after = ink.after(line, shared)
         room = max(0, width - before.cell_length - after.cell_length)
         text = self.rows.text(line)
-        start, end = self.scroll_offset.x, self.scroll_offset.x + room
+        start = self.scroll_offset.x
+        end = self.scroll_offset.x + room
         if self._wrapped:
             start, end = self._wrapped.span(text, piece)
         drawn = ink.piece(line, text, start, end, fades=self._wrapped is None)

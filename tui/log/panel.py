@@ -46,7 +46,8 @@ class Log(Panel):
     """The only rank of which there are lines, whatever the user filters by; None for all."""
 
     def compose(self) -> ComposeResult:
-        self._run, self._ranks = "", 0
+        self._run = ""
+        self._ranks = 0
         self._cause: Cause | None = None
         self._since = 0.0
         self._prompt: Prompt | None = None
@@ -101,7 +102,8 @@ class Log(Panel):
 
     def action_first_error(self) -> None:
         """Go to the line at which the run went wrong."""
-        fixed, cause = self.fixed_rank, self._cause
+        fixed = self.fixed_rank
+        cause = self._cause
         lines = [line for line in self.view.news if fixed in (None, line.rank)]
         if cause and fixed not in (None, cause.rank):
             cause = None
@@ -189,7 +191,8 @@ class Log(Panel):
     def action_next(self, step: int) -> None:
         """Go to the next match, or to the previous one."""
         view = self.view
-        if line := view.next_match(step):
+        line = view.next_match(step)
+        if line:
             view.go_to(line.number)
         elif view.search:
             self.notify(f"no line matches {plain(view.search.pattern)}", markup=False)
@@ -201,7 +204,8 @@ class Log(Panel):
             self._apply(self._prompt, self._prompt.before)
             self._close(self._prompt)
         elif view.search or view.current >= 0:
-            view.search, view.current = None, -1
+            view.search = None
+            view.current = -1
         else:
             layer = next(name for name in LAYERS if self._is_set(name))
             self._set(**{layer: getattr(self._whole, layer)})
@@ -258,7 +262,8 @@ class Log(Panel):
         self.caption(", ".join(self._parts()))
 
     def _parts(self) -> Iterator[str]:
-        view, which = self.view, self.view.filter
+        view = self.view
+        which = self.view.filter
         hidden = view.rows.hidden
         if which.news:
             yield f"news, {count(hidden, 'line')} hidden" if hidden else "news"

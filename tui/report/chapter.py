@@ -112,7 +112,8 @@ def _open(subject: Subject) -> Iterator[RunFigures]:
 def _risen(subject: Subject) -> Iterator[str]:
     """Which runs did not learn, in one sentence."""
     ends = [(run.name, *found) for run in subject.runs if (found := learning.ends(run))]
-    if said := not_learned(ends):
+    said = not_learned(ends)
+    if said:
         yield _sentence(said)
 
 

@@ -118,7 +118,8 @@ def _subject(subject: Subject, chapter: Chapter) -> dict[str, Any]:
 
 
 def _group(subject: Subject, group: Group, timed: Timing) -> dict[str, Any]:
-    row, sent = timed.of(group), traffic(group)
+    row = timed.of(group)
+    sent = traffic(group)
     at = subject.groups.index(group)
     other = subject.references[at]
     return {

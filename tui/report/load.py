@@ -41,7 +41,8 @@ class Reader:
 
     def study(self, folder: StudyFolder, study: Study) -> Subject:
         """A study that has been started."""
-        progress, entries = Progress(study), list(folder.entries())
+        progress = Progress(study)
+        entries = list(folder.entries())
         for entry in entries:
             progress.apply(entry)
         place = folder.place()

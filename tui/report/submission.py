@@ -28,7 +28,8 @@ from remote.sanitise import one_line
 from tui.report.markdown import code, plain, row
 from tui.report.subject import Subject
 
-SUFFIX, SCRIPT = ".zip", ".py"
+SUFFIX = ".zip"
+SCRIPT = ".py"
 LARGEST = 2**20
 """Bytes of a script."""
 CODE = "training"
@@ -107,7 +108,8 @@ def _readme(name: str, subjects: Sequence[Subject], runs: Sequence[RunFigures]) 
     lines += [f"- {plain(subject.heading)}" for subject in subjects]
     lines += ["", row(("folder", "what it is")), "|---|---|"]
     lines += [row(one) for one in FOLDERS.items()]
-    if parts := _parts(runs):
+    parts = _parts(runs)
+    if parts:
         lines += ["", "The parts of the code that decide what was trained, and how:", ""]
         lines += [code([one_line(f"{path}  {what}") for what, path in parts])]
     commands = [subject.again for subject in subjects if subject.again]

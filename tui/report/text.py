@@ -13,7 +13,8 @@ from remote.statistics.interval import Interval
 from remote.statistics.ratio import Comparison, Finding
 from training import figures
 
-SAME, TOO_FEW = "equal within rounding", "not known: too few runs"
+SAME = "equal within rounding"
+TOO_FEW = "not known: too few runs"
 DOUBTFUL = "?: in doubt, do not use it; the beginning of the report says why."
 
 

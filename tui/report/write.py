@@ -15,7 +15,10 @@ from tui.report.markdown import PICTURES, markdown
 from tui.report.pictures.render import Rendered, render
 from tui.report.subject import Subject
 
-HTML, MARKDOWN, CSV, JSON = "report.html", "report.md", "data.csv", "data.json"
+HTML = "report.html"
+MARKDOWN = "report.md"
+CSV = "data.csv"
+JSON = "data.json"
 """What a report has beside its pictures."""
 
 

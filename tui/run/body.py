@@ -105,12 +105,14 @@ class Body(Container):
     def show(self, run: RunState) -> None:
         """Put the charts of the deck at their places, and the hosts away once the run trains."""
         if self._shows_hosts != self._had_hosts or self._is_beside != self._was_beside:
-            self._had_hosts, self._was_beside = self._shows_hosts, self._is_beside
+            self._had_hosts = self._shows_hosts
+            self._was_beside = self._is_beside
             self.lay_out()
         if not any(chart.needs_kind(self.deck.shown[at]) for at, chart in enumerate(self._charts)):
             return
         kinds = available(run)
-        if (different := min(len(kinds), Charts.copies)) != self._different:
+        different = min(len(kinds), Charts.copies)
+        if different != self._different:
             self._different = different
             self.lay_out()
         for place, chart in enumerate(self._charts):
@@ -124,14 +126,16 @@ class Body(Container):
             self._at_hosts = True
         elif isinstance(panel, Charts):
             self._at_hosts = False
-            if (place := self._charts.index(panel)) not in self._seen_charts():
+            place = self._charts.index(panel)
+            if place not in self._seen_charts():
                 self._first = place
         self.lay_out()
 
     def next_chart(self, run: RunState) -> Panel:
         """Put the next chart in place of the focused one, or the first. Returns its panel; after
         the last chart the hosts, where they have no place of their own."""
-        charts, seen = self._charts, self._seen_charts()
+        charts = self._charts
+        seen = self._seen_charts()
         place = next((at for at in seen if charts[at].has_focus_within), seen[0])
         if self._shows_hosts:
             return charts[place]

@@ -72,7 +72,8 @@ class Hosts(TablePanel):
             self._show_table(run)
 
     def _show_table(self, run: RunState) -> None:
-        now, roomy = self._clock.now(run), self.size.width >= ROOMY
+        now = self._clock.now(run)
+        roomy = self.size.width >= ROOMY
         wired = not all(is_loopback(host.address) for host in run.plan.hosts)
         table = self.query_one(Table)
         near = table.near

@@ -66,7 +66,8 @@ class LivePrinter:
 
     def __init__(self, live: Live, told: int, *, quiet: bool, verbose: bool) -> None:
         self.gone = False
-        self._live, self._quiet = live, quiet
+        self._live = live
+        self._quiet = quiet
         self._narration = Narration(told, verbose=verbose)
         self._ranks = RankLines()
         self._clock = SessionClock()
@@ -126,7 +127,8 @@ def _progress(state: RunState, now: float) -> RenderableType:
         hosts = ", ".join(_host(host, state, now) for host in state.hosts)
         spent = duration(age(state.started, state, now))
         return Line(f"starting {spent}  {hosts}", style="bold", no_wrap=True, overflow="ellipsis")
-    step, total = state.step, state.progress.steps
+    step = state.step
+    total = state.progress.steps
     row = Table.grid(padding=(0, 2))
     row.add_row(
         Line(state.doing, style="bold"),

@@ -45,7 +45,8 @@ class Gathered:
         enough or `at_once`."""
         full = len(self._waiting) >= MANY
         if self._waiting and (at_once or full or self._clock() >= self._since + MOMENT):
-            waiting, self._waiting = self._waiting, {}
+            waiting = self._waiting
+            self._waiting = {}
             self._times.clear()
             for (text, _), whose in waiting.items():
                 yield text, sorted(whose)

@@ -101,7 +101,8 @@ def table(state: RunState) -> list[tuple[str, ...]]:
 def columns(state: RunState) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Name the columns of the table of results, and make its rows. Of a user's own program, columns
     that tell nothing are left out, and so is the row of shares where none is known."""
-    names, rows = head(state), table(state)
+    names = head(state)
+    rows = table(state)
     if state.plan.job:
         return names, rows
     if all(cell in ("", UNKNOWN) for cell in rows[-1][1:]):
@@ -165,7 +166,8 @@ def has_results(state: RunState) -> bool:
 
 def opening(state: RunState) -> str:
     """Make the first line: "run NAME: 4 ranks on node0 to node3, ddp, lenet5 on digits"."""
-    plan, names = state.plan, [host.name for host in state.plan.hosts]
+    plan = state.plan
+    names = [host.name for host in state.plan.hosts]
     hosts = f"{names[0]} to {names[-1]}" if len(names) > 2 else " and ".join(names)
     ranks = f"{count(plan.world_size, 'rank')} on {hosts}"
     return f"run {plan.run}: {ranks}, {plan.what}"
@@ -250,7 +252,8 @@ def _lost(state: RunState) -> str:
 
 def _diverged(state: RunState) -> str:
     """Say when the loss of a finished run was not a finite number."""
-    if not (first := state.progress.diverged):
+    first = state.progress.diverged
+    if not first:
         return ""
     rank = state.rank(first.rank)
     if rank is None:  # a restart has left it out
@@ -278,7 +281,8 @@ def interruption(number: int) -> str:
 
 def verdict(state: RunState) -> str:
     """Make the last line: how the run ended, and how long it took."""
-    length, again = duration(state.elapsed), len(state.progress.restarts)
+    length = duration(state.elapsed)
+    again = len(state.progress.restarts)
     restarts = count(again, "restart")
     restarted, spent = (f" after {restarts}", f"{length} and {restarts}") if again else ("", length)
     match state.verdict:

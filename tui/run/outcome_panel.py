@@ -123,7 +123,8 @@ def _tested(run: RunState) -> list[str]:
     lines = [
         f"test accuracy {percent(tested.test_accuracy, 2)}, test loss {number(tested.test_loss)}"
     ]
-    if confusion := run.progress.evaluations and run.progress.evaluations[-1].confusion:
+    confusion = run.progress.evaluations and run.progress.evaluations[-1].confusion
+    if confusion:
         mean = Report.of(confusion).macro
         means = f"precision {percent(mean.precision, 1)}, recall {percent(mean.recall, 1)}"
         means += f", F1 {percent(mean.f1, 1)}"

@@ -29,7 +29,9 @@ class PlainPrinter:
     ) -> None:
         """`told` and `verbose`: see `Narration`; `quiet`: see `printer`."""
         self.gone = False
-        self._out, self._err, self._quiet = out, err, quiet
+        self._out = out
+        self._err = err
+        self._quiet = quiet
         self._narration = Narration(told, verbose=verbose)
         self._ranks = RankLines()
         self._progress = ProgressLines()

@@ -20,7 +20,8 @@ class ProgressLines:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._monotonic, self._clock = clock, SessionClock(clock)
-        self._told, self._step = clock(), 0
+        self._told = clock()
+        self._step = 0
 
     def lines(self, state: RunState, *, printed: bool) -> Iterator[str]:
         """A line, where one is due and the ranks have gone on. `printed`: lines of ranks were shown
@@ -30,7 +31,8 @@ class ProgressLines:
             self._told = now
         if state.plan.job or now < self._told + EVERY or state.step == self._step:
             return
-        self._told, self._step = now, state.step
+        self._told = now
+        self._step = state.step
         yield text(state, self._clock.now(state))
 
 

@@ -67,7 +67,8 @@ class RankScreen(Screen[None], Drawn):
     def __init__(self, session: Session, rank: int, *, asks: bool = True) -> None:
         """`asks`: the ranks can be asked for their stacks; else only what is recorded is shown."""
         super().__init__()
-        self.session, self._asks = session, asks
+        self.session = session
+        self._asks = asks
         self._rank = rank
         self._clock = SessionClock()
         self._first = 0
@@ -104,7 +105,8 @@ class RankScreen(Screen[None], Drawn):
         """Draw what has changed. The run's lock is held only while this copies from it."""
         with self.app.batch_update(), self.session.lock:
             run = self.session.state
-            rank, now = run.rank(self._rank), self._clock.now(run)
+            rank = run.rank(self._rank)
+            now = self._clock.now(run)
             if rank is None:
                 self._leave_out(run)
                 return
@@ -216,9 +218,11 @@ def _lines(fact: Fact, width: int) -> Content:
     """A fact behind what it is about; trouble stands out."""
     about, said = fact
     if about == TROUBLE:
-        head, style = f"{palette.sign('slow')} ", "bold $text-warning"
+        head = f"{palette.sign('slow')} "
+        style = "bold $text-warning"
     else:
-        head, style = about.ljust(ABOUT), "$text"
+        head = about.ljust(ABOUT)
+        style = "$text"
     room = max(1, width - len(head))
     first, *more = textwrap.wrap(plain(said), room) or [""]
     below = "".join(f"\n{' ' * len(head)}{line}" for line in more)

@@ -75,7 +75,8 @@ class Ranks(TablePanel):
         yield Heat()
 
     def show(self, run: RunState) -> None:
-        is_asked, self.is_asked = self.is_asked, False
+        is_asked = self.is_asked
+        self.is_asked = False
         if self._strip_turn.has_come_for(run, place=2) or is_asked:
             self._scale = _scale(run.ranks)
             self._show_heat(run)
@@ -83,7 +84,8 @@ class Ranks(TablePanel):
             self._show_table(run)
 
     def _show_table(self, run: RunState) -> None:
-        table, order = self.query_one(RankTable), ORDERS[self._order]
+        table = self.query_one(RankTable)
+        order = ORDERS[self._order]
         room = table.size.height - 1
         found = lines(run, order, self._opened, room)
         near = table.near
@@ -101,7 +103,8 @@ class Ranks(TablePanel):
             sign = palette.sign("open" if line.of_host in self._opened else "closed") + " "
         elif is_grouped(run.plan):
             sign = "  "
-        now, dark = self._clock.now(run), self.app.current_theme.dark
+        now = self._clock.now(run)
+        dark = self.app.current_theme.dark
         return View(line.ranks, run, now, dark, self._scale, sign)
 
     def _columns(
@@ -141,7 +144,8 @@ class Ranks(TablePanel):
 
     def _show_heat(self, run: RunState) -> None:
         """Draw a cell for each of many ranks above the table, in at most half of the panel."""
-        strip, height = self.query_one(Heat), self.size.height
+        strip = self.query_one(Heat)
+        height = self.size.height
         strip.display = len(run.ranks) >= heat.LEAST and height >= LOW
         if not strip.display:
             return
@@ -174,7 +178,8 @@ def _scale(ranks: Sequence[RankState]) -> Scale:
     """What is typical now: of `ready`, or where ranks do not tell it, of the seconds of a step."""
     for figure in ("ready", "seconds"):
         medians = [rank.pace.median(figure) for rank in ranks]
-        if found := [value for value in medians if value > 0]:
+        found = [value for value in medians if value > 0]
+        if found:
             return Scale(figure, medians, statistics.median(found))
     return Scale("seconds", medians, 0.0)
 

@@ -60,7 +60,8 @@ class RunScreen(Drawn, Screen[None]):
         called: Callable[[], str] = str,
     ) -> None:
         super().__init__()
-        self._ask_name, self._called = called, ""
+        self._ask_name = called
+        self._called = ""
         self._compositor = Sparing()
         self.session = session
         self._home = home
@@ -249,7 +250,8 @@ class RunScreen(Drawn, Screen[None]):
     def action_back(self) -> None:
         """Leave one layer: of a chart in view its cursor, then its zoom; a panel that fills the
         screen. Without any, go back to the study, or home."""
-        if panel := self._layered_panel():
+        panel = self._layered_panel()
+        if panel:
             panel.leave()
         elif self.maximized is not None:
             self.action_zoom()

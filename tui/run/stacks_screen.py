@@ -38,7 +38,8 @@ class StacksScreen(Drawn, Screen[None]):
     def __init__(self, session: Session, *, asks: bool = True) -> None:
         """`asks`: the ranks can be asked; else only what is recorded is shown."""
         super().__init__()
-        self._session, self._asks = session, asks
+        self._session = session
+        self._asks = asks
         self._clock = SessionClock()
         self._rank: int | None = None
         self._seen: tuple[object, ...] = ()
@@ -73,7 +74,8 @@ class StacksScreen(Drawn, Screen[None]):
             stall = plain(run.stall.text) if run.stall else ""
             title = self._title(run, ranks)
             ages = [(rank.exit, rank.stack, told(run, rank, now)) for rank in ranks]
-            if (seen := (width, stall, title, *ages)) == self._seen:
+            seen = (width, stall, title, *ages)
+            if seen == self._seen:
                 return
             self._seen = seen
             stacks = Content("\n").join(_stacks(run, ranks, now, width))

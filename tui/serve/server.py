@@ -37,7 +37,8 @@ class Server:
     token."""
 
     def __init__(self, folder: Path, guard: Guard) -> None:
-        self._folder, self._guard = folder, guard
+        self._folder = folder
+        self._guard = guard
         self._visits: set[asyncio.Task[None]] = set()
         self._places = asyncio.Semaphore(MOST)
         self._is_over = False
@@ -82,7 +83,8 @@ class Server:
             return self._page(request)
         if wanted == "static/focus.js":
             return web.Response(text=FOCUS, content_type="text/javascript", headers=HEADERS)
-        if name := FILES.get(wanted.removeprefix("static/")):
+        name = FILES.get(wanted.removeprefix("static/"))
+        if name:
             return web.FileResponse(STATIC / name, headers=HEADERS)
         return web.Response(status=404, text="Not found.\n", headers=HEADERS)
 

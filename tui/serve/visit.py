@@ -31,7 +31,8 @@ class Visit(AppService):
             close=self._close,
             download_manager=DownloadManager(),
         )
-        self._folder, self._websocket = folder, websocket
+        self._folder = folder
+        self._websocket = websocket
 
     async def _close(self) -> None:
         await self._websocket.close()

@@ -59,8 +59,10 @@ class CellScreen(Drawn, Screen[None]):
 
     def __init__(self, runner: Runner | RecordedStudy, key: str) -> None:
         super().__init__()
-        self._runner, self._key = runner, key
-        self._changes, self._cursor = -1, -1
+        self._runner = runner
+        self._key = key
+        self._changes = -1
+        self._cursor = -1
 
     def compose(self) -> ComposeResult:
         yield Static(id="title", markup=False)

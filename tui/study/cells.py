@@ -128,7 +128,8 @@ def verdict(study: Study, row: CellResult, *, intervals: bool = True) -> str:
         return IN_DOUBT
     if row.is_same:
         return "the same"
-    ratio, found = row.comparison.ratio, row.comparison.finding
+    ratio = row.comparison.ratio
+    found = row.comparison.finding
     if not math.isfinite(ratio.high - ratio.low):
         return "one run only"
     if found is Finding.NOT_SHOWN:

@@ -70,7 +70,8 @@ class StudyScreen(Drawn, Screen[None]):
     def __init__(self, runner: Runner | RecordedStudy) -> None:
         super().__init__()
         self.runner = runner
-        self._begun, self._over_at = time.monotonic(), 0.0
+        self._begun = time.monotonic()
+        self._over_at = 0.0
         self._clock = SessionClock()
         self._changes = -1
 
@@ -114,7 +115,8 @@ class StudyScreen(Drawn, Screen[None]):
         shown = cells(result, room)
         self._keys = [row.cell.key for row in result.cells]
         table.show(columns(shown), rows(shown))
-        is_over, is_known = self._is_over, any(row.value for row in result.cells)
+        is_over = self._is_over
+        is_known = any(row.value for row in result.cells)
         told = [*doubted(result)]
         told += [answer(result) if is_over or is_known else "no run has ended yet"]
         told += (*effects(result), *failures(self._progress), *limits(result)) if is_over else ()
@@ -139,11 +141,13 @@ class StudyScreen(Drawn, Screen[None]):
         return max(0.0, now - state.started) if state.started else 0.0
 
     def _show_title(self, took: float) -> None:
-        study, progress = self.runner.study, self._progress
+        study = self.runner.study
+        progress = self._progress
         if self._is_over and not self._over_at:
             self._over_at = time.monotonic()
         width = self.app.size.width - 2
-        done, total = progress.settled, len(study.trials())
+        done = progress.settled
+        total = len(study.trials())
         facts = f"{done} of {count(max(done, total), 'run')}"
         times = f"{duration((self._over_at or time.monotonic()) - self._begun)} elapsed"
         if isinstance(self.runner, RecordedStudy):

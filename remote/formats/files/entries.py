@@ -68,5 +68,6 @@ class Lines:
         if len(text) >= PIECE and "\n" not in text:
             self._rest = (self._rest + text)[:LONGEST]
             return []
-        text, self._rest = self._rest + text, ""
+        text = self._rest + text
+        self._rest = ""
         return text.split("\n")

@@ -14,15 +14,22 @@ from collections.abc import Iterator
 from remote.formats.files.entries import Entries
 from remote.formats.reading import Reading
 
-VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+VARINT = 0
+FIXED64 = 1
+BYTES = 2
+FIXED32 = 5
 """Kinds of values on the wire."""
-STEP, SUMMARY = 2, 5
+STEP = 2
+SUMMARY = 5
 """Fields of an Event."""
 VALUE = 1
 """Field of a Summary."""
-TAG, SIMPLE, TENSOR = 1, 2, 8
+TAG = 1
+SIMPLE = 2
+TENSOR = 8
 """Fields of a Value."""
-TYPE, CONTENT = 1, 4
+TYPE = 1
+CONTENT = 4
 """Fields of a tensor."""
 NUMBERS = {5: "f", 6: "d"}
 WHOLE = (7, 10)
@@ -45,11 +52,13 @@ class EventFile:
     def read(self, text: str) -> list[Reading]:
         """What the records tell."""
         readings: list[Reading] = []
-        step, values = -1, dict[str, float]()
+        step = -1
+        values = dict[str, float]()
         for number, tag, value in self._scalars(text):
             if number != step or tag in values:
                 readings += self._reading(step, values)
-                step, values = number, {}
+                step = number
+                values = {}
             values[tag] = value
         readings += self._reading(step, values)
         return readings
@@ -75,7 +84,8 @@ class EventFile:
 
 def _of_event(event: bytes) -> list[tuple[int, str, float]]:
     """The scalars of a record. Raises: ValueError; struct.error."""
-    step, found = 0, list[tuple[str, float]]()
+    step = 0
+    found = list[tuple[str, float]]()
     for number, kind, whole, data in _fields(event):
         if (number, kind) == (STEP, VARINT):
             step = whole
@@ -88,7 +98,8 @@ def _of_event(event: bytes) -> list[tuple[int, str, float]]:
 
 def _of_value(value: bytes) -> list[tuple[str, float]]:
     """The tag and the number of a value; nothing if it is no scalar."""
-    tag, numbers = "", list[float]()
+    tag = ""
+    numbers = list[float]()
     for number, kind, _, data in _fields(value):
         if (number, kind) == (TAG, BYTES):
             tag = data.decode(errors="replace")
@@ -101,7 +112,9 @@ def _of_value(value: bytes) -> list[tuple[str, float]]:
 
 def _of_tensor(tensor: bytes) -> list[float]:
     """The numbers of a tensor; nothing of one of words."""
-    numbers, content, type_of = list[float](), b"", 0
+    numbers = list[float]()
+    content = b""
+    type_of = 0
     for number, kind, whole, data in _fields(tensor):
         if (number, kind) == (TYPE, VARINT):
             type_of = whole
@@ -121,7 +134,8 @@ def _fields(message: bytes) -> Iterator[Field]:
     at = 0
     while at < len(message):
         key, at = _varint(message, at)
-        number, kind = key >> 3, key & 7
+        number = key >> 3
+        kind = key & 7
         if kind == VARINT:
             whole, at = _varint(message, at)
             yield number, kind, whole, b""

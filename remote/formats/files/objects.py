@@ -14,7 +14,8 @@ from remote.formats.reading import OTHER, Reading
 
 HISTORY = "log_history"
 """What holds the entries in a trainer_state.json."""
-_OPENS, _CLOSES = ("{", "["), ("}", "]")
+_OPENS = ("{", "[")
+_CLOSES = ("}", "]")
 
 
 class Objects:
@@ -53,7 +54,8 @@ class Objects:
 
     def _told(self, found: Any, how: str) -> list[Reading]:
         if isinstance(found, dict) and isinstance(found.get(HISTORY), list):
-            how, entries = "trainer_state.json", found[HISTORY]
+            how = "trainer_state.json"
+            entries = found[HISTORY]
             steps = found.get("max_steps")
             common = {"steps": steps} if type(steps) is int and steps > 0 else {}
             made = [self._entry(common | one) for one in _objects(entries)]
@@ -76,7 +78,8 @@ class Objects:
 def _part(text: str) -> Any:
     """What a text holds that is JSON, or part of an array, such as `{…},`; None if it is
     neither."""
-    if (found := _load(text)) is not None:
+    found = _load(text)
+    if found is not None:
         return found
     return _load(f"[{text.removeprefix('[').rstrip(',]')}]") or None
 

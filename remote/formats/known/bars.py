@@ -51,10 +51,12 @@ class Bar:
         found = bars[-1]
         about = line[max(begin, found.start() - 200) : found.start()]
         values = self._values(found, about)
-        n, total = int(found["n"]), int(found["total"])
+        n = int(found["n"])
+        total = int(found["total"])
         if not n or not any(map(is_outcome, values)):
             if not about.strip() or about.strip().lower().startswith("train"):
-                memory.bar, memory.steps = n, total
+                memory.bar = n
+                memory.steps = total
             return UNDERSTOOD
         return self._reading(found, about, values, memory)
 
@@ -82,8 +84,10 @@ class Bar:
             seconds = found["unit"].startswith("s/")
             values.setdefault("step_seconds", rate if seconds else 1 / rate)
         kind: Kind | None = EVALUATION if _EVALUATES.search(about) else None
-        n, total = float(found["n"]), float(found["total"])
-        if epoch := _EPOCH.search(about):
+        n = float(found["n"])
+        total = float(found["total"])
+        epoch = _EPOCH.search(about)
+        if epoch:
             self._from_zero = self._from_zero or epoch[1] == "0"
             if epoch[2]:
                 values["epochs"] = float(epoch[2])
@@ -242,14 +246,17 @@ class Ultralytics:
 
     def read(self, line: str, start: int, memory: Memory) -> Reading | None:
         """See `Reader`."""
-        if header := self._header.match(line):
+        header = self._header.match(line)
+        if header:
             self._columns = header["columns"].split()
             return UNDERSTOOD
         if not self._columns:
             return None
-        if row := self._row.match(line):
+        row = self._row.match(line)
+        if row:
             return self._losses(row, memory) if int(row["n"]) else UNDERSTOOD
-        if found := self._all.match(line):
+        found = self._all.match(line)
+        if found:
             names = ("val_precision", "val_recall", "val_mAP50", "val_mAP50-95")
             values = dict(zip(names, map(number, found["values"].split()), strict=False))
             return memory.place(EVALUATION, values | {"epoch": float(memory.epoch)})
@@ -367,10 +374,12 @@ class Keras:
         """See `Reader`."""
         begin = start
         if line.startswith("Epoch ", start):
-            if said := self._epoch.match(line, start):
+            said = self._epoch.match(line, start)
+            if said:
                 self._begin(said, memory)
                 return UNDERSTOOD
-            if not (said := self._glued.match(line, start)):
+            said = self._glued.match(line, start)
+            if not said:
                 return None
             self._begin(said, memory)
             begin = said.end()
@@ -387,7 +396,8 @@ class Keras:
             self._pairs.read(row["pairs"], values)
         if not values:
             return UNDERSTOOD
-        n, total = float(row["n"]), float(row["total"])
+        n = float(row["n"])
+        total = float(row["total"])
         if self._ended and (n, total) != (memory.per_epoch, memory.per_epoch):
             values = {
                 name if name.startswith("val_") else f"val_{name}": one
@@ -481,7 +491,8 @@ class Fastai:
 
     def read(self, line: str, start: int, memory: Memory) -> Reading | None:
         """See `Reader`."""
-        if header := self._header.match(line):
+        header = self._header.match(line)
+        if header:
             self.open, self._columns = True, header["columns"].split()
             return UNDERSTOOD
         if "% [" in line and (values := self._bar.values(line, start)) is not None:

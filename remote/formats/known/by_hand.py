@@ -79,7 +79,9 @@ class Counter:
         return memory.placed(None, values)
 
     def _count(self, values: dict[str, float]) -> None:
-        epoch, number, steps = values["epoch"], values["step"], values.get("steps", 0.0)
+        epoch = values["epoch"]
+        number = values["step"]
+        steps = values.get("steps", 0.0)
         if not (0 <= epoch < BEYOND and 0 <= number < BEYOND and 0 <= steps < BEYOND):
             return
         if "steps" in values and values.get("epochs", 0.0) > 1:  # of an epoch
@@ -90,7 +92,8 @@ class Counter:
             self._anew = True
         if self._anew and epoch > self._epoch:
             self._base += values.get("steps", self._step)
-        self._epoch, self._step = epoch, number
+        self._epoch = epoch
+        self._step = number
         if self._anew:
             values["step"] = self._base + number
             if "steps" in values:
@@ -119,7 +122,8 @@ class Objects:
         if begin < 0 or line[start:begin].rstrip().endswith(("=", "(")):  # code
             return None
         values: dict[str, float] = {}
-        if before := re.match(r"\s{0,8}(\d{1,12}) \{", line[start : begin + 1]):
+        before = re.match(r"\s{0,8}(\d{1,12}) \{", line[start : begin + 1])
+        if before:
             values["step"] = float(before[1])
         for name, value in self._pairs(line[begin:]):
             known, factor = self._names(name)
@@ -357,13 +361,16 @@ class Tutorial:
 
     def read(self, line: str, start: int, memory: Memory) -> Reading | None:
         """See `Reader`."""
-        if found := self._epoch.match(line, start):
+        found = self._epoch.match(line, start)
+        if found:
             memory.epoch = int(found[1])
             return None
-        if values := self._samples.values(line, start):
+        values = self._samples.values(line, start)
+        if values:
             passed = max(0, memory.epoch - 1) + values.pop("n") / max(1, values.pop("total"))
             return memory.place(None, values | {"epoch": passed})
-        if values := self._tested.values(line, start):
+        values = self._tested.values(line, start)
+        if values:
             return memory.place(EVALUATION, values | {"epoch": float(memory.epoch)})
         return self._batches.read(line, start, memory)
 
@@ -416,15 +423,18 @@ class Rankboard:
 
     def read(self, line: str, start: int, memory: Memory) -> Reading | None:
         """See `Reader`."""
-        if values := self._batch.values(line, start):
+        values = self._batch.values(line, start)
+        if values:
             return memory.place(STEP, values | {"epoch": self._ended + 1})
-        if values := self._epoch.values(line, start):
+        values = self._epoch.values(line, start)
+        if values:
             self._ended = values["epoch"]
             return memory.place(OTHER, values)
         if self._ended and (values := self._test.values(line, start)):
             return memory.place(EVALUATION, values | {"epoch": self._ended})
         for one in self._lines:
-            if (reading := one.read(line, start, memory)) is not None:
+            reading = one.read(line, start, memory)
+            if reading is not None:
                 return reading
         return None
 

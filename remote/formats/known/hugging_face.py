@@ -24,7 +24,8 @@ _BAR = Lazy(r"(\d{1,12})/(\d{1,12}) \[\d{1,4}:[^\]\n]{0,60}\]")
 _OF = Lazy(r"'global_step/max_steps': '(\d{1,12})/(\d{1,12})'")
 _ALL_STEPS = Lazy(r"^\W{0,8}Total optimization steps = ([\d,]{1,20})")
 _EPOCHS = Lazy(r"^\W{0,8}Num Epochs = ([\d,]{1,12})")
-_AT, _ALL = "n of all", "all"
+_AT = "n of all"
+_ALL = "all"
 """Names of what `_OF` finds."""
 _RUN = frozenset(("train_runtime", "train_loss", "train_samples_per_second"))
 NAMES = {
@@ -79,7 +80,8 @@ class Dict:
             fields.append(Field(name, factor, begins, ends, found.start()))
         if "epoch" not in known or len(known - {NEVER}) < 2 or "step" in known:
             return None
-        if place := _OF.search(line, begin):
+        place = _OF.search(line, begin)
+        if place:
             for name, group in ((_AT, 1), (_ALL, 2)):
                 begins, ends = place.span(group)
                 fields.append(Field(name, 1.0, begins, ends, begins, whole=True))
@@ -91,7 +93,8 @@ class Dict:
     def _header(self, line: str, start: int, memory: Memory) -> Reading | None:
         """What the trainer says before it begins."""
         text = line[start : start + 200]
-        if found := _ALL_STEPS.match(text):
+        found = _ALL_STEPS.match(text)
+        if found:
             memory.steps = int(found[1].replace(",", ""))
         elif found := _EPOCHS.match(text):
             memory.epochs = int(found[1].replace(",", ""))
@@ -110,9 +113,11 @@ class Dict:
         elif "loss" not in values and any(name.startswith("val_") for name in values):
             kind = EVALUATION
         if _AT in values:
-            at, steps = values.pop(_AT), values.pop(_ALL)
+            at = values.pop(_AT)
+            steps = values.pop(_ALL)
         else:
-            at, steps = self._step(values["epoch"], bar, memory, kind), memory.steps
+            at = self._step(values["epoch"], bar, memory, kind)
+            steps = memory.steps
         if at:
             values["step"] = at
         if steps:
@@ -121,7 +126,8 @@ class Dict:
 
     def _step(self, epoch: float, bar: tuple[str, str] | None, memory: Memory, kind: Kind) -> int:
         """The step as far as it is known: from the bar before the dict, or from the epoch."""
-        at, memory.bar = memory.bar, 0
+        at = memory.bar
+        memory.bar = 0
         if kind is not STEP:
             return 0
         if bar:

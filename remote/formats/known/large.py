@@ -54,24 +54,28 @@ class Megatron:
         place = self._place.numbers(line, start)
         if place is None:
             return None
-        fields, known = [*place.fields], {"step", "steps"}
+        fields = [*place.fields]
+        known = {"step", "steps"}
         end = -1
         for part in line.split("|"):
-            begin, end = end + 1, end + 1 + len(part)
+            begin = end + 1
+            end = end + 1 + len(part)
             name, colon, text = part.partition(": ")
             if not colon:
                 continue
             told, factor = self._names(name.strip())
             told = NEVER if told in known else told
             at = begin + len(name) + len(colon) + len(text) - len(text.lstrip())
-            if first := _first(text):
+            first = _first(text)
+            if first:
                 known.add(told)
                 fields.append(Field(told, factor, at, at + len(first), begin))
         return Found(fields, self.tell)
 
     def tell(self, values: dict[str, float], memory: Memory) -> Reading | None:
         """What the values of an iteration tell."""
-        seconds, batch = values.get("step_seconds", 0.0), values.get("global_batch_size")
+        seconds = values.get("step_seconds", 0.0)
+        batch = values.get("global_batch_size")
         if "samples_per_second" not in values and batch and seconds > 0:
             values["samples_per_second"] = batch / seconds
         return memory.place(STEP, values)
@@ -397,9 +401,11 @@ class Fairseq:
 
     def read(self, line: str, start: int, memory: Memory) -> Reading | None:
         """See `Reader`."""
-        if (begin := line.find('{"epoch": ')) >= 0:
+        begin = line.find('{"epoch": ')
+        if begin >= 0:
             return self._json(line[begin:], memory)
-        if (reading := self._train.read(line, start, memory)) is not None:
+        reading = self._train.read(line, start, memory)
+        if reading is not None:
             return reading
         values = self._summary.values(line, start)
         if not values or len(values) < 3:
@@ -518,7 +524,8 @@ class Marian:
         values = self._train.values(line, start)
         if values is None:
             return self._valid.read(line, start, memory)
-        seconds, done = values.pop("time"), values["step"] - self._last
+        seconds = values.pop("time")
+        done = values["step"] - self._last
         self._last = values["step"]
         if done > 0:
             values["step_seconds"] = seconds / done

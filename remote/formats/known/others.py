@@ -138,8 +138,10 @@ class TensorFlow:
         values = self._step.values(line, start)
         if values is None:
             return self._rate.read(line, start, memory) or self._saved.read(line, start, memory)
-        done, self._last = values["step"] - self._last, values["step"]
-        if (seconds := values.pop("seconds", 0.0)) and done > 0:
+        done = values["step"] - self._last
+        self._last = values["step"]
+        seconds = values.pop("seconds", 0.0)
+        if seconds and done > 0:
             values["step_seconds"] = seconds / done
         return memory.place(STEP, values)
 
@@ -228,7 +230,9 @@ class MlPerf:
         """See `Reader`."""
         try:
             found, _ = json.JSONDecoder().raw_decode(line[line.index(":::MLLOG") + 8 :].lstrip())
-            key, value, where = found["key"], found.get("value"), found.get("metadata") or {}
+            key = found["key"]
+            value = found.get("value")
+            where = found.get("metadata") or {}
             said = value if isinstance(value, dict) else {key: value}
         except (ValueError, RecursionError, KeyError, AttributeError, TypeError):
             return None

@@ -128,15 +128,18 @@ class Modded:
         if values is not None:
             return self._timed(values, "s step_avg" in line and "ms step_avg" not in line, memory)
         for one in (self._valid, self._old_train, self._old_valid):
-            if (reading := one.read(line, start, memory)) is not None:
+            reading = one.read(line, start, memory)
+            if reading is not None:
                 return reading
         return None
 
     def _timed(self, values: dict[str, float], in_seconds: bool, memory: Memory) -> Reading | None:
         time = values.pop("time") * (1.0 if in_seconds else 1e-3)
         average = values.pop("average")
-        done, spent = values["step"] - self._step, time - self._time
-        self._step, self._time = values["step"], time
+        done = values["step"] - self._step
+        spent = time - self._time
+        self._step = values["step"]
+        self._time = time
         values["step_seconds"] = spent / done if done > 0 and spent > 0 else average
         return memory.place(STEP, values)
 

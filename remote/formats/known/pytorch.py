@@ -161,11 +161,14 @@ class Mnist:
 
     def read(self, line: str, start: int, memory: Memory) -> Reading | None:
         """See `Reader`."""
-        if values := self._train.values(line, start):
+        values = self._train.values(line, start)
+        if values:
             passed = values["epoch"] - 1 + values.pop("n") / max(1, values.pop("total"))
             return memory.place(None, values | {"epoch": passed})
-        if values := self._test.values(line, start):
-            right, whole = values.pop("right"), values.pop("all")
+        values = self._test.values(line, start)
+        if values:
+            right = values.pop("right")
+            whole = values.pop("all")
             return memory.place(EVALUATION, values | {"val_accuracy": right / max(1, whole)})
         return None
 

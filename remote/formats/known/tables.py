@@ -33,8 +33,10 @@ class Headed:
 
     def read(self, line: str, start: int, memory: Memory) -> Reading | None:
         """See `Reader`."""
-        if (place := self._header.values(line, start)) is not None:
-            self.open, self._place = True, place
+        place = self._header.values(line, start)
+        if place is not None:
+            self.open = True
+            self._place = place
             self._kind = EVALUATION if self._evaluates in line else STEP
             return UNDERSTOOD
         if not self.open:
@@ -77,7 +79,8 @@ class Framed:
 
     def _frame(self, memory: Memory) -> Reading | None:
         """The beginning or the end of a table."""
-        values, self._values = self._values, {}
+        values = self._values
+        self._values = {}
         self.open = not (self.open and values)
         if not values:
             return UNDERSTOOD

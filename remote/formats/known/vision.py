@@ -296,13 +296,16 @@ class Caffe:
 
     def read(self, line: str, start: int, memory: Memory) -> Reading | None:
         """See `Reader`."""
-        if values := self._testing.values(line, start):
+        values = self._testing.values(line, start)
+        if values:
             self._tested = values["step"]
             return UNDERSTOOD
-        if values := self._test.values(line, start):
+        values = self._test.values(line, start)
+        if values:
             return memory.place(EVALUATION, values | {"step": self._tested})
         for one in (self._loss, self._rate, self._train):
-            if (reading := one.read(line, start, memory)) is not None:
+            reading = one.read(line, start, memory)
+            if reading is not None:
                 return reading
         return None
 

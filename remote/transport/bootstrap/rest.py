@@ -86,7 +86,8 @@ def is_private(gid):
     import pwd
 
     try:
-        user, group = pwd.getpwuid(os.geteuid()), grp.getgrgid(gid)
+        user = pwd.getpwuid(os.geteuid())
+        group = grp.getgrgid(gid)
     except KeyError:
         return False
     others = set(group.gr_mem) - set([user.pw_name])

@@ -76,7 +76,8 @@ class SshChannel:
 
     def read(self) -> bytes:
         """Some bytes, as they come; b"" once the channel has ended or was closed."""
-        data, self._rest = self._rest, b""
+        data = self._rest
+        self._rest = b""
         # Reading acknowledges what has come, which raises on a connection that has ended.
         with suppress(OSError, SSHException, EOFError):
             return data or self._channel.recv(BLOCK)

@@ -32,7 +32,8 @@ class Login:
         tried: list[str] = []
         hints: list[str] = []
         agent = self._agent(hints)
-        if remark := exposed(host):
+        remark = exposed(host)
+        if remark:
             self.remark(remark)
         try:
             for candidate in self.keys.candidates(host, agent.get_keys() if agent else (), hints):
@@ -51,7 +52,8 @@ class Login:
         """The user's ssh-agent, if there is one that answers."""
         if "SSH_AUTH_SOCK" not in os.environ:
             return None
-        before, self.deadline.doing = self.deadline.doing, "asking ssh-agent for its keys"
+        before = self.deadline.doing
+        self.deadline.doing = "asking ssh-agent for its keys"
         try:
             agent = in_time(paramiko.Agent, self.deadline)
         except TimeoutError:

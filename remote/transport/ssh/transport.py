@@ -96,7 +96,8 @@ class SshTransport:
 def _retry(deadline: Deadline, attempt: Callable[[], Reached]) -> Reached:
     """Call `attempt` again after a random pause while the far end hangs up before the login.
     Raises: what the last attempt raises."""
-    dropped, then = None, ""
+    dropped = None
+    then = ""
     for number in itertools.count(1):
         try:
             return attempt()
@@ -106,7 +107,8 @@ def _retry(deadline: Deadline, attempt: Callable[[], Reached]) -> Reached:
                 raise Problem(Cause.DROPPED, what, dropped.failure.advice) from None
             raise
         except Dropped as error:
-            dropped, then = error, deadline.doing
+            dropped = error
+            then = deadline.doing
             pause = random.uniform(0.1, 0.3) * min(number, 5)
             if time.monotonic() + pause >= deadline.end:
                 raise

@@ -34,8 +34,11 @@ def check(words: Sequence[str]) -> Iterator[dict[str, Any]]:
     Words: the run's folder on this host; the address whose route `hello` shows, perhaps empty; and
     what the job needs as JSON, perhaps empty (see `training.agent.host.needs`).
     """
-    folder, route_to, needs = os.path.abspath(os.path.expanduser(words[0])), words[1], words[2]
-    if problem := obstacle(folder):
+    folder = os.path.abspath(os.path.expanduser(words[0]))
+    route_to = words[1]
+    needs = words[2]
+    problem = obstacle(folder)
+    if problem:
         advice = "fix that, or set another workdir for it in hosts.toml"
         what = f"cannot use its workdir: {problem}"
         yield {"error": what, "cause": "workdir", "advice": advice}
@@ -76,7 +79,8 @@ class Check:
     def answers(self) -> Iterator[dict[str, Any]]:
         """Each as soon as it is known."""
         while self._answers or not self._over:
-            answers, self._answers = self._answers, []
+            answers = self._answers
+            self._answers = []
             yield from answers
             if not self._over:
                 self._turn()
@@ -113,7 +117,8 @@ class Check:
             self._reserved = ports.reserve(address, port)
             port = self._reserved.getsockname()[1]
         except ports.PortError as problem:
-            error, port = str(problem), 0
+            error = str(problem)
+            port = 0
         self._answer("reserved", {"address": address, "port": port, "error": error})
 
     def _connected(self, address: str, port: int, seconds: float, error: str) -> None:

@@ -166,7 +166,8 @@ def _make(venv: Venv, order: dict[str, Any], child: Child) -> Told:
         if line.startswith(_INSTALLING):
             # not earlier: where pip gets nothing, the environment stays as it was
             venv.mark.touch()
-        if told := _progress(line):
+        told = _progress(line)
+        if told:
             yield told
     _check(said, child, order)
     venv.mark.unlink(missing_ok=True)
@@ -174,9 +175,11 @@ def _make(venv: Venv, order: dict[str, Any], child: Child) -> Told:
 
 def _progress(line: str) -> dict[str, Any] | None:
     """What a line of pip tells: a phase, or how many bytes of how many are there."""
-    if found := re.match(r"Progress (\d+) of (\d+)", line):
+    found = re.match(r"Progress (\d+) of (\d+)", line)
+    if found:
         return {"bytes": int(found[1]), "of": int(found[2])}
-    if found := re.match(r"\s*(?:Downloading|Using cached|Processing) (\S+)", line):
+    found = re.match(r"\s*(?:Downloading|Using cached|Processing) (\S+)", line)
+    if found:
         return {"phase": f"getting {found[1].rpartition('/')[2]}"}
     if line.startswith(_INSTALLING):
         return {"phase": f"installing {line.count(',') + 1} packages"}

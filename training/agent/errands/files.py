@@ -67,7 +67,9 @@ def receive(words: Sequence[str]) -> Said:
     end, `damaged` (the paths of those that did not arrive as announced); before that perhaps
     `busy`, while it has nothing else to say.
     """
-    folder, name, mark = os.path.expanduser(words[0]), words[1], words[2]
+    folder = os.path.expanduser(words[0])
+    name = words[1]
+    mark = words[2]
     os.makedirs(folder, mode=0o700, exist_ok=True)
     root = os.path.join(folder, name)
     with open(f"{root}.lock", "ab") as lock:
@@ -179,7 +181,8 @@ def _read(record: str) -> tuple[dict[str, Known], str]:
     try:
         with open(record, "rb") as file:
             found = json.load(file)
-        entries, stamps = entries_of(found["entries"]), found["stamps"]
+        entries = entries_of(found["entries"])
+        stamps = found["stamps"]
         known = [
             Known(entry, read_stamp(mark) if mark else None)
             for entry, mark in zip(entries, stamps, strict=True)

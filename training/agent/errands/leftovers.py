@@ -111,7 +111,8 @@ def find(workdirs: Sequence[str]) -> list[Orphan]:
     _add_descendants(found, candidates)
     homes = {os.path.realpath(os.path.join(workdir, RUNS)) for workdir in workdirs}
     for pid in candidates.keys() - found.keys():
-        if named := _named(pid, homes):
+        named = _named(pid, homes)
+        if named:
             found[pid] = (*named, _ENVIRONMENT)
     _add_descendants(found, candidates)
     return [
@@ -224,7 +225,8 @@ def _weighty(folder: str, host: int, after: int) -> Iterator[Record]:
 def _named(pid: int, homes: set[str]) -> tuple[str, int] | None:
     """The ended, or removed, run of these folders of runs that a process's environment names."""
     env = process_table.environment(pid)
-    run, folder = env.get(RUN, ""), os.path.realpath(env.get(FOLDER, ""))
+    run = env.get(RUN, "")
+    folder = os.path.realpath(env.get(FOLDER, ""))
     parent, host = os.path.split(folder)
     home, name = os.path.split(parent)
     if not run or name != run or not host.isdecimal() or home not in homes:

@@ -30,7 +30,8 @@ from training.wire.events import (
     expand,
 )
 
-HEAD, TAIL = 64 << 10, 128 << 10
+HEAD = 64 << 10
+TAIL = 128 << 10
 """Bytes at the beginning and at the end of a journal of which every record is looked at."""
 _STOPPED = (EndReason.OPERATOR_GONE, EndReason.LEASE_EXPIRED)
 _WEIGHTY = re.compile(rb'"event":"(?:hello|launched|spawned|exited|stopheard|ended)"')
@@ -90,9 +91,11 @@ class Outline:
         self.began, self.last = self.began or record.time, max(self.last, record.time)
         match record.event:
             case Hello(boot_id=boot_id, hostname=hostname):
-                self.boot_id, self.hostname = boot_id, hostname
+                self.boot_id = boot_id
+                self.hostname = hostname
             case Launched(ranks):
-                self.ranks, self.phase = ranks, "starting"
+                self.ranks = ranks
+                self.phase = "starting"
                 self.exits.clear()
                 self._begin(record.attempt)
             case Exited(rank):
@@ -122,7 +125,8 @@ class Outline:
             case Started(steps=steps):
                 self.steps = steps
             case Step(step=step):
-                self.step, self.phase = max(self.step, step), Phase.TRAINING
+                self.step = max(self.step, step)
+                self.phase = Phase.TRAINING
             case Evaluated(step=step):
                 self.step = max(self.step, step)
 

@@ -38,8 +38,10 @@ Table = Mapping[int, Process]
 
 def processes() -> dict[int, Process]:
     """All that run now; no zombies."""
-    now, since_boot = time.time(), time.clock_gettime(time.CLOCK_BOOTTIME)
-    hertz, user = os.sysconf("SC_CLK_TCK"), os.getuid()
+    now = time.time()
+    since_boot = time.clock_gettime(time.CLOCK_BOOTTIME)
+    hertz = os.sysconf("SC_CLK_TCK")
+    user = os.getuid()
     found = {}
     for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
         with suppress(OSError):
@@ -111,7 +113,8 @@ def environment(pid: int) -> dict[str, str]:
 def command(pid: int) -> str:
     """Its command line, or its name where it has none."""
     with suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
-        if words := file.read().rstrip(b"\0"):
+        words = file.read().rstrip(b"\0")
+        if words:
             return words.replace(b"\0", b" ").decode(errors="replace")
     with suppress(OSError), open(f"/proc/{pid}/comm", "rb") as file:
         return f"[{file.read().decode(errors='replace').strip()}]"

@@ -53,7 +53,8 @@ def _remove(workdir: str, name: str, left: set[tuple[str, int]]) -> None:
     if found[3]:
         _remove_archive(workdir, found[3])
         return
-    run, host = found[1], int(found[2])
+    run = found[1]
+    host = int(found[2])
     if (run, host) not in run_folders.folders(workdir):
         raise Refused("no such folder, or a link")
     if (run, host) in left:

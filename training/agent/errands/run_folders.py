@@ -47,7 +47,8 @@ def live(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
     """The errand `live WORKDIR [RUN …]`: every run folder there of which the run is live, and those
     of the given runs also where they have ended, without their sizes. Launchers ask for it again
     and again, so what else has ended long ago is not read."""
-    workdir, asked_of = absolute(arguments[0]), arguments[1:]
+    workdir = absolute(arguments[0])
+    asked_of = arguments[1:]
     for run, host in folders(workdir):
         try:
             is_asked_of = run in asked_of
@@ -83,7 +84,8 @@ def plan(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
     `{"run": NAME, "plan": TEXT, "live": IS_LIVE, "begun": HAS_BEGUN, "now": TIME}`, with what time
     it is here.
     """
-    workdir, wanted = absolute(arguments[0]), arguments[1]
+    workdir = absolute(arguments[0])
+    wanted = arguments[1]
     kept: dict[str, list[int]] = {}
     for run, host in folders(workdir):
         if os.path.exists(os.path.join(run_folder(workdir, run, host), PLAN)):
@@ -173,11 +175,13 @@ def held(workdir: str, run: str, host: int) -> bool:
 def examine(workdir: str, run: str, host: int, *, sized: bool = True) -> RunFolder:
     """What there is to know of a run's folder; `sized`: with its bytes on disk, which takes longest
     where there is much. Raises: OSError."""
-    folder, now = run_folder(workdir, run, host), time.time()
+    folder = run_folder(workdir, run, host)
+    now = time.time()
     held = locked(
         os.path.join(folder, LOCK)
     )  # before the journal: what has ended by then has written its last record
-    if (number := recorded_format(folder)) != FORMAT:
+    number = recorded_format(folder)
+    if number != FORMAT:
         return _of_another_format(folder, run, host, held, number)
     outline = Outline()
     for record in told(folder, host):
@@ -246,7 +250,8 @@ def _planned(folder: str) -> tuple[bool, int, int, str]:
 def size(folder: str) -> int:
     """Bytes that a folder takes on its disk; links count as themselves. What cannot be looked at,
     as it has just gone or lies too deep, counts as nothing."""
-    total, folders = 0, [folder]
+    total = 0
+    folders = [folder]
     while folders:
         with suppress(OSError), os.scandir(folders.pop()) as entries:
             for entry in entries:

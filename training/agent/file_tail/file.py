@@ -86,7 +86,8 @@ class GrowingFile:
 
     def __init__(self, path: str, redaction: Redaction, place: Place | None = None) -> None:
         """Raises: OSError."""
-        self.path, self._redaction = path, redaction
+        self.path = path
+        self._redaction = redaction
         self._file = regular(path)
         self.identity = identity(os.fstat(self._file))
         self._begin(place or Place())
@@ -130,7 +131,8 @@ class GrowingFile:
         return self._cutter.end() or ""
 
     def _begin(self, place: Place) -> None:
-        self._place, self._state = place, place.state
+        self._place = place
+        self._state = place.state
         self.has_more = self._lacks_header = False
         is_binary = EVENT_FILE in os.path.basename(self.path)
         self._cutter: Cutter = Frames(self._redaction) if is_binary else Lines(self._redaction)

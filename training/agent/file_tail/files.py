@@ -31,7 +31,9 @@ class Files:
     def __init__(
         self, patterns: Sequence[str], folder: str, rank: int, redaction: Redaction
     ) -> None:
-        self._patterns, self._folder, self._redaction = patterns, folder, redaction
+        self._patterns = patterns
+        self._folder = folder
+        self._redaction = redaction
         self._rank = rank
         self._old: dict[Identity, Place] = {}
         self._files: dict[str, GrowingFile] = {}
@@ -104,7 +106,8 @@ class Files:
         old = self._old.get(known)
         if old and old.state == state(found):
             return True
-        if same := next((one for one in self._files.values() if one.identity == known), None):
+        same = next((one for one in self._files.values() if one.identity == known), None)
+        if same:
             if same.is_gone:  # it has another name now
                 self._files[path] = GrowingFile(path, self._redaction, end_of(path)[1])
             return True
@@ -119,7 +122,8 @@ class Files:
         share = max(1, most // max(1, len(self._files)))
         for path, file in self._files.items():
             told += self._texts(path, self._new(file, share))
-        if behind := next((one for one in self._files.values() if one.has_more), None):
+        behind = next((one for one in self._files.values() if one.has_more), None)
+        if behind:
             told += self._texts(behind.path, self._new(behind, most))
         for path, file in self._files.items():
             if file.problem:
@@ -165,13 +169,15 @@ class Followed:
         """What has been found; another look begins."""
         if self._files is None or self._is_busy:
             return []
-        found, self._found = self._found, []
+        found = self._found
+        self._found = []
         self._begin(self._files.look)
         return found
 
     def end(self) -> list[Event]:
         """All that there is, as the program has ended. Nothing is read any more."""
-        files, self._files = self._files, None
+        files = self._files
+        self._files = None
         if files is not None:
             self._wait()
         if files is not None and not self._is_busy:
@@ -179,7 +185,8 @@ class Followed:
             self._wait()
         if self._is_busy:  # its disk does not answer
             return []
-        found, self._found = self._found, []
+        found = self._found
+        self._found = []
         return found
 
     @property

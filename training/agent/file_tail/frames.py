@@ -10,10 +10,12 @@ from training.agent.host.redaction import Redaction
 LONGEST = 1 << 14
 """Bytes of a longest record that is passed on: those with numbers are short, those with images,
 graphs and histograms are not."""
-LENGTH, CHECK = 8, 4
+LENGTH = 8
+CHECK = 4
 HEAD = LENGTH + CHECK
 """A record is the length of its data and a checksum of this, the data and a checksum of that."""
-_POLYNOMIAL, _MASK = 0x82F63B78, 0xA282EAD8
+_POLYNOMIAL = 0x82F63B78
+_MASK = 0xA282EAD8
 
 
 class Frames:
@@ -34,7 +36,8 @@ class Frames:
         skipped = min(self._skip, len(block))
         self._skip -= skipped
         data = self._rest + block[skipped:]
-        lines, at = list[str](), 0
+        lines = list[str]()
+        at = 0
         while len(data) - at >= HEAD and self._has_length(data[at : at + HEAD]):
             size = int.from_bytes(data[at : at + LENGTH], "little")
             end = at + HEAD + size + CHECK
@@ -82,7 +85,8 @@ def _is_whole(data: bytes) -> bool:
 
 def masked_crc(data: bytes) -> int:
     """The checksum of TensorFlow's records: CRC-32C, rotated, plus a constant."""
-    table, found = _table(), 0xFFFFFFFF
+    table = _table()
+    found = 0xFFFFFFFF
     for byte in data:
         found = table[(found ^ byte) & 0xFF] ^ found >> 8
     found ^= 0xFFFFFFFF

@@ -18,7 +18,8 @@ class Attempt:
     """One pending connection. Times are by the monotonic clock."""
 
     def __init__(self, address: str, port: int, seconds: float) -> None:
-        self.address, self.port = address, port
+        self.address = address
+        self.port = port
         self.since = time.monotonic()
         self.until = self.since + seconds
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -29,7 +30,8 @@ class Dialler:
     """Connects to each target, disconnects at once, and reports the result."""
 
     def __init__(self, selector: selectors.BaseSelector, tell: Tell) -> None:
-        self._selector, self._tell = selector, tell
+        self._selector = selector
+        self._tell = tell
         self._under_way: list[Attempt] = []
 
     @property

@@ -27,7 +27,8 @@ BACKENDS = ("cuda", "hip", "xpu")
 UNKNOWN_SPEED = 2**32 - 1
 """Mbit/s that Linux tells of an interface whose driver does not know its speed, as -1."""
 Interface = tuple[str, str, int]
-_SIOCGIFADDR, _SIOCGIFNETMASK = 0x8915, 0x891B
+_SIOCGIFADDR = 0x8915
+_SIOCGIFNETMASK = 0x891B
 
 
 def hello(folder: str, route_to: str, needs: str = "") -> dict[str, Any]:
@@ -161,10 +162,10 @@ def _memory_left(folder: str) -> float:
 def load() -> float:
     """The number of tasks that keep the usable cores busy: the mean of the last minute, or the
     present number if it is less. So neither a run that just ended nor a short burst counts."""
-    average, now = os.getloadavg()[0], math.inf
-    if told := text(
-        "/proc/loadavg"
-    ):  # as "0.52 0.58 0.59 2/613 4242": 2 of 613 tasks are busy, one of them this one
+    average = os.getloadavg()[0]
+    now = math.inf
+    told = text("/proc/loadavg")
+    if told:  # as "0.52 0.58 0.59 2/613 4242": 2 of 613 tasks are busy, one of them this one
         now = int(told.split()[3].partition("/")[0]) - 1
     return round(min(average, now) * usable_cores() / (os.cpu_count() or 1), 2)
 

@@ -50,7 +50,8 @@ class Gpus:
     by the monotonic clock."""
 
     def __init__(self, selector: selectors.BaseSelector, say: Callable[[str], None]) -> None:
-        self._selector, self._say = selector, say
+        self._selector = selector
+        self._say = say
         self._devices: dict[int, str] = {}
         self._ways = list(REASONS) if shutil.which("nvidia-smi") else []
         self._process: subprocess.Popen[bytes] | None = None
@@ -75,7 +76,8 @@ class Gpus:
             self._begin()
         elif time.monotonic() > self._until:
             self._give_up(f"it has printed nothing for {LIMIT:g} s")
-        readings, self._readings = self._readings, []
+        readings = self._readings
+        self._readings = []
         for rank, name in devices.items():
             for found in readings:
                 if name == found.place or (len(name) > 4 and found.uuid.startswith(name)):
@@ -89,7 +91,9 @@ class Gpus:
             self._process.stdout.close()
             self._process.kill()
             self._process.returncode = 0  # the agent reaps all children: Popen must not wait for it
-        self._process, self._rest, self._until = None, b"", math.inf
+        self._process = None
+        self._rest = b""
+        self._until = math.inf
 
     def _begin(self) -> None:
         """Start it in the first way that is left."""
@@ -125,10 +129,12 @@ class Gpus:
             return
         *lines, self._rest = (self._rest + block).split(b"\n")
         self._rest = self._rest[-BLOCK:]
-        if readings := list(filter(None, map(reading, lines))):
+        readings = list(filter(None, map(reading, lines)))
+        if readings:
             latest = {one.place: one for one in (*self._readings, *readings)}
             self._readings = list(latest.values())
-            self._until, self._worked = time.monotonic() + LIMIT, True
+            self._until = time.monotonic() + LIMIT
+            self._worked = True
 
     def _ended(self) -> None:
         """It is of no use as it was started. Where nothing is left to try, that is worth saying if

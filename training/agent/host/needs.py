@@ -24,16 +24,19 @@ KNOWN = 5
 def look(needs: dict[str, Any], folder: str) -> dict[str, Any]:
     """The fields of `Hello` about the work. `needs` is from `remote.plan.needs`; `folder` is the
     run's folder on this host."""
-    if program := needs.get("program"):
+    program = needs.get("program")
+    if program:
         from training.agent.host import program as programs  # which most runs do not need
 
         return programs.look(program)
     found: dict[str, Any] = {}
-    if path := needs.get("path"):
+    path = needs.get("path")
+    if path:
         found |= _path(path)
     elif data := needs.get("data"):
         found |= _files(data, needs)
-    if resume := needs.get("resume"):
+    resume = needs.get("resume")
+    if resume:
         step = _newest_step(resume, folder)
         found |= {
             "resume": resume,

@@ -15,7 +15,9 @@ from collections.abc import Container
 
 from training.agent.host.system import LINUX, psutil
 
-_PDEATHSIG, _NAME, _CHILD_SUBREAPER = 1, 15, 36
+_PDEATHSIG = 1
+_NAME = 15
+_CHILD_SUBREAPER = 36
 
 
 def name(title: str) -> None:

@@ -11,15 +11,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-FOLDER, FILE, NO_FILE, READ, EXECUTE, MODULE, COMMAND = (
-    "folder",
-    "file",
-    "no file",
-    "read",
-    "execute",
-    "module",
-    "command",
-)
+FOLDER = "folder"
+FILE = "file"
+NO_FILE = "no file"
+READ = "read"
+EXECUTE = "execute"
+MODULE = "module"
+COMMAND = "command"
 """What is wrong: there is no such folder, file, module or command; or it is a folder, not a file;
 or the file is there, and this user may not read or execute it."""
 PACKAGES = ("accelerate", "lightning", "pytorch_lightning", "rich")
@@ -45,14 +43,17 @@ def look(wanted: dict[str, Any]) -> dict[str, Any]:
 
 
 def _lacks(wanted: dict[str, Any]) -> str:
-    if not (cwd := wanted.get("cwd")):
+    cwd = wanted.get("cwd")
+    if not cwd:
         return ""
     cwd = os.path.abspath(os.path.expanduser(cwd))
     if not os.path.isdir(cwd):
         return FOLDER
-    if file := wanted.get("file"):
+    file = wanted.get("file")
+    if file:
         return _unreadable(os.path.join(cwd, file))
-    if module := wanted.get("module"):
+    module = wanted.get("module")
+    if module:
         top = os.path.join(cwd, module.partition(".")[0])
         there = os.path.isdir(top) or os.path.isfile(f"{top}.py")
         return "" if there or _is_installed(os.path.basename(top)) else MODULE

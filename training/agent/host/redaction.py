@@ -63,7 +63,8 @@ class Redaction:
         if not self._hidden:
             return text, ""
         end = max(0, len(text) - self.longest + 1)
-        clean, at = list[str](), 0
+        clean = list[str]()
+        at = 0
         for found in self._any.finditer(text):
             if found.start() >= end:
                 break

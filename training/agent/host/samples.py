@@ -44,9 +44,11 @@ class ProcSampler:
         self._trees: dict[int, tuple[float, dict[int, _Usage]]] = {}
 
     def host(self) -> HostSample:
-        cores, before = _core_ticks(), self._cores
+        cores = _core_ticks()
+        before = self._cores
         (received, sent), (received_before, sent_before) = _net_bytes(), self._net
-        self._cores, self._net = cores, (received, sent)
+        self._cores = cores
+        self._net = (received, sent)
         total, available = memory()
         return HostSample(
             cpu=tuple(_percent(core, before.get(name, core)) for name, core in cores.items()),
@@ -97,7 +99,8 @@ def _core_ticks() -> dict[str, tuple[int, int]]:
 
 
 def _percent(now: tuple[int, int], before: tuple[int, int]) -> float:
-    total, idle = now[0] - before[0], now[1] - before[1]
+    total = now[0] - before[0]
+    idle = now[1] - before[1]
     return round(100 * min(1.0, max(0.0, 1 - idle / total)), 1) if total > 0 else 0.0
 
 
@@ -154,16 +157,21 @@ class PsutilSampler:
         psutil.cpu_percent(percpu=True)
 
     def host(self) -> HostSample:
-        present, net, before = psutil.virtual_memory(), psutil.net_io_counters(), self._net
+        present = psutil.virtual_memory()
+        net = psutil.net_io_counters()
+        before = self._net
         self._net = net
         cpu = tuple(psutil.cpu_percent(percpu=True))
-        sent, received = net.bytes_sent - before.bytes_sent, net.bytes_recv - before.bytes_recv
+        sent = net.bytes_sent - before.bytes_sent
+        received = net.bytes_recv - before.bytes_recv
         used = present.total - present.available
         traffic = (max(0, sent), max(0, received))
         return HostSample(cpu, used, present.total, *traffic, _disk_free())
 
     def rank(self, number: int, pid: int) -> RankSample | None:
-        cpu, resident, members = 0.0, 0, 0
+        cpu = 0.0
+        resident = 0
+        members = 0
         for member in (pid, *processes.descendants(pid)):
             with contextlib.suppress(psutil.Error):
                 process = self._processes.setdefault(member, psutil.Process(member))

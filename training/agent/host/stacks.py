@@ -114,7 +114,8 @@ def collect(ranks: Sequence[tuple[int, int]], folder: str) -> Iterator[Stack]:
     deadline = time.monotonic() + ANSWER
     while asked and time.monotonic() < deadline:
         for question in asked.copy():
-            if text := _answer(question):
+            text = _answer(question)
+            if text:
                 asked.remove(question)
                 yield Stack(question.rank, "faulthandler", f"{spy.state(question.process)}\n{text}")
         time.sleep(LOOK)
@@ -131,7 +132,8 @@ def _ask(rank: int, pid: int, folder: str) -> Question:
     if not pid:
         return Question(rank, 0, why="its process does not exist yet")
     for process in (pid, *processes.descendants(pid)):
-        if (descriptor := _descriptor(process, folder)) and _mask(process, "SigCgt"):
+        descriptor = _descriptor(process, folder)
+        if descriptor and _mask(process, "SigCgt"):
             break
     else:
         return Question(
@@ -197,7 +199,8 @@ def _with_code(text: str, folder: str) -> str:
     lines: list[str] = []
     for line in text.splitlines():
         lines.append(line)
-        if match := _FRAME.fullmatch(line):
+        match = _FRAME.fullmatch(line)
+        if match:
             path = os.path.join(folder, match[1])
             source = files[path] if path in files else files.setdefault(path, _source(path))
             code = source[int(match[2]) - 1 : int(match[2])]

@@ -95,7 +95,8 @@ class Lines:
 
     def _remark(self) -> bytes:
         """How much of the present line is left out, if anything is."""
-        number, self._left_out = self._left_out, 0
+        number = self._left_out
+        self._left_out = 0
         return f" … {number:,} bytes left out".encode() if number else b""
 
     def _take(self, more: str) -> str:
@@ -118,7 +119,9 @@ class Pipe:
     ) -> None:
         os.set_blocking(fd, False)
         self._clock, self._told = clock, clock()
-        self._fd, self._rank, self._stream = fd, rank, stream
+        self._fd = fd
+        self._rank = rank
+        self._stream = stream
         self._lines = Lines(redaction, MOST)
         self.ended = self.filled = False
 
@@ -152,6 +155,7 @@ class Pipe:
             left -= len(block)
             if block and (text := self._lines.feed(block)) is not None:
                 yield Text(self._rank, self._stream, text)
-        if (text := self._lines.end() if left > 0 else self._lines.piece()) is not None:
+        text = self._lines.end() if left > 0 else self._lines.piece()
+        if text is not None:
             yield Text(self._rank, self._stream, text)
         os.close(self._fd)

@@ -53,7 +53,10 @@ class Ranks:
         gather: float,
         redaction: Redaction,
     ) -> None:
-        self._selector, self._say, self._gather, self._redaction = selector, say, gather, redaction
+        self._selector = selector
+        self._say = say
+        self._gather = gather
+        self._redaction = redaction
         self._pipes = (
             selectors.DefaultSelector()
         )  # all of them behind one descriptor, which leaves the loop and comes back

@@ -60,13 +60,11 @@ class Starter:
         preload: Preload,
         redaction: Redaction,
     ) -> None:
-        self._options, self._selector, self._say, self._ranks, self._how = (
-            options,
-            selector,
-            say,
-            ranks,
-            preload,
-        )
+        self._options = options
+        self._selector = selector
+        self._say = say
+        self._ranks = ranks
+        self._how = preload
         self._redaction = redaction
         self._spawner = Spawner()
         self._preload: Parent | None = None
@@ -122,7 +120,8 @@ class Starter:
         function: Function | None = None,
     ) -> None:
         rank, ends = self._ranks.open(placement.rank)
-        if path := dict(placement.env).get(ERROR_FILE):
+        path = dict(placement.env).get(ERROR_FILE)
+        if path:
             os.makedirs(ERRORS, exist_ok=True)
             rank.error_file = path
         events: tuple[int, ...] = ()
@@ -138,7 +137,8 @@ class Starter:
             umask=self._options.umask,
             function=function,
         )
-        if pid := self._spawn(command, *ends, *events):
+        pid = self._spawn(command, *ends, *events)
+        if pid:
             self._ranks.spawned(rank, pid)
         else:
             self._ranks.exited(rank, _CANNOT_START)

@@ -46,7 +46,8 @@ class Held:
         ranks: int,
         **layout: Any,
     ) -> None:
-        self.optimizer, self._ranks = optimizer, ranks
+        self.optimizer = optimizer
+        self._ranks = ranks
         self.buffers = flatten(parameters)
         self.gradients = Gradients(nn.ParameterList(parameters), stay, 1, **layout)
         self.version = 0
@@ -68,7 +69,8 @@ class Seat:
     tensors that are received and sent."""
 
     def __init__(self, peer: Peer, held: Held) -> None:
-        self.peer, self.steps = peer, 0
+        self.peer = peer
+        self.steps = 0
         self.asked, self.answer = header(held.buffers), header(held.buffers)
         self.inbox = [torch.empty_like(bucket.buffer) for bucket in held.gradients.buckets]
         self.outbox = [torch.empty_like(buffer) for buffer in held.buffers]

@@ -41,7 +41,8 @@ class Bucketed(SyncMethod):
         self, model: nn.Module, optimizer: torch.optim.Optimizer, place: Place, meter: Meter
     ) -> nn.Module:
         """Returns the model, with hooks on its parameters."""
-        self.place, self.meter = place, meter
+        self.place = place
+        self.meter = meter
         self._gradients: Gradients | None = None
         if place.world_size == 1:
             return model
@@ -102,7 +103,8 @@ class Background:
     """
 
     def __init__(self, exchange: Exchange, threaded: bool) -> None:
-        self._exchange, self._threaded = exchange, threaded
+        self._exchange = exchange
+        self._threaded = threaded
         self._thread: Thread | None = None
         self._launched: SimpleQueue[Bucket | None] = SimpleQueue()
         self._done: SimpleQueue[Bucket | BaseException | None] = SimpleQueue()

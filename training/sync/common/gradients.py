@@ -56,7 +56,9 @@ class Gradients:
         gradient_dtype: torch.dtype = torch.float32,
         overlap: bool = True,
     ) -> None:
-        self._launch, self._ranks, self._overlap = launch, ranks, overlap
+        self._launch = launch
+        self._ranks = ranks
+        self._overlap = overlap
         self._last = False
         self._launched = 0
         self.buckets = tuple(
@@ -116,7 +118,8 @@ class Gradients:
         return arrived
 
     def _pack(self, bucket: Bucket, position: int) -> None:
-        parameter, view = bucket.parameters[position], bucket.views[position]
+        parameter = bucket.parameters[position]
+        view = bucket.views[position]
         if parameter.grad is None:
             view.zero_()
             return
@@ -158,7 +161,8 @@ def _split(
         is_full = total >= size
         if bucket and (is_full or _kind(bucket[0], gradient_dtype) != kind):
             yield bucket
-            bucket, total = [], 0
+            bucket = []
+            total = 0
         bucket.append(parameter)
         total += parameter.numel() * kind[0].itemsize
     if bucket:

@@ -33,7 +33,9 @@ class Peer:
     """The rank at the other end of a connection between the server and a worker."""
 
     def __init__(self, rank: int, role: str, group: distributed.ProcessGroup) -> None:
-        self._rank, self._role, self._group = rank, role, group
+        self._rank = rank
+        self._role = role
+        self._group = group
 
     def send(self, tensors: Iterable[torch.Tensor]) -> list[distributed.Work]:
         """Starts to send. The tensors must not change until the caller has waited for each work,

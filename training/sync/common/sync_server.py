@@ -42,7 +42,9 @@ class SyncServer(SyncMethod):
         meter: Meter,
     ) -> None:
         super().__init__(options, gradient_dtype)
-        self._peers, self._optimizer, self._meter = peers, optimizer, meter
+        self._peers = peers
+        self._optimizer = optimizer
+        self._meter = meter
         self._parameters = flatten(model.parameters())
         self._gradients = Gradients(
             model, stay, ranks, bucket_mb=options.bucket_mb, gradient_dtype=gradient_dtype

@@ -29,7 +29,8 @@ class Worker(SyncMethod):
     ) -> None:
         super().__init__(options, gradient_dtype)
         self._stale = options.mode == "async"
-        self._peer, self._meter = peer, meter
+        self._peer = peer
+        self._meter = meter
         self._parameters = flatten(model.parameters())
         self._gradients = Gradients(
             model, self._push, ranks, bucket_mb=options.bucket_mb, gradient_dtype=gradient_dtype
@@ -88,6 +89,7 @@ class Worker(SyncMethod):
         self._wait()
 
     def _wait(self) -> None:
-        works, self._works = self._works, []
+        works = self._works
+        self._works = []
         with self._meter.waiting():
             self._peer.wait(works)

@@ -55,7 +55,8 @@ class Written:
             for place, (before, sign, old, style) in enumerate(cells)
             if before != sign or old is not style
         ]
-        shown[x:end], worn[x:end] = text, styles
+        shown[x:end] = text
+        worn[x:end] = styles
         for start, stop in _runs(changed):
             yield x + start, list(_segments(text, styles, start, stop))
 
@@ -73,7 +74,8 @@ class Changes(CompositorUpdate):
     """An update of which only what changes is written."""
 
     def __init__(self, update: ChopsUpdate, written: Written) -> None:
-        self._update, self._written = update, written
+        self._update = update
+        self._written = written
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield self._update
@@ -108,7 +110,8 @@ def _runs(changed: Iterable[int]) -> Iterator[tuple[int, int]]:
         if start >= 0 and place - last > GAP:
             yield start, last + 1
             start = place
-        start, last = (start if start >= 0 else place), place
+        start = start if start >= 0 else place
+        last = place
     if start >= 0:
         yield start, last + 1
 
@@ -118,7 +121,8 @@ def _segments(
 ) -> Iterator[Segment]:
     """The cells from `start` to `stop`, those of one style together."""
     while start < stop:
-        style, end = styles[start], start + 1
+        style = styles[start]
+        end = start + 1
         while end < stop and styles[end] is style:
             end += 1
         yield Segment(text[start:end], style)

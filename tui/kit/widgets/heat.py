@@ -36,7 +36,8 @@ class Heat(Lines):
 
     def fill(self, cells: Sequence[Cell], in_line: int, step: int) -> None:
         """Show these cells, so many in a line; only lines that differ are drawn."""
-        before, self._cells = self._cells, cells
+        before = self._cells
+        self._cells = cells
         if self._layout != (in_line, step) or len(before) != len(cells):
             self._layout = in_line, step
             self._strips.clear()

@@ -94,7 +94,8 @@ class Line(Static):
         return content.stylize(Style.from_meta({"key": one.key}))
 
     def on_mouse_down(self, event: MouseDown) -> None:
-        if key := event.style.meta.get("key"):
+        key = event.style.meta.get("key")
+        if key:
             self.app.simulate_key(key)
 
     def on_mouse_move(self, event: MouseMove) -> None:

@@ -29,7 +29,8 @@ class Lines(Widget):
             self._is_bare = self.styles.gutter == Spacing()
         if not self._is_bare:
             return super().render_lines(crop)
-        width, ground = self.size.width, self.background_colors[1]
+        width = self.size.width
+        ground = self.background_colors[1]
         filters = self.get_line_filters()
         found = []
         for y in crop.line_range:

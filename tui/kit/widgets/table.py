@@ -96,13 +96,15 @@ class Table(ScrollView, Lines, can_focus=True):
     @property
     def near(self) -> range:
         """The numbers of the rows that are in view or less than a page away."""
-        top, page = self.scroll_offset.y, max(1, self.size.height)
+        top = self.scroll_offset.y
+        page = max(1, self.size.height)
         return range(max(0, top - page), top + 2 * page)
 
     def fill(self, rows: Sequence[Row], columns: Sequence[Column] | None = None) -> None:
         """Show these rows, each with one cell per column, and other columns where some are
         given."""
-        before, self._rows = self._rows, rows
+        before = self._rows
+        self._rows = rows
         changed = columns is not None and columns != self._columns
         if columns is not None:
             self._columns = columns
@@ -113,7 +115,8 @@ class Table(ScrollView, Lines, can_focus=True):
         changed_rows = [number for number, (old, new) in pairs if old != new]
         for number in changed_rows:
             self._strips.pop(number, None)
-        top, width = self.scroll_offset.y, self.size.width
+        top = self.scroll_offset.y
+        width = self.size.width
         if changed_rows:
             self.refresh(*(Region(0, number - top, width, 1) for number in changed_rows))
 
@@ -219,7 +222,8 @@ class Layout:
 
 def layout(columns: Sequence[Column], room: int, skipped: int = 0) -> Layout:
     """Choose the columns that fit as a whole: the first one, and those after the `skipped` ones."""
-    chosen, used = [0] if columns else [], sum(column.width for column in columns[:1])
+    chosen = [0] if columns else []
+    used = sum(column.width for column in columns[:1])
     for number in range(1 + skipped, len(columns)):
         used += columns[number].width
         is_last = number == len(columns) - 1
@@ -255,7 +259,8 @@ def _widths(columns: Sequence[Column], room: int) -> list[int]:
 def _fit(text: str, width: int, column: Column) -> str:
     """The text in `width` cells, one of them a space at the right."""
     room = max(0, width - 1)
-    if (wide := cell_len(text)) > room:
+    wide = cell_len(text)
+    if wide > room:
         if column.tail:
             text = text[len(text) - room :]
         else:

@@ -63,7 +63,8 @@ def curve(
 def _grid(found: Sequence[Floats]) -> Floats:
     """Where the curve has its points: up to the end of the shortest run, so that at each point all
     runs count."""
-    start, end = max(one[0] for one in found), min(one[-1] for one in found)
+    start = max(one[0] for one in found)
+    end = min(one[-1] for one in found)
     points: Floats = np.unique(np.concatenate(found))
     points = points[(points >= start) & (points <= end)]
     if 1 < len(points) <= POINTS:

@@ -42,7 +42,8 @@ def _machines(run: RunFigures) -> dict[str, tuple[HostFigures, ...]]:
     """The hosts of a run by the boot of the machine that they are on."""
     found: dict[str, tuple[HostFigures, ...]] = {}
     for host in run.hosts:
-        if boot := host.facts.get("boot_id"):
+        boot = host.facts.get("boot_id")
+        if boot:
             found[boot] = (*found.get(boot, ()), host)
     return found
 

@@ -69,7 +69,8 @@ def reached(group: Group, target: Target) -> Reached:
 def _losses(subject: Subject) -> Sequence[float]:
     """Losses that are further and further from the first one; none where training did not get
     anywhere."""
-    firsts, lasts = [], []
+    firsts = []
+    lasts = []
     for group in subject.measured:
         means = [_ends(loss_by_step(run)[1]) for run in group.all]
         known = [one for one in means if all(map(math.isfinite, one))]
@@ -78,7 +79,8 @@ def _losses(subject: Subject) -> Sequence[float]:
             lasts.append(max(least for _, least in known))
     if not firsts or max(lasts) >= min(firsts):
         return ()
-    first, last = min(firsts), max(lasts)
+    first = min(firsts)
+    last = max(lasts)
     values = [float(f"{first - (first - last) * part:.3g}") for part in PARTS[:-1]]
     return list(dict.fromkeys([*values, math.ceil(last * 1e3) / 1e3]))
 

@@ -93,7 +93,8 @@ def _doubted(subject: Subject, found: Timing, row: Timed) -> Timed:
 
 
 def _doubt(row: Timed, other: Timed, ratio: Interval, *, is_speed_up: bool = False) -> Doubt | None:
-    mine, theirs = row.group, other.group
+    mine = row.group
+    theirs = other.group
     sides = side(mine.label, mine.all), side(theirs.label, theirs.all)
     names = differing(mine.all[0], theirs.all[0])
     links = ("link",) if mine.link != theirs.link else ()

@@ -17,7 +17,8 @@ import matplotlib
 from tui.report.document import Picture
 from tui.report.pictures.style import GRID, INK, PAPER, RC
 
-SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
+SVG = "http://www.w3.org/2000/svg"
+XLINK = "http://www.w3.org/1999/xlink"
 THEME = {INK: "currentColor", GRID: "var(--grid)", PAPER: "var(--paper)"}
 FONT = re.compile(r"(font(?:-family)?: *[^;]*?)(?:'DejaVu Sans'|DejaVu Sans)[^;]*")
 FAMILY = "system-ui, Segoe UI, Helvetica, Arial, sans-serif"
@@ -43,7 +44,8 @@ class Rendered:
 
 def render(picture: Picture) -> Rendered:
     """Draw a picture."""
-    svg, png = io.StringIO(), io.BytesIO()
+    svg = io.StringIO()
+    png = io.BytesIO()
     with matplotlib.rc_context(RC), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a character that the font of the PNG lacks
         figure = picture.draw()

@@ -43,7 +43,8 @@ def _draw(rows: Sequence[Timed]) -> Figure:
     end = _end(rows)
     lines = list(dict.fromkeys(row.group.line for row in rows))
     for place, row in enumerate(rows):
-        look, value = Look.of(lines.index(row.group.line)), row.seconds
+        look = Look.of(lines.index(row.group.line))
+        value = row.seconds
         single = [run.step_seconds() for run in row.group.all]
         if math.isfinite(value.low):
             if value.high > end:

@@ -17,7 +17,9 @@ from matplotlib.ticker import MaxNLocator
 
 from remote.sanitise import one_line
 
-INK, GRID, PAPER = "#1b1e23", "#c3c7cd", "#fffffe"
+INK = "#1b1e23"
+GRID = "#c3c7cd"
+PAPER = "#fffffe"
 """Text and lines; grid; background. `render` makes them follow the theme of the page."""
 SERIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 MARKERS = "osD^vPX"
@@ -27,7 +29,8 @@ WIDTH = 5.6
 """Inches: so narrow that the text is readable on a phone."""
 LINE = 0.24
 """Inches of a line of names."""
-LONGEST, NARROW = 44, 22
+LONGEST = 44
+NARROW = 22
 """Characters of a label, and of one line of it beside a chart."""
 TAIL = re.compile(r" (\S{1,3})$")
 RC: Any = {

@@ -99,7 +99,8 @@ def _table(measure: Measure, rows: list[Equality]) -> Table:
 
 
 def _row(measure: Measure, row: Equality) -> tuple[str, ...]:
-    value, against = row.value, row.against
+    value = row.value
+    against = row.against
     return (
         row.group.label,
         text.final(value.value, measure.is_share),

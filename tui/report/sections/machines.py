@@ -62,7 +62,8 @@ def _rows(run: RunFigures) -> Iterator[tuple[str, ...]]:
 
 
 def _address(facts: dict[str, Any]) -> str:
-    address, interface = facts.get("route_address"), facts.get("route_interface")
+    address = facts.get("route_address")
+    interface = facts.get("route_interface")
     return " ".join(filter(None, (address, interface)))
 
 

@@ -12,7 +12,8 @@ from tui.report.document import Section, Table
 from tui.report.numbers.timing import Timing
 from tui.report.subject import Group, Judged, Subject
 
-TIME, SHARE = "elapsed", "accuracy"
+TIME = "elapsed"
+SHARE = "accuracy"
 
 
 def section(subject: Subject, timing: Timing) -> Section | None:
@@ -32,7 +33,9 @@ def section(subject: Subject, timing: Timing) -> Section | None:
 
 
 def _row(subject: Subject, at: int, group: Group, outcome: Judged) -> tuple[str, ...]:
-    value, against, other = outcome.value, outcome.against, subject.references[at]
+    value = outcome.value
+    against = outcome.against
+    other = subject.references[at]
     assert value
     apart = against.ratio if against else None
     return (

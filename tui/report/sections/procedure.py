@@ -80,7 +80,8 @@ def _row(group: Group, number: int, run: RunFigures, is_far: bool) -> tuple[str,
         remarks.append(count(len(run.restarts), "restart"))
     if run.stalls:
         remarks.append(count(len(run.stalls), "stall"))
-    if note := marks.note(run.folder):
+    note = marks.note(run.folder)
+    if note:
         remarks.append(note)
     return (
         text.moment(run.started),

@@ -70,6 +70,7 @@ def _legend(subject: Subject) -> list[str]:
     found = []
     for group in subject.groups:
         for run in group.all:
-            nodes, ranks = counted(run.nodes, "node"), counted(run.world_size, "rank")
+            nodes = counted(run.nodes, "node")
+            ranks = counted(run.world_size, "rank")
             found.append(f"{group.label}: {run.name}, {run.what}, {ranks} on {nodes}")
     return found

@@ -41,7 +41,8 @@ def section(subject: Subject, timing: Timing) -> Section | None:
 
 
 def _row(row: Timed, timing: Timing) -> tuple[str, ...]:
-    group, stability = row.group, row.stability
+    group = row.group
+    stability = row.stability
     return (
         group.label,
         *(str(one) if one else UNKNOWN for one in (group.nodes, group.ranks, group.batch)),

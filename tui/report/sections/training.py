@@ -57,7 +57,8 @@ def _pictures(subject: Subject) -> list[Picture]:
         ("loss-by-step", "Training loss by step", lines.STEP, loss_by_step),
         ("loss-by-time", "Training loss by time", "seconds", loss_by_time),
     ):
-        if curves := _curves(subject, points):
+        curves = _curves(subject, points)
+        if curves:
             found.append(lines.picture(name, title, across, "training loss", curves))
     if any(len(run.evaluations) > 1 for run in subject.runs):
         curves = _curves(subject, accuracy_by_time)

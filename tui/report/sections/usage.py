@@ -20,7 +20,8 @@ from tui.report.pictures import lines
 from tui.report.subject import Subject
 
 AXIS = "seconds since the first step"
-MIB, MBIT = 2**20, 1e6 / 8
+MIB = 2**20
+MBIT = 1e6 / 8
 MOST = 12
 """Hosts or cells in a picture."""
 GPU_HEAD = ("GPU of", "cell", "use, mean", "use, most", "memory, most", "of", "clock, mean")

@@ -40,7 +40,8 @@ def section(subject: Subject, timing: Timing) -> Section | None:
 
 
 def _table(group: Group, run: RunFigures, waiting: Waiting) -> Table:
-    seconds, last = waiting.for_whom(), waiting.held_up()
+    seconds = waiting.for_whom()
+    last = waiting.held_up()
     rows = [
         (
             _name(run, rank),

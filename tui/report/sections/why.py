@@ -47,8 +47,10 @@ def _exchange(sent: list[Traffic]) -> Iterator[str]:
 
 
 def _amount(one: Traffic) -> str:
-    ranks, payload = one.group.ranks, size(one.payload)
-    turns, share = _times(ranks - 1), _times(2 * (ranks - 1) / ranks)
+    ranks = one.group.ranks
+    payload = size(one.payload)
+    turns = _times(ranks - 1)
+    share = _times(2 * (ranks - 1) / ranks)
     amounts = {
         IN_TURN: f"the root receives {turns}{payload} per step, then sends as much",
         IN_BUCKETS: f"the root receives and sends {turns}{payload} per step",
@@ -91,7 +93,8 @@ def _compute(subject: Subject, known: Phased) -> Iterator[str]:
     )
     if not base or not others or not math.isfinite(own):
         return
-    least, most = others[0], others[-1]
+    least = others[0]
+    most = others[-1]
     span = seconds(least) if len(others) == 1 else f"{seconds(least)} to {seconds(most)}"
     yield (
         f"Computing a step takes {seconds(own)} s in the cell {base.label}, and {span} s where "

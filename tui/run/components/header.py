@@ -53,7 +53,8 @@ class Header(Static):
         self._turns = [Turn() for _ in PACE]
         self._facts = [""] * len(PACE)
         self._planned: Length | None = None
-        self._seen_turn, self._seen = Turn(), ""
+        self._seen_turn = Turn()
+        self._seen = ""
 
     def show(self, run: RunState, called: str = "") -> None:
         """Copy what is drawn from the run. A person has `called` it so."""
@@ -181,7 +182,8 @@ def _printed_rate(run: RunState) -> str:
     if run.stall:
         return ""
     for name, unit in (("samples_per_second", "samples/s"), ("tokens_per_second", "tokens/s")):
-        if metric := run.metrics.named.get(name):
+        metric = run.metrics.named.get(name)
+        if metric:
             return _known(metric.last, rate, f"{{}} {unit}")
     return ""
 

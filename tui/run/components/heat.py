@@ -16,7 +16,8 @@ from tui.run.components.order import SLOW, SUSPECTED, severity
 
 LEAST = 16
 """Ranks from which on there is a strip."""
-LOWEST, HIGHEST = 0.75, 2.0
+LOWEST = 0.75
+HIGHEST = 2.0
 """Times the median `ready`: a cell is empty at the first and full at the second."""
 
 

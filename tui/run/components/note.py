@@ -18,11 +18,13 @@ class Note(Static):
 
     def __init__(self, run: WatchedRun) -> None:
         super().__init__(markup=False)
-        self._run, self._said = run, ""
+        self._run = run
+        self._said = ""
 
     def show(self) -> None:
         """Say what there is to say now."""
-        if (said := self._run.news) != self._said:
+        said = self._run.news
+        if said != self._said:
             self._said = said
             self.display = bool(said)
             self.update(plain(said))

@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from remote.run.state import FATES, RankPhase, RankState, RunState
 
 _ENDS = {RankPhase.FAILED: 0, RankPhase.LOST: 1, RankPhase.VICTIM: 3}
-STALLED, SLOW, SUSPECTED, UNMARKED = 2, 4, 5, 6
+STALLED = 2
+SLOW = 4
+SUSPECTED = 5
+UNMARKED = 6
 
 
 def severity(rank: RankState, run: RunState) -> int:

@@ -26,7 +26,8 @@ Fact = tuple[str, str]
 
 def facts(rank: RankState, run: RunState, now: float, *, roomy: bool) -> Iterator[Fact]:
     """All lines of which something is known; unless it is `roomy`, those that matter."""
-    if why := _trouble(rank, run, now):
+    why = _trouble(rank, run, now)
+    if why:
         yield TROUBLE, why
     if rank.step:
         yield "progress", _progress(rank, run)
@@ -49,7 +50,8 @@ def _trouble(rank: RankState, run: RunState, now: float) -> str:
         return rank.death.what
     if rank.stalled and run.stall:
         return run.stall.text
-    if silent := quiet(rank, run, now):
+    silent = quiet(rank, run, now)
+    if silent:
         return f"not heard from for {duration(silent)}"
     straggler = run.watch.found.get(rank.rank)
     return sentence([straggler], run.hosts) if straggler else ""
@@ -78,9 +80,11 @@ def _progress(rank: RankState, run: RunState) -> str:
         said.append(f"loss {number(mean)}")
     if not math.isnan(share := accuracy(rank)):
         said.append(f"accuracy {percent(share)}")
-    if (samples := rank.pace.per_second("samples")) > 0:
+    samples = rank.pace.per_second("samples")
+    if samples > 0:
         said.append(f"{rate(samples)} samples/s")
-    if (sent := rank.pace.per_second("bytes_sent")) > 0:
+    sent = rank.pace.per_second("bytes_sent")
+    if sent > 0:
         said.append(f"{size(sent)}/s sent")
     if rank.saved_step:
         said.append(f"checkpoint of step {rank.saved_step}")

@@ -26,7 +26,8 @@ def summary(run: RunState, rank: RankState) -> Content:
     if rank.stack is None:
         return Content(f"{_name(run, rank)}  {rank.exit or 'no stack yet'}")
     found = whereabouts(rank.stack)
-    head, where = "", plain(found.where)
+    head = ""
+    where = plain(found.where)
     match found.presence:
         case Presence.INSIDE:
             head = "in "

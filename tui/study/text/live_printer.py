@@ -41,7 +41,8 @@ class LivePrinter:
     """The table of cells, and the run under way; lines scroll above them."""
 
     def __init__(self, runner: Runner, live: Live) -> None:
-        self._runner, self._live = runner, live
+        self._runner = runner
+        self._live = live
         self._drawn = 0.0
         self._changes = -1
         self._clock = SessionClock()
@@ -68,7 +69,8 @@ class LivePrinter:
 
     def _picture(self, run: StudyRun) -> Group:
         size = self._live.console.size
-        state, progress = run.session.state, self._runner.progress
+        state = run.session.state
+        progress = self._runner.progress
         now = self._clock.now(state)
         took = now - state.started if state.started else 0.0
         left = duration(estimate.remaining(progress, took))
@@ -114,7 +116,8 @@ def doing(state: RunState) -> str:
     """How far a run is: "training, step 12/40, 0.512 s/iter, ETA 14 s"."""
     parts = [state.doing]
     if state.step:
-        pace, left = seconds(state.step_seconds), between(*state.eta_between(state.now))
+        pace = seconds(state.step_seconds)
+        left = between(*state.eta_between(state.now))
         parts += [
             f"step {state.step}/{state.progress.steps or UNKNOWN}",
             f"{pace} s/iter" if pace != UNKNOWN else "",

@@ -42,7 +42,8 @@ def describe(
         return
     question = f": {study.question}" if study.question else ""
     narrate(f"{study.title}{question}")
-    if common := ", ".join(_common(study.cells)):
+    common = ", ".join(_common(study.cells))
+    if common:
         narrate(f"all runs: {common}")
     narrate(f"hosts: {_hosts(places)}", *([study.given] if study.given else []))
     if whole:

@@ -15,7 +15,8 @@ def opening(runner: Runner, run: StudyRun) -> str:
 
 def ordinal(runner: Runner) -> str:
     """The number of the next run: "3 of 18". Runs that failed count, too."""
-    number, total = runner.progress.settled + 1, len(runner.study.trials())
+    number = runner.progress.settled + 1
+    total = len(runner.study.trials())
     return f"{number} of {total}" if number <= total else f"{number}, {number - total} more"
 
 

@@ -41,7 +41,8 @@ class Finder:
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
         if self.pipe and name == "torch" and os.getpid() == self.pid:
-            pipe, self.pipe = self.pipe, 0
+            pipe = self.pipe
+            self.pipe = 0
             try:
                 self.look = watch().begin(pipe)
             except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
@@ -53,7 +54,8 @@ def watch() -> "Any":
     """The package `training.watch`, under a name that leads to no other of ours."""
     from importlib.util import module_from_spec, spec_from_file_location
 
-    name, folder = "_rankboard_watch", [os.path.dirname(WATCH)]
+    name = "_rankboard_watch"
+    folder = [os.path.dirname(WATCH)]
     spec = spec_from_file_location(name, WATCH, submodule_search_locations=folder)
     assert spec
     assert spec.loader
