@@ -21,7 +21,8 @@ from remote.host_commands.subject import NEVER, Answered, News, Opened, Subject
 from remote.limits import LIMITS, Limits
 from remote.plan import needs
 from remote.plan.plan import Plan
-from remote.run.state import RunState
+from remote.run.apply import apply_record
+from remote.run.run_state import RunState
 from remote.transport import Errand, Transport
 from remote.transport.failure import Cause, Failure
 from training.wire.commands import Close
@@ -252,5 +253,5 @@ class Examination:
         self._apply(Record(SESSION, 0, self._seq, time.time(), event))
 
     def _apply(self, record: Record) -> None:
-        self.state.apply(record)
+        apply_record(self.state, record)
         self._batch.append(record)

@@ -16,7 +16,7 @@ import typer
 from remote.host_commands.examination import Examination
 from remote.launch import Launcher
 from remote.record import resume
-from remote.run.waiting import REACHING, Wait, waiting
+from remote.run.findings.start_waits import REACHING, Wait, waiting
 from remote.transport.registry import is_here
 from training.wire.jsonl import dumps
 from tui.doctor import checks
