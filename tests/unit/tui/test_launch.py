@@ -652,7 +652,7 @@ NOT_NEEDED = (
     *("torch", "numpy", "paramiko", "importlib.metadata", "http.client", "training.agent.here"),
     *(
         "remote.session.session",
-        "remote.host_commands.examination",
+        "remote.session.examination",
         "remote.host_commands.inventory",
     ),
 )
