@@ -191,7 +191,7 @@ def check_data(job: Job) -> str:
     "fetch 11M". Raises: PlanError."""
     from remote.doctor import job as checks
     from remote.doctor.check import FAILED
-    from training.agent.here import look
+    from training.agent.local_api import look
 
     here = partial(_on_hosts, uploads=())
     job = replace(
