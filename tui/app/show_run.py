@@ -257,7 +257,7 @@ def print_end(state: RunState) -> None:
 def narrate_record(launcher: Launcher, state: RunState) -> None:
     """Print remarks on a run that has ended, and where it is recorded."""
     folder = Path(os.path.relpath(launcher.runs_dir / state.plan.run))
-    narrate(*summary.training_remarks(state))
+    narrate(*(remark.text for remark in summary.training_remarks(state)))
     if summary.report(state):
         narrate(f"classification report in {folder / REPORT}")
     narrate(f"recorded in {folder}")

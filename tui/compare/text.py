@@ -207,7 +207,8 @@ def became(run: RunFigures) -> str:
 
 def remarks(run: RunFigures) -> Iterator[str]:
     """What somebody has to know of a run before its figures."""
-    yield from filter(None, (run.diverged, run.cause, *run.remarks))
+    texts = [remark.text for remark in run.remarks]
+    yield from filter(None, (run.diverged, run.cause, *texts))
 
 
 def doubted(compared: Sequence[Compared]) -> list[str]:

@@ -659,7 +659,7 @@ NOT_NEEDED = (
     ),
     *(
         "remote.session.session",
-        "remote.host_commands.examination",
+        "remote.session.examination",
         "remote.host_commands.inventory",
     ),
 )
