@@ -96,7 +96,7 @@ def doctor(
         with selection.transports(chosen) as transports:
             launcher = Launcher(transports, runs_dir.absolute())
             code = _examine(launcher.check(launcher.plan(hosts, work)), json)
-    raise typer.Exit(code)
+    raise SystemExit(code)
 
 
 def _examine(examination: Examination, json: bool) -> int:
