@@ -30,7 +30,7 @@ from training.job import Job
 from training.wire.events import Record
 
 if TYPE_CHECKING:  # a list of runs, or a form, is shown before any of this is needed
-    from remote.host_commands.examination import Examination
+    from remote.session.examination import Examination
     from remote.session.notify import Notifier
     from remote.session.session import Session
 
@@ -140,7 +140,7 @@ class Launcher:
 
     def check(self, plan: Plan) -> Examination:
         """The checks of the plan's hosts, as its start makes them. Nothing is started or kept."""
-        from remote.host_commands.examination import Examination
+        from remote.session.examination import Examination
 
         return Examination(plan, self.transport)
 
@@ -191,7 +191,7 @@ def check_data(job: Job) -> str:
     "fetch 11M". Raises: PlanError."""
     from remote.doctor import job as checks
     from remote.doctor.check import FAILED
-    from training.agent.here import look
+    from training.agent.local_api import look
 
     here = partial(_on_hosts, uploads=())
     job = replace(

@@ -13,8 +13,8 @@ from remote.limits import LIMITS
 from remote.run import agent_end
 from remote.run.phases import Verdict
 from training.agent.layout import ARCHIVES, RUNS
-from training.wire.answers import Archive, RunFolder
 from training.wire.format import FORMAT
+from training.wire.host_replies import Archive, RunFolder
 
 REFUSED = 2
 """Exit code of a rank that refuses its job."""

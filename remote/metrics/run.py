@@ -103,7 +103,7 @@ class RunFigures:
     evaluations: tuple[Evaluation, ...]
     restarts: tuple[Restart, ...]
     stalls: tuple[Stall, ...]
-    remarks: tuple[str, ...]
+    remarks: tuple[summary.Remark, ...]
     summary: dict[str, Any]
     metrics: tuple[MetricValue, ...] = ()
     conditions: Conditions = UNKNOWN

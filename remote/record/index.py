@@ -23,7 +23,7 @@ from remote.record.entry import DEFAULTS, RUNNING, UNKNOWN, Entry
 from remote.record.files import is_folder
 from remote.record.layout import EVENTS, INDEX, JOURNAL, NAME, NODE, NOTE, PLAN, STUDY, SUMMARY
 from remote.record.lock import launcher
-from training.wire.answers import RunFolder
+from training.wire.host_replies import RunFolder
 from training.writing import write_whole
 
 VERSION = 4
@@ -119,13 +119,14 @@ def _entry(
 def _left(found: Entry, workdir: Path) -> Entry:
     """A run that no launcher records and of which none has seen the end, with what its agents have
     recorded of it, where they are on this machine."""
-    from training.agent import here  # most runs have ended under a launcher
+    from training.agent import local_api  # most runs have ended under a launcher
 
     parts: list[RunFolder] = []
     if is_folder(workdir):
         with suppress(OSError):
             parts = [
-                here.examine(str(workdir), *one, sized=False) for one in here.folders(str(workdir))
+                local_api.examine(str(workdir), *one, sized=False)
+                for one in local_api.folders(str(workdir))
             ]
     fates = {part.phase for part in parts}
     fate = next((one for one in FATES if one in fates), UNKNOWN)

@@ -153,7 +153,7 @@ class _Numbers:
         self._open()
 
     def _open(self) -> None:
-        from training.agent.here import GrowingFile, Redaction  # with all the errands
+        from training.agent.local_api import GrowingFile, Redaction  # with all the errands
 
         self._file = GrowingFile(self._path, Redaction())
 

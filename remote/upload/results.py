@@ -15,7 +15,7 @@ from remote.run.rank import RankState
 from remote.transport import Transport
 from remote.upload.paths import folder_of, listed, short
 from remote.upload.transfers import Transfer
-from training.agent.find import Search
+from training.agent.find_files import Search
 from training.agent.layout import CHECKPOINTS, MANIFEST, REPORTS
 from training.job import Job
 from training.transfer.entries import Entry, entries_of

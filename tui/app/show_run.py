@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from remote.cluster.hosts import Cluster
 from remote.launch import Launcher
 from remote.plan.plan import Plan, PlanError, Policy, Script
@@ -26,7 +24,7 @@ from training.wire.events import Record
 from tui.app.second_signal import Watched, ended_by_second_signal
 from tui.kit import run_session as view
 from tui.kit.exit import UsageError
-from tui.kit.narrate import narrate
+from tui.kit.narrate import echo, narrate
 from tui.kit.written import written
 from tui.run import outcome
 from tui.run.printer import Printer, printer
@@ -252,14 +250,14 @@ def on_terminal() -> bool:
 def print_end(state: RunState) -> None:
     """Print the cause of a failure, and how a run ended."""
     for line in outcome.cause(state):
-        typer.echo(line, err=True)
+        echo(line, to_stderr=True)
     narrate(*written(state), outcome.verdict(state))
 
 
 def narrate_record(launcher: Launcher, state: RunState) -> None:
     """Print remarks on a run that has ended, and where it is recorded."""
     folder = Path(os.path.relpath(launcher.runs_dir / state.plan.run))
-    narrate(*summary.training_remarks(state))
+    narrate(*(remark.text for remark in summary.training_remarks(state)))
     if summary.report(state):
         narrate(f"classification report in {folder / REPORT}")
     narrate(f"recorded in {folder}")

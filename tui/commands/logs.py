@@ -18,7 +18,7 @@ from training.wire.events import SESSION, Ended, Launched, Record, Text
 from tui.flags.common import RUNS, HostsFile, Run, RunsDir
 from tui.flags.recorded import open_run, read_records
 from tui.kit.exit import UNREACHABLE, UsageError
-from tui.kit.narrate import narrate
+from tui.kit.narrate import echo, narrate
 from tui.parse import parsing
 from tui.run.narration import prefixed
 
@@ -70,7 +70,7 @@ def logs(
         complete = output.state.verdict and ended.issuperset(printed.keys() - {SESSION})
         problems = [] if complete else _print_rest(launcher, kept, output, printed, follow)
     narrate(*problems)
-    raise typer.Exit(UNREACHABLE if problems else 0)
+    raise SystemExit(UNREACHABLE if problems else 0)
 
 
 def _check_parse(plan: Plan, follow: bool) -> None:
@@ -140,12 +140,12 @@ class _Output:
             case Text() as text if not text.path and record.host != SESSION:
                 if self._rank in (None, text.rank):
                     lines = prefixed(text, self.state.host_name(record.host))
-                    typer.echo(lines, nl=False, err=text.stream == "stderr")
+                    echo(lines, end="", to_stderr=text.stream == "stderr")
 
     def _part(self, attempt: int, why: str) -> None:
         """Say that the attempt before this one ended, if that is not said yet."""
         if attempt <= self._attempt:
             return
         ended = f"attempt {attempt} ended" + (f": {one_line(why)}" if why else "")
-        typer.echo(f"---- {ended}; attempt {attempt + 1} begins ----")
+        echo(f"---- {ended}; attempt {attempt + 1} begins ----")
         self._attempt = attempt

@@ -54,11 +54,11 @@ def stop(
             session = launcher.attach(kept)
             if session.has_ended:
                 _close(session)
-                raise typer.Exit
+                raise SystemExit
             end = _stop(launcher, session, now)
         ends = [end, *(_stop_by(launcher, plan, now) for plan in kept.others)]
         code = _judge(ends, is_foreign=kept.foreign)
-    raise typer.Exit(code)
+    raise SystemExit(code)
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def _stop_through_launcher(launcher: Launcher, plan: Plan, now: bool) -> _End | 
     """Ask the process of this machine that records the run to stop it.
 
     Returns what became of the run, or None where there is no such process, or it ended before the
-    run did. Raises: PlanError; typer.Exit, where the process does not respond.
+    run did. Raises: PlanError; SystemExit, where the process does not respond.
     """
     folder = launcher.runs_dir / plan.run
     holder = lock.notify(folder, signal.SIGQUIT if now else lock.STOP)
@@ -124,7 +124,7 @@ def _stop_through_launcher(launcher: Launcher, plan: Plan, now: bool) -> _End | 
             f"the launcher does not respond: end it with kill -9 {holder.pid}, then repeat "
             f"rankboard stop {plan.run}"
         )
-        raise typer.Exit(UNREACHABLE)
+        raise SystemExit(UNREACHABLE)
     state = RunState(plan)
     for record in launcher.recorded(plan):
         state.apply(record)

@@ -98,7 +98,7 @@ def _slow(plan: Plan) -> list[str]:
     if not plan.job or plan.job.precision != "bf16":
         return []
     if plan.is_local:
-        from training.agent.here import cpu_flags, lacks_bf16  # with all the errands
+        from training.agent.local_api import cpu_flags, lacks_bf16  # with all the errands
 
         return (
             [f"this CPU has no bf16 instructions: {SLOW} here; {INSTEAD}"]

@@ -7,8 +7,6 @@ import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
-import typer
-
 from remote.format import count, number
 from remote.plan.plan import Plan
 from remote.record.layout import rank_log
@@ -16,7 +14,7 @@ from remote.run import seen
 from remote.run.state import RunState
 from remote.sanitise import one_line
 from training.wire.events import Event, Metrics, Record, Step
-from tui.kit.narrate import narrate
+from tui.kit.narrate import echo, narrate
 
 
 def show(records: Iterable[Record], plan: Plan, folder: Path, rank: int | None) -> None:
@@ -26,7 +24,7 @@ def show(records: Iterable[Record], plan: Plan, folder: Path, rank: int | None) 
     for record in records:
         state.apply(record)
         if rank in (None, getattr(record.event, "rank", None)) and (text := _text(record.event)):
-            typer.echo(text)
+            echo(text)
     narrate(*seen.unused_rules(state))
     ranks = [one for one in seen.ranks_of(state) if rank in (None, one.rank)]
     unread = [one for one in ranks if one.parsed and one.parsed.unread]

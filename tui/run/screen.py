@@ -22,7 +22,6 @@ from tui.kit.messages import CompareRun, GoHome, NewRun, OtherRun, ShowChecks, S
 from tui.kit.panel import Panel
 from tui.kit.replay import Replay
 from tui.kit.run_session import LiveScreen, RunSession
-from tui.kit.widgets.compositor import Sparing
 from tui.kit.widgets.keys import Keys
 from tui.kit.widgets.plain import plain
 from tui.run.body import Body
@@ -62,7 +61,6 @@ class RunScreen(LiveScreen, Screen[None]):
         super().__init__()
         self._ask_name = called
         self._called = ""
-        self._compositor = Sparing()
         self.session = session
         self._home = home
         self._inside = inside

@@ -11,8 +11,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import typer
-
 from remote.host_commands import inventory, pruning
 from remote.limits import LIMITS
 from remote.metrics.compare import compare
@@ -102,7 +100,7 @@ def read_all(runs: Path, out: Path, random: Random, budget: Budget) -> str:
         except CLEAR as error:
             if not str(error):
                 raise AssertionError("an error without a word") from error
-        except typer.Exit:
+        except SystemExit:
             continue
     budget.stop()
     return case_of_way[-1]

@@ -37,8 +37,8 @@ from tests.kit.histories import START, plan
 from tests.kit.histories import History as Told
 from tests.kit.recorded import record, recorded
 from training.job import Job
-from training.wire.answers import RunFolder
 from training.wire.events import SESSION
+from training.wire.host_replies import RunFolder
 from tui.app import app
 from tui.app.app import RankboardApp
 from tui.charts.chart import Chart

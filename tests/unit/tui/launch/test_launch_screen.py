@@ -652,10 +652,17 @@ async def test_any_size() -> None:
 
 
 NOT_NEEDED = (
-    *("torch", "numpy", "paramiko", "importlib.metadata", "http.client", "training.agent.here"),
+    *(
+        "torch",
+        "numpy",
+        "paramiko",
+        "importlib.metadata",
+        "http.client",
+        "training.agent.local_api",
+    ),
     *(
         "remote.session.session",
-        "remote.host_commands.examination",
+        "remote.session.examination",
         "remote.host_commands.inventory",
     ),
 )

@@ -12,14 +12,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
-from training.agent.errands.outline import Outline, told
+from training.agent.host_commands.journal_summary import Outline, told
 from training.agent.journal import recorded_format
 from training.agent.layout import ARCHIVES, CODE, LAST, LOCK, PLAN, RUNS, absolute, run_folder
 from training.agent.live_runs import locked, read
 from training.agent.ranks.launch import CODE as OWN_CODE
-from training.wire.answers import STILL, Archive, RunFolder, codec
 from training.wire.events import Launched
 from training.wire.format import FORMAT, format_of
+from training.wire.host_replies import STILL, Archive, RunFolder, codec
 from training.wire.jsonl import load
 
 NEWEST = 4

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from training.agent.find import Search
+from training.agent.find_files import Search
 from training.agent.layout import MANIFEST
 from training.transfer.entries import (
     Entry,

@@ -35,18 +35,18 @@ def _of(module: str, name: str) -> Callable[[Sequence[str]], Answer]:
 
 
 ERRANDS: dict[str, Callable[[Sequence[str]], Answer]] = {
-    "runs": _of("errands.run_folders", "runs"),
-    "live": _of("errands.run_folders", "live"),
-    "plan": _of("errands.run_folders", "plan"),
+    "runs": _of("host_commands.run_folders", "runs"),
+    "live": _of("host_commands.run_folders", "live"),
+    "plan": _of("host_commands.run_folders", "plan"),
     "journal": _of("journal", "kept"),
-    "orphans": _of("errands.leftovers", "orphans"),
-    "end": _of("errands.leftovers", "end"),
-    "remove": _of("errands.removal", "remove"),
-    "receive": _of("errands.files", "receive"),
-    "send": _of("errands.files", "send"),
-    "environment": _of("errands.environment", "look"),
-    "install": _of("errands.environment", "install"),
-    "check": _of("errands.check", "check"),
+    "orphans": _of("host_commands.orphans", "orphans"),
+    "end": _of("host_commands.orphans", "end"),
+    "remove": _of("host_commands.removal", "remove"),
+    "receive": _of("host_commands.file_transfer", "receive"),
+    "send": _of("host_commands.file_transfer", "send"),
+    "environment": _of("host_commands.environment", "look"),
+    "install": _of("host_commands.environment", "install"),
+    "check": _of("host_commands.check", "check"),
 }
 """Each verb's function: takes the arguments, gives its answer."""
 

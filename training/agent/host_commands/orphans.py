@@ -24,19 +24,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
-from training.agent.errands import process_table
-from training.agent.errands.outline import boot, told, weighty
-from training.agent.errands.process_table import Process, Table
-from training.agent.errands.run_folders import folders, held
 from training.agent.host.system import LINUX
+from training.agent.host_commands import process_table
+from training.agent.host_commands.journal_summary import boot, told, weighty
+from training.agent.host_commands.process_table import Process, Table
+from training.agent.host_commands.run_folders import folders, held
 from training.agent.journal import Reader, recorded_format, segments
 from training.agent.layout import RUNS, absolute, run_folder
 from training.agent.times import Times
 from training.place import FOLDER
-from training.wire.answers import Live, Orphan, Signalled, codec
 from training.wire.enums import EndReason
 from training.wire.events import Ended, Exited, Hello, Record, Spawned
 from training.wire.format import FORMAT
+from training.wire.host_replies import Live, Orphan, Signalled, codec
 
 RUN = "RANKBOARD_RUN"
 SLACK = 0.5

@@ -12,10 +12,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from training.agent.errands import leftovers, run_folders
 from training.agent.host.system import LINUX
+from training.agent.host_commands import orphans as leftovers
+from training.agent.host_commands import run_folders
 from training.agent.layout import ARCHIVES, LOCK, RUNS, absolute, run_folder
-from training.wire.answers import Removed, codec
+from training.wire.host_replies import Removed, codec
 
 _NAME = re.compile(rf"{RUNS}/([^/]+)/(\d+)|{ARCHIVES}/([^/]+)")
 _GOING = ".removed-"

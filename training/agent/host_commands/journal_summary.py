@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from training.agent.journal import Reader, segments
-from training.wire.answers import STILL
 from training.wire.enums import EndReason, Phase
 from training.wire.events import (
     Ended,
@@ -29,6 +28,7 @@ from training.wire.events import (
     decode,
     expand,
 )
+from training.wire.host_replies import STILL
 
 HEAD = 64 << 10
 TAIL = 128 << 10
