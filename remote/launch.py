@@ -22,7 +22,7 @@ from remote.record import marks, resume
 from remote.record.layout import EVENTS, NODE
 from remote.record.read import records
 from remote.record.write import Recorder
-from remote.run.reading import Expand, expander
+from remote.run.output.script_readings import Expand, expander
 from remote.transport import Transport
 from remote.transport.registry import is_here
 from training import registry

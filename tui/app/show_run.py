@@ -18,7 +18,8 @@ from remote.plan.plan import Plan, PlanError, Policy, Script
 from remote.record import read, summary
 from remote.record.layout import REPORT
 from remote.record.lock import STOP
-from remote.run.state import RunState, Verdict
+from remote.run.run_state import RunState
+from remote.run.state.phases import Verdict
 from training.job import Job
 from training.mistake import Mistake
 from training.wire.events import Record
