@@ -22,7 +22,8 @@ from remote.host_commands.reading import AnswerTooLong, Objects
 from remote.limits import LIMITS, Limits
 from remote.plan import needs
 from remote.plan.plan import Plan
-from remote.run.state import RunState
+from remote.run.apply import apply_record
+from remote.run.run_state import RunState
 from remote.session.connection import (
     Arrived,
     Asked,
@@ -335,7 +336,7 @@ class Examination:
         self._apply(Record(SESSION, 0, self._seq, time.time(), event))
 
     def _apply(self, record: Record) -> None:
-        self.state.apply(record)
+        apply_record(self.state, record)
         self._batch.append(record)
 
 

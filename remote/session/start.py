@@ -24,9 +24,9 @@ from remote.plan import frameworks, serialize
 from remote.plan.place import master_address, place
 from remote.plan.plan import Plan, PlanError, Script
 from remote.record.layout import PLAN
-from remote.run import agent_end
-from remote.run.course import UPLOAD, Stage
-from remote.run.host import HostState
+from remote.run.diagnosis import agent_end
+from remote.run.state.host_state import HostState
+from remote.run.state.launcher_state import UPLOAD, Stage
 from remote.session.actions import Action, Say, Upload
 from remote.session.contact import Contact
 from remote.session.reach import lose

@@ -103,7 +103,7 @@ from pathlib import Path
 from remote.cluster.hosts import Host
 from remote.plan.plan import Plan
 from remote.record.write import Recorder
-from remote.run.state import RunState
+from remote.run.run_state import RunState
 from remote.events import Closed, Stopping
 from training.wire.records import SESSION, Record
 from training.job import Job

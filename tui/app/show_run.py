@@ -18,8 +18,10 @@ from remote.plan.plan import Plan, PlanError, Policy, Script
 from remote.record import read, summary
 from remote.record.layout import REPORT
 from remote.record.lock import STOP
-from remote.run.state import RunState, Verdict
+from remote.run.run_state import RunState
+from remote.run.state.phases import Verdict
 from training.job import Job
+from training.mistake import Mistake
 from training.wire.events import Record
 from tui.app.second_signal import Watched, ended_by_second_signal
 from tui.kit import run_session as view
@@ -192,7 +194,7 @@ def show_dashboard(
 
     def make_plan(cluster: Cluster, work: Job | Script, policy: Policy) -> Plan:
         if policy.keep and (ends := settings.get("ends")):
-            raise PlanError(f"--on-disconnect keep: {ends}")
+            raise PlanError(Mistake("--on-disconnect", "keep", str(ends)))
         return launcher.plan(cluster, work, policy)
 
     app = RankboardApp(Launch(cluster, selected, work, make_plan, begin, **settings))

@@ -12,7 +12,8 @@ from remote.host_commands.kept_plan import KeptPlan
 from remote.launch import Launcher
 from remote.plan.plan import Plan
 from remote.record import lock
-from remote.run.state import RunState
+from remote.run.apply import apply_record
+from remote.run.run_state import RunState
 from remote.sanitise import one_line
 from training.wire.events import SESSION, Ended, Launched, Record, Text
 from tui.flags.common import RUNS, HostsFile, Run, RunsDir
@@ -131,7 +132,7 @@ class _Output:
     def print(self, record: Record) -> None:
         """Take in a record of the run, and print it if it is output."""
         cause = self.state.cause
-        self.state.apply(record)
+        apply_record(self.state, record)
         match record.event:
             case Restarted(reason=reason):
                 self._part(record.attempt, reason)

@@ -16,7 +16,9 @@ from remote.host_commands.kept_plan import KeptPlan
 from remote.launch import Launcher
 from remote.plan.plan import Plan
 from remote.record import lock
-from remote.run.state import RunState, Verdict
+from remote.run.apply import apply_record
+from remote.run.run_state import RunState
+from remote.run.state.phases import Verdict
 from remote.session.session import Session
 from tui.app import show_run as front
 from tui.app.show_run import Lines
@@ -127,7 +129,7 @@ def _stop_through_launcher(launcher: Launcher, plan: Plan, now: bool) -> _End | 
         raise SystemExit(UNREACHABLE)
     state = RunState(plan)
     for record in launcher.recorded(plan):
-        state.apply(record)
+        apply_record(state, record)
     if not state.verdict:
         return None
     front.print_end(state)

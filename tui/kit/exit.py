@@ -12,7 +12,7 @@ from remote.cluster.hosts import HostsError
 from remote.lab.spec import LabError
 from remote.plan.plan import PlanError
 from remote.record.read import RunFolderError
-from remote.run.phases import Verdict
+from remote.run.state.phases import Verdict
 from remote.study.reader import StudyError
 from training.job import JobError
 from training.registry import UnknownName

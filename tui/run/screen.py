@@ -11,8 +11,8 @@ from textual.events import Key, Resize
 from textual.screen import Screen
 
 from remote.record.watch import WatchedRun
-from remote.run.alerts import Alert
-from remote.run.state import RunPhase
+from remote.run.findings.alerts import Alert
+from remote.run.state.phases import RunPhase
 from tui.charts.panel import Charts
 from tui.kit import desktop
 from tui.kit.actions import Place

@@ -10,7 +10,8 @@ import pytest
 
 from remote.cluster.hosts import Host
 from remote.plan.plan import Plan
-from remote.run.state import HostPhase, RunState
+from remote.run.run_state import RunState
+from remote.run.state.phases import HostPhase
 from remote.session.examination import Examination
 from remote.transport import Program, Progress, Unreachable
 from remote.transport.failure import Cause, Failure
