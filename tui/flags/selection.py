@@ -147,7 +147,7 @@ def check(flags: Mapping[str, Any], upload: Sequence[Path] = ()) -> None:
     mistakes."""
     mistakes = [*_mistakes(flags, upload)]
     if mistakes:
-        raise PlanError("\n".join(mistakes))
+        raise PlanError(*mistakes)
 
 
 def _mistakes(flags: Mapping[str, Any], upload: Sequence[Path]) -> Iterator[str]:
