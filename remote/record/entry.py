@@ -24,7 +24,7 @@ from remote.record.overview import (
     figure,
     read_overview,
 )
-from remote.run.phases import Verdict
+from remote.run.state.phases import Verdict
 from training.job import SEVERAL, TYPES, Job
 from training.wire.format import FORMAT, format_of
 

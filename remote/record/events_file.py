@@ -23,7 +23,7 @@ from remote.plan import serialize
 from remote.record import files
 from remote.record.layout import EVENTS
 from remote.record.lock import launcher
-from remote.run.reading import Expand
+from remote.run.output.script_readings import Expand
 from training.wire.events import PREFIX, SESSION, Launched, Record, other_format
 
 LOOK = 0.2
@@ -87,8 +87,8 @@ def _parse_heads(lines: bytes) -> list[EventHead]:
 
 
 class RecordParser:
-    """Parses lines into records, expanded (see `remote.run.reading`), and leaves out those that no
-    session and no host of the run can have written."""
+    """Parses lines into records, expanded (see `remote.run.output.script_readings`), and leaves out
+    those that no session and no host of the run can have written."""
 
     def __init__(self, run: str, hosts: int, expand: Expand = expand) -> None:
         """`hosts`: how many hosts the run has."""
@@ -301,7 +301,7 @@ def read_records(
     expand: Expand = expand,
 ) -> Iterator[Record]:
     """Yield the records of a run with so many hosts in order of arrival, expanded (see
-    `remote.run.reading`). `remark` is called with what was left out.
+    `remote.run.output.script_readings`). `remark` is called with what was left out.
 
     Raises: OtherFormat; RunFolderError.
     """

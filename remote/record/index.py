@@ -118,13 +118,13 @@ def _complete(runs_dir: Path, run: Entry, trials: Mapping[str, tuple[str, str]])
 def _ask_local_agents(run: Entry, workdir: Path) -> Entry:
     """Return a run that no launcher records and of which none has seen the end, with what its
     agents have recorded of it, if they are on this machine."""
-    from training.agent import here  # most runs have ended under a launcher
+    from training.agent import local_api  # most runs have ended under a launcher
 
     if not is_folder(workdir):
         return run._replace(verdict=UNKNOWN)
     try:
-        folders = here.folders(str(workdir))
-        parts = [here.examine(str(workdir), *folder, sized=False) for folder in folders]
+        folders = local_api.folders(str(workdir))
+        parts = [local_api.examine(str(workdir), *folder, sized=False) for folder in folders]
     except OSError:
         parts = []
     phases = {part.phase for part in parts}

@@ -19,7 +19,7 @@ from remote.events import Reaching
 from remote.format import count
 from remote.formats.files import is_of_numbers
 from remote.plan.plan import LOG_FILES, Plan, PlanError, Script
-from remote.record.follow import LOOK
+from remote.record.events_file import LOOK
 from remote.record.watch import WatchedRun
 from remote.record.write import Recorder
 from training.wire.enums import Reach
@@ -153,7 +153,7 @@ class _Numbers:
         self._open()
 
     def _open(self) -> None:
-        from training.agent.here import GrowingFile, Redaction  # with all the errands
+        from training.agent.local_api import GrowingFile, Redaction  # with all the errands
 
         self._file = GrowingFile(self._path, Redaction())
 

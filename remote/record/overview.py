@@ -6,27 +6,34 @@ overview is made of its summary, or of its record where it has not ended.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
+from remote.cluster.hosts import RANKS
 from remote.limits import LIMITS
 from remote.record import files
-from remote.record.events_file import RunFolderError
+from remote.record.events_file import RunFolderError, read_samples
 from remote.record.layout import EVENTS, OVERVIEW, SUMMARY
 from remote.record.read import load_plan, summarized
-from remote.run.phases import RankPhase, Verdict
-from remote.run.timing import joined
+from remote.run.output.script_readings import Expand, Expander
+from remote.run.series.timing import joined
+from remote.run.state.phases import RankPhase, Verdict
 from remote.statistics.mean import finite_mean
+from training.wire.events import Metrics, Record, Step
 
 if TYPE_CHECKING:  # which takes a while to import, and most lists read overviews alone
-    from remote.run.state import RunState
+    from remote.run.run_state import RunState
 
 ENDS = tuple(verdict.word for verdict in Verdict)
 LARGEST = 1e15
 """The largest number that a list shows: no run can have a larger one."""
+SAMPLE = 1 << 14
+"""Bytes of records that are read at each place of the course of a loss: some twenty steps."""
 LONGEST_TEXT = 300
 """Characters of a cause that a list keeps."""
 
@@ -130,6 +137,32 @@ def read_own_overview(folder: Path, failed: files.Failed = files.ignore) -> Over
 
 
 _decode = msgspec.json.Decoder(Overview).decode
+
+
+def read_loss_course(folder: Path, places: int) -> list[float]:
+    """Return the mean training loss at so many places of a run, evenly spaced in its record. Places
+    without steps are left out. Raises: OtherFormat; RunFolderError."""
+    course = list[float]()
+    expand_script = Expander(RANKS, watch=False)
+    for records in read_samples(folder, places, SAMPLE):
+        losses = [record.event.loss for record in records if isinstance(record.event, Step)]
+        losses = losses or _find_printed_losses(records, expand_script)
+        mean = finite_mean(losses)
+        if math.isfinite(mean):
+            course.append(mean)
+    return course
+
+
+def _find_printed_losses(records: Sequence[Record], expand: Expand) -> list[float]:
+    """Return the losses that a script has printed among these records."""
+    losses = list[float]()
+    for record in records:
+        for derived in expand(record):
+            if isinstance(derived.event, Step):
+                losses.append(derived.event.loss)
+            elif isinstance(derived.event, Metrics):
+                losses += [value for name, value in derived.event.values if name == "loss"]
+    return losses
 
 
 def _from_events(folder: Path, failed: files.Failed) -> Overview:

@@ -10,9 +10,9 @@ from pathlib import Path
 from remote import events
 from remote.events import expand
 from remote.record.events_file import EventHead, EventsReader, peek_events
-from remote.run.curves import Curves
-from remote.run.reading import Expand
-from remote.run.run import Run
+from remote.run.output.script_readings import Expand
+from remote.run.run_state import RunState
+from remote.run.series.curves import Curves
 from training.wire.events import Exited, Metrics, Record, Started, Step, Text
 
 OUTPUT = (Text.name, Exited.name)
@@ -21,7 +21,7 @@ OUTPUT = (Text.name, Exited.name)
 
 @dataclass(frozen=True)
 class RunClocks:
-    """What turns the times of records into seconds since the run began, see `RunState.apply`."""
+    """What turns the times of records into seconds since the run began, see `remote.run.apply`."""
 
     started: float
     """The Unix time at which the run began."""
@@ -29,7 +29,7 @@ class RunClocks:
     """Of each host: by how much its clock is ahead, and when its agent began, in seconds."""
 
     @classmethod
-    def of(cls, run: Run) -> RunClocks:
+    def of(cls, run: RunState) -> RunClocks:
         """Return those of a run. The caller holds its lock."""
         return cls(run.started, [(host.offset, host.began) for host in run.hosts])
 

@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 from remote.plan.plan import Plan
 from remote.record.events_file import EventsReader, peek_events
-from remote.run.reading import Expand, expander
-from remote.run.state import RunState
+from remote.run.apply import apply_record
+from remote.run.output.script_readings import Expand, expander
+from remote.run.run_state import RunState
 from training.wire.events import Record
 
 COPIES = 64
@@ -88,7 +89,7 @@ class Tape:
             if self._time_of(self._next[0]) > until:
                 return False
             for record in self._next:
-                self.state.apply(record)
+                apply_record(self.state, record)
             self._next = []
             self._keep_copy()
         return True
@@ -99,7 +100,7 @@ class Tape:
         self._reader.require_file()
         for block in self._select_blocks():
             for record in self._reader.parse(block):
-                self.state.apply(record)
+                apply_record(self.state, record)
 
     def _select_blocks(self) -> Iterator[list[bytes]]:
         """Read to the end of the file. Yield the lines of each block that `preview` applies.
@@ -165,7 +166,11 @@ def preview_tape(folder: Path, plan: Plan) -> Tape:
     """Return a tape at its end, at which `Tape.preview` brought it: much faster than by all records
     of a long run. Raises: OtherFormat; RunFolderError."""
     tape = Tape(folder, plan, rewinds=False)
-    tape.preview()
+    try:
+        tape.preview()
+    except BaseException:
+        tape.close()
+        raise
     return tape
 
 

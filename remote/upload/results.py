@@ -11,11 +11,11 @@ from remote.format import count, size
 from remote.limits import Limits
 from remote.plan.plan import Plan, Script
 from remote.record.files import make_folder
-from remote.run.rank import RankState
+from remote.run.state.rank_state import RankState
 from remote.transport import Transport
 from remote.upload.paths import folder_of, listed, short
 from remote.upload.transfers import Transfer
-from training.agent.find import Search
+from training.agent.find_files import Search
 from training.agent.layout import CHECKPOINTS, MANIFEST, REPORTS
 from training.job import Job
 from training.transfer.entries import Entry, entries_of

@@ -1,6 +1,6 @@
 """Conversations in which files move between this machine and hosts, with all hosts at once.
 
-`training.agent.errands.files` is their other end.
+`training.agent.host_commands.file_transfer` is their other end.
 """
 
 from __future__ import annotations

@@ -26,9 +26,9 @@ from tests.kit.stage import HELLO, trains
 from training.agent import WHOLE
 from training.job import Job
 from training.wire import events
-from training.wire.answers import Archive, Live, Orphan, Removed, RunFolder, Signalled
 from training.wire.commands import Close, Command, Stop
 from training.wire.enums import EndReason
+from training.wire.host_replies import Archive, Live, Orphan, Removed, RunFolder, Signalled
 from training.wire.jsonl import dumps
 from tui.flags import which_run
 

@@ -15,13 +15,12 @@ import pytest
 from tests.kit.agents import Host, hosting, python
 from tests.kit.wait import wait
 from training.agent import kept
-from training.agent.errands import outline, run_folders
-from training.agent.errands.outline import Outline
-from training.agent.errands.removal import alone
 from training.agent.host.system import LINUX
+from training.agent.host_commands import journal_summary, run_folders
+from training.agent.host_commands.journal_summary import Outline
+from training.agent.host_commands.removal import alone
 from training.agent.journal import Journal
 from training.agent.layout import CODE
-from training.wire.answers import STILL, Archive, RunFolder
 from training.wire.commands import Keep
 from training.wire.enums import EndReason
 from training.wire.events import (
@@ -36,6 +35,7 @@ from training.wire.events import (
     Spawned,
     Text,
 )
+from training.wire.host_replies import STILL, Archive, RunFolder
 
 SLEEP = "import time; print('up'); time.sleep(600)"
 HELLO = Hello("somewhere", "ada", 1, "3.11.2", "python3", "Linux", "another boot", 2.0, 1 << 30)
@@ -229,7 +229,7 @@ def test_what_stands_before_a_flood_of_text_is_found(tmp_path: Path) -> None:
         if _ == 30:
             journal.write(1, [Exited(0, 3)])
     journal.write(1, [Exited(1, 0)])
-    records = list(outline.told(str(tmp_path), 0))
+    records = list(journal_summary.told(str(tmp_path), 0))
     assert [record.event for record in records if isinstance(record.event, Exited)] == [
         Exited(0, 3),
         Exited(1, 0),
@@ -252,8 +252,8 @@ def test_another_machines_run_in_a_shared_folder_counts_as_live_until_it_has_bee
     assert (found.live, found.here) == (True, False)
     told = Outline()
     told.hear(Record(0, 0, 1, 1000.0, HELLO))
-    assert told.perhaps_elsewhere(1000.0 + outline.STILL - 1)
-    assert not told.perhaps_elsewhere(1000.0 + outline.STILL)
+    assert told.perhaps_elsewhere(1000.0 + journal_summary.STILL - 1)
+    assert not told.perhaps_elsewhere(1000.0 + journal_summary.STILL)
 
 
 def test_links_and_what_is_no_folder_of_a_run_are_not_listed(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import pytest
 
 from tests.kit.wait import GUARD, wait
 from training.agent import MARKER
-from training.agent.errands import process_table
+from training.agent.host_commands import process_table
 from training.agent.times import Times
 from training.wire import commands
 from training.wire.commands import Placement

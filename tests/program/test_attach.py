@@ -41,7 +41,7 @@ from tests.kit.launches import LONG, RANKBOARD, launch
 from tests.kit.recorded import recorded
 from tests.kit.sshd import Sshd
 from tests.kit.stage import all_run, trains, until
-from training.agent.errands import run_folders as far
+from training.agent.host_commands import run_folders as far
 from training.agent.journal import Journal
 from training.job import Job
 from training.wire.enums import EndReason

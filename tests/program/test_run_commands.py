@@ -33,14 +33,14 @@ from tests.kit.recorded import recorded as from_record
 from tests.kit.sshd import Sshd
 from tests.kit.wait import wait
 from training.agent import WHOLE
-from training.agent.errands import run_folders as far
 from training.agent.host.system import LINUX
+from training.agent.host_commands import run_folders as far
 from training.agent.journal import Journal
 from training.job import Job
-from training.wire.answers import Archive, RunFolder, codec
 from training.wire.commands import Keep
 from training.wire.enums import EndReason
 from training.wire.events import SESSION, Ended, Exited, Hello, Launched, StopHeard
+from training.wire.host_replies import Archive, RunFolder, codec
 from training.wire.jsonl import dumps
 from tui.commands.prune import _rows, _total, prune
 from tui.commands.ps import ps

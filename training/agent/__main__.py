@@ -8,7 +8,7 @@ import os
 import sys
 
 from training.agent import SPOKEN
-from training.agent.errands import table
+from training.agent.host_commands import command_table
 from training.writing import write_all
 
 TYPE_CHECKING = False  # as typing itself takes long to import
@@ -29,7 +29,7 @@ def main(argv: list[str] | None = None, times: Times | None = None, preload: Pre
 
         become_server()
     if words[:1] != ["follow"]:
-        return table.main(words)
+        return command_table.main(words)
     from training.agent.follower import follow, reach  # an errand needs none of it
     from training.agent.options import parse
     from training.agent.ranks.launch import PRELOAD

@@ -31,7 +31,7 @@ from training.agent.ranks.pipes import CHUNK
 from training.agent.ranks.ranks import Ranks
 from training.agent.ranks.starts import Starter
 from training.agent.times import Times
-from training.agent.written import find_written
+from training.agent.written_files import find_written
 from training.wire import commands
 from training.wire.events import (
     AGENT,

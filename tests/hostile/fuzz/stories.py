@@ -20,9 +20,10 @@ from remote.limits import LIMITS
 from remote.metrics.gather import Gathered
 from remote.plan.plan import OnNan, OnStall, Plan, Policy, Script
 from remote.plan.serialize import OtherFormat
-from remote.record.read import Sieve
-from remote.run.reading import expander
-from remote.run.state import RunState
+from remote.record.events_file import RecordParser
+from remote.run.apply import apply_record
+from remote.run.output.script_readings import expander
+from remote.run.run_state import RunState
 from remote.session import actions
 from remote.session.controller import Controller
 from remote.session.intake import Intake
@@ -434,7 +435,7 @@ class _Recorded:
         self._plan, self._drawer, self._random = plan, drawer, drawer.random
         self._budget = budget
         self._mutated = _Mutated(drawer)
-        self._sieve = Sieve(plan.run, len(plan.hosts), expander(plan))
+        self._sieve = RecordParser(plan.run, len(plan.hosts), expander(plan))
         self._state, self._gathered = RunState(plan), Gathered()
         self._world = World(len(plan.hosts), plan.world_size, time=1_795_000_000.0)
         self._show = Show(plan, self._random)
@@ -497,7 +498,7 @@ class _Recorded:
         except OtherFormat:
             return
         for record in records:
-            self._state.apply(record)
+            apply_record(self._state, record)
             self._gathered.take(record, self._state)
         self._show.take(records, self._state)
 

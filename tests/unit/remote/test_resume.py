@@ -13,8 +13,8 @@ import pytest
 from remote.cluster.hosts import Host
 from remote.plan.plan import Plan, PlanError, Script, Upload
 from remote.record import resume, summary
+from remote.record.events_file import read_records as read
 from remote.record.layout import NODE
-from remote.record.read import records as read
 from remote.record.write import Recorder
 from tests.kit.histories import History, plan, stepped
 from tests.kit.launches import QUICK, launch, run
@@ -240,9 +240,10 @@ def test_checkpoints_are_summed_up_with_the_slowest_ranks_time() -> None:
         [2, 10, 3_000_000, 0.75, 0],
         [2, 10, 500_000, 1.0, 0],
     ]
-    (told,) = summary.remarks(state)
+    [remark] = summary.remarks(state)
+    assert not remark.is_warning
     assert (
-        told
+        remark.text
         == f"2 checkpoints of 3.3 MiB took 1.00 s of the run's {state.elapsed:.2f} s; the newest "
         "is of step 10"
     )
@@ -382,7 +383,7 @@ def test_a_run_whose_hosts_may_know_more_is_the_last_where_none_is_known_to_have
     ended(runs, "3-refused", None, "refused")
     assert located(runs, resume="last").resume == "2-left"
     (runs / "3-refused" / "events.jsonl").write_text(
-        r'{"text":"@rankboard {\"event\":\"saved\",\"rank\":0}"}'
+        r'{"text":"@rankboard {\"event\":\"saved\",\"rank\":0}"}' + "\n"
     )
     assert located(runs, resume="last").resume == "3-refused", "its records tell of one"
 

@@ -12,7 +12,7 @@ import pytest
 from training.agent.file_tail import files as followed
 from training.agent.file_tail.files import Files, Followed
 from training.agent.file_tail.frames import LONGEST, Frames, masked_crc
-from training.agent.find import Search
+from training.agent.find_files import Search
 from training.agent.host.redaction import Redaction
 from training.agent.ranks.pipes import CHUNK
 from training.wire.commands import Placement

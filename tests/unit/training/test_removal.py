@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from training.agent.errands import removal, run_folders
-from training.agent.errands.removal import alone, remove
+from training.agent.host_commands import removal, run_folders
+from training.agent.host_commands.removal import alone, remove
 from training.agent.journal import Journal
 from training.agent.layout import LOCK
 from training.wire.enums import EndReason

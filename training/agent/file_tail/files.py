@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from training.agent.file_tail.file import GrowingFile, Identity, Place, end_of, identity, state
-from training.agent.find import Search
+from training.agent.find_files import Search
 from training.agent.host.redaction import Redaction
 from training.wire.events import AGENT, FILE, Event, Text
 
