@@ -46,7 +46,7 @@ from remote.run.alerts import Alarm, alerts
 from remote.run.state import RunState
 from remote.statistics.interval import geometric_mean, interval
 from training.agent.host import processes
-from training.wire.events import PREFIX, Step
+from training.wire.events import PREFIX, StepFinished
 
 RANKS = 4
 BIN = Path(sys.executable).parent
@@ -172,7 +172,7 @@ class Watched:
         state = RunState(load_plan(folder))
         for record in records(folder):
             state.apply(record)
-            if isinstance(record.event, Step):
+            if isinstance(record.event, StepFinished):
                 yield Iteration(record.time, record.event.seconds)
         wrong = [one.text for one in alerts(state) if one.alarm in (Alarm.SILENCE, Alarm.STALL)]
         if wrong or verdict(folder) != "stopped":

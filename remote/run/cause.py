@@ -17,7 +17,7 @@ from remote.run.agent_end import describe
 from remote.run.lack import Lack
 from remote.run.last_words import HEADER, LINKS, PREFIX, RAISED
 from training.wire.enums import EndReason
-from training.wire.events import Ended, Exited
+from training.wire.events import AgentEnded, Exited
 
 TAIL = 20
 """Lines of a rank's last words that a cause keeps."""
@@ -177,7 +177,7 @@ def advice(exited: Exited, tail: Sequence[str], host: str) -> str:
     return ""
 
 
-def ended(end: Ended, host: str, folder: str) -> tuple[str, str]:
+def ended(end: AgentEnded, host: str, folder: str) -> tuple[str, str]:
     """What an agent that could not go on has died of, and what to do about it. `folder`: the run's
     on that host."""
     if end.reason is EndReason.AGENT_DIED and end.detail == "SIGKILL":

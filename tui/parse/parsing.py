@@ -15,7 +15,7 @@ from remote.record.layout import rank_log
 from remote.run import seen
 from remote.run.state import RunState
 from remote.sanitise import one_line
-from training.wire.events import Event, Metrics, Record, Step
+from training.wire.events import Event, Record, ScriptMetrics, StepFinished
 from tui.kit.narrate import narrate
 
 
@@ -40,11 +40,11 @@ def show(records: Iterable[Record], plan: Plan, folder: Path, rank: int | None) 
 def _text(event: Event) -> str:
     """A line: "rank 3 step 120: loss 2.31, lr 0.001"."""
     match event:
-        case Step():
+        case StepFinished():
             values = {"loss": event.loss, "step_seconds": event.seconds}
             known = {name: value for name, value in values.items() if value == value}
             return f"rank {event.rank} step {event.step}: {_values(known)}"
-        case Metrics():
+        case ScriptMetrics():
             place = f"step {event.step}" if event.step else f"epoch {event.epoch:g}"
             return f"rank {event.rank} {place}: {_values(dict(event.values))}"
     return ""
