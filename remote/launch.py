@@ -22,15 +22,16 @@ from remote.record import marks, resume
 from remote.record.layout import EVENTS, NODE
 from remote.record.read import records
 from remote.record.write import Recorder
-from remote.run.reading import Expand, expander
+from remote.run.output.script_readings import Expand, expander
 from remote.transport import Transport
 from remote.transport.registry import is_here
 from training import registry
 from training.job import Job
+from training.mistake import Mistake
 from training.wire.events import Record
 
 if TYPE_CHECKING:  # a list of runs, or a form, is shown before any of this is needed
-    from remote.host_commands.examination import Examination
+    from remote.session.examination import Examination
     from remote.session.notify import Notifier
     from remote.session.session import Session
 
@@ -70,9 +71,8 @@ class Launcher:
         plan = Plan(run, hosts, work, policy, uploads, project, cluster.file or HOSTS_FILE)
         planning.check(plan)
         if policy.min_nodes > len(hosts):
-            raise PlanError(
-                f"--min-nodes {policy.min_nodes}: the run has only {count(len(hosts), 'host')}"
-            )
+            what = f"the run has only {count(len(hosts), 'host')}"
+            raise PlanError(Mistake("--min-nodes", str(policy.min_nodes), what))
         return plan
 
     def _located(self, cluster: Cluster, job: Job, uploads: Sequence[Upload]) -> Job:
@@ -140,7 +140,7 @@ class Launcher:
 
     def check(self, plan: Plan) -> Examination:
         """The checks of the plan's hosts, as its start makes them. Nothing is started or kept."""
-        from remote.host_commands.examination import Examination
+        from remote.session.examination import Examination
 
         return Examination(plan, self.transport)
 
@@ -199,7 +199,8 @@ def check_data(job: Job) -> str:
     )
     found = checks.found(job, **look(needs.of(replace(job, resume="")), ""))
     if found.outcome == FAILED:
-        raise PlanError(f"--dataset {job.dataset}: {found.text}; {found.advice}")
+        what = f"{found.text}; {found.advice}"
+        raise PlanError(Mistake("--dataset", job.dataset, what))
     return found.text
 
 

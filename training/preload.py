@@ -3,9 +3,9 @@
     --report-fd N  --pipes RANK:OUT:ERR,…  [--listen-fd N]
 
 After the imports it reads one `StartAttempt` from stdin and forks a rank per placement, each in a
-process group of its own, with the placement's environment and the rank's pipes. It writes lines `pid RANK
-PID` and `exit RANK STATUS` (as of `waitpid`) to the report descriptor, and ends when all ranks have
-ended. When it dies, they die.
+process group of its own, with the placement's environment and the rank's pipes. It writes lines
+`pid RANK PID` and `exit RANK STATUS` (as of `waitpid`) to the report descriptor, and ends when all
+ranks have ended. When it dies, they die.
 
 Before the fork nothing may use CUDA, run an operator or start a thread: these do not survive a
 fork.

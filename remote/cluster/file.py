@@ -220,7 +220,7 @@ def read(path: Path, ssh_config: Path) -> Cluster:
     tables = list(_hosts(reading, data))
     own = _rules(reading, data)
     if reading.mistakes:
-        raise HostsError("\n".join(reading.mistakes))
+        raise HostsError(*reading.mistakes)
     hosts, remarks = complete(tables, ssh_config)
     sync = tuple(
         os.path.abspath(path.parent / os.path.expanduser(entry))
@@ -241,7 +241,7 @@ def read_rules(path: Path) -> tuple[Rule, ...]:
         reading.say("", f"unknown table '{key}'; the only one here is [[format]]")
     own = _rules(reading, data)
     if reading.mistakes:
-        raise HostsError("\n".join(reading.mistakes))
+        raise HostsError(*reading.mistakes)
     return own
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from remote.cluster.transports import is_transport, names
 from remote.sanitise import unseen_character
+from training.mistake import MistakeError
 from training.registry import did_you_mean
 
 if TYPE_CHECKING:
@@ -188,9 +189,8 @@ def with_slots(host: Host, slots: int) -> Host:
     return replace(host, slots=slots, threads=threads or host.threads)
 
 
-class HostsError(ValueError):
-    """Mistakes in a hosts file or in a selection of hosts, one line each, with what to write
-    instead."""
+class HostsError(MistakeError):
+    """Mistakes in a hosts file or in a selection of hosts."""
 
 
 def naming(file: str, text: str) -> str:
@@ -233,7 +233,7 @@ def select(
             f"{', '.join(host.name for host in hosts)}"
         )
     if mistakes:
-        raise HostsError("\n".join(mistakes))
+        raise HostsError(*mistakes)
     return replace(cluster, hosts=hosts[:nodes])
 
 

@@ -30,10 +30,12 @@ __all__ = [
     "OK",
     "UNFIT",
     "WARNING",
+    "answers_to",
     "check_connections",
     "check_facts",
     "connects",
     "grouped",
+    "has_tried",
     "is_told",
     "is_unfit",
     "lost",
@@ -41,6 +43,7 @@ __all__ = [
     "reservations",
     "warning",
     "whose",
+    "with_hosts_file",
 ]
 
 SECONDS = 3.0
@@ -169,6 +172,18 @@ def connects(reserved: Sequence[Reserved | None]) -> list[Connect | None]:
     return found
 
 
+def answers_to(connect: Connect | None, connected: Sequence[Connected]) -> list[Connected]:
+    """Return the answers about connections that this command asks for."""
+    targets = connect.targets if connect else ()
+    return [answer for answer in connected if (answer.address, answer.port) in targets]
+
+
+def has_tried(connect: Connect, connected: Sequence[Connected]) -> bool:
+    """Return True if all connections that this command asks for have been tried."""
+    tried = {(answer.address, answer.port) for answer in connected}
+    return tried >= set(connect.targets)
+
+
 def check_connections(
     plan: Plan,
     facts: Sequence[Hello | None],
@@ -197,6 +212,12 @@ def lost(on: int, reason: str) -> Checked:
     return Checked(
         on, "connect", FAILED, reason, "see whether it is still up, then check once more"
     )
+
+
+def with_hosts_file(plan: Plan, checks: Sequence[Checked]) -> list[Checked]:
+    """Name the plan's hosts file in the checks, and group them."""
+    named = plan.named
+    return grouped([replace(one, text=named(one.text), advice=named(one.advice)) for one in checks])
 
 
 def grouped(checks: Sequence[Checked]) -> list[Checked]:

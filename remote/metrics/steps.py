@@ -25,8 +25,8 @@ class StepTable:
     """One row per rank and step, ordered by rank, then step. All columns have one length.
 
     `time` is the end of the step, in seconds since the run's first step began. The other columns
-    are those of `training.wire.events.Step`. A step that was made again after a restart is there
-    once, as it was made last.
+    are those of `training.wire.events.StepFinished`. A step that was made again after a
+    restart is there once, as it was made last.
     """
 
     rank: Ints

@@ -17,6 +17,7 @@ from remote.formats.rules import Rule
 from remote.plan.python_line import python_line
 from training.agent.layout import LAST, NODE, UPLOADS, run_folder
 from training.job import Job, JobError
+from training.mistake import Mistake, MistakeError
 
 RESTARTS = 10_000
 """How often a run restarts at most."""
@@ -32,8 +33,8 @@ LOCAL_RANK = "${local_rank}"
 """Stands in an argument for the number of the rank on its host."""
 
 
-class PlanError(ValueError):
-    """A plan that cannot be carried out; the text says what to change."""
+class PlanError(MistakeError):
+    """A plan that cannot be carried out; its mistakes say what to change."""
 
 
 @dataclass(frozen=True)
@@ -124,15 +125,15 @@ class Policy:
     def __post_init__(self) -> None:
         """Refuse values out of bounds, wherever they come from. Raises: PlanError."""
         if not 0 <= self.start_timeout < math.inf:
-            raise PlanError(
-                f"--start-timeout {self.start_timeout}: give a finite number of seconds (0: wait)"
-            )
+            hint = "give a finite number of seconds (0: wait)"
+            raise PlanError(Mistake("--start-timeout", str(self.start_timeout), hint=hint))
         for name, number, high in (
             ("--max-restarts", self.max_restarts, RESTARTS),
             ("--min-nodes", self.min_nodes, HOSTS),
         ):
             if not 0 <= number <= high:
-                raise PlanError(f"{name} {number}: give a number from 0 to {high}")
+                hint = f"give a number from 0 to {high}"
+                raise PlanError(Mistake(name, str(number), hint=hint))
 
 
 @dataclass(frozen=True)
@@ -256,4 +257,4 @@ def check(plan: Plan) -> None:
         try:
             plan.job.check_world(plan.world_size)
         except JobError as error:
-            raise PlanError(str(error)) from None
+            raise PlanError(*error.mistakes) from None

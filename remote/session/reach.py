@@ -4,9 +4,9 @@ lost."""
 from __future__ import annotations
 
 from remote.events import Detached, Lost, Reaching, Said, Silent
-from remote.run.course import Stage
-from remote.run.host import SOUGHT, HostState
-from remote.run.phases import HostPhase
+from remote.run.state.host_state import SOUGHT, HostState
+from remote.run.state.launcher_state import Stage
+from remote.run.state.phases import HostPhase
 from remote.session.actions import Action, Open, Release, Say, Send
 from remote.session.contact import Contact
 from remote.session.view import View

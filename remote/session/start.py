@@ -24,9 +24,9 @@ from remote.plan import frameworks, serialize
 from remote.plan.place import master_address, place
 from remote.plan.plan import Plan, PlanError, Script
 from remote.record.layout import PLAN
-from remote.run import agent_end
-from remote.run.course import UPLOAD, Stage
-from remote.run.host import HostState
+from remote.run.diagnosis import agent_end
+from remote.run.state.host_state import HostState
+from remote.run.state.launcher_state import UPLOAD, Stage
 from remote.session.actions import Action, Say, Upload
 from remote.session.contact import Contact
 from remote.session.reach import lose
@@ -202,17 +202,12 @@ def _connect(view: View) -> list[Action]:
     asked: list[Action] = []
     whole = True
     for (host, contact), connect in zip(hosts, wanted, strict=True):
-        if connect and not _has_tried(host.connected, connect):
+        if connect and not doctor.has_tried(connect, host.connected):
             whole = False
             asked += send_once(contact, connect, view.course.attempt)
     if not whole:
         return asked
     return [Say(Prepared()), *_check_connections(view, hosts, wanted)]
-
-
-def _has_tried(connected: Sequence[object], connect: Connect) -> bool:
-    tried = {(one.address, one.port) for one in connected}  # type: ignore[attr-defined]
-    return tried >= set(connect.targets)
 
 
 def _check_connections(
@@ -222,7 +217,7 @@ def _check_connections(
     reserved: list[Reserved | None] = [host.reserved for host, _ in hosts]
     # An answer to the attempt before names others.
     connected = [
-        [one for one in host.connected if connect and (one.address, one.port) in connect.targets]
+        doctor.answers_to(connect, host.connected)
         for (host, _), connect in zip(hosts, wanted, strict=True)
     ]
     found = doctor.check_connections(view.plan_on(view.course.hosts), facts, reserved, connected)
@@ -257,9 +252,7 @@ def _report(view: View, checks: Sequence[Checked]) -> list[Action]:
     position among the hosts of the attempt."""
     named = view.run.plan.named
     plan = view.plan_on(view.course.hosts)
-    found = doctor.grouped(
-        [replace(one, text=named(one.text), advice=named(one.advice)) for one in checks]
-    )
+    found = doctor.with_hosts_file(plan, checks)
     names = [host.name for host in plan.hosts]
     refused = [one for one in found if one.outcome == doctor.FAILED and doctor.is_told(one)]
     return [

@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from remote.cluster.hosts import Host
 from remote.events import Closed
 from remote.plan.plan import Plan, Script
-from remote.run.reading import expander
-from remote.run.state import RunState
+from remote.run.apply import apply_record
+from remote.run.output.script_readings import expander
+from remote.run.run_state import RunState
 from training.job import Job
 from training.wire.events import (
     SESSION,
@@ -152,5 +153,5 @@ def state_of(of: Plan, records: Iterable[Record]) -> RunState:
     state, expand = RunState(of), expander(of)
     for record in records:
         for one in expand(record):
-            state.apply(one)
+            apply_record(state, one)
     return state

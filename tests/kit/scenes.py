@@ -25,7 +25,8 @@ from remote.record import marks, read
 from remote.record.lock import Holder
 from remote.record.watch import WatchedRun
 from remote.record.write import Recorder
-from remote.run.state import RunState
+from remote.run.apply import apply_record
+from remote.run.run_state import RunState
 from tests.kit import histories
 from tests.kit.acted import ActedSession, cluster, make_plan, until
 from tests.kit.acted_study import acted_runner, finish, stopped
@@ -128,7 +129,7 @@ def settle(one: ActedSession) -> ActedSession:
         said.append(one._queue.get())
     for batch in said:
         for each in batch or ():
-            one.state.apply(each)
+            apply_record(one.state, each)
         if batch is None:
             one._queue.put(None)
     return one
@@ -219,7 +220,9 @@ def restarted(folder: Path) -> Scene:
     reason = "node2, rank 1: killed by SIGKILL at step 240"
     one.say(SESSION, launcher.Failing(), after=2.0)
     settle(one)
-    one.state.apply(Record(SESSION, 1, 10**6, one.clock, launcher.Restarted((0, 1, 2, 3), reason)))
+    apply_record(
+        one.state, Record(SESSION, 1, 10**6, one.clock, launcher.Restarted((0, 1, 2, 3), reason))
+    )
     return shown(settle(one), folder)
 
 

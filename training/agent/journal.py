@@ -3,8 +3,8 @@
 The folder holds segments of whole lines, each named by the sequence number of its first record.
 Numbers start at 1 and have no gap. When all segments together exceed the limit the oldest is
 deleted, and a reader meets `RecordsDropped` in its place. What everybody has to know is then
-written again: the facts of the host, that its ranks were started, and which have exited. A reserve file is
-given up when the disk is full, so that the last records can be written.
+written again: the facts of the host, that its ranks were started, and which have exited. A reserve
+file is given up when the disk is full, so that the last records can be written.
 """
 
 from __future__ import annotations

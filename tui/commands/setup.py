@@ -28,7 +28,7 @@ from remote.transport import Transport
 from remote.transport.registry import Transports
 from tui.flags.common import HOSTS, Exclude, HostsFile, Only, Yes, split_names
 from tui.kit.exit import UNREACHABLE, USAGE, refusing
-from tui.kit.narrate import narrate
+from tui.kit.narrate import echo, narrate
 from tui.kit.prompt import confirm
 
 
@@ -69,7 +69,7 @@ def setup(
         cluster = select(load(file), only=split_names(only), exclude=split_names(exclude))
         wanted = Wanted.of(torch, index_url)
         code = set_up(Transports(cluster.hosts), cluster.hosts, wanted, yes=yes, file=file)
-    raise typer.Exit(code)
+    raise SystemExit(code)
 
 
 def set_up(
@@ -127,11 +127,11 @@ def _advise(built: Sequence[Installed], file: Path) -> None:
         narrate(
             f"write this line into {file}, below the [[host]] of {names}, or once below [defaults]:"
         )
-        typer.echo(f'python = "{one_line(pythons.pop())}"')
+        echo(f'python = "{one_line(pythons.pop())}"')
         return
     narrate(f"write into {file}:")
     for one in built:
-        typer.echo(f'python = "{one_line(one.venv)}"  # {one.host.name}')
+        echo(f'python = "{one_line(one.venv)}"  # {one.host.name}')
 
 
 @contextmanager

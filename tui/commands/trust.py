@@ -50,7 +50,7 @@ def trust(
     with refusing():
         chosen = _choose(load(file), names or [], every)
         codes = Trusting(host_keys(chosen), replace, yes, str(file)).hosts(chosen)
-    raise typer.Exit(max(codes))
+    raise SystemExit(max(codes))
 
 
 def _choose(cluster: Cluster, names: list[str], every: bool) -> tuple[Host, ...]:

@@ -15,8 +15,9 @@ from textual.widgets import Static
 
 from remote.doctor.doctor import FAILED, OK, WARNING
 from remote.format import count
-from remote.run.state import RunPhase, RunState
-from remote.run.waiting import REACHING, Wait, waiting
+from remote.run.findings.start_waits import REACHING, Wait, waiting
+from remote.run.run_state import RunState
+from remote.run.state.phases import RunPhase
 from tui.doctor import checks
 from tui.kit.actions import Place
 from tui.kit.bindings import bindings

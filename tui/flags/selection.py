@@ -147,7 +147,7 @@ def check(flags: Mapping[str, Any], upload: Sequence[Path] = ()) -> None:
     mistakes."""
     mistakes = [*_mistakes(flags, upload)]
     if mistakes:
-        raise PlanError("\n".join(mistakes))
+        raise PlanError(*mistakes)
 
 
 def _mistakes(flags: Mapping[str, Any], upload: Sequence[Path]) -> Iterator[str]:
@@ -288,4 +288,4 @@ def report_unreachable(problems: Sequence[str], path: Path | None) -> None:
     """Name the hosts of a file that did not answer, and end the command with exit code 3."""
     narrate(*(naming(str(path or HOSTS), problem) for problem in problems))
     if problems:
-        raise typer.Exit(UNREACHABLE)
+        raise SystemExit(UNREACHABLE)

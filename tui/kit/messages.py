@@ -11,7 +11,7 @@ from textual.message import Message
 
 from remote.cluster.hosts import Cluster
 from remote.plan.plan import Policy, Script
-from remote.run.curves import Curves
+from remote.run.series.curves import Curves
 from training.job import Job
 
 

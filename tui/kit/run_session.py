@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from remote.plan.plan import Plan
-from remote.run.state import RunState
+from remote.run.run_state import RunState
 from training.wire.events import Record
 
 

@@ -11,7 +11,8 @@ from typing import Any, Generic, TypeVar
 
 from remote.cluster.hosts import Cluster
 from remote.plan.plan import Plan, Policy, Script
-from remote.run.state import RunState, Verdict
+from remote.run.run_state import RunState
+from remote.run.state.phases import Verdict
 from training.job import Job
 from tui.kit.exit import STOPPED
 from tui.kit.replay import Replay

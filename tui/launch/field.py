@@ -155,7 +155,7 @@ def read_policy(texts: Mapping[str, str], keep: bool) -> Policy:
         text = texts[field.name]
         if field.choices and text not in field.choices:
             known = options.join(field.choices)
-            raise PlanError(f"--{field.label} {text}: write {known}")
+            raise PlanError(Mistake(f"--{field.label}", text, hint=f"write {known}"))
         given[name] = read(_declared()[name][0], text, f"--{field.label}")
     return flags.policy(given, keep)
 

@@ -7,7 +7,8 @@ from typing import NamedTuple
 from remote.doctor.doctor import FAILED, OK, WARNING
 from remote.events import Checked
 from remote.format import count
-from remote.run.state import RunPhase, RunState
+from remote.run.run_state import RunState
+from remote.run.state.phases import RunPhase
 from remote.sanitise import one_line
 from tui.doctor import checks
 

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Callable, Mapping
 
 from remote.plan.plan import PlanError, Script
+from training.mistake import Mistake
 from tui.flags import script as flags
 from tui.flags import torchrun
 from tui.kit.exit import UsageError
@@ -43,12 +44,14 @@ def read(text: Callable[[str], str]) -> Script:
     try:
         line = torchrun.read(_split("program", text(WORDS)))
     except UsageError as error:
-        raise PlanError(f"--program: {error}") from None
+        raise PlanError(Mistake("--program", problem=str(error))) from None
     other = line.flags.keys() - {"--module", "--no-python", "--use-env"}
     if other:
-        raise PlanError(f"--program: {min(other)}: leave flags of torchrun out here")
+        hint = "leave flags of torchrun out here"
+        raise PlanError(Mistake("--program", problem=min(other), hint=hint))
     if line.env:
-        raise PlanError(f"--program: {line.env[0][0]}: write variables in env of hosts.toml")
+        hint = "write variables in env of hosts.toml"
+        raise PlanError(Mistake("--program", problem=line.env[0][0], hint=hint))
     given = {
         "watch": text(WATCH) == ON,
         "follow": _split("follow", text(FOLLOW)),
@@ -84,4 +87,5 @@ def _split(flag: str, text: str) -> list[str]:
     try:
         return shlex.split(text)
     except ValueError as error:
-        raise PlanError(f"--{flag} {text}: {str(error).lower()}: close the quotes") from None
+        problem = str(error).lower()
+        raise PlanError(Mistake(f"--{flag}", text, problem, "close the quotes")) from None

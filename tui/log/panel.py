@@ -12,9 +12,9 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from remote.format import count
-from remote.run.cause import Cause
-from remote.run.news import Level, LogLine, first_error, has_lines, is_of
-from remote.run.state import RunState
+from remote.run.output.log_levels import Level, first_error, has_lines, is_of
+from remote.run.run_state import RunState
+from remote.run.state.types import Cause, LogLine
 from tui.kit.actions import Place
 from tui.kit.bindings import bindings
 from tui.kit.messages import KeepText

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from remote.format import UNKNOWN, duration, seconds
 from remote.metrics.doubt import sentences
 from remote.metrics.run import RunFigures
-from remote.run.progress import NOT_LEARNED, not_learned
+from remote.run.state.progress import not_learned
 from remote.sanitise import one_line
 from tui.report import text
 from tui.report.document import Chapter
@@ -17,8 +17,6 @@ from tui.report.numbers.timing import Timing, timing
 from tui.report.sections import ALL, equality, procedure
 from tui.report.subject import Subject
 
-HARMLESS = tuple("0123456789")
-"""How a remark begins that makes no figure doubtful: that on the cost of checkpoints."""
 MOST = 4
 """Alerts of one kind."""
 
@@ -42,9 +40,10 @@ def _verdict(subject: Subject, timed: Timing) -> Iterator[str]:
     """What came out, and whether all trained the same."""
     names = [name.split(", ")[0] for one in subject.groups for name in (one.label, one.line)]
     names += [host.name for run in subject.runs for host in run.hosts]
-    remarks = {one for run in subject.runs for one in run.remarks if not one.startswith(HARMLESS)}
-    # remarks, and what did not learn, are alerts
-    lines = [line for line in subject.verdict if line not in remarks and NOT_LEARNED not in line]
+    lines = list(subject.verdict)
+    if subject.is_study:
+        remarks = [remark for run in subject.runs for remark in run.remarks]
+        lines += dict.fromkeys(remark.text for remark in remarks if not remark.is_warning)
     for said in (said for line in lines for said in line.split("; ")):
         is_name = said.startswith(tuple(names))
         yield _sentence(said if is_name else said[:1].upper() + said[1:])
@@ -90,7 +89,7 @@ def _alerts(subject: Subject) -> Iterator[str]:
         if len(alerts) > MOST:
             yield f"{len(alerts) - MOST} more like that: see {procedure.TITLE}."
     for run in subject.runs:
-        yield from (_sentence(one) for one in run.remarks if not one.startswith(HARMLESS))
+        yield from (_sentence(remark.text) for remark in run.remarks if remark.is_warning)
 
 
 def _failures(subject: Subject) -> Iterator[str]:

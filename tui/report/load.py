@@ -17,7 +17,7 @@ from remote.plan.plan import Plan, PlanError, Script
 from remote.record.read import RunFolderError, load_plan
 from remote.study.conclusion import answer, effects
 from remote.study.folder import Begun, Ended, Entry, Outcome, StudyFolder
-from remote.study.limits import limits
+from remote.study.limits import shortcomings
 from remote.study.progress import CellProgress, Progress
 from remote.study.results import CellResult, results
 from remote.study.study import Cell, Study, parts
@@ -63,7 +63,7 @@ class Reader:
             name=folder.name,
             title=study.title or folder.name,
             question=study.question,
-            verdict=(answer(found), *effects(found), *limits(found)),
+            verdict=(answer(found), *effects(found), *shortcomings(found)),
             groups=groups,
             references=tuple(keys.index(one.key) if one else None for one in others),
             baseline=keys.index(study.baseline) if study.baseline in keys else None,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from textual.app import ComposeResult
 from textual.containers import Container
 
-from remote.run.state import RunPhase, RunState, Verdict
+from remote.run.run_state import RunState
+from remote.run.state.phases import RunPhase, Verdict
 from tui.charts.deck import Deck
 from tui.charts.kinds import available
 from tui.charts.panel import Charts

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 
 from remote.cluster.hosts import Host
 from remote.plan.plan import NO_PYTHON, Plan, Script
-from remote.run.lack import MissingOptions, MissingVariable
-from remote.run.state import Cause
+from remote.run.state.types import Cause, MissingOptions, MissingVariable
 from remote.transport.registry import kind
 
 SHELLS = ("sh", "bash", "zsh", "dash")

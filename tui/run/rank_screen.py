@@ -14,8 +14,10 @@ from textual.events import Resize
 from textual.screen import Screen
 from textual.widgets import Static
 
-from remote.run.series import SERIES, Scope
-from remote.run.state import RankState, RunPhase, RunState
+from remote.run.run_state import RunState
+from remote.run.series.definitions import SERIES, Scope
+from remote.run.state.phases import RunPhase
+from remote.run.state.rank_state import RankState
 from tui.charts.kinds import Kind, available
 from tui.charts.panel import Charts
 from tui.charts.view import Mode, View

@@ -11,8 +11,8 @@ from textual.events import Key, Resize
 from textual.screen import Screen
 
 from remote.record.watch import WatchedRun
-from remote.run.alerts import Alert
-from remote.run.state import RunPhase
+from remote.run.findings.alerts import Alert
+from remote.run.state.phases import RunPhase
 from tui.charts.panel import Charts
 from tui.kit import desktop
 from tui.kit.actions import Place
@@ -22,7 +22,6 @@ from tui.kit.messages import CompareRun, GoHome, NewRun, OtherRun, ShowChecks, S
 from tui.kit.panel import Panel
 from tui.kit.replay import Replay
 from tui.kit.run_session import Drawn, Session
-from tui.kit.widgets.compositor import Sparing
 from tui.kit.widgets.keys import Keys
 from tui.kit.widgets.plain import plain
 from tui.run.body import Body
@@ -62,7 +61,6 @@ class RunScreen(Drawn, Screen[None]):
         super().__init__()
         self._ask_name = called
         self._called = ""
-        self._compositor = Sparing()
         self.session = session
         self._home = home
         self._inside = inside

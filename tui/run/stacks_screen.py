@@ -13,7 +13,9 @@ from textual.events import Resize
 from textual.screen import Screen
 from textual.widgets import Static
 
-from remote.run.state import RankState, RunPhase, RunState
+from remote.run.run_state import RunState
+from remote.run.state.phases import RunPhase
+from remote.run.state.rank_state import RankState
 from tui.kit.actions import Place
 from tui.kit.bindings import bindings
 from tui.kit.run_session import Drawn, Session

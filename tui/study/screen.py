@@ -13,7 +13,7 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from remote.format import count, duration, seconds
-from remote.run.state import RunState
+from remote.run.run_state import RunState
 from remote.study import estimate
 from remote.study.conclusion import answer, doubted, effects
 from remote.study.limits import failures, limits

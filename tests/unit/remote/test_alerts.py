@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from remote.events import Restarted, Silent, Stalled
 from remote.plan.plan import Policy
-from remote.run.alerts import Alarm, Alert, alerts, slow_spells, urgent_first
-from remote.run.host import DISK_LOW
+from remote.run.findings.alerts import Alarm, Alert, alerts, slow_spells, urgent_first
+from remote.run.state.host_state import DISK_LOW
 from tests.kit.histories import GLOO, START, History, plan, said, stepped
 from training.wire.enums import Phase
 from training.wire.events import Drifted, Entered, Exited, HostSample, Started

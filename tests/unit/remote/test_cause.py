@@ -10,8 +10,10 @@ import pytest
 
 from remote.events import Closed, Lost, Refused, Silent, Stopping
 from remote.format import ranks_text
-from remote.run.cause import Cause, Evidence, exception, judge
-from remote.run.state import Verdict
+from remote.run.diagnosis.cause import judge
+from remote.run.output.tracebacks import exception
+from remote.run.state.phases import Verdict
+from remote.run.state.types import Cause, Evidence
 from tests.kit.histories import GLOO, TRACEBACK, History, plan, raised, said, state_of
 from training.wire.enums import EndReason
 from training.wire.events import AGENT, SESSION, AgentEnded, Exited, OutputText, Record

@@ -7,9 +7,9 @@ import random
 import pytest
 
 from remote.format import short_ranks
-from remote.run import collapse
-from remote.run.collapse import Collapse
-from remote.run.news import LogLine
+from remote.run.output import collapsed_lines as collapse
+from remote.run.output.collapsed_lines import Collapse
+from remote.run.state.types import LogLine
 
 
 class Feed:

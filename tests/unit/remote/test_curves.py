@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 from remote.events import Restarted
-from remote.run.buckets import Buckets, Gathered, Points
-from remote.run.curves import Curves
-from remote.run.series import SERIES, Scope, Unit
-from remote.run.source_history import CAPACITY, WAITING, SourceHistory
-from remote.run.state import RunState
+from remote.run.apply import apply_record
+from remote.run.run_state import RunState
+from remote.run.series.curves import Curves
+from remote.run.series.definitions import SERIES, Scope, Unit
+from remote.run.series.downsampling import Buckets, Gathered, Points
+from remote.run.series.source_history import CAPACITY, WAITING, SourceHistory
 from tests.kit.histories import START, History, plan, state_of, stepped
 from training.wire.events import (
     SESSION,
@@ -199,7 +200,7 @@ def test_a_restart_makes_steps_anew() -> None:
         records += [Record(rank, 1, 901 + at, START + 61 + at, one) for at, one in enumerate(said)]
     records.append(Record(0, 1, 950, START + 70, sample))
     for record in records:
-        state.apply(record)
+        apply_record(state, record)
     whole = state.curves.whole("loss")
     assert list(whole.step) == list(range(1, 18))
     assert list(whole.mean[15:]) == [7.0, 7.0]
@@ -215,7 +216,7 @@ def test_samples_of_hosts_are_against_what_they_may_use() -> None:
     for seq, event in enumerate(
         (RankSample(0, 60.0, 1), RankSample(1, 30.0, 1), HostSample((20.0, 90.0), 5, 9, 1, 2))
     ):
-        state.apply(Record(0, 0, 900 + seq, history.now + 1, event))
+        apply_record(state, Record(0, 0, 900 + seq, history.now + 1, event))
     machine = state.curves.of("cores", 0)
     assert as_lists(machine)[1:] == [[pytest.approx(0.2)], [pytest.approx(0.9)], [0.55]]
     assert machine.highest[0] == 1
@@ -272,7 +273,7 @@ def test_every_series_can_be_read_before_there_is_anything() -> None:
 
 
 def test_the_state_of_a_run_needs_no_numpy_before_its_first_step() -> None:
-    program = "import sys; import remote.run.state; print('numpy' in sys.modules)"
+    program = "import sys; import remote.run.run_state; print('numpy' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert found.stdout == "False\n", found.stderr
 

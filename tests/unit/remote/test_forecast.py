@@ -8,9 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from remote.run.forecast import CHANGE, TESTING
-from remote.run.spread import Blocks
-from remote.run.state import RunState
+from remote.run.apply import apply_record
+from remote.run.diagnosis.forecast import CHANGE, TESTING
+from remote.run.diagnosis.pace_spread import Blocks
+from remote.run.run_state import RunState
 from tests.kit.histories import History, plan, said, stepped
 from tests.kit.scripts import script, started
 from training.job import Job
@@ -82,7 +83,7 @@ def test_it_never_jumps() -> None:
     history = made(History(plan(1)).training(total=800), seconds)
     state, before, when = RunState(history.plan), math.nan, 0.0
     for record in history.records:
-        state.apply(record)
+        apply_record(state, record)
         now = state.now
         if math.isfinite(before) and state.step > 800 // 20:
             expected = before - (now - when)

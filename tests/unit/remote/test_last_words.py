@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from remote.run.cause import TAIL
-from remote.run.last_words import HEADER, LINKS, last_words
+from remote.run.diagnosis.cause import TAIL
+from remote.run.output.last_words import HEADER, LINKS, last_words
 from tests.kit.histories import GLOO, History, plan, said
 from training.wire.enums import EndReason
 from training.wire.events import AgentEnded, Exited, Hello

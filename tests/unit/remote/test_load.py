@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from remote.run.load import loads
+from remote.run.diagnosis.host_load import loads
 from tests.kit.checks import hello
 from tests.kit.histories import History, plan
 from training.wire.events import GpuSample, HostSample, RankSample

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from remote.run.cause import Cause
-from remote.run.news import Level, Levels, LogLine, first_error, is_routine, without_rank
+from remote.run.output.log_levels import Level, Levels, first_error, is_routine, without_rank
+from remote.run.state.types import Cause, LogLine
 from tests.kit.histories import GLOO, TRACEBACK, History, plan, raised, said
 from training.job import Job
 from training.meter import Lap

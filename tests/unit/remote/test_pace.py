@@ -7,7 +7,7 @@ import statistics
 
 import pytest
 
-from remote.run.pace import RECENT, Pace
+from remote.run.series.pace import RECENT, Pace
 from training.wire.events import StepFinished
 
 

@@ -26,10 +26,11 @@ from remote.record.read import records as read
 from remote.record.reread import Clocks, steps
 from remote.record.tape import Tape
 from remote.record.write import Recorder
-from remote.run.reading import Expander, expander
-from remote.run.seen import ways
-from remote.run.stall import stalled
-from remote.run.state import RunState
+from remote.run.apply import apply_record
+from remote.run.findings.script_visibility import ways
+from remote.run.findings.stall import stalled
+from remote.run.output.script_readings import Expander, expander
+from remote.run.run_state import RunState
 from remote.session.ledger import Ledger
 from tests.kit.histories import START, History, plan, said
 from tests.kit.recorded import recorded
@@ -511,7 +512,7 @@ def told(state: RunState) -> tuple[object, ...]:
 def applied(of: Plan, records: Iterable[Record]) -> RunState:
     state = RunState(of)
     for record in records:
-        state.apply(record)
+        apply_record(state, record)
     return state
 
 
@@ -534,7 +535,7 @@ def test_all_readers_come_to_the_same(
         if number == 500:
             take = pickle.loads(pickle.dumps(take))  # as in the copies of a replay
         for one in take(record):
-            state.apply(one)
+            apply_record(state, one)
     assert told(state) == whole
 
     monkeypatch.setattr("remote.record.tape.APART", 1 << 12)
@@ -572,7 +573,7 @@ def applied_until(history: History, until: float) -> RunState:
     for record in history.records:
         if record.time <= until:
             for one in take(record):
-                state.apply(one)
+                apply_record(state, one)
     return state
 
 

@@ -240,9 +240,10 @@ def test_checkpoints_are_summed_up_with_the_slowest_ranks_time() -> None:
         [2, 10, 3_000_000, 0.75, 0],
         [2, 10, 500_000, 1.0, 0],
     ]
-    (told,) = summary.remarks(state)
+    [remark] = summary.remarks(state)
+    assert not remark.is_warning
     assert (
-        told
+        remark.text
         == f"2 checkpoints of 3.3 MiB took 1.00 s of the run's {state.elapsed:.2f} s; the newest "
         "is of step 10"
     )

@@ -33,9 +33,11 @@ from remote.events import (
 from remote.format import duration
 from remote.plan.plan import OnNan, Policy
 from remote.record import summary
-from remote.run.alerts import alerts
-from remote.run.state import HostPhase, RankPhase, RunPhase, RunState, Timing, Verdict
-from remote.run.timing import Means, joined
+from remote.run.apply import apply_record
+from remote.run.findings.alerts import alerts
+from remote.run.run_state import RunState
+from remote.run.series.timing import Means, Timing, joined
+from remote.run.state.phases import HostPhase, RankPhase, RunPhase, Verdict
 from remote.sanitise import shown
 from tests.kit.histories import GLOO, START, History, plan, raised, said, state_of, stepped
 from training.wire.enums import EndReason, Phase, Reach
@@ -83,7 +85,7 @@ def test_the_way_of_a_run() -> None:
         start = len(history.records)
         history.say(host, *events)
         for record in history.records[start:]:
-            state.apply(record)
+            apply_record(state, record)
         return state.phase, state.hosts[1].phase, state.ranks[1].phase
 
     assert (state.phase, state.hosts[1].phase, state.ranks[1].phase) == (
@@ -300,7 +302,7 @@ def test_a_host_is_ready_as_soon_as_it_is_heard_again_whichever_way() -> None:
     history.session(Silent(0, 10.0), Reaching(0, "connecting"))
     state = state_of(history.plan, history.records)
     assert state.hosts[0].phase is HostPhase.CONNECTING
-    state.apply(Record(0, 0, 900, history.now + 1, HostSample((), 1, 1)))
+    apply_record(state, Record(0, 0, 900, history.now + 1, HostSample((), 1, 1)))
     assert state.hosts[0].phase is HostPhase.READY
 
 
@@ -311,11 +313,11 @@ def test_curves_go_on_over_a_restart_with_a_mark(told: tuple[int, Event]) -> Non
     """Whether the session says so, or only the hosts, as to who was not there."""
     state = state_of(plan(3), History(plan(3)).training(steps=20).records)
     host, event = told
-    state.apply(Record(host, 1, 900, START + 60, event))
+    apply_record(state, Record(host, 1, 900, START + 60, event))
     assert [(rank.host, rank.step) for rank in state.ranks] == [(0, 20), (2, 20)]
     again = Started(1, 77, 2, "cpu", "gloo", "2.14.1", 1, 61_706, 40, 10, 640, 100, resumed=15)
     for at, said_again in enumerate([again, *(stepped(1, step) for step in range(16, 26))]):
-        state.apply(Record(2, 1, 901 + at, START + 61 + at, said_again))
+        apply_record(state, Record(2, 1, 901 + at, START + 61 + at, said_again))
     assert list(state.curves.of("loss", 1).step) == list(range(1, 26))
     ((seconds, step),) = [(restart.seconds, restart.step) for restart in state.progress.restarts]
     assert (round(seconds), step) == (60, 15)
@@ -323,9 +325,9 @@ def test_curves_go_on_over_a_restart_with_a_mark(told: tuple[int, Event]) -> Non
 
 def test_hosts_that_were_left_out_may_come_back() -> None:
     state = state_of(plan(3), History(plan(3)).training(steps=20).records)
-    state.apply(Record(SESSION, 1, 900, START + 60, Restarted((0, 2), "a host was lost")))
+    apply_record(state, Record(SESSION, 1, 900, START + 60, Restarted((0, 2), "a host was lost")))
     assert (len(state.ranks), state.rank(2), state.rank(-1)) == (2, None, None)
-    state.apply(Record(2, 2, 901, START + 70, Launched((2,), (0, 1, 2))))
+    apply_record(state, Record(2, 2, 901, START + 70, Launched((2,), (0, 1, 2))))
     assert [(rank.rank, rank.host, rank.step) for rank in state.ranks] == [
         (0, 0, 20),
         (1, 1, 20),
@@ -361,9 +363,9 @@ def started_again(history: History, resumed: int, *said_then: Event) -> RunState
     begins = Started(
         0, 77, 1, "cpu", "gloo", "2.14.1", 1, 61_706, 40, 10, 640, 100, resumed=resumed
     )
-    state.apply(Record(SESSION, 1, 900, START + 60, Restarted((0,), "a rank failed")))
+    apply_record(state, Record(SESSION, 1, 900, START + 60, Restarted((0,), "a rank failed")))
     for at, event in enumerate((begins, *said_then)):
-        state.apply(Record(0, 1, 901 + at, START + 61 + at, event))
+        apply_record(state, Record(0, 1, 901 + at, START + 61 + at, event))
     return state
 
 
@@ -425,14 +427,14 @@ def test_a_run_that_has_trained_before_a_restart_is_not_refused(
     state = state_of(
         plan(1), (History(plan(1)).training(steps) if steps else History(plan(1))).records
     )
-    state.apply(Record(SESSION, 1, 900, START + 60, Restarted((0,), "a rank failed")))
+    apply_record(state, Record(SESSION, 1, 900, START + 60, Restarted((0,), "a rank failed")))
     assert state.has_begun == (steps > 0)
     error = said(
         0, "python -m training: error: --resume a-run: none of its checkpoints was completed"
     )
     for at, event in enumerate((error, Exited(0, 2))):
-        state.apply(Record(0, 1, 901 + at, START + 61 + at, event))
-    state.apply(Record(SESSION, 1, 903, START + 63, Closed()))
+        apply_record(state, Record(0, 1, 901 + at, START + 61 + at, event))
+    apply_record(state, Record(SESSION, 1, 903, START + 63, Closed()))
     assert state.verdict is verdict
     assert state.cause is not None
     assert state.cause.what == "--resume a-run: none of its checkpoints was completed (exit code 2)"
@@ -443,9 +445,9 @@ def test_a_restart_that_the_checks_refuse_is_no_run_that_was_not_started(steps: 
     state = state_of(
         plan(1), (History(plan(1)).training(steps) if steps else History(plan(1))).records
     )
-    state.apply(Record(SESSION, 1, 900, START + 60, Restarted((0,), "a rank failed")))
-    state.apply(Record(SESSION, 1, 901, START + 61, Refused(0, "its port is taken")))
-    state.apply(Record(SESSION, 1, 902, START + 62, Closed()))
+    apply_record(state, Record(SESSION, 1, 900, START + 60, Restarted((0,), "a rank failed")))
+    apply_record(state, Record(SESSION, 1, 901, START + 61, Refused(0, "its port is taken")))
+    apply_record(state, Record(SESSION, 1, 902, START + 62, Closed()))
     assert state.verdict is Verdict.LOST
     assert state.cause is not None
     assert state.cause.what == "its port is taken"
@@ -475,14 +477,14 @@ def test_a_run_that_ended_before_its_launcher_returned_took_until_then(before: b
 def test_an_older_attempt_is_ignored() -> None:
     state = RunState(plan(1))
     for attempt, step in ((1, 5), (0, 9), (1, 6)):
-        state.apply(Record(0, attempt, step, START, stepped(0, step)))
+        apply_record(state, Record(0, attempt, step, START, stepped(0, step)))
     assert (state.ranks[0].step, state.ranks[0].timing.count) == (6, 2)
 
 
 def test_a_rank_is_heard_from_its_own_host_only() -> None:
     state = RunState(plan(2))
     for host, rank in ((0, 1), (1, 0), (0, -1), (0, 99), (SESSION, 0), (7, 0)):
-        state.apply(Record(host, 0, 1, START, stepped(rank, 5)))
+        apply_record(state, Record(host, 0, 1, START, stepped(rank, 5)))
     assert [rank.step for rank in state.ranks] == [0, 0]
 
 
@@ -499,7 +501,7 @@ def test_times_are_by_the_sessions_clock() -> None:
         Record(1, 0, 1, START + 4, HostSample((), 0, 0)),
     ]
     for record in records:
-        state.apply(record)
+        apply_record(state, record)
     assert (state.started, state.now, state.elapsed) == (START, START + 5, 5)
     assert state.hosts[0].heard >= START + 5
     assert list(state.curves.of("cpu", 0).time) == [5.0]
@@ -508,7 +510,7 @@ def test_times_are_by_the_sessions_clock() -> None:
 def test_time_does_not_run_backwards() -> None:
     state = RunState(plan(1))
     for when in (START, START + 9, START + 3):
-        state.apply(Record(0, 0, 1, when, HostSample((), 0, 0)))
+        apply_record(state, Record(0, 0, 1, when, HostSample((), 0, 0)))
     assert (state.now, state.elapsed, state.hosts[0].heard) == (START + 9, 9, START + 9)
 
 
@@ -648,7 +650,7 @@ def test_a_record_that_fits_nothing_changes_nothing_and_raises_nothing() -> None
             dice.choice((-1, 0, 1, 3, 4, -7)), dice.randint(0, 1), 1, START + dice.random(), event
         )
         for one in expand(record):
-            state.apply(one)
+            apply_record(state, one)
         assert state.elapsed >= 0
     assert state.cause is None or state.cause.text()
 
@@ -721,7 +723,7 @@ def test_a_time_that_is_no_number_counts_for_nothing() -> None:
 
 def test_a_step_of_nan_does_not_raise() -> None:
     state = RunState(plan(1))
-    state.apply(Record(0, 0, 1, START, StepFinished(0, 1, 1, float("nan"), 0.1)))
+    apply_record(state, Record(0, 0, 1, START, StepFinished(0, 1, 1, float("nan"), 0.1)))
     assert math.isnan(state.ranks[0].loss)
     assert math.isnan(state.curves.of("loss", 0).mean[0])
 

@@ -10,7 +10,15 @@ from remote.formats.rules import Rule
 from remote.plan.plan import Script
 from remote.record import summary
 from remote.record.trust import harmless
-from remote.run.seen import FEW, SOON, advice, sees_nothing, unfollowed, unread, ways
+from remote.run.findings.script_visibility import (
+    FEW,
+    SOON,
+    advice,
+    sees_nothing,
+    unfollowed,
+    unread,
+    ways,
+)
 from tests.kit.histories import History, plan, said
 from tests.kit.scripts import ended, logging, script, seen, started
 from training.wire.events import Exited, HostSample

@@ -18,11 +18,13 @@ from remote.events import (
 )
 from remote.format import duration
 from remote.record import summary
-from remote.run import stall
-from remote.run.rank import RankState
-from remote.run.stacks import Presence, whereabouts
-from remote.run.stall import TIMES, complete, culprits, stalled
-from remote.run.state import RankPhase, RunState, Verdict
+from remote.run.diagnosis.stacks import Presence, whereabouts
+from remote.run.diagnosis.stall_causes import culprits
+from remote.run.findings import stall
+from remote.run.findings.stall import TIMES, complete, stalled
+from remote.run.run_state import RunState
+from remote.run.state.phases import RankPhase, Verdict
+from remote.run.state.rank_state import RankState
 from tests.kit.dumps import C10D, LOADS, OUTER, SITE, STOPPED, WAITS, by, dump
 from tests.kit.histories import History, plan, stepped
 from training.wire.events import (

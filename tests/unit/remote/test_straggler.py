@@ -11,8 +11,8 @@ import pytest
 
 from remote.events import Restarted
 from remote.plan.plan import Plan
-from remote.run.state import RunState
-from remote.run.straggler import RULE, _median_without
+from remote.run.diagnosis.straggler import RULE, _median_without
+from remote.run.run_state import RunState
 from tests.kit.histories import History, plan, stepped
 from training.job import Job
 from training.wire.events import GpuSample, Hello, HostSample, RankSample

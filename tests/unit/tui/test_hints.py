@@ -10,7 +10,8 @@ import pytest
 
 from remote.plan.plan import Plan, Script
 from remote.record import summary
-from remote.run.lack import Lack, MissingOptions, MissingVariable, find
+from remote.run.output.missing_inputs import find
+from remote.run.state.types import Lack, MissingOptions, MissingVariable
 from tests.kit.histories import History, plan, said
 from training.wire.events import Exited
 from tui.run import hints, outcome

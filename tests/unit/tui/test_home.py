@@ -26,7 +26,8 @@ from remote.host_commands.runs import Part, Run
 from remote.record import marks
 from remote.record.entry import Entry
 from remote.record.write import Recorder
-from remote.run.state import RunPhase, RunState
+from remote.run.run_state import RunState
+from remote.run.state.phases import RunPhase
 from remote.study.folder import Begun, Ended, Outcome, StudyFolder
 from remote.study.progress import Progress
 from tests.kit.acted import ActedSession, cluster, make_plan, screen_text, until

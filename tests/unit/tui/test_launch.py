@@ -21,7 +21,7 @@ from remote.cluster.hosts import Cluster, Host
 from remote.events import Checked
 from remote.plan.plan import Plan, Policy, Script
 from remote.record import index
-from remote.run.state import RunState
+from remote.run.run_state import RunState
 from tests.kit.acted import ActedSession, cluster, make_plan, screen_text, until
 from training.job import Job
 from training.wire.events import SESSION
@@ -659,7 +659,7 @@ NOT_NEEDED = (
     ),
     *(
         "remote.session.session",
-        "remote.host_commands.examination",
+        "remote.session.examination",
         "remote.host_commands.inventory",
     ),
 )

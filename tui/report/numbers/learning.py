@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from remote.metrics.run import RunFigures
-from remote.run.progress import not_learned
+from remote.run.state.progress import not_learned
 from tui.report.subject import Group
 
 
