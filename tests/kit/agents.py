@@ -175,7 +175,7 @@ class Host:
         if times or preload:
             more = f", preload=(sys.executable, '-c', {preload!r})" if preload else ""
             program = (
-                "import sys; from training.agent.times import Times; from "
+                "import sys; from training.agent.times import AgentTimes; from "
                 "training.agent.__main__ import main; "
             )
             program += f"sys.exit(main(sys.argv[1:], times={times or AgentTimes()!r}{more}))"
