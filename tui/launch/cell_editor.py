@@ -13,7 +13,7 @@ STEPS = {"enter": 0, "down": 1, "tab": 1, "up": -1, "shift+tab": -1}
 """The keys that end an edit, and how many rows they go down."""
 
 
-class Editor(Input):
+class CellEditor(Input):
     """Hidden until a text is edited. What is typed counts at once; escape takes it back.
 
     Keys count in the order in which they were typed, however late they are handled: Textual handles
@@ -22,8 +22,10 @@ class Editor(Input):
     """
 
     DEFAULT_CSS = """
-    Editor { position: absolute; layer: above; display: none; }
-    Editor, Editor:focus { height: 1; padding: 0; border: none; background: $surface-lighten-2; }
+    CellEditor { position: absolute; layer: above; display: none; }
+    CellEditor, CellEditor:focus {
+        height: 1; padding: 0; border: none; background: $surface-lighten-2;
+    }
     """
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from training.mistake import Mistake
 from tui.flags import script as flags
 from tui.flags import torchrun
 from tui.kit.exit import UsageError
-from tui.launch.field import OFF, ON, SWITCH, Field
+from tui.launch.form_fields import OFF, ON, SWITCH, Field
 
 GROUP = "your script"
 """The name of their group."""

@@ -17,22 +17,22 @@ from tests.kit.acted import cluster, make_plan
 from training import options, registry
 from training.job import Job, groups
 from tui.kit.runs import RunOptions
-from tui.launch import program
+from tui.launch import script_fields as program
 from tui.launch.command_line import command, lacking
-from tui.launch.draft import HOSTS, POLICY, RANKS, Checked, Draft
-from tui.launch.facts import facts
-from tui.launch.field import OFF, ON, policy_words, read_policy, write, write_policy
-from tui.launch.recent import recent
+from tui.launch.draft import HOSTS, POLICY, RANKS, CheckedDraft, LaunchDraft
+from tui.launch.form_fields import OFF, ON, policy_words, read_policy, write, write_policy
+from tui.launch.recent_work import recent
+from tui.launch.run_facts import facts
 
 HERE = Cluster("this machine", (Host("local", "127.0.0.1", slots=4, transport=LOCAL),))
 
 
-def draft(job: Job | None = None, lab: Cluster | None = None, **policy: Any) -> Draft:
+def draft(job: Job | None = None, lab: Cluster | None = None, **policy: Any) -> LaunchDraft:
     lab = lab or cluster(4, 1)
-    return Draft.of(lab, lab, job or Job(), Policy(**policy), keep=False)
+    return LaunchDraft.of(lab, lab, job or Job(), Policy(**policy), keep=False)
 
 
-def checked(one: Draft) -> Checked:
+def checked(one: LaunchDraft) -> CheckedDraft:
     return one.check(make_plan)
 
 
@@ -74,7 +74,7 @@ JOBS = [
 @pytest.mark.parametrize("job", JOBS, ids=range(len(JOBS)))
 def test_a_job_goes_through_the_form_unchanged(job: Job) -> None:
     policy = Policy(keep=True, max_restarts=2, min_nodes=1, doctor=False)
-    form = Draft.of(cluster(4, 1), cluster(4, 1), job, policy, keep=False)
+    form = LaunchDraft.of(cluster(4, 1), cluster(4, 1), job, policy, keep=False)
     found = checked(form)
     assert found.mistakes == ()
     assert found.plan
@@ -189,7 +189,7 @@ def test_a_mistake_of_no_field_is_said_all_the_same() -> None:
 
 def test_hosts_are_ticked_as_they_were_selected() -> None:
     lab = cluster(4, 1)
-    form = Draft.of(lab, select(lab, exclude=("node2",)), Job(), Policy(), keep=False)
+    form = LaunchDraft.of(lab, select(lab, exclude=("node2",)), Job(), Policy(), keep=False)
     assert [form.text(f"host.{number}") for number in range(4)] == [ON, OFF, ON, ON]
     chosen = checked(form).cluster
     assert chosen
@@ -215,7 +215,7 @@ def test_of_one_host_the_number_of_ranks_is_asked(text: str) -> None:
 # The command line ---------------------------------------------------------------------------------
 
 
-def line(form: Draft, options: RunOptions | None = None) -> str:
+def line(form: LaunchDraft, options: RunOptions | None = None) -> str:
     found = checked(form)
     assert found.plan
     assert found.cluster
@@ -303,7 +303,7 @@ def test_the_command_line_is_understood_as_the_same_job(
         return 0
 
     monkeypatch.setattr(start, "start", hear)
-    form = Draft.of(HERE, HERE, job, Policy(max_restarts=1), keep=False)
+    form = LaunchDraft.of(HERE, HERE, job, Policy(max_restarts=1), keep=False)
     words = shlex.split(line(form))
     assert CliRunner().invoke(cli.application(), words[1:]).exit_code == 0
     assert heard == [job]
@@ -368,7 +368,7 @@ def test_the_command_line_of_a_program_is_understood_as_the_same(
         return 0
 
     monkeypatch.setattr(start, "start", hear)
-    form = Draft.of(HERE, HERE, script, Policy(max_restarts=1), keep=False, cwd="/x")
+    form = LaunchDraft.of(HERE, HERE, script, Policy(max_restarts=1), keep=False, cwd="/x")
     found = checked(form)
     assert found.plan
     assert found.cluster

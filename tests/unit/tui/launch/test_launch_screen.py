@@ -28,14 +28,17 @@ from training.wire.events import SESSION
 from tui.app.app import RankboardApp
 from tui.doctor import checks
 from tui.doctor.screen import DoctorScreen
+from tui.kit import choice_dialogs as pick
+from tui.kit.choice_dialogs import ChoiceDialog
 from tui.kit.runs import Launch
-from tui.launch import marks, pick, presets, program
+from tui.launch import host_marks as marks
+from tui.launch import presets
 from tui.launch import screen as launch
-from tui.launch.editor import Editor
-from tui.launch.field import ON
-from tui.launch.fields import Fields
-from tui.launch.pick import Pick
-from tui.launch.presets_screen import Presets
+from tui.launch import script_fields as program
+from tui.launch.cell_editor import CellEditor
+from tui.launch.form_fields import ON
+from tui.launch.form_table import FormTable
+from tui.launch.presets_dialog import PresetsDialog
 from tui.launch.screen import LaunchScreen
 from tui.run.screen import RunScreen
 
@@ -80,8 +83,8 @@ class Form:
         return screen
 
     @property
-    def fields(self) -> Fields:
-        return self.screen.query_one(Fields)
+    def fields(self) -> FormTable:
+        return self.screen.query_one(FormTable)
 
     @asynccontextmanager
     async def opened(self, size: tuple[int, int] = (80, 24)) -> AsyncIterator[Pilot[None]]:
@@ -104,7 +107,7 @@ class Form:
         """Type a text in place of that of a field, without leaving it."""
         await self.go(pilot, name)
         await pilot.press("enter")
-        await until(pilot, lambda: isinstance(self.app.focused, Editor))
+        await until(pilot, lambda: isinstance(self.app.focused, CellEditor))
         await pilot.press("ctrl+u", *text)
         await until(pilot, lambda: self.screen.draft.text(name) == text)
         await pilot.pause()
@@ -210,7 +213,7 @@ async def test_a_text_is_edited_in_its_row_and_counts_at_once() -> None:
     form = Form()
     async with form.opened(size=(120, 40)) as pilot:
         await form.type(pilot, "lr", "0.25")
-        editor = form.screen.query_one(Editor)
+        editor = form.screen.query_one(CellEditor)
         row = form.fields.region.y + 1 + form.fields.cursor + 1 - form.fields.scroll_offset.y
         assert editor.region.y == row
         assert "--lr 0.25" in form.shown("amounts")
@@ -289,7 +292,7 @@ async def test_a_choice_is_picked_from_a_list_or_turned() -> None:
     async with form.opened() as pilot:
         await form.go(pilot, "sync")
         await pilot.press("enter")
-        await until(pilot, lambda: isinstance(form.app.screen, Pick))
+        await until(pilot, lambda: isinstance(form.app.screen, ChoiceDialog))
         await pilot.press("down", "enter")
         await until(pilot, lambda: isinstance(form.app.screen, LaunchScreen))
         assert form.text("sync") == "gather_scatter"
@@ -299,7 +302,7 @@ async def test_a_choice_is_picked_from_a_list_or_turned() -> None:
         assert "every" in form.row("local_sgd.every")
         await form.go(pilot, "sync")
         await pilot.press("enter")
-        await until(pilot, lambda: isinstance(form.app.screen, Pick))
+        await until(pilot, lambda: isinstance(form.app.screen, ChoiceDialog))
         await pilot.press("up", "escape")
         await until(pilot, lambda: isinstance(form.app.screen, LaunchScreen))
         assert form.text("sync") == "local_sgd"
@@ -317,7 +320,7 @@ async def test_letters_go_to_a_choice(monkeypatch: pytest.MonkeyPatch) -> None:
         ):
             await form.go(pilot, "sync")
             await pilot.press("enter")
-            await until(pilot, lambda: isinstance(form.app.screen, Pick))
+            await until(pilot, lambda: isinstance(form.app.screen, ChoiceDialog))
             await pilot.press(*keys, "enter")
             await until(pilot, lambda: isinstance(form.app.screen, LaunchScreen))
             assert form.text("sync") == choice
@@ -329,10 +332,10 @@ async def test_a_choice_that_takes_an_argument_is_completed_by_typing() -> None:
     async with form.opened() as pilot:
         await form.go(pilot, "model")
         await pilot.press("enter")
-        await until(pilot, lambda: isinstance(form.app.screen, Pick))
+        await until(pilot, lambda: isinstance(form.app.screen, ChoiceDialog))
         form.app.screen.query_one(OptionList).highlighted = 3
         await pilot.press("enter")
-        await until(pilot, lambda: isinstance(form.app.focused, Editor))
+        await until(pilot, lambda: isinstance(form.app.focused, CellEditor))
         assert "write torchvision/NAME" in form.row("model")
         await pilot.press(*"resnet50", "enter")
         await until(pilot, lambda: form.app.focused is form.fields)
@@ -343,15 +346,15 @@ async def test_a_choice_that_takes_an_argument_is_completed_by_typing() -> None:
 async def test_a_click_ticks_folds_and_edits() -> None:
     form = Form()
     async with form.opened(size=(120, 40)) as pilot:
-        await pilot.click(Fields, offset=(8, 3))
+        await pilot.click(FormTable, offset=(8, 3))
         await until(pilot, lambda: form.text("host.0") != ON)
-        await pilot.click(Fields, offset=(8, 2))
+        await pilot.click(FormTable, offset=(8, 2))
         await until(pilot, lambda: "hosts" in form.fields.folded)
         await form.go(pilot, "epochs")
         row = form.fields.cursor + 2
-        await pilot.click(Fields, offset=(8, row))
-        await until(pilot, lambda: isinstance(form.app.focused, Editor))
-        await pilot.click(Fields, offset=(8, row + 2))
+        await pilot.click(FormTable, offset=(8, row))
+        await until(pilot, lambda: isinstance(form.app.focused, CellEditor))
+        await pilot.click(FormTable, offset=(8, row + 2))
         await pilot.press("7", "enter")
         await until(pilot, lambda: form.text("batch_size") == "7")
 
@@ -422,13 +425,13 @@ async def test_a_preset_is_saved_chosen_and_deleted(folder: Path) -> None:
         await pilot.press("enter")
         await form.go(pilot, "sync")
         await pilot.press("delete", "p")
-        await until(pilot, lambda: isinstance(form.app.screen, Presets))
+        await until(pilot, lambda: isinstance(form.app.screen, PresetsDialog))
         await pilot.press("enter")
         await form.ready(pilot)
         assert (form.text("sync"), form.text("lr")) == ("ring", "0.3")
         assert form.text("policy.max_restarts") == "2"
         await pilot.press("p")
-        await until(pilot, lambda: isinstance(form.app.screen, Presets))
+        await until(pilot, lambda: isinstance(form.app.screen, PresetsDialog))
         await pilot.press("delete")
         assert presets.names() == ["mine"]
         await pilot.press("delete", "escape")
@@ -462,7 +465,7 @@ async def test_a_program_with_its_arguments_is_a_preset(folder: Path) -> None:
         await until(pilot, lambda: presets.names() == ["mine"])
         await form.type(pilot, program.WORDS, "other.py")
         await pilot.press("enter", "p")
-        await until(pilot, lambda: isinstance(form.app.screen, Presets))
+        await until(pilot, lambda: isinstance(form.app.screen, PresetsDialog))
         await pilot.press("enter")
         await form.ready(pilot)
         plan = await form.start(pilot)
@@ -475,7 +478,7 @@ async def test_a_broken_preset_is_said_in_the_dialog(folder: Path) -> None:
     form = Form()
     async with form.opened() as pilot:
         await pilot.press("p")
-        await until(pilot, lambda: isinstance(form.app.screen, Presets))
+        await until(pilot, lambda: isinstance(form.app.screen, PresetsDialog))
         await pilot.press("enter")
         await until(pilot, lambda: "at least 0" in str(form.app.screen.query_one(Static).content))
 

@@ -18,19 +18,20 @@ from textual.widgets.option_list import Option
 from remote.format import moment
 from remote.plan.plan import Script
 from tui.kit.actions import Place
-from tui.kit.background import in_background
+from tui.kit.background import run_in_background
 from tui.kit.bindings import bindings, key_of
+from tui.kit.choice_dialogs import CSS, TextPrompt
 from tui.launch import presets
-from tui.launch.draft import Checked, Draft
-from tui.launch.pick import CSS, Ask
+from tui.launch.draft import CheckedDraft, LaunchDraft
 from tui.launch.presets import Preset, PresetError
-from tui.launch.recent import Recent, recent
+from tui.launch.recent_work import Recent, recent
 
 
-class Presets(ModalScreen[Preset | Recent | None]):
+class PresetsDialog(ModalScreen[Preset | Recent | None]):
     """Presets, then jobs of recorded runs; the result is what the form takes over."""
 
-    DEFAULT_CSS = CSS.format("Presets") + "Presets Vertical { width: 60%; min-width: 76; }"
+    DEFAULT_CSS = CSS.format("PresetsDialog")
+    CSS = "PresetsDialog Vertical { width: 60%; min-width: 76; }"
     place = Place.PRESETS
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
@@ -61,7 +62,7 @@ class Presets(ModalScreen[Preset | Recent | None]):
     def on_mount(self) -> None:
         self._list()
         self.query_one(OptionList).focus()
-        in_background(self, self._read, self._take)
+        run_in_background(self, self._read, self._take)
 
     def _take(self, found: list[Recent]) -> None:
         self._recent = found
@@ -154,8 +155,8 @@ class PresetForm(Screen[None]):
     """A form whose settings are saved as presets, and taken from presets and recent jobs.
     `checked` is what the `draft` amounts to; recent jobs are those of the runs in `runs_dir`."""
 
-    draft: Draft
-    checked: Checked
+    draft: LaunchDraft
+    checked: CheckedDraft
     runs_dir: Path
 
     def changed(self) -> None:
@@ -165,7 +166,7 @@ class PresetForm(Screen[None]):
     def action_presets(self) -> None:
         """Choose a preset or a recent job."""
         read = partial(recent, self.runs_dir)
-        self.app.push_screen(Presets(self.draft.keep, read), self._take)
+        self.app.push_screen(PresetsDialog(self.draft.keep, read), self._take)
 
     def _take(self, chosen: Preset | Recent | None) -> None:
         if isinstance(chosen, Recent):
@@ -183,7 +184,7 @@ class PresetForm(Screen[None]):
             return
         known = ", ".join(presets.names()) or "none yet"
         help = f"A preset keeps all settings but the hosts, under a name. There are: {known}"
-        self.app.push_screen(Ask("save as preset", help), self._save)
+        self.app.push_screen(TextPrompt("save as preset", help), self._save)
 
     def _save(self, name: str | None) -> None:
         try:

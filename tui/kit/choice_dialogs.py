@@ -1,4 +1,4 @@
-"""Dialogs of the launch form: a choice out of a list, and a name to type."""
+"""Dialogs that return a choice from a list, or a line of text that is typed."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ PAUSE = 1.0
 """Seconds after which letters begin another word."""
 
 
-class Pick(ModalScreen[str | None]):
+class ChoiceDialog(ModalScreen[str | None]):
     """A choice out of a list, which one may type; the result is None where the user leaves it."""
 
-    DEFAULT_CSS = CSS.format("Pick")
+    DEFAULT_CSS = CSS.format("ChoiceDialog")
     place = Place.CHOICE
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
@@ -101,10 +101,10 @@ class Pick(ModalScreen[str | None]):
         self.dismiss(None)
 
 
-class Ask(ModalScreen[str | None]):
+class TextPrompt(ModalScreen[str | None]):
     """A name to type; the result is None where the user leaves it."""
 
-    DEFAULT_CSS = CSS.format("Ask")
+    DEFAULT_CSS = CSS.format("TextPrompt")
     place = Place.TEXT
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 

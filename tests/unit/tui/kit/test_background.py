@@ -8,14 +8,14 @@ import pytest
 from textual.app import App
 
 from tests.kit.acted import until
-from tui.kit.background import Repeated
+from tui.kit.background import RepeatedTask
 
 
 async def test_work_is_done_once_at_a_time_and_once_more_if_asked_for_meanwhile() -> None:
     app = App[None]()
     taken, begun, goes_on = list[str](), list[str](), threading.Semaphore(0)
     async with app.run_test() as pilot:
-        work = Repeated(app, taken.append)
+        work = RepeatedTask(app, taken.append)
 
         def begin(name: str) -> None:
             def act() -> str:
@@ -41,7 +41,7 @@ async def test_work_is_done_once_at_a_time_and_once_more_if_asked_for_meanwhile(
 async def test_what_takes_long_is_repeated_less_often() -> None:
     app, taken = App[None](), list[float]()
     async with app.run_test() as pilot:
-        work = Repeated(app, taken.append)
+        work = RepeatedTask(app, taken.append)
         assert work.is_due(0.0)
         assert not work.is_due(600.0)
         goes_on = threading.Event()
@@ -63,7 +63,7 @@ def fail() -> None:
 async def test_an_error_is_told() -> None:
     app, told = App[None](), list[str]()
     async with app.run_test() as pilot:
-        Repeated(app, print, lambda error: told.append(str(error))).begin(fail)
+        RepeatedTask(app, print, lambda error: told.append(str(error))).begin(fail)
         await until(pilot, lambda: told == ["the disk is full"])
 
 
@@ -71,7 +71,7 @@ class Fails(App[None]):
     """Has work that fails, and tells nobody."""
 
     def on_mount(self) -> None:
-        Repeated(self, print).begin(fail)
+        RepeatedTask(self, print).begin(fail)
 
 
 async def test_an_error_that_nobody_tells_is_not_lost(capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,13 +17,13 @@ from remote.format import count
 from tui.kit import palette
 from tui.kit.actions import Place
 from tui.kit.bindings import bindings
+from tui.kit.choice_dialogs import ChoiceDialog
 from tui.kit.widgets.choices import Choices
 from tui.kit.widgets.table import Cell, Column, Row
-from tui.launch.draft import HOSTS, Draft, FieldMistake
-from tui.launch.editor import Editor
-from tui.launch.field import OFF, ON, Field, argument, is_of
-from tui.launch.marks import Mark
-from tui.launch.pick import Pick
+from tui.launch.cell_editor import CellEditor
+from tui.launch.draft import HOSTS, FieldMistake, LaunchDraft
+from tui.launch.form_fields import OFF, ON, Field, argument, is_of
+from tui.launch.host_marks import Mark
 
 SIGNS = {OK: "good", WARNING: "warn", FAILED: "bad", "": "work"}
 INKS = {OK: "table--good", WARNING: "table--work", FAILED: "table--bad", "": "table--dim"}
@@ -50,7 +50,7 @@ class Line:
     field: Field | None = None
 
 
-class Fields(Choices):
+class FormTable(Choices):
     """The fields of a draft, one row each; they are changed here. `Changed` says so, and `tell`
     draws them again."""
 
@@ -68,7 +68,7 @@ class Fields(Choices):
     class Changed(Message):
         """A field has another text."""
 
-    def __init__(self, draft: Draft, editor: Editor) -> None:
+    def __init__(self, draft: LaunchDraft, editor: CellEditor) -> None:
         super().__init__()
         self.draft = draft
         self._editor = editor
@@ -228,7 +228,7 @@ class Fields(Choices):
         elif field.choices:
             text = self.draft.text(field.name)
             choice = next((one for one in field.choices if is_of(text, one)), text)
-            pick = Pick(field.label, field.help, field.choices, choice)
+            pick = ChoiceDialog(field.label, field.help, field.choices, choice)
             self.app.push_screen(pick, partial(self._picked, field))
         else:
             self._edit(field)
