@@ -42,8 +42,9 @@ from parts.terminal import Terminal
 from parts.turns import Turns
 
 from remote.record.read import load_plan, records, verdict
-from remote.run.alerts import Alarm, alerts
-from remote.run.state import RunState
+from remote.run.apply import apply_record
+from remote.run.findings.alerts import Alarm, alerts
+from remote.run.run_state import RunState
 from remote.statistics.interval import geometric_mean, interval
 from training.agent.host import processes
 from training.wire.events import PREFIX, Step
@@ -171,7 +172,7 @@ class Watched:
         (folder,) = (path.parent for path in self._runs.glob("*/events.jsonl"))
         state = RunState(load_plan(folder))
         for record in records(folder):
-            state.apply(record)
+            apply_record(state, record)
             if isinstance(record.event, Step):
                 yield Iteration(record.time, record.event.seconds)
         wrong = [one.text for one in alerts(state) if one.alarm in (Alarm.SILENCE, Alarm.STALL)]

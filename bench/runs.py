@@ -24,7 +24,8 @@ from remote.format import size
 from remote.plan.plan import Plan
 from remote.record.layout import EVENTS, INDEX, PLAN, SUMMARY
 from remote.record.write import Recorder
-from remote.run.state import RunState
+from remote.run.apply import apply_record
+from remote.run.run_state import RunState
 from training.job import Job
 from training.wire.events import (
     SESSION,
@@ -73,7 +74,7 @@ def record(folder: Path) -> Path:
     for seq, (host, event) in enumerate([*told, (SESSION, Closed())], 1):
         one = Record(host, 0, seq, 1.8e9 + seq / 100, event)
         into.raw(encode(one).encode()) if host >= 0 else into.write(one)
-        state.apply(one)
+        apply_record(state, one)
     into.close(state)
     return into.folder
 

@@ -108,7 +108,7 @@ class Parsed(Event):
     """What a user's own program prints on a rank is read as `format` ("": nothing is read).
     `unread` of its lines bear numbers and were not read. `steps` are those of the whole run as it
     prints them, 0 if unknown. `files` are those that are read for it. Derived from the rank's text,
-    see `remote.run.reading`; no record holds it."""
+    see `remote.run.output.script_readings`; no record holds it."""
 
     rank: int
     format: str

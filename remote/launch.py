@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from remote.cluster.hosts import HOSTS_FILE, Cluster
+from remote.cluster.hosts import Cluster
 from remote.cluster.rules import rules_for
 from remote.format import count
 from remote.host_commands.kept_plan import KeptPlan
@@ -22,11 +22,12 @@ from remote.record import marks, resume
 from remote.record.layout import EVENTS, NODE
 from remote.record.read import records
 from remote.record.write import Recorder
-from remote.run.reading import Expand, expander
+from remote.run.output.script_readings import Expand, expander
 from remote.transport import Transport
 from remote.transport.registry import is_here
 from training import registry
 from training.job import Job
+from training.mistake import Mistake
 from training.wire.events import Record
 
 if TYPE_CHECKING:  # a list of runs, or a form, is shown before any of this is needed
@@ -67,12 +68,11 @@ class Launcher:
         policy = policy or self.policy
         is_looked_for = isinstance(work, Script) and bool(work.fetch)  # to say what is missing
         policy = replace(policy, fetch=policy.fetch and (is_looked_for or not local))
-        plan = Plan(run, hosts, work, policy, uploads, project, cluster.file or HOSTS_FILE)
+        plan = Plan(run, hosts, work, policy, uploads, project)
         planning.check(plan)
         if policy.min_nodes > len(hosts):
-            raise PlanError(
-                f"--min-nodes {policy.min_nodes}: the run has only {count(len(hosts), 'host')}"
-            )
+            what = f"the run has only {count(len(hosts), 'host')}"
+            raise PlanError(Mistake("--min-nodes", str(policy.min_nodes), what))
         return plan
 
     def _located(self, cluster: Cluster, job: Job, uploads: Sequence[Upload]) -> Job:
@@ -199,7 +199,8 @@ def check_data(job: Job) -> str:
     )
     found = checks.found(job, **look(needs.of(replace(job, resume="")), ""))
     if found.outcome == FAILED:
-        raise PlanError(f"--dataset {job.dataset}: {found.text}; {found.advice}")
+        what = f"{found.text}; {found.advice}"
+        raise PlanError(Mistake("--dataset", job.dataset, what))
     return found.text
 
 

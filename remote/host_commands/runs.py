@@ -10,8 +10,8 @@ from pathlib import Path
 
 from remote.cluster.hosts import Host
 from remote.limits import LIMITS
-from remote.run import agent_end
-from remote.run.phases import Verdict
+from remote.run.diagnosis import agent_end
+from remote.run.state.phases import Verdict
 from training.agent.layout import ARCHIVES, RUNS
 from training.wire.format import FORMAT
 from training.wire.host_replies import Archive, RunFolder

@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 from remote.metrics.steps import StepColumns
 from remote.metrics.usage import GpuRow, HostRow, RankRow, gpu_row, host_row, rank_row
-from remote.run import metrics
-from remote.run.script_rank import ScriptRank
-from remote.run.state import RankState, RunState
+from remote.run.run_state import RunState
+from remote.run.state import script_metrics as metrics
+from remote.run.state.rank_state import RankState
+from remote.run.state.script_rank import ScriptRank
 from training.wire.events import (
     Evaluated,
     GpuSample,

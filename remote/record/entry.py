@@ -20,8 +20,8 @@ from remote.record import files, marks, trust
 from remote.record.latest import latest
 from remote.record.layout import PLAN
 from remote.record.read import summarized
-from remote.run.phases import RankPhase, Verdict
-from remote.run.reading import Expand, Expander
+from remote.run.output.script_readings import Expand, Expander
+from remote.run.state.phases import RankPhase, Verdict
 from remote.statistics.mean import finite_mean
 from training.job import SEVERAL, TYPES, Job
 from training.wire.format import FORMAT, format_of

@@ -15,7 +15,7 @@ from remote.record import files
 from remote.record.layout import EVENTS
 from remote.record.lock import launcher
 from remote.record.read import RunFolderError, Sieve
-from remote.run.reading import Expand
+from remote.run.output.script_readings import Expand
 from training.wire.events import Record
 
 LOOK = 0.2
@@ -26,7 +26,8 @@ def follow(
     folder: Path, hosts: int, remark: Callable[[str], object] = len, expand: Expand = expand
 ) -> Iterator[Record]:
     """What is recorded of a run with so many hosts and what its launcher goes on to record,
-    expanded (see `remote.run.reading`), as long as it does. `remark` is told what was left out.
+    expanded (see `remote.run.output.script_readings`), as long as it
+    does. `remark` is told what was left out.
 
     Raises: OtherFormat; RunFolderError.
     """

@@ -12,8 +12,8 @@ from remote import events
 from remote.events import Clock, Parsed, decode, expand
 from remote.record import files
 from remote.record.layout import EVENTS
-from remote.run.reading import Expand
-from remote.run.run import BELIEVED, began_here
+from remote.run.output.script_readings import Expand
+from remote.run.run_state import BELIEVED, began_here
 from remote.statistics.mean import finite_mean
 from training.wire.events import (
     Ended,
@@ -92,7 +92,7 @@ def latest(folder: Path, failed: files.Failed = files.ignore, expand: Expand = e
 
 def _duration(records: Sequence[Record]) -> tuple[float, float]:
     """Return when the run began and how many seconds later the newest record is, as
-    `remote.run.state.RunState` does: by one clock, and by what hosts tell of the run's age where
+    `remote.run.apply` does: by one clock, and by what hosts tell of the run's age where
     its first launcher has not recorded it here."""
     saw_start = began_here(records[0])
     offsets = dict[int, float]()

@@ -10,7 +10,7 @@ from remote.cluster.hosts import RANKS
 from remote.events import decode
 from remote.record import files
 from remote.record.layout import EVENTS
-from remote.run.reading import Expand, Expander
+from remote.run.output.script_readings import Expand, Expander
 from remote.statistics.mean import finite_mean
 from training.wire.events import Metrics, Step
 

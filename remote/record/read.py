@@ -19,7 +19,7 @@ from remote.plan.plan import Plan
 from remote.record import files, trust
 from remote.record.layout import EVENTS, PLAN, SUMMARY
 from remote.record.lock import launcher
-from remote.run.reading import Expand
+from remote.run.output.script_readings import Expand
 from training.wire.events import SESSION, Launched, Record, other_format
 
 
@@ -79,8 +79,8 @@ def records(
     remark: Callable[[str], object] = len,
     expand: Expand = expand,
 ) -> Iterator[Record]:
-    """The records of a recorded run with so many hosts, expanded (see `remote.run.reading`), in
-    order of arrival. `remark` is told what was left out.
+    """The records of a recorded run with so many hosts, expanded (see
+    `remote.run.output.script_readings`), in order of arrival. `remark` is told what was left out.
 
     Raises: OtherFormat; RunFolderError.
     """

@@ -11,9 +11,9 @@ from remote import events
 from remote.events import decode, expand
 from remote.record import files
 from remote.record.layout import EVENTS
-from remote.run.curves import Curves
-from remote.run.reading import Expand
-from remote.run.run import Run
+from remote.run.output.script_readings import Expand
+from remote.run.run_state import RunState
+from remote.run.series.curves import Curves
 from training.wire.events import Metrics, Record, Started, Step
 
 _STEP = re.compile(rb'step\\*": ?(\d{1,18})\b')
@@ -23,13 +23,13 @@ the line."""
 
 @dataclass(frozen=True)
 class Clocks:
-    """What turns the times of records into seconds since the run began, see `RunState.apply`."""
+    """What turns the times of records into seconds since the run began, see `remote.run.apply`."""
 
     started: float
     hosts: Sequence[tuple[float, float]]
 
     @classmethod
-    def of(cls, run: Run) -> Clocks:
+    def of(cls, run: RunState) -> Clocks:
         """Those of a run, whose lock is held."""
         return cls(run.started, [(host.offset, host.began) for host in run.hosts])
 

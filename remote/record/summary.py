@@ -11,11 +11,14 @@ from typing import Any
 from remote.format import count, size
 from remote.plan.plan import Plan, Script
 from remote.record.classification import Report, matrix
-from remote.run import seen
-from remote.run.alerts import alerts
-from remote.run.script_rank import ScriptRank
-from remote.run.state import Cause, HostState, RankState, RunState
-from remote.run.timing import Means, joined
+from remote.run.findings import script_visibility as seen
+from remote.run.findings.alerts import alerts
+from remote.run.run_state import RunState
+from remote.run.series.timing import Means, joined
+from remote.run.state.host_state import HostState
+from remote.run.state.rank_state import RankState
+from remote.run.state.script_rank import ScriptRank
+from remote.run.state.types import Cause
 from training import figures
 from training.wire.events import Epoch, Evaluated, Hello
 

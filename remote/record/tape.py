@@ -16,8 +16,9 @@ from remote.record import files
 from remote.record.follow import Tail
 from remote.record.layout import EVENTS
 from remote.record.read import RunFolderError, Sieve
-from remote.run.reading import Expand, expander
-from remote.run.state import RunState
+from remote.run.apply import apply_record
+from remote.run.output.script_readings import Expand, expander
+from remote.run.run_state import RunState
 from training.wire.events import Record
 
 COPIES = 64
@@ -91,7 +92,7 @@ class Tape:
             if not self._next or self._when(self._next[0]) > until:
                 return False
             for record in self._next:
-                self.state.apply(record)
+                apply_record(self.state, record)
             self._next = []
             self._keep_copy()
         return True
@@ -139,7 +140,7 @@ def overview(folder: Path, plan: Plan) -> Tape:
         with files.opened(folder / EVENTS) as file:
             end = _end(file)
             for record in sieve.records(_thinned(file, end, plan.world_size)):
-                made.state.apply(record)
+                apply_record(made.state, record)
     except OSError as error:
         raise RunFolderError(f"{folder} holds no run: {EVENTS}: {error.strerror}") from error
     made.play(made.state, sieve.expand, end)

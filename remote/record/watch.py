@@ -17,7 +17,7 @@ from remote.record.follow import LOOK
 from remote.record.lock import Holder
 from remote.record.read import RunFolderError
 from remote.record.tape import Tape
-from remote.run.phases import RunPhase
+from remote.run.state.phases import RunPhase
 from training.wire.events import Record
 
 LINES = 500

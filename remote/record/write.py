@@ -18,7 +18,7 @@ from remote.events import encode
 from remote.plan import serialize
 from remote.plan.plan import Plan, PlanError
 from remote.record import files, layout, lock, marks, summary, trust
-from remote.run.state import RunState
+from remote.run.run_state import RunState
 from training.wire.events import Record, Text
 from training.writing import write_whole
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from remote.format import count
-from remote.run.progress import not_learned
+from remote.run.state.progress import not_learned
 from remote.study.progress import CellState, Progress
 from remote.study.results import StudyResult, is_per_sample
 from remote.study.words import is_outcome, some

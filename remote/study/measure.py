@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from remote.record import summary
-from remote.run.state import RunState
+from remote.run.run_state import RunState
 from remote.study.study import NAMED, Cell, Study
 from training.registry import did_you_mean
 

@@ -15,7 +15,8 @@ from remote.metrics.conditions import conditions
 from remote.plan.plan import PlanError
 from remote.record import summary
 from remote.record.read import RunFolderError, load_plan
-from remote.run.state import RunState, Verdict
+from remote.run.run_state import RunState
+from remote.run.state.phases import Verdict
 from remote.session.session import Session
 from remote.study import choose, measure
 from remote.study.folder import Begun, Ended, Entry, Outcome, StudyFolder

@@ -11,7 +11,7 @@ from remote.format import count, size
 from remote.limits import Limits
 from remote.plan.plan import Plan, Script
 from remote.record.files import make_folder
-from remote.run.rank import RankState
+from remote.run.state.rank_state import RankState
 from remote.transport import Transport
 from remote.upload.paths import folder_of, listed, short
 from remote.upload.transfers import Transfer

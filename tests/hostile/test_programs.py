@@ -15,7 +15,8 @@ import pytest
 from remote.cluster.hosts import Host
 from remote.plan.plan import Plan, Script
 from remote.record.write import Recorder
-from remote.run.state import RunState, Verdict
+from remote.run.run_state import RunState
+from remote.run.state.phases import Verdict
 from remote.session.session import Session
 from remote.transport.local import LocalTransport
 from tests.kit.wait import wait

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from remote.events import expand
-from remote.run.state import RunState
+from remote.run.apply import apply_record
+from remote.run.run_state import RunState
 from tests.hostile.values import ESCAPES, wild
 from tests.kit.histories import History
 from tests.kit.histories import plan as planned
@@ -38,7 +39,7 @@ def said_by(rank: int, *texts: str) -> RunState:
     state = RunState(history.plan)
     for record in history.records:
         for one in expand(record):
-            state.apply(one)
+            apply_record(state, one)
     return state
 
 
@@ -111,7 +112,7 @@ def test_no_terminal_acts_on_what_a_rank_prints(case: str, printer: Any) -> None
     for record in history.records:
         found = list(expand(record))
         for one in found:
-            state.apply(one)
+            apply_record(state, one)
         show.batch(found, state)
     show.end(state)
     assert all(one == "\n" or one.isprintable() for one in out.getvalue() + err.getvalue())

@@ -14,7 +14,7 @@ import pytest
 
 from remote import events as launcher
 from remote.record.read import records as read
-from remote.run.state import Verdict
+from remote.run.state.phases import Verdict
 from tests.hostile.host import End, Hosts, Part, acted
 from tests.hostile.launcher import Watched, session, watch
 from tests.hostile.values import ESCAPES, wild

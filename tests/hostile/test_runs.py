@@ -29,7 +29,7 @@ from remote.record import read as reading
 from remote.record.lock import launcher
 from remote.record.read import RunFolderError, load_plan
 from remote.record.write import Recorder
-from remote.run.state import RunState
+from remote.run.run_state import RunState
 from remote.transport import Channel, Transport, Unreachable
 from remote.transport.failure import Cause, Failure
 from tests.kit.commands import Done, Watched, watching

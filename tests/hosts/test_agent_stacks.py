@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from remote.run.stacks import frames, threads, whereabouts
-from remote.run.stall import culprits
+from remote.run.diagnosis.stacks import frames, threads, whereabouts
+from remote.run.diagnosis.stall_causes import culprits
 from tests.kit.agents import Follower, Host, python
 from tests.kit.wait import wait
 from training.agent.host import spy, stacks

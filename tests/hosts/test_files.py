@@ -23,7 +23,7 @@ from remote.cluster.hosts import LOCAL, Host
 from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan, PlanError, Policy, Script, Upload
 from remote.record.layout import FETCHED
-from remote.run.rank import RankState
+from remote.run.state.rank_state import RankState
 from remote.transport import Channel, Program, Progress
 from remote.transport.ssh.transport import SshTransport
 from remote.upload import sources

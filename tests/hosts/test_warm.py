@@ -18,7 +18,8 @@ import pytest
 from remote.cluster.hosts import Host
 from remote.plan.plan import Plan
 from remote.record.write import Recorder
-from remote.run.state import RunState, Verdict
+from remote.run.run_state import RunState
+from remote.run.state.phases import Verdict
 from remote.session.session import Session
 from remote.transport import warm
 from remote.transport.bootstrap.archive import PACKAGE

@@ -17,7 +17,8 @@ from textual.pilot import Pilot
 from remote import events as launcher
 from remote.cluster.hosts import Cluster, Host
 from remote.plan.plan import Plan, Policy, Script, check, new_run
-from remote.run.state import RunState
+from remote.run.apply import apply_record
+from remote.run.run_state import RunState
 from tests.kit.wait import looks
 from training.job import Job
 from training.wire import events
@@ -69,7 +70,7 @@ class ActedSession:
         while (batch := self._queue.get()) is not None:
             with self.lock:
                 for record in batch:
-                    self.state.apply(record)
+                    apply_record(self.state, record)
             yield batch
 
     def stop(self, reason: str = "stopped by the user", *, now: bool = False) -> None:

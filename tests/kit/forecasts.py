@@ -21,7 +21,8 @@ from pathlib import Path
 
 from remote.record import read
 from remote.record.layout import EVENTS
-from remote.run.state import RunState
+from remote.run.apply import apply_record
+from remote.run.run_state import RunState
 from training.wire.events import Finished, Record, Started
 
 TICK = 0.5
@@ -76,7 +77,7 @@ def forecasts(state: RunState, records: Iterable[Record]) -> Iterator[tuple[floa
         while tick < when:
             yield tick, state.eta(tick)
             tick += TICK
-        state.apply(record)
+        apply_record(state, record)
 
 
 def found(state: RunState, records: Iterable[Record]) -> Found | None:

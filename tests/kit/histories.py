@@ -3,13 +3,15 @@ itself."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 
 from remote.cluster.hosts import Host
 from remote.events import Closed
 from remote.plan.plan import Plan, Script
-from remote.run.reading import expander
-from remote.run.state import RunState
+from remote.run.apply import apply_record
+from remote.run.output.script_readings import expander
+from remote.run.run_state import RunState
 from training.job import Job
 from training.wire.events import (
     SESSION,
@@ -34,6 +36,12 @@ TRACEBACK = (
     'Traceback (most recent call last):\n  File "train.py", line 7, in <module>\n    main()\n'
 )
 START = 1_000.0
+
+
+def from_file(plan: Plan, file: str) -> Plan:
+    """The plan with its hosts from this hosts file."""
+    hosts = tuple(dataclasses.replace(host, hosts_file=file) for host in plan.hosts)
+    return dataclasses.replace(plan, hosts=hosts)
 
 
 def plan(hosts: int = 4, slots: int = 1, script: bool = False, transport: str = "ssh") -> Plan:
@@ -152,5 +160,5 @@ def state_of(of: Plan, records: Iterable[Record]) -> RunState:
     state, expand = RunState(of), expander(of)
     for record in records:
         for one in expand(record):
-            state.apply(one)
+            apply_record(state, one)
     return state

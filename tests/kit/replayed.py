@@ -18,7 +18,8 @@ from typing import Any
 from remote.cluster.hosts import Host
 from remote.plan.plan import Plan
 from remote.record import read
-from remote.run.state import RunState
+from remote.run.apply import apply_record
+from remote.run.run_state import RunState
 from training.job import Job
 from training.wire.events import (
     Entered,
@@ -71,7 +72,7 @@ class Replayed:
         """Its state after each record, always the same object."""
         state = RunState(self.plan)
         for record in self.records():
-            state.apply(record)
+            apply_record(state, record)
             yield state
 
 

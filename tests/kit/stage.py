@@ -15,7 +15,7 @@ from remote.cluster.hosts import Host
 from remote.plan.plan import Plan, Policy
 from remote.record.read import records as read
 from remote.record.write import Recorder
-from remote.run.state import RunState
+from remote.run.run_state import RunState
 from remote.session.session import Session
 from remote.session.times import TIMES, Times
 from remote.transport import Agent, Program, Progress, Unreachable

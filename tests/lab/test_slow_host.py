@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from remote.record.read import load_plan, records
-from remote.run.state import RunState
+from remote.run.apply import apply_record
+from remote.run.run_state import RunState
 from tests.kit.labs import refused
 from tests.kit.launches import launch
 from tests.kit.slow import slow
@@ -62,7 +63,7 @@ def test_a_script_on_a_host_with_half_the_cpu(tmp_path: Path, way: str) -> None:
     (folder,) = (path.parent for path in tmp_path.glob("runs/*/plan.json"))
     state, named = RunState(load_plan(folder)), dict[int, int]()
     for record in records(folder):
-        state.apply(record)
+        apply_record(state, record)
         for one in state.watch.slow:
             named.setdefault(one.rank, state.step)
     assert [*named] == [SLOW]

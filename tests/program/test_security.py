@@ -28,6 +28,7 @@ from remote.plan.dry_run import dry_run
 from remote.plan.environment import forwarded
 from remote.plan.place import place
 from remote.plan.plan import Plan, PlanError
+from remote.run.apply import apply_record
 from remote.transport.ssh.known_hosts import find
 from remote.transport.ssh.transport import SshTransport
 from tests.kit import labs
@@ -411,7 +412,7 @@ def printed(kind: Callable[[io.StringIO, io.StringIO], Printer]) -> str:
 def show(history: History, printer: Printer) -> None:
     state = History(history.plan).state()
     for record in history.records:
-        state.apply(record)
+        apply_record(state, record)
         printer.batch([record], state)
     printer.end(state)
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from remote.events import Lost, decode, expand
-from remote.run.agent_end import STOPPED
-from remote.run.phases import Verdict
-from remote.run.state import RunState
+from remote.run.apply import apply_record
+from remote.run.diagnosis.agent_end import STOPPED
+from remote.run.run_state import RunState
+from remote.run.state.phases import Verdict
 from tests.simulation.here import here
 from tests.simulation.verdicts import check_verdict
 from training.agent.journal import Reader
@@ -349,7 +350,7 @@ def replay(plan: Plan, records: Iterable[Record]) -> RunState:
     """The state that records come to."""
     state = RunState(plan)
     for record in records:
-        state.apply(record)
+        apply_record(state, record)
     return state
 
 

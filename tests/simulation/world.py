@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from random import Random
 
 from remote.plan import serialize
-from remote.run import stall
+from remote.run.findings import stall
 from remote.session.times import Times
 from tests.simulation.checks import Checks
 from tests.simulation.disk import Disk

@@ -16,10 +16,12 @@ from textual.content import Content
 from textual.message import Message
 
 from remote.record.reread import Clocks, steps
-from remote.run.curves import Curves
-from remote.run.reading import expander
-from remote.run.series import SERIES, Scope
-from remote.run.state import RankState, RunPhase, RunState
+from remote.run.output.script_readings import expander
+from remote.run.run_state import RunState
+from remote.run.series.curves import Curves
+from remote.run.series.definitions import SERIES, Scope
+from remote.run.state.phases import RunPhase
+from remote.run.state.rank_state import RankState
 from tui.charts import values
 from tui.charts.axis import Axis
 from tui.charts.chart import Chart

@@ -13,6 +13,7 @@ from remote.formats.unread import bears_number
 from remote.sanitise import shown
 from training.registry import did_you_mean
 from tui.kit.exit import UsageError, refusing
+from tui.kit.narrate import echo
 from tui.kit.text_table import print_table
 from tui.parse.readings import as_json, told
 
@@ -37,7 +38,7 @@ def formats(
         found = [_named(name)] if name else list(ALL)
     if json:
         for one in found:
-            typer.echo(encoding.dumps(_data(one)))
+            echo(encoding.dumps(_data(one)))
     elif name:
         _show(found[0])
     else:
@@ -72,15 +73,15 @@ def _line(one: Format) -> str:
 
 
 def _show(one: Format) -> None:
-    typer.echo(one.name)
+    echo(one.name)
     for sample in one.samples:
-        typer.echo()
+        echo()
         for line in _lines(sample.text):
-            typer.echo(f"  {line.rstrip()}")
+            echo(f"  {line.rstrip()}")
         for reading in sample.readings:
-            typer.echo(f"    -> {told(reading)}")
+            echo(f"    -> {told(reading)}")
         if not sample.readings:
-            typer.echo("    -> nothing: the line has no value of the training")
+            echo("    -> nothing: the line has no value of the training")
 
 
 def _data(one: Format) -> dict[str, object]:

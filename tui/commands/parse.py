@@ -22,6 +22,7 @@ from remote.record.log_files import texts_of
 from remote.sanitise import one_line
 from tui.flags.common import RUNS, HostsFile, RunsDir
 from tui.kit.exit import UsageError, refusing
+from tui.kit.narrate import echo
 from tui.kit.text_table import print_table
 from tui.parse.readings import as_json, finite, told
 
@@ -68,10 +69,10 @@ def parse(
         for number, (name, log) in enumerate(logs):
             account = _read(name, log, rules)
             if json:
-                typer.echo(encoding.dumps(_data(name, account)))
+                echo(encoding.dumps(_data(name, account)))
                 continue
             if number:
-                typer.echo()
+                echo()
             _show(name, account)
 
 
@@ -136,23 +137,23 @@ def _stdin() -> TextIO:
 def _show(name: str, account: Account) -> None:
     lines = count(account.lines, "line")
     if not account.format:
-        typer.echo(f"{name}: rankboard reads nothing from {lines}")
+        echo(f"{name}: rankboard reads nothing from {lines}")
     else:
-        typer.echo(f"{name}: read as {account.format}, {lines}")
+        echo(f"{name}: read as {account.format}, {lines}")
         kinds = account.kinds
-        typer.echo(
+        echo(
             f"  {count(kinds[Kind.STEP], 'step')}, {count(kinds[Kind.EVALUATION], 'evaluation')}, "
             f"{count(kinds[Kind.OTHER], 'reading')} of other values"
         )
         also = [f"{one} ({number:,})" for one, number in account.formats.items()]
         if len(also) > 1:
-            typer.echo(f"  formats: {', '.join(also)}")
+            echo(f"  formats: {', '.join(also)}")
         if account.ranks:
-            typer.echo(f"  ranks by the prefixes: {len(account.ranks)}")
+            echo(f"  ranks by the prefixes: {len(account.ranks)}")
         for what, found in (("first", account.first), ("last", account.last)):
             if found:
-                typer.echo(f"  {what}: {told(found[1])}")
-        typer.echo()
+                echo(f"  {what}: {told(found[1])}")
+        echo()
         rows = [
             (each, f"{one.count:,}", *(f"{value:.5g}" for value in _figures(one)))
             for each, one in account.series.items()
@@ -169,13 +170,13 @@ def _show_unread(account: Account) -> None:
     whole = account.unread.total()
     if not whole:
         return
-    typer.echo(f"\n{count(whole, 'line')} with numbers not read, by kind:")
+    echo(f"\n{count(whole, 'line')} with numbers not read, by kind:")
     for shape, number in account.unread.most_common(SHOWN):
-        typer.echo(f"  {number:>7,}  {one_line(account.examples[shape])[:160]}")
+        echo(f"  {number:>7,}  {one_line(account.examples[shape])[:160]}")
     if len(account.unread) > SHOWN:
-        typer.echo(f"           and {len(account.unread) - SHOWN:,} kinds more")
+        echo(f"           and {len(account.unread) - SHOWN:,} kinds more")
     if not account.format:
-        typer.echo(
+        echo(
             "If one of these lines reports steps, write a rule for it, such as --rule "
             "'round {step}: cost {loss}'"
         )

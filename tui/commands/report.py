@@ -18,7 +18,7 @@ from remote.study.study import Study
 from tui.flags.common import RUNS, RunsDir
 from tui.flags.recorded import folder_of
 from tui.kit.exit import UsageError, refusing, to_install
-from tui.kit.narrate import narrate
+from tui.kit.narrate import echo, narrate
 from tui.kit.output_folder import OutputFolder
 
 if TYPE_CHECKING:
@@ -170,12 +170,12 @@ def _write(
     try:
         origin = f"Written {datetime.now():%Y-%m-%d %H:%M} by rankboard"
         files = write_report(subjects, target, origin)
-        typer.echo(folder / HTML)
+        echo(folder / HTML)
         if submission:
             path = folder / _archive(target)
             target.note([path.name])
             write_archive(path, files, subjects, {one.name: one.text() for one in studies})
-            typer.echo(path)
+            echo(path)
     except OSError as error:
         raise UsageError(f"cannot write {folder}: {error.strerror or error}") from error
 

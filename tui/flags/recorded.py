@@ -18,7 +18,7 @@ from remote.record.find import find
 from remote.record.follow import follow as follow_record
 from remote.record.layout import NODE
 from remote.record.read import RunFolderError
-from remote.run.reading import expander
+from remote.run.output.script_readings import expander
 from remote.transport import Transport
 from remote.transport.registry import Transports, is_here
 from training.wire.events import Record

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from remote.cluster.hosts import Cluster, Host, with_slots
+from remote.cluster.hosts import Cluster, Host, HostsError, with_slots
 from remote.plan.plan import Plan, PlanError, Policy, Script
 from training import job as jobs
 from training import options
 from training.job import Job, JobError
+from training.mistake import Mistake
 from training.options import OptionError
 from training.registry import UnknownName
 from tui.flags.script import with_cwd
 from tui.kit.runs import MakePlan
-from tui.launch import program
-from tui.launch.field import (
+from tui.launch import script_fields as program
+from tui.launch.form_fields import (
     OFF,
     ON,
     OPTIONS,
@@ -39,28 +39,29 @@ POLICY = "failures and disconnects"
 """The names of the first group and of the last."""
 RANKS = "ranks"
 """The field that takes the place of the list of hosts where there is only one."""
-FLAG = re.compile(r"--([a-z][a-z-]*)")
-OPTION = re.compile(r"--sync-option (\w+)")
-GIVEN = re.compile(r"(--sync \S+ --sync-option \S+|--[\w-]+ ('[^']*'|\S+)|\w+=\S*): ")
-"""What an error begins with that only repeats the field and its text."""
 
 
 @dataclass(frozen=True)
 class FieldMistake:
-    """What hinders the start. `field` is the field where it is, "" where it is in none."""
+    """What hinders the start."""
 
     field: str
-    text: str
+    """The field where it is; "" if it is in none."""
+    mistake: Mistake
+
+    @property
+    def text(self) -> str:
+        """Return all words, also for a place far from the field."""
+        return str(self.mistake)
 
     @property
     def short(self) -> str:
-        """The text, without the field and the value that it stands beside."""
-        found = GIVEN.match(self.text) if self.field else None
-        return self.text[found.end() :] if found else self.text
+        """Return the words beside the field, which shows the flag and the value itself."""
+        return self.mistake.without_flag if self.field else self.text
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckedDraft:
     """What the texts amount to: a plan, or mistakes."""
 
     plan: Plan | None = None
@@ -70,7 +71,7 @@ class Checked:
 
 
 @dataclass
-class Draft:
+class LaunchDraft:
     """The form. `texts` are those of the fields that differ from their defaults, by name. `keep` is
     the default of --on-disconnect."""
 
@@ -87,7 +88,7 @@ class Draft:
         policy: Policy,
         keep: bool,
         cwd: str = "",
-    ) -> Draft:
+    ) -> LaunchDraft:
         """The form of work on the `selected` hosts of a cluster. `cwd`: where a program works."""
         draft = cls(cluster, keep)
         draft.fill(work)
@@ -212,14 +213,14 @@ class Draft:
 
     # What they amount to
 
-    def check(self, make_plan: MakePlan) -> Checked:
+    def check(self, make_plan: MakePlan) -> CheckedDraft:
         """The plan of what the form says, or why there is none."""
         mistakes: dict[str, FieldMistake] = {}
         cluster = self._chosen(mistakes)
         settings = {} if self.is_program else self._settings(mistakes)
         policy = self._policy(mistakes)
         if mistakes or cluster is None or policy is None:
-            return Checked(mistakes=tuple(mistakes.values()))
+            return CheckedDraft(mistakes=tuple(mistakes.values()))
         try:
             if self.is_program:
                 cluster = with_cwd(cluster, self.text(program.CWD).strip())
@@ -227,8 +228,8 @@ class Draft:
             else:
                 plan = make_plan(cluster, Job(**settings), policy)
         except (JobError, PlanError) as error:
-            return Checked(mistakes=tuple(map(self._placed, str(error).splitlines())))
-        return Checked(plan, cluster, policy)
+            return CheckedDraft(mistakes=tuple(map(self._placed, error.mistakes)))
+        return CheckedDraft(plan, cluster, policy)
 
     def work(self) -> Job | Script | None:
         """The program or the job of the form; None where something in it is wrong."""
@@ -255,7 +256,7 @@ class Draft:
             try:
                 found[name] = read_setting(setting, self.text(name))
             except JobError as error:
-                mistakes[name] = FieldMistake(name, str(error))
+                mistakes[name] = FieldMistake(name, error.mistakes[0])
         return found
 
     def _words(self, mistakes: dict[str, FieldMistake]) -> tuple[str, ...]:
@@ -268,7 +269,8 @@ class Draft:
             try:
                 options.parse(options.declared(self.text("sync")), (word,))
             except OptionError as error:
-                mistakes[one.name] = FieldMistake(one.name, str(error))
+                mistake = Mistake("", error.given, error.problem, error.hint)
+                mistakes[one.name] = FieldMistake(one.name, mistake)
             words.append(word)
         return tuple(words)
 
@@ -280,8 +282,8 @@ class Draft:
         try:
             return read_policy(self.policy_texts(), self.keep)
         except (JobError, PlanError) as error:
-            for line in str(error).splitlines():
-                placed = self._placed(line)
+            for mistake in error.mistakes:
+                placed = self._placed(mistake)
                 mistakes.setdefault(placed.field, placed)
         return None
 
@@ -293,31 +295,32 @@ class Draft:
                 host for number, host in enumerate(hosts) if self.text(f"host.{number}") == ON
             )
             if not ticked:
-                mistakes[HOSTS] = FieldMistake(HOSTS, "no host is chosen: choose one, with space")
+                problem = Mistake(problem="no host is chosen", hint="choose one, with space")
+                mistakes[HOSTS] = FieldMistake(HOSTS, problem)
             return replace(self.cluster, hosts=ticked)
         text = self.text(RANKS).strip()
         if not text.isdecimal() or not int(text):
-            said = f"ranks {text!r}: write a whole number, at least 1"
-            mistakes[RANKS] = FieldMistake(RANKS, said)
+            problem = Mistake(RANKS, repr(text), hint="write a whole number, at least 1")
+            mistakes[RANKS] = FieldMistake(RANKS, problem)
             return None
         try:
             return replace(self.cluster, hosts=(with_slots(hosts[0], int(text)),))
-        except ValueError as error:
-            mistakes[RANKS] = FieldMistake(RANKS, str(error))
+        except HostsError as error:
+            mistakes[RANKS] = FieldMistake(RANKS, error.mistakes[0])
             return None
 
-    def _placed(self, text: str) -> FieldMistake:
-        """A mistake in the field that its text names first."""
-        shown = {one.name for fields in self.groups().values() for one in fields}
-        found = OPTION.search(text)
-        if found:
-            name = f"{self.text('sync')}.{found[1]}"
-            if name in shown:
-                return FieldMistake(name, text)
-        for found in FLAG.finditer(text):
-            name = found[1].removeprefix("no-").replace("-", "_")
+    def _placed(self, mistake: Mistake) -> FieldMistake:
+        """Find the field of a mistake by its flag."""
+        shown = {field.name for fields in self.groups().values() for field in fields}
+        flag = mistake.field_flag
+        if flag.endswith(jobs.flag(SETTINGS[OPTIONS])):
+            option = mistake.value.partition("=")[0]
+            candidates = [f"{self.text('sync')}.{option}", OPTIONS]
+        else:
+            name = flag.removeprefix("--").removeprefix("no-").replace("-", "_")
             name = "words" if name == "program" else name
-            for known in (name, f"program.{name}", f"policy.{name}"):
-                if known in shown:
-                    return FieldMistake(known, text)
-        return FieldMistake("", text)
+            candidates = [name, f"program.{name}", f"policy.{name}"]
+        for candidate in candidates:
+            if candidate in shown:
+                return FieldMistake(candidate, mistake)
+        return FieldMistake("", mistake)

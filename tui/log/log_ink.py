@@ -11,8 +11,8 @@ from textual.selection import Selection
 from textual.strip import Strip
 from textual.widget import Widget
 
-from remote.run.collapse import Shared
-from remote.run.news import LogLine
+from remote.run.output.collapsed_lines import Shared
+from remote.run.state.types import LogLine
 from tui.kit import palette
 from tui.log.log_margin import Margin, number
 from tui.log.log_rows import Rows

@@ -6,8 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from remote.format import clock, short_ranks
-from remote.run.collapse import Shared
-from remote.run.news import LogLine
+from remote.run.output.collapsed_lines import Shared
+from remote.run.state.types import LogLine
 
 NARROW = 60
 """Columns below which there is no room for times."""

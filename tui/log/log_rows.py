@@ -10,8 +10,9 @@ from operator import attrgetter
 
 from rich.cells import cell_len
 
-from remote.run.collapse import Collapse, Shared
-from remote.run.news import Level, Levels, LogLine, without_rank
+from remote.run.output.collapsed_lines import Collapse, Shared
+from remote.run.output.log_levels import Level, Levels, without_rank
+from remote.run.state.types import LogLine
 from tui.kit.widgets.plain import LONGEST, plain
 
 KEPT = 20_000

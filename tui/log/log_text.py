@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import takewhile
 
-from remote.run.news import Level, Levels, LogLine, is_traceback
+from remote.run.output.log_levels import Level, Levels, is_traceback
+from remote.run.state.types import LogLine
 from tui.log.log_margin import Margin, number
 from tui.log.log_rows import Rows
 

@@ -13,8 +13,8 @@ from textual.reactive import reactive
 from textual.selection import Selection
 from textual.strip import Strip
 
-from remote.run.log import Log
-from remote.run.news import LogLine
+from remote.run.output.run_log import Log
+from remote.run.state.types import LogLine
 from tui.kit.widgets.following import Following
 from tui.log.log_ink import Ink, selected
 from tui.log.log_margin import Margin

@@ -7,16 +7,15 @@ import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
-import typer
-
 from remote.format import count, number
 from remote.plan.plan import Plan
 from remote.record.layout import rank_log
-from remote.run import seen
-from remote.run.state import RunState
+from remote.run.apply import apply_record
+from remote.run.findings import script_visibility as seen
+from remote.run.run_state import RunState
 from remote.sanitise import one_line
 from training.wire.events import Event, Metrics, Record, Step
-from tui.kit.narrate import narrate
+from tui.kit.narrate import echo, narrate
 
 
 def show(records: Iterable[Record], plan: Plan, folder: Path, rank: int | None) -> None:
@@ -24,9 +23,9 @@ def show(records: Iterable[Record], plan: Plan, folder: Path, rank: int | None) 
     records in `folder`; then how they are read, and how many lines with numbers are not."""
     state = RunState(plan)
     for record in records:
-        state.apply(record)
+        apply_record(state, record)
         if rank in (None, getattr(record.event, "rank", None)) and (text := _text(record.event)):
-            typer.echo(text)
+            echo(text)
     narrate(*seen.unused_rules(state))
     ranks = [one for one in seen.ranks_of(state) if rank in (None, one.rank)]
     unread = [one for one in ranks if one.parsed and one.parsed.unread]

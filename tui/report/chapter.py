@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from remote.format import UNKNOWN, duration, seconds
 from remote.metrics.doubt import sentences
-from remote.run.progress import not_learned
+from remote.run.state.progress import not_learned
 from remote.sanitise import one_line
 from tui.report.document import Chapter
 from tui.report.formatting import format_final

@@ -10,8 +10,9 @@ from typing import Any, TextIO
 from remote.events import to_object
 from remote.plan.plan import Plan
 from remote.record import summary
-from remote.run.alerts import Key, alerts
-from remote.run.state import RunState
+from remote.run.apply import apply_record
+from remote.run.findings.alerts import Key, alerts
+from remote.run.run_state import RunState
 from remote.sanitise import UNSEEN
 from training.wire.events import SESSION, Metrics, Record, Text
 from training.wire.jsonl import dumps
@@ -43,7 +44,7 @@ class JsonPrinter(PlainPrinter):
         """Print expanded records of the run from its beginning; return the state after them."""
         state = RunState(plan)
         for record in records:
-            state.apply(record)
+            apply_record(state, record)
             self._show(record, state)
             if self.gone:
                 break

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 from remote.events import Reaching
 from remote.format import count, ranks_text
-from remote.run.state import RunPhase, RunState
-from remote.run.waiting import STARTING, Wait, waiting
+from remote.run.findings.start_waits import STARTING, Wait, waiting
+from remote.run.run_state import RunState
+from remote.run.state.phases import RunPhase
 from remote.sanitise import one_line, shown
 from training.wire.events import SESSION, Exited, Hello, Record, Started, Text
 from tui.kit.session_clock import SessionClock

@@ -14,15 +14,17 @@ from textual.events import Resize
 from textual.screen import Screen
 from textual.widgets import Static
 
-from remote.run.series import SERIES, Scope
-from remote.run.state import RankState, RunPhase, RunState
+from remote.run.run_state import RunState
+from remote.run.series.definitions import SERIES, Scope
+from remote.run.state.phases import RunPhase
+from remote.run.state.rank_state import RankState
 from tui.charts.kinds import Kind, available
 from tui.charts.panel import Charts
 from tui.charts.view import Mode, View
 from tui.kit import palette
 from tui.kit.actions import Place
 from tui.kit.bindings import bindings
-from tui.kit.run_session import Drawn, Session
+from tui.kit.run_session import LiveScreen, RunSession
 from tui.kit.session_clock import SessionClock
 from tui.kit.widgets.keys import Keys
 from tui.kit.widgets.plain import plain
@@ -42,7 +44,7 @@ TALL = 30
 """Rows from which on there is room for all facts."""
 
 
-class RankScreen(Screen[None], Drawn):
+class RankScreen(Screen[None], LiveScreen):
     """One rank of a run. `tick` draws what has changed."""
 
     CSS = """
@@ -64,7 +66,7 @@ class RankScreen(Screen[None], Drawn):
     place = Place.RANK
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
-    def __init__(self, session: Session, rank: int, *, asks: bool = True) -> None:
+    def __init__(self, session: RunSession, rank: int, *, asks: bool = True) -> None:
         """`asks`: the ranks can be asked for their stacks; else only what is recorded is shown."""
         super().__init__()
         self.session = session

@@ -11,8 +11,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import typer
-
 from remote.host_commands import inventory, pruning
 from remote.limits import LIMITS
 from remote.metrics.compare import compare
@@ -27,8 +25,9 @@ from remote.record.losses import losses
 from remote.record.read import has_begun, load_plan, records, verdict
 from remote.record.reread import Clocks, steps
 from remote.record.watch import WatchedRun
-from remote.run.reading import expander
-from remote.run.state import RunState
+from remote.run.apply import apply_record
+from remote.run.output.script_readings import expander
+from remote.run.run_state import RunState
 from remote.session.controller import Controller
 from remote.session.times import TIMES
 from remote.study.folder import StudyFolder
@@ -102,7 +101,7 @@ def read_all(runs: Path, out: Path, random: Random, budget: Budget) -> str:
         except CLEAR as error:
             if not str(error):
                 raise AssertionError("an error without a word") from error
-        except typer.Exit:
+        except SystemExit:
             continue
     budget.stop()
     return case_of_way[-1]
@@ -209,7 +208,7 @@ def print_logs(case: Case) -> None:
     _, plan = recorded_here(case.run, case.runs)
     state = RunState(plan)
     for record in records(case.folder, len(plan.hosts), expand=expander(plan)):
-        state.apply(record)
+        apply_record(state, record)
         if isinstance(record.event, Text):
             prefixed(record.event, state.host_name(record.host))
     if not plan.job:

@@ -19,13 +19,15 @@ from remote.metrics.gather import Gathered
 from remote.metrics.run import RunFigures, _figures
 from remote.plan.plan import Plan
 from remote.record import summary
-from remote.run import seen, stall, straggler
-from remote.run.alerts import alerts, slow_spells, urgent_first
-from remote.run.load import loads
-from remote.run.series import SERIES
-from remote.run.stacks import whereabouts
-from remote.run.state import RunState
-from remote.run.waiting import waiting
+from remote.run.diagnosis import straggler
+from remote.run.diagnosis.host_load import loads
+from remote.run.diagnosis.stacks import whereabouts
+from remote.run.findings import script_visibility as seen
+from remote.run.findings import stall
+from remote.run.findings.alerts import alerts, slow_spells, urgent_first
+from remote.run.findings.start_waits import waiting
+from remote.run.run_state import RunState
+from remote.run.series.definitions import SERIES
 from tests.hostile.fuzz.budget import Budget
 from training.wire.events import Record
 from tui.charts import export, frame, values

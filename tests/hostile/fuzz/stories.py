@@ -21,8 +21,9 @@ from remote.metrics.gather import Gathered
 from remote.plan.plan import OnNan, OnStall, Plan, Policy, Script
 from remote.plan.serialize import OtherFormat
 from remote.record.read import Sieve
-from remote.run.reading import expander
-from remote.run.state import RunState
+from remote.run.apply import apply_record
+from remote.run.output.script_readings import expander
+from remote.run.run_state import RunState
 from remote.session import actions
 from remote.session.controller import Controller
 from remote.session.intake import Intake
@@ -497,7 +498,7 @@ class _Recorded:
         except OtherFormat:
             return
         for record in records:
-            self._state.apply(record)
+            apply_record(self._state, record)
             self._gathered.take(record, self._state)
         self._show.take(records, self._state)
 

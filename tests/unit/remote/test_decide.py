@@ -32,9 +32,10 @@ from remote.events import (
     Transferring,
 )
 from remote.plan.plan import OnNan, OnStall, Plan, Policy, Upload
-from remote.run.phases import Verdict
-from remote.run.reading import expander
-from remote.run.state import RunState
+from remote.run.apply import apply_record
+from remote.run.output.script_readings import expander
+from remote.run.run_state import RunState
+from remote.run.state.phases import Verdict
 from remote.session.actions import Action, Fetch, Open, Release, Say, Send, StopTransfers
 from remote.session.actions import Upload as BeginUpload
 from remote.session.contact import Contact
@@ -95,7 +96,7 @@ class Case:
             number = self.run.attempt if attempt is None else attempt
             if isinstance(event, Restarted):
                 number += 1
-            self.run.apply(Record(host, number, self._seq, self.now, event))
+            apply_record(self.run, Record(host, number, self._seq, self.now, event))
         if host >= 0:
             self.contacts[host].heard_at = self.now
         return self

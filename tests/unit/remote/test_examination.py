@@ -10,7 +10,8 @@ import pytest
 
 from remote.cluster.hosts import Host
 from remote.plan.plan import Plan
-from remote.run.state import HostPhase, RunState
+from remote.run.run_state import RunState
+from remote.run.state.phases import HostPhase
 from remote.session.examination import Examination
 from remote.transport import Program, Progress, Unreachable
 from remote.transport.failure import Cause, Failure
@@ -132,7 +133,7 @@ def test_a_host_that_cannot_use_its_workdir_is_no_lost_host() -> None:
 
     state = examined(acted(part))[0].state
     assert state.checks[0, "disk"].outcome == "failed"
-    assert state.checks[0, "disk"].advice == "mend it"
+    assert state.checks[0, "disk"].advice == "mend it, or set another workdir for it in hosts.toml"
     assert state.checks[0, "login"].outcome == "ok"
 
 

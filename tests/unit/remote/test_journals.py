@@ -14,7 +14,7 @@ from remote.events import Clock, Reaching, Said
 from remote.plan.plan import Plan, Policy
 from remote.record.layout import LOGS
 from remote.record.write import Recorder
-from remote.run.state import HostPhase, Verdict
+from remote.run.state.phases import HostPhase, Verdict
 from remote.session.returning import ReturningSession
 from remote.transport import Unreachable
 from remote.transport.failure import Cause, Failure

@@ -22,7 +22,7 @@ from remote.record.lock import Holder, launcher
 from remote.record.read import RunFolderError, load_plan
 from remote.record.read import records as read
 from remote.record.write import Recorder
-from remote.run.state import RunState
+from remote.run.run_state import RunState
 from tests.kit.histories import GLOO, START, History, plan, raised, said, state_of
 from tests.kit.recorded import record
 from training.job import Job

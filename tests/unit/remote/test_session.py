@@ -13,7 +13,7 @@ import pytest
 from remote.events import Lost
 from remote.plan.plan import OnNan, OnStall, Policy, Upload
 from remote.record.write import Recorder
-from remote.run.state import HostPhase, RankPhase, RunPhase, Verdict
+from remote.run.state.phases import HostPhase, RankPhase, RunPhase, Verdict
 from remote.session.session import Session
 from remote.session.times import TIMES
 from tests.kit.stage import (

@@ -16,7 +16,8 @@ from remote.record import tape
 from remote.record.losses import losses
 from remote.record.read import RunFolderError
 from remote.record.tape import Tape
-from remote.run.state import RunState
+from remote.run.apply import apply_record
+from remote.run.run_state import RunState
 from tests.kit.histories import History, plan
 from tests.kit.recorded import recorded
 from training.wire.events import PREFIX, Evaluated, GpuSample, Step, Text
@@ -62,7 +63,7 @@ def applied(of: Plan, made: History, until: float) -> RunState:
     for record in made.records:
         if record.time <= until:
             for part in expand(record):
-                state.apply(part)
+                apply_record(state, part)
     return state
 
 

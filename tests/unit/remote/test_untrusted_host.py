@@ -21,7 +21,9 @@ from remote.events import Clock, Closed, Lost, Said
 from remote.limits import Limits
 from remote.plan.plan import Policy
 from remote.record.write import Recorder
-from remote.run.state import RunState, Verdict
+from remote.run.apply import apply_record
+from remote.run.run_state import RunState
+from remote.run.state.phases import Verdict
 from remote.session.connection import Asked
 from remote.session.host_clock import LATE, HostClock
 from remote.session.session import Session
@@ -326,8 +328,8 @@ def test_lines_in_memory_are_bounded_by_bytes(text: str) -> None:
     limits = Limits(shown=500, log=50_000)
     state = RunState(plan(1), limits)
     for seq in range(1, 400):
-        state.apply(Record(0, 0, seq, 1_000.0 + seq, Text(0, "stdout", text)))
-        state.apply(Record(SESSION, 0, seq, 1_000.0 + seq, Said(0, text)))
+        apply_record(state, Record(0, 0, seq, 1_000.0 + seq, Text(0, "stdout", text)))
+        apply_record(state, Record(SESSION, 0, seq, 1_000.0 + seq, Said(0, text)))
     numbers = [line.number for line in state.log.lines]
     assert numbers == list(range(state.log.count - len(numbers), state.log.count))
     assert 10 < len(numbers) < 40_000
@@ -340,7 +342,7 @@ def test_lines_in_memory_are_bounded_by_bytes(text: str) -> None:
 def test_lines_in_memory_are_bounded_by_number_too() -> None:
     state = RunState(plan(1))
     for seq in range(1, 100):
-        state.apply(Record(0, 0, seq, 1_000.0, Text(0, "stdout", "a\n" * 1_000)))
+        apply_record(state, Record(0, 0, seq, 1_000.0, Text(0, "stdout", "a\n" * 1_000)))
     assert (len(state.log.lines), state.log.lines[-1].number) == (20_000, state.log.count - 1)
     assert len(state.log._parts) < 30
 
@@ -518,14 +520,13 @@ def test_a_record_at_which_the_launcher_itself_fails_costs_its_host_alone(
 ) -> None:
     stage = Stage(waits_once, waits_once)
     session, batches = running(stage, tmp_path, Policy(max_restarts=1, min_nodes=1))
-    apply = session.state.apply
 
-    def fails(record: Record) -> None:
+    def fails(state: RunState, record: Record) -> None:
         if isinstance(record.event, Text) and record.event.text == "boom":
             raise ZeroDivisionError("of the test")
-        apply(record)
+        apply_record(state, record)
 
-    monkeypatch.setattr(session.state, "apply", fails)
+    monkeypatch.setattr("remote.session.ledger.apply_record", fails)
     stage.lines[1].say(Text(1, "stdout", "boom"))
     to_the_end(batches)
     assert session.state.verdict is Verdict.FINISHED

@@ -17,8 +17,8 @@ from remote.record.follow import Tail
 from remote.record.layout import EVENTS, LOCK
 from remote.record.watch import WatchedRun
 from remote.record.write import Recorder
-from remote.run.phases import RunPhase, Verdict
-from remote.run.state import RunState
+from remote.run.run_state import RunState
+from remote.run.state.phases import RunPhase, Verdict
 from tests.kit.histories import History, plan, stepped
 from tests.kit.recorded import record, recorded, recorder
 from training.wire.events import Record, encode

@@ -11,7 +11,7 @@ import pytest
 
 from remote import events as launcher
 from remote.format import clock, moment
-from remote.run.alerts import Alarm, Alert, alerts
+from remote.run.findings.alerts import Alarm, Alert, alerts
 from tests.kit.acted import until
 from tests.kit.dashboard import Stage
 from tests.kit.histories import History, plan, stepped

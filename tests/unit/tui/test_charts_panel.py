@@ -13,8 +13,8 @@ from textual import events
 from textual.pilot import Pilot
 
 from remote.plan.plan import Script
-from remote.run.source_history import SourceHistory
-from remote.run.state import RunState
+from remote.run.run_state import RunState
+from remote.run.series.source_history import SourceHistory
 from tests.kit.acted import until
 from tests.kit.dashboard import Stage
 from training.wire import events as events_of

@@ -31,9 +31,11 @@ from remote.events import (
     expand,
 )
 from remote.launch import Launcher
-from remote.run.cause import Cause
-from remote.run.reading import expander
-from remote.run.state import RunState, Verdict
+from remote.run.apply import apply_record
+from remote.run.output.script_readings import expander
+from remote.run.run_state import RunState
+from remote.run.state.phases import Verdict
+from remote.run.state.types import Cause
 from remote.session.notify import Notifier
 from remote.transport.registry import Transports
 from tests.kit.histories import GLOO, START, History, plan, raised, said, stepped
@@ -576,7 +578,7 @@ def test_the_end_of_a_rank_that_a_restart_leaves_out_is_told() -> None:
     for batch in ([Exited(1, 1)], [Restarted((0,), "node2 was lost")]):
         history.records.clear()
         for record in history.session(*batch).records:
-            state.apply(record)
+            apply_record(state, record)
         lines = [*narration.lines(history.records, state)]
     assert lines[0] == "rank 1 ended: exit code 1"
 
@@ -651,7 +653,7 @@ def test_of_a_program_that_prints_no_steps_it_is_said_now_and_then_how_far_it_is
     for record in history.records:
         now = record.time
         for one in expand(record):
-            state.apply(one)
+            apply_record(state, one)
         printed = isinstance(record.event, Text) and not record.event.text.startswith(PREFIX)
         lines += progress.lines(state, printed=printed)
     assert [one.startswith(two) for one, two in zip(lines, told, strict=True)] == [True] * len(told)

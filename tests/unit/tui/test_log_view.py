@@ -16,9 +16,9 @@ from textual.pilot import Pilot
 from textual.selection import Selection
 
 from remote.limits import LIMITS
-from remote.run import log
-from remote.run.log import Log
-from remote.run.news import Level
+from remote.run.output import run_log as log
+from remote.run.output.log_levels import Level
+from remote.run.output.run_log import Log
 from tests.kit.acted import until
 from tui.kit.widgets.plain import LONGEST, plain
 from tui.log import log_rows

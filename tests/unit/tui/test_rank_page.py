@@ -9,7 +9,7 @@ import pytest
 
 from remote.lab.spec import parse
 from remote.plan.plan import Script
-from remote.run.state import RunState
+from remote.run.run_state import RunState
 from tests.kit.acted import until
 from tests.kit.checks import hello
 from tests.kit.dashboard import Stage

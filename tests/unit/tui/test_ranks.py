@@ -9,8 +9,9 @@ from dataclasses import replace
 
 import pytest
 
-from remote.run.pace import Pace
-from remote.run.phases import RunPhase
+from remote.run.apply import apply_record
+from remote.run.series.pace import Pace
+from remote.run.state.phases import RunPhase
 from tests.kit.acted import ActedSession, cluster, make_plan, until
 from tests.kit.dashboard import Stage
 from training.job import Job
@@ -44,7 +45,7 @@ def acted(hosts: int, slots: int, steps: int = 40, late: int = -1) -> ActedSessi
 def apply(session: ActedSession) -> None:
     while not session._queue.empty():
         for record in session._queue.get() or ():
-            session.state.apply(record)
+            apply_record(session.state, record)
 
 
 def many(hosts: int, slots: int) -> Stage:

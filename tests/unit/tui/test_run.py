@@ -19,7 +19,7 @@ from remote import events as launcher
 from remote.plan.plan import Policy
 from remote.record.layout import PLAN
 from remote.record.marks import write_name
-from remote.run.state import Verdict
+from remote.run.state.phases import Verdict
 from tests.kit.acted import ActedSession, cluster, make_plan, until
 from tests.kit.dashboard import Stage, asked
 from training.job import Job

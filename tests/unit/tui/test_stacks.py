@@ -11,7 +11,8 @@ from textual.content import Content
 
 from remote.events import Parsed, Stalled
 from remote.plan.plan import Script
-from remote.run.state import RankState, RunState
+from remote.run.run_state import RunState
+from remote.run.state.rank_state import RankState
 from tests.kit.acted import ActedSession, until
 from tests.kit.dashboard import Stage
 from tests.kit.dumps import C10D, LOADS, OUTER, STOPPED, WAITS, by, dump

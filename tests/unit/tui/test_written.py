@@ -10,7 +10,7 @@ import pytest
 
 from remote.plan.plan import Plan, Script
 from remote.record import summary
-from remote.run.state import RunState
+from remote.run.run_state import RunState
 from tests.kit.checks import hello
 from tests.kit.histories import History, plan
 from training.wire.enums import EndReason

@@ -10,7 +10,7 @@ import numpy as np
 
 from remote.format import UNKNOWN, number
 from remote.metrics.run import RunFigures
-from remote.run.progress import not_learned
+from remote.run.state.progress import not_learned
 from remote.statistics.equivalence import Equivalence, equivalence
 from remote.statistics.interval import Interval, Scale, interval, known
 from tui.report.document import ReportTable, Section

@@ -15,7 +15,7 @@ from remote.metrics.steps import StepColumns, StepTable
 from remote.metrics.waiting import waiting
 from remote.record import layout
 from remote.record.read import RunFolderError, summarized
-from remote.run.state import Verdict
+from remote.run.state.phases import Verdict
 from remote.statistics.mean import finite_mean
 from tests.kit.histories import START, History, plan
 from tests.kit.recorded import recorded
