@@ -50,8 +50,8 @@ from tui.kit.key_names import named
 from tui.kit.replay import Replay
 from tui.kit.runs import Launch
 from tui.kit.session_clock import SessionClock
-from tui.launch.editor import Editor
-from tui.launch.fields import Fields
+from tui.launch.cell_editor import CellEditor
+from tui.launch.form_table import FormTable
 
 NOW = 1_795_339_800.0
 """When everything happens: 2026-11-22 09:30 in UTC."""
@@ -526,7 +526,7 @@ def form(folder: Path, *keys: str, lab: Cluster | None = None, job: Job = JOB) -
     app = RankboardApp(Launch(lab, lab, job, make_plan, _no, runs_dir=folder / "runs", check=_no))
 
     async def play(pilot: Pilot[None]) -> None:
-        await until(pilot, lambda: any(fields.lines for fields in app.screen.query(Fields)))
+        await until(pilot, lambda: any(fields.lines for fields in app.screen.query(FormTable)))
         await press(pilot, *keys)
 
     return Scene(app, play)
@@ -544,9 +544,9 @@ def form_errors(folder: Path) -> Scene:
     async def play(pilot: Pilot[None]) -> None:
         await found.play(pilot)
         for name, value in (("batch_size", "-3"), ("lr", "fast")):
-            pilot.app.screen.query_one(Fields).go(name)
+            pilot.app.screen.query_one(FormTable).go(name)
             await press(pilot, "enter")
-            await until(pilot, lambda: isinstance(pilot.app.focused, Editor))
+            await until(pilot, lambda: isinstance(pilot.app.focused, CellEditor))
             await press(pilot, "ctrl+u", *value, "enter")
 
     return replace(found, play=play)
@@ -558,7 +558,7 @@ def form_pick(folder: Path) -> Scene:
 
     async def play(pilot: Pilot[None]) -> None:
         await found.play(pilot)
-        pilot.app.screen.query_one(Fields).go("sync")
+        pilot.app.screen.query_one(FormTable).go("sync")
         await press(pilot, "enter")
 
     return replace(found, play=play)

@@ -19,8 +19,8 @@ from tui.app.file_saving import Saving
 from tui.app.key_bindings import Keyed
 from tui.app.quitting import Leaving, W
 from tui.kit.dialogs import Dialog, Leave, TooSmall, too_small
-from tui.kit.messages import CompareRuns, ReadRecord, ScreenAsked, ShowChecks, ShowRank
-from tui.kit.run_session import Drawn
+from tui.kit.messages import CompareRuns, ReadRecord, ScreenRequest, ShowChecks, ShowRank
+from tui.kit.run_session import LiveScreen
 from tui.kit.widgets.changes import Changes, Written
 
 TICK = 0.5
@@ -85,7 +85,7 @@ class Dashboard(Keyed, Saving, Leaving[W]):
             self.screen.dismiss(Leave.STAY)
         for screen in self.screen_stack:
             hidden = isinstance(self.screen, TooSmall) or not screen.is_mounted
-            if isinstance(screen, Drawn) and not hidden:
+            if isinstance(screen, LiveScreen) and not hidden:
                 screen.tick()
         if not live and self.is_left:
             self.exit()
@@ -112,7 +112,7 @@ class Dashboard(Keyed, Saving, Leaving[W]):
 
     async def on_event(self, event: Event) -> None:
         """Handle an event, unless it asks, too late, for another screen."""
-        if not (isinstance(event, ScreenAsked) and (self._exiting or event.time < self._turned)):
+        if not (isinstance(event, ScreenRequest) and (self._exiting or event.time < self._turned)):
             await super().on_event(event)
 
     def on_show_checks(self, message: ShowChecks) -> None:

@@ -67,7 +67,7 @@ def watch(launcher: Launcher, session: Session, lines: Lines | None) -> int:
     return show_opened(launcher, session)
 
 
-def show_opened(launcher: Launcher, session: view.Session) -> int:
+def show_opened(launcher: Launcher, session: view.RunSession) -> int:
     """Show a session that was attached to, or a replay, in the dashboard."""
     hosts = Cluster(session.plan.run, session.plan.hosts)
     job = session.plan.job or Job()

@@ -29,7 +29,7 @@ from training.job import Job
 from tui.flags.recorded import find_here, find_kept
 from tui.flags.which_run import find_run
 from tui.kit.replay import Replay
-from tui.kit.run_session import Session
+from tui.kit.run_session import RunSession
 
 if TYPE_CHECKING:  # all that asks hosts is loaded once they are asked
     from remote.host_commands.pruning import Removable
@@ -151,7 +151,7 @@ class History:
         policy = Policy(keep=not is_here(plan.hosts))
         return Launcher(self.transports, self.runs_dir.absolute(), policy)
 
-    def open(self, run: str) -> Session:
+    def open(self, run: str) -> RunSession:
         """Open a run that is recorded here or on the hosts: replay one that has ended or that
         another process records now; attach to any other. Raises: HostsError, PlanError,
         RunFolderError."""

@@ -12,7 +12,7 @@ from remote.plan.plan import Script
 from remote.transport.registry import is_here
 from training.job import Job
 from tui.kit.runs import RunOptions
-from tui.launch import program
+from tui.launch import script_fields as program
 
 COUNT = re.compile(r":\d*$")
 """The number of ranks behind the name of a host."""

@@ -16,8 +16,8 @@ from training.options import OptionError
 from training.registry import UnknownName
 from tui.flags.script import with_cwd
 from tui.kit.runs import MakePlan
-from tui.launch import program
-from tui.launch.field import (
+from tui.launch import script_fields as program
+from tui.launch.form_fields import (
     OFF,
     ON,
     OPTIONS,
@@ -61,7 +61,7 @@ class FieldMistake:
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckedDraft:
     """What the texts amount to: a plan, or mistakes."""
 
     plan: Plan | None = None
@@ -71,7 +71,7 @@ class Checked:
 
 
 @dataclass
-class Draft:
+class LaunchDraft:
     """The form. `texts` are those of the fields that differ from their defaults, by name. `keep` is
     the default of --on-disconnect."""
 
@@ -88,7 +88,7 @@ class Draft:
         policy: Policy,
         keep: bool,
         cwd: str = "",
-    ) -> Draft:
+    ) -> LaunchDraft:
         """The form of work on the `selected` hosts of a cluster. `cwd`: where a program works."""
         draft = cls(cluster, keep)
         draft.fill(work)
@@ -213,14 +213,14 @@ class Draft:
 
     # What they amount to
 
-    def check(self, make_plan: MakePlan) -> Checked:
+    def check(self, make_plan: MakePlan) -> CheckedDraft:
         """The plan of what the form says, or why there is none."""
         mistakes: dict[str, FieldMistake] = {}
         cluster = self._chosen(mistakes)
         settings = {} if self.is_program else self._settings(mistakes)
         policy = self._policy(mistakes)
         if mistakes or cluster is None or policy is None:
-            return Checked(mistakes=tuple(mistakes.values()))
+            return CheckedDraft(mistakes=tuple(mistakes.values()))
         try:
             if self.is_program:
                 cluster = with_cwd(cluster, self.text(program.CWD).strip())
@@ -228,8 +228,8 @@ class Draft:
             else:
                 plan = make_plan(cluster, Job(**settings), policy)
         except (JobError, PlanError) as error:
-            return Checked(mistakes=tuple(map(self._placed, error.mistakes)))
-        return Checked(plan, cluster, policy)
+            return CheckedDraft(mistakes=tuple(map(self._placed, error.mistakes)))
+        return CheckedDraft(plan, cluster, policy)
 
     def work(self) -> Job | Script | None:
         """The program or the job of the form; None where something in it is wrong."""

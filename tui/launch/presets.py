@@ -33,7 +33,7 @@ from remote.plan.plan import PlanError, Policy, Script
 from training.job import SEVERAL, TYPES, Job, JobError
 from training.registry import UnknownName, did_you_mean
 from training.writing import make_private_folders, write_whole
-from tui.launch.field import SETTINGS, of_policy, read_policy, write, write_policy
+from tui.launch.form_fields import SETTINGS, of_policy, read_policy, write, write_policy
 
 NAME = re.compile(r"\w[\w. +-]{0,59}")
 SUFFIX = ".toml"

@@ -19,24 +19,24 @@ from tui.kit.actions import Place
 from tui.kit.bindings import bindings, key_of
 from tui.kit.dialogs import DiscardDialog, Leave
 from tui.kit.messages import CheckHosts, ShowChecks, StartRun
-from tui.kit.run_session import Checks, Drawn
+from tui.kit.run_session import HostChecks, LiveScreen
 from tui.kit.runs import Launch
 from tui.kit.widgets.keys import Keys
-from tui.launch import program
+from tui.launch import script_fields as program
+from tui.launch.cell_editor import CellEditor
 from tui.launch.command_line import command, lacking
-from tui.launch.draft import Checked, Draft
-from tui.launch.editor import Editor
-from tui.launch.facts import facts, places, warnings
-from tui.launch.field import policy_words
-from tui.launch.fields import Fields
-from tui.launch.marks import Mark, marks, summary
-from tui.launch.presets_screen import PresetForm
+from tui.launch.draft import CheckedDraft, LaunchDraft
+from tui.launch.form_fields import policy_words
+from tui.launch.form_table import FormTable
+from tui.launch.host_marks import Mark, marks, summary
+from tui.launch.presets_dialog import PresetForm
+from tui.launch.run_facts import facts, places, warnings
 
 WIDE = 100
 """Columns from which on what the job amounts to stands beside the fields."""
 
 
-class LaunchScreen(Drawn, PresetForm):
+class LaunchScreen(LiveScreen, PresetForm):
     """Asks for a job and the hosts; posts `StartRun`."""
 
     CSS = """
@@ -46,17 +46,17 @@ class LaunchScreen(Drawn, PresetForm):
         height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis;
     }
     LaunchScreen #form { height: 1fr; layout: horizontal; }
-    LaunchScreen Fields, LaunchScreen VerticalScroll {
+    LaunchScreen FormTable, LaunchScreen VerticalScroll {
         border-top: solid $primary 40%; border-title-color: $text-muted;
         scrollbar-size-vertical: 1;
     }
-    LaunchScreen Fields:focus, LaunchScreen VerticalScroll:focus {
+    LaunchScreen FormTable:focus, LaunchScreen VerticalScroll:focus {
         border-top: solid $primary; border-title-color: $text;
     }
-    LaunchScreen Fields { width: 3fr; height: 1fr; padding: 0 1; }
+    LaunchScreen FormTable { width: 3fr; height: 1fr; padding: 0 1; }
     LaunchScreen #about { width: 2fr; height: 1fr; padding: 0 1; }
     LaunchScreen.-narrow #form { layout: vertical; }
-    LaunchScreen.-narrow Fields { width: 1fr; height: 1fr; }
+    LaunchScreen.-narrow FormTable { width: 1fr; height: 1fr; }
     LaunchScreen.-narrow #about { width: 1fr; height: 7; }
     LaunchScreen.-flat #about { display: none; }
     LaunchScreen #help { height: 2; padding: 0 1; color: $text-muted; }
@@ -66,9 +66,9 @@ class LaunchScreen(Drawn, PresetForm):
     VERTICAL_BREAKPOINTS = [(0, "-flat"), (18, "-tall")]  # noqa: RUF012
     place = Place.FORM
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
-    AUTO_FOCUS = "Fields"
+    AUTO_FOCUS = "FormTable"
 
-    def __init__(self, launch: Launch, error: str = "", checks: Checks | None = None) -> None:
+    def __init__(self, launch: Launch, error: str = "", checks: HostChecks | None = None) -> None:
         """`error` is shown until something is changed. `checks` are those that were made last."""
         super().__init__()
         self._launch = launch
@@ -76,13 +76,13 @@ class LaunchScreen(Drawn, PresetForm):
         self._checks = checks
         self.runs_dir = launch.runs_dir
         cwd = launch.options.cwd
-        self.draft = Draft.of(
+        self.draft = LaunchDraft.of(
             launch.cluster, launch.selected, launch.work, launch.policy, launch.keep, cwd
         )
         self._opened = dict(self.draft.texts)
-        self.checked = Checked()
-        self._editor = Editor()
-        self._fields = Fields(self.draft, self._editor)
+        self.checked = CheckedDraft()
+        self._editor = CellEditor()
+        self._fields = FormTable(self.draft, self._editor)
         self._marks: dict[str, Mark] = {}
         self._summary = ""
         self._seen: tuple[object, ...] = ()
@@ -192,7 +192,7 @@ class LaunchScreen(Drawn, PresetForm):
             text = f"{field.help} (default: {usual})" if usual else field.help
         self.query_one("#help", Static).update(text)
 
-    def on_fields_changed(self, event: Fields.Changed) -> None:
+    def on_form_table_changed(self, event: FormTable.Changed) -> None:
         self.changed()
 
     # The command line
@@ -218,7 +218,7 @@ class LaunchScreen(Drawn, PresetForm):
             assert cluster
             self.post_message(CheckHosts(cluster, work, policy))
 
-    def follow(self, checks: Checks) -> None:
+    def follow(self, checks: HostChecks) -> None:
         """Show what these checks find."""
         self._checks = checks
         self._show()

@@ -17,7 +17,7 @@ from remote.run.run_state import RunState
 from remote.run.state.types import Cause, LogLine
 from tui.kit.actions import Place
 from tui.kit.bindings import bindings
-from tui.kit.messages import KeepText
+from tui.kit.messages import SaveText
 from tui.kit.panel import Panel, ScreenRow
 from tui.kit.widgets.plain import plain
 from tui.log.log_ink import selected
@@ -250,7 +250,7 @@ class Log(Panel):
 
     def _keep(self, name: str, text: str, done: str) -> None:
         lines = count(text.count("\n") + bool(text), "line")
-        self.post_message(KeepText(self._run, name, f"{text}\n", f"{done} {lines}"))
+        self.post_message(SaveText(self._run, name, f"{text}\n", f"{done} {lines}"))
 
     # Caption
 

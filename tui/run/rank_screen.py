@@ -24,7 +24,7 @@ from tui.charts.view import Mode, View
 from tui.kit import palette
 from tui.kit.actions import Place
 from tui.kit.bindings import bindings
-from tui.kit.run_session import Drawn, Session
+from tui.kit.run_session import LiveScreen, RunSession
 from tui.kit.session_clock import SessionClock
 from tui.kit.widgets.keys import Keys
 from tui.kit.widgets.plain import plain
@@ -44,7 +44,7 @@ TALL = 30
 """Rows from which on there is room for all facts."""
 
 
-class RankScreen(Screen[None], Drawn):
+class RankScreen(Screen[None], LiveScreen):
     """One rank of a run. `tick` draws what has changed."""
 
     CSS = """
@@ -66,7 +66,7 @@ class RankScreen(Screen[None], Drawn):
     place = Place.RANK
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
-    def __init__(self, session: Session, rank: int, *, asks: bool = True) -> None:
+    def __init__(self, session: RunSession, rank: int, *, asks: bool = True) -> None:
         """`asks`: the ranks can be asked for their stacks; else only what is recorded is shown."""
         super().__init__()
         self.session = session

@@ -21,7 +21,7 @@ from tui.kit.dialogs import TextDialog
 from tui.kit.messages import CompareRun, GoHome, NewRun, OtherRun, ShowChecks, ShowStacks
 from tui.kit.panel import Panel
 from tui.kit.replay import Replay
-from tui.kit.run_session import Drawn, Session
+from tui.kit.run_session import LiveScreen, RunSession
 from tui.kit.widgets.keys import Keys
 from tui.kit.widgets.plain import plain
 from tui.run.body import Body
@@ -39,7 +39,7 @@ END = "nothing more is recorded, and the run has not ended: the arrow keys of th
 """Why a replay does not play at its end."""
 
 
-class RunScreen(Drawn, Screen[None]):
+class RunScreen(LiveScreen, Screen[None]):
     """One run. `tick` draws what has changed since the last one. `inside`: over the screen of a
     study, to which one goes back; else one goes home, if there is a home. `called` tells the name
     that a person gave the run."""
@@ -52,7 +52,7 @@ class RunScreen(Drawn, Screen[None]):
 
     def __init__(
         self,
-        session: Session,
+        session: RunSession,
         *,
         inside: bool = False,
         home: bool = False,

@@ -52,7 +52,7 @@ from tui.home.run_list import FIELDS, ORDERS, Item, about, curve, fields, items,
 from tui.home.screen import HomeScreen
 from tui.kit.messages import OpenRun
 from tui.kit.replay import Replay
-from tui.kit.run_session import Session
+from tui.kit.run_session import RunSession
 from tui.kit.runs import Launch
 from tui.kit.widgets.table import Cell, layout
 from tui.launch.screen import LaunchScreen
@@ -309,7 +309,7 @@ async def test_a_run_that_opens_while_one_types_does_not_take_the_screen(
 ) -> None:
     home, goes_on, real = Home(runs_dir), threading.Event(), History.open
 
-    def slow(self: History, run: str) -> Session:
+    def slow(self: History, run: str) -> RunSession:
         goes_on.wait()
         return real(self, run)
 
