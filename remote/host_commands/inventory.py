@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from remote.cluster.hosts import HOSTS_FILE, Host, naming
+from remote.cluster.hosts import Host
 from remote.host_commands.errands import Answer, ask, values
 from remote.host_commands.runs import Code, Part, Record, Run, joined
 from remote.limits import LIMITS
@@ -91,8 +91,7 @@ def take(
                 if isinstance(one, Archive)
             ]
         if answer.error:
-            file = next(iter(theirs.values())) if theirs else HOSTS_FILE
-            (gone if theirs else problems).append(naming(file or HOSTS_FILE, answer.error))
+            (gone if theirs else problems).append(answer.error)
     told_of = [replace(run, record=kept.pop(run.name, None)) for run in joined(parts)]
     runs = sorted(
         (*told_of, *(Run(name, (), record) for name, record in kept.items())),

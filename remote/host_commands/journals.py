@@ -113,7 +113,7 @@ class _Reading:
                 if b"\n" not in block and came - line_began > longest:
                     why = (
                         f"one line of its journal took more than {longest:g} s; if it is only "
-                        "slow, raise timeout in hosts.toml"
+                        f"slow, raise timeout in {self._host.hosts_file}"
                     )
                     break
                 self._room.acquire()
@@ -125,7 +125,7 @@ class _Reading:
         except TimeoutError:
             why = (
                 f"its journal stood still for {self._host.timeout:g} s; if it is only slow, raise "
-                "timeout in hosts.toml"
+                f"timeout in {self._host.hosts_file}"
             )
         except OSError as error:
             why = f"the connection broke: {error}"

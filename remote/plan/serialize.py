@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import platform
 import sys
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from typing import Any, get_type_hints
 
-from remote.cluster.hosts import Host
+from remote.cluster.hosts import HOSTS_FILE, Host, host_keys
 from remote.plan.plan import OnNan, OnStall, Plan, PlanError, Policy, Script, Upload, is_label
 from remote.sanitise import unseen_character
 from training.job import Job
@@ -40,7 +40,7 @@ def dump(plan: Plan) -> str:
         "executable": sys.executable,
         "platform": platform.platform(),
     }
-    hosts = [asdict(host) for host in plan.hosts]
+    hosts = [_host_table(host) for host in plan.hosts]
     data = {
         "format": FORMAT,
         "run": plan.run,
@@ -63,7 +63,7 @@ def parse(text: str | bytes) -> Plan:
         if "run" in data and (number := format_of(data)) != FORMAT:
             name = str(data.get("run"))
             raise OtherFormat(name if is_plain(name) else "the run", number)
-        hosts = tuple(map(_read_host, data["hosts"]))
+        hosts = tuple(_host(table) for table in data["hosts"])
         kind, work = next(iter(data["work"].items()))
         done: Job | Script = script_of(work) if kind == "script" else _job(work)
         uploads = tuple(map(_read_upload, data.get("uploads", [])))
@@ -91,6 +91,16 @@ _words = reader_of(tuple[str, ...])
 _read_script = reader_of(Script)
 _read_host = reader_of(Host)
 _read_upload = reader_of(Upload)
+
+
+def _host_table(host: Host) -> dict[str, Any]:
+    return {key.name: getattr(host, key.name) for key in host_keys()}
+
+
+def _host(table: dict[str, Any]) -> Host:
+    # Whoever wrote the plan must not choose the file that we tell the user to change.
+    host: Host = _read_host(table)
+    return replace(host, hosts_file=HOSTS_FILE)
 
 
 def script_of(data: Any) -> Script:

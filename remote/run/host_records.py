@@ -233,7 +233,7 @@ def _end_agent(run: RunState, event: events.Ended, host: HostState, when: float)
         host.enter(HostPhase.ENDED, when)
     if event.died:
         folder = host.hello.folder if host.hello else ""
-        what, advice = ended(event, host.name, folder)
+        what, advice = ended(event, run.plan.hosts[host.index], folder)
         run.judge.judge_host(host, what, _began_to_end(run, host, when), advice=advice)
     elif event.reason in agent_end.STOPPED:
         run.judge.stop_reason = run.judge.stop_reason or agent_end.why(event)

@@ -115,7 +115,7 @@ def start(view: View) -> list[Action]:
     try:
         place_ranks(view)
     except PlanError as error:
-        return [Say(Refused(SESSION, view.run.plan.named(str(error))))]
+        return [Say(Refused(SESSION, str(error)))]
     return [Say(Starting())]
 
 
@@ -234,7 +234,7 @@ def _check_facts(view: View) -> list[Action]:
     try:
         master_address(view.plan_on(view.course.hosts), [hello for hello in facts if hello])
     except PlanError as error:
-        return [Say(Refused(SESSION, view.run.plan.named(str(error))))]
+        return [Say(Refused(SESSION, str(error)))]
     return []
 
 
@@ -250,17 +250,13 @@ def _reservations(view: View) -> list[Reserve | None]:
 def _report(view: View, checks: Sequence[Checked]) -> list[Action]:
     """Say what was found, and refuse the start where something has failed. A check's `on` is a
     position among the hosts of the attempt."""
-    named = view.run.plan.named
     plan = view.plan_on(view.course.hosts)
-    found = doctor.with_hosts_file(plan, checks)
+    found = doctor.grouped(checks)
     names = [host.name for host in plan.hosts]
     refused = [one for one in found if one.outcome == doctor.FAILED and doctor.is_told(one)]
     return [
         *(Say(_number(view, one)) for one in found),
-        *(
-            Say(Refused(_refused_on(view, one), named(doctor.refusal(names, one))))
-            for one in refused
-        ),
+        *(Say(Refused(_refused_on(view, one), doctor.refusal(names, one))) for one in refused),
     ]
 
 

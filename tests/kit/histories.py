@@ -3,6 +3,7 @@ itself."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 
 from remote.cluster.hosts import Host
@@ -35,6 +36,12 @@ TRACEBACK = (
     'Traceback (most recent call last):\n  File "train.py", line 7, in <module>\n    main()\n'
 )
 START = 1_000.0
+
+
+def from_file(plan: Plan, file: str) -> Plan:
+    """The plan with its hosts from this hosts file."""
+    hosts = tuple(dataclasses.replace(host, hosts_file=file) for host in plan.hosts)
+    return dataclasses.replace(plan, hosts=hosts)
 
 
 def plan(hosts: int = 4, slots: int = 1, script: bool = False, transport: str = "ssh") -> Plan:

@@ -141,7 +141,8 @@ def test_hosts_of_runs_that_were_left_are_asked_also_if_no_file_names_them(
 ) -> None:
     sshd, hosts, _ = live
     (tmp_path / "hosts.toml").unlink()
-    into = Recorder(tmp_path / "runs", Plan("a-run", hosts, Job(), hosts_file="/lab/hosts.toml"))
+    hosts = tuple(replace(host, hosts_file="/lab/hosts.toml") for host in hosts)
+    into = Recorder(tmp_path / "runs", Plan("a-run", hosts, Job()))
     into.release()
     for words in ({}, {"live": True}):
         done = run(ps, **words)

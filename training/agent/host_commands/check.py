@@ -39,7 +39,7 @@ def check(words: Sequence[str]) -> Iterator[dict[str, Any]]:
     needs = words[2]
     problem = obstacle(folder)
     if problem:
-        advice = "fix that, or set another workdir for it in hosts.toml"
+        advice = "fix that"
         what = f"cannot use its workdir: {problem}"
         yield {"error": what, "cause": "workdir", "advice": advice}
         return

@@ -39,7 +39,17 @@ from remote.run.run_state import RunState
 from remote.run.series.timing import Means, Timing, joined
 from remote.run.state.phases import HostPhase, RankPhase, RunPhase, Verdict
 from remote.sanitise import shown
-from tests.kit.histories import GLOO, START, History, plan, raised, said, state_of, stepped
+from tests.kit.histories import (
+    GLOO,
+    START,
+    History,
+    from_file,
+    plan,
+    raised,
+    said,
+    state_of,
+    stepped,
+)
 from training.wire.enums import EndReason, Phase, Reach
 from training.wire.events import (
     EVENTS,
@@ -577,7 +587,7 @@ def test_a_warning_of_a_check_is_noted_once_though_a_restart_checks_again() -> N
 
 def test_a_warning_of_many_hosts_names_some_of_them() -> None:
     hosts = tuple(range(40))
-    history = History(replace(plan(40), hosts_file="lab.toml"))
+    history = History(from_file(plan(40), "lab.toml"))
     for on in hosts:
         text = "the same machine (2 cores): such hosts do not make training faster"
         history.session(Checked(on, "address", "warning", text, "keep node1 alone", hosts))
