@@ -24,7 +24,7 @@ from tui.charts.deck import Deck
 from tui.charts.kinds import KINDS
 from tui.charts.panel import Charts
 from tui.charts.view import Along, Mode
-from tui.log.panel import Log
+from tui.log.panel import LogPanel
 from tui.run.hosts_panel import Hosts
 from tui.run.outcome_panel import Outcome
 from tui.run.ranks_panel import Ranks
@@ -69,7 +69,7 @@ async def test_on_24_lines_8_ranks_have_a_line_each() -> None:
         await pilot.pause()
         assert stage.screen.query_one(Ranks).size.height >= 9
         assert first(stage).size.height >= 4
-        assert stage.screen.query_one(Log).size.height >= 2
+        assert stage.screen.query_one(LogPanel).size.height >= 2
 
 
 async def test_the_end_on_24_lines_leaves_room_for_a_chart_with_its_axis() -> None:

@@ -20,7 +20,7 @@ from training.wire.events import EndReason
 from tui.app.help import HelpDialog
 from tui.charts.panel import Charts
 from tui.kit.messages import ShowRank
-from tui.log.panel import Log
+from tui.log.panel import LogPanel
 from tui.run.components.rank_facts import facts
 from tui.run.rank_screen import RankScreen
 from tui.run.screen import RunScreen
@@ -124,7 +124,7 @@ async def test_in_the_log_esc_leaves_what_was_typed_then_the_page() -> None:
     stage = Stage(hosts=2, slots=2)
     async with stage.training(size=(120, 40)) as pilot:
         await opened(stage, pilot, 3)
-        log = stage.app.screen.query_one(Log)
+        log = stage.app.screen.query_one(LogPanel)
         log.view.focus()
         await pilot.press("ampersand", *"step 60", "enter")
         await until(pilot, lambda: "rank 3, matching step 60" in stage.text())

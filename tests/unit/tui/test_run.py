@@ -35,8 +35,8 @@ from tui.kit.key_names import named
 from tui.kit.panel import Panel
 from tui.kit.runs import Launch
 from tui.launch.screen import LaunchScreen
-from tui.log.log_view import LogView
-from tui.log.panel import Log
+from tui.log.panel import LogPanel
+from tui.log.view import LogView
 from tui.run.components.header import Header
 from tui.run.hosts_panel import Hosts
 from tui.run.outcome_panel import Outcome
@@ -775,7 +775,7 @@ async def test_a_tiny_terminal_says_so_and_recovers() -> None:
         await until(pilot, lambda: isinstance(stage.app.screen, RunScreen))
         await stage.train(pilot)
         await pilot.resize_terminal(40, 10)
-        await until(pilot, lambda: not stage.screen.query_one(Log).display)
+        await until(pilot, lambda: not stage.screen.query_one(LogPanel).display)
         assert stage.screen.query_one(Ranks).region.height > 2
 
 
