@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from functools import cache
 from operator import itemgetter
 from struct import Struct
 from struct import error as StructError
@@ -22,6 +23,7 @@ def wire_name(cls: type[Any]) -> str:
     return str(vars(cls).get("wire_name", cls.__name__.lower()))
 
 
+@cache
 def wire_keys(cls: type[Any]) -> dict[str, str]:
     """Return the JSON key of each field: the one in the class's `wire_keys`, else its name."""
     other_keys: Mapping[str, str] = getattr(cls, "wire_keys", {})
@@ -41,7 +43,6 @@ class Codec:
     def __init__(self, key: str, types: Iterable[type[Any]]) -> None:
         self._key = key
         self._types = {wire_name(cls): cls for cls in types}
-        self._wire_keys = {cls: wire_keys(cls) for cls in self._types.values()}
         # Each decoder is made when it is first needed: that takes long, and an agent needs few.
         self._decoders: dict[str, Decoder] = {}
 
@@ -49,7 +50,7 @@ class Codec:
         """Return the JSON object of a dataclass, for `jsonl.dumps`."""
         cls = type(value)
         data = {self._key: wire_name(cls)}
-        for name, key in self._wire_keys[cls].items():
+        for name, key in wire_keys(cls).items():
             data[key] = getattr(value, name)
         return data
 
