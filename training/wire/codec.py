@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from functools import cache
 from operator import itemgetter
 from struct import Struct
 from struct import error as StructError
@@ -23,7 +22,6 @@ def wire_name(cls: type[Any]) -> str:
     return str(vars(cls).get("wire_name", cls.__name__.lower()))
 
 
-@cache
 def wire_keys(cls: type[Any]) -> dict[str, str]:
     """Return the JSON key of each field: the one in the class's `wire_keys`, else its name."""
     other_keys: Mapping[str, str] = getattr(cls, "wire_keys", {})
@@ -43,14 +41,18 @@ class Codec:
     def __init__(self, key: str, types: Iterable[type[Any]]) -> None:
         self._key = key
         self._types = {wire_name(cls): cls for cls in types}
+        self._layouts: dict[type[Any], tuple[str, dict[str, str]]] = {}
         # Each decoder is made when it is first needed: that takes long, and an agent needs few.
         self._decoders: dict[str, Decoder] = {}
 
     def object(self, value: Any) -> dict[str, Any]:
         """Return the JSON object of a dataclass, for `jsonl.dumps`."""
         cls = type(value)
-        data = {self._key: wire_name(cls)}
-        for name, key in wire_keys(cls).items():
+        if cls not in self._layouts:
+            self._layouts[cls] = (wire_name(cls), wire_keys(cls))
+        kind, keys = self._layouts[cls]
+        data = {self._key: kind}
+        for name, key in keys.items():
             data[key] = getattr(value, name)
         return data
 
