@@ -265,7 +265,7 @@ def logged() -> ActedSession:
     one = trained(steps=40)
     for rank in range(4):
         said = f"loading shard\nreached step {rank * 7}\nwarning: the queue of workers is empty"
-        one.say(rank, events.Text(rank, "stdout", said), after=1.0)
+        one.say(rank, events.OutputText(rank, "stdout", said), after=1.0)
     return settle(one)
 
 
@@ -333,7 +333,7 @@ def alerts_list(folder: Path) -> Scene:
 def _alarmed() -> ActedSession:
     one = trained(late=2)
     one.say(SESSION, launcher.Silent(0, 10.0), after=1.0)
-    one.say(1, events.Step(1, 3, 241, math.nan, 0.25), after=1.0)
+    one.say(1, events.StepFinished(1, 3, 241, math.nan, 0.25), after=1.0)
     return settle(one)
 
 
@@ -360,7 +360,7 @@ def history(number: int, sync: str, model: str, steps: int = 60) -> histories.Hi
         for rank in range(4):
             took = 0.2 * (1 + number / 4) * chance.uniform(0.95, 1.05)
             loss = 0.2 + 2.1 * math.exp(-step / 20) + chance.uniform(0, 0.1)
-            one = events.Step(
+            one = events.StepFinished(
                 *(rank, (step - 1) // 10 + 1, step, loss, took),
                 data=took * 0.05,
                 compute=took * 0.7,
@@ -371,7 +371,7 @@ def history(number: int, sync: str, model: str, steps: int = 60) -> histories.Hi
                 bytes_sent=37_000_000,
             )
             told = events.PREFIX + dumps(events.to_object(one))
-            made.rank(rank, events.Text(rank, "stdout", told))
+            made.rank(rank, events.OutputText(rank, "stdout", told))
         if step % 20 == 0:
             made.rank(0, events.Evaluated(0, step // 10, step, 0.9, 0.5 + step / 150, 100, 1.0))
     return made
