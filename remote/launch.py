@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from remote.cluster.hosts import HOSTS_FILE, Cluster
+from remote.cluster.hosts import Cluster
 from remote.cluster.rules import rules_for
 from remote.format import count
 from remote.host_commands.kept_plan import KeptPlan
@@ -68,7 +68,7 @@ class Launcher:
         policy = policy or self.policy
         is_looked_for = isinstance(work, Script) and bool(work.fetch)  # to say what is missing
         policy = replace(policy, fetch=policy.fetch and (is_looked_for or not local))
-        plan = Plan(run, hosts, work, policy, uploads, project, cluster.file or HOSTS_FILE)
+        plan = Plan(run, hosts, work, policy, uploads, project)
         planning.check(plan)
         if policy.min_nodes > len(hosts):
             what = f"the run has only {count(len(hosts), 'host')}"

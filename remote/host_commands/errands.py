@@ -127,7 +127,8 @@ def _perform(
             objects += taken.take(block)
     except TimeoutError as error:
         return Answer(
-            host, error=f"{host.name}: {error}; if it is only slow, raise timeout in hosts.toml"
+            host,
+            error=f"{host.name}: {error}; if it is only slow, raise timeout in {host.hosts_file}",
         )
     except (AnswerTooLong, LineTooLong) as error:
         return Answer(host, error=f"{host.name}: {error}")

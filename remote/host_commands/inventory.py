@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from remote.cluster.hosts import HOSTS_FILE, Host, naming
+from remote.cluster.hosts import Host
 from remote.host_commands.errands import Answer, ask, values
 from remote.host_commands.runs import Code, Part, Record, Run, joined
 from remote.limits import LIMITS
@@ -25,7 +25,7 @@ from remote.transport import Transport
 from remote.transport.registry import is_here
 from training.agent import local_api
 from training.wire.format import FORMAT
-from training.wire.host_replies import Archive, RunFolder
+from training.wire.host_replies import CodeArchive, RunFolder
 
 AGES = 1e11
 BYTES = 10**18
@@ -89,11 +89,10 @@ def take(
             code += [
                 Code(answer.host.name, _plausible_code(one))
                 for one in told
-                if isinstance(one, Archive)
+                if isinstance(one, CodeArchive)
             ]
         if answer.error:
-            file = next(iter(theirs.values())) if theirs else HOSTS_FILE
-            (gone if theirs else problems).append(naming(file or HOSTS_FILE, answer.error))
+            (gone if theirs else problems).append(answer.error)
     told_of = [replace(run, record=kept.pop(run.name, None)) for run in joined(parts)]
     runs = sorted(
         (*told_of, *(Run(name, (), record) for name, record in kept.items())),
@@ -164,7 +163,7 @@ def _plausible(told: RunFolder) -> RunFolder:
     )
 
 
-def _plausible_code(told: Archive) -> Archive:
+def _plausible_code(told: CodeArchive) -> CodeArchive:
     return replace(
         told, size=_bounded(told.size, BYTES), idle=told.idle if 0 <= told.idle <= AGES else 0.0
     )

@@ -38,7 +38,7 @@ def _has_recorded_checkpoint(recorded: Path) -> bool:
     with closing(EventsReader(recorded)) as reader:
         try:
             while block := reader.read_block():
-                if any(head.event == Saved.name for head in peek_events(block)):
+                if any(head.event == Saved.wire_name for head in peek_events(block)):
                     return True
         except RunFolderError:
             pass

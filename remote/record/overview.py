@@ -24,7 +24,7 @@ from remote.run.output.script_readings import Expand, Expander
 from remote.run.series.timing import joined
 from remote.run.state.phases import RankPhase, Verdict
 from remote.statistics.mean import finite_mean
-from training.wire.events import Metrics, Record, Step
+from training.wire.events import Record, ScriptMetrics, StepFinished
 
 if TYPE_CHECKING:  # which takes a while to import, and most lists read overviews alone
     from remote.run.run_state import RunState
@@ -145,7 +145,7 @@ def read_loss_course(folder: Path, places: int) -> list[float]:
     course = list[float]()
     expand_script = Expander(RANKS, watch=False)
     for records in read_samples(folder, places, SAMPLE):
-        losses = [record.event.loss for record in records if isinstance(record.event, Step)]
+        losses = [record.event.loss for record in records if isinstance(record.event, StepFinished)]
         losses = losses or _find_printed_losses(records, expand_script)
         mean = finite_mean(losses)
         if math.isfinite(mean):
@@ -158,9 +158,9 @@ def _find_printed_losses(records: Sequence[Record], expand: Expand) -> list[floa
     losses = list[float]()
     for record in records:
         for derived in expand(record):
-            if isinstance(derived.event, Step):
+            if isinstance(derived.event, StepFinished):
                 losses.append(derived.event.loss)
-            elif isinstance(derived.event, Metrics):
+            elif isinstance(derived.event, ScriptMetrics):
                 losses += [value for name, value in derived.event.values if name == "loss"]
     return losses
 

@@ -13,9 +13,9 @@ from remote.record.events_file import EventHead, EventsReader, peek_events
 from remote.run.output.script_readings import Expand
 from remote.run.run_state import RunState
 from remote.run.series.curves import Curves
-from training.wire.events import Exited, Metrics, Record, Started, Step, Text
+from training.wire.events import Exited, OutputText, Record, ScriptMetrics, Started, StepFinished
 
-OUTPUT = (Text.name, Exited.name)
+OUTPUT = (OutputText.wire_name, Exited.wire_name)
 """Events of which the steps of a script are made."""
 
 
@@ -55,7 +55,7 @@ def reread_steps(
     def is_needed(head: EventHead) -> bool:
         if is_script and head.event in OUTPUT:
             return True
-        return low <= head.step <= high or head.event == Started.name
+        return low <= head.step <= high or head.event == Started.wire_name
 
     with closing(EventsReader(folder, hosts, expand)) as reader:
         reader.require_file()
@@ -65,10 +65,10 @@ def reread_steps(
             lines = [line for line in block.splitlines() if any(map(is_needed, peek_events(line)))]
             for record in reader.parse(lines):
                 event = record.event
-                if record.attempt > attempt and isinstance(event, Started | Step):
+                if record.attempt > attempt and isinstance(event, Started | StepFinished):
                     attempt = record.attempt
                     curves.rewind(event.resumed if isinstance(event, Started) else event.step - 1)
-                if not isinstance(event, Step | Metrics) or record.attempt < attempt:
+                if not isinstance(event, StepFinished | ScriptMetrics) or record.attempt < attempt:
                     continue
                 if record.host >= 0 and low <= event.step <= high and 0 <= event.rank < ranks:
                     curves.take(event, event.rank, event.step, clocks.seconds(record))

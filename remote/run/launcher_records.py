@@ -138,7 +138,7 @@ def _check(run: RunState, check: launcher.Checked, when: float) -> None:
     was_told = known is not None and known.outcome == WARNING  # before a restart
     if check.outcome == WARNING and is_told(check) and not was_told:
         local = f" --local {run.plan.world_size}" if run.plan.is_local else ""
-        more = run.plan.named(f"rankboard doctor{local}")
+        more = f"rankboard doctor{run.plan.hosts_option}{local}"
         run.note("", warning([host.name for host in run.hosts], check, more), when)
 
 

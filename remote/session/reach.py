@@ -49,8 +49,7 @@ def end_left_out(view: View) -> list[Action]:
 
 def lose(view: View, host: HostState, reason: str, *, unfit: bool = False) -> Action:
     """Give a host up."""
-    named = view.run.plan.named(reason)
-    return Say(Lost(host.index, named, reached=host.hello is not None, unfit=unfit))
+    return Say(Lost(host.index, reason, reached=host.hello is not None, unfit=unfit))
 
 
 def is_unheard(view: View) -> bool:

@@ -32,7 +32,7 @@ from remote.session.contact import Contact
 from remote.session.reach import lose
 from remote.session.restart import restart
 from remote.session.view import Host, View, is_done, send_once, takes
-from training.wire.commands import Connect, Keep, Placement, Reserve, Start
+from training.wire.commands import Connect, Keep, Placement, Reserve, StartAttempt
 from training.wire.events import SESSION, Hello, Reserved
 
 
@@ -115,7 +115,7 @@ def start(view: View) -> list[Action]:
     try:
         place_ranks(view)
     except PlanError as error:
-        return [Say(Refused(SESSION, view.run.plan.named(str(error))))]
+        return [Say(Refused(SESSION, str(error)))]
     return [Say(Starting())]
 
 
@@ -136,7 +136,7 @@ def send_starts(view: View) -> list[Action]:
     may_restart = attempts - 1 > course.attempt
     tell_written = not is_ours and not view.run.plan.is_local  # there, a user sees the files
     commands = {
-        host.index: Start(
+        host.index: StartAttempt(
             course.attempt,
             is_ours,
             placed[host.index],
@@ -158,7 +158,7 @@ def send_starts(view: View) -> list[Action]:
 
 def _takes_start(view: View, host: HostState, contact: Contact) -> bool:
     """Whether a host can be told now. A launcher that has returned may lack what the ranks need."""
-    is_asked = (Start, view.course.attempt) in contact.sent
+    is_asked = (StartAttempt, view.course.attempt) in contact.sent
     if is_done(host, contact) or is_asked or not contact.is_open:
         return False
     master = view.run.hosts[view.course.hosts[0]]
@@ -234,7 +234,7 @@ def _check_facts(view: View) -> list[Action]:
     try:
         master_address(view.plan_on(view.course.hosts), [hello for hello in facts if hello])
     except PlanError as error:
-        return [Say(Refused(SESSION, view.run.plan.named(str(error))))]
+        return [Say(Refused(SESSION, str(error)))]
     return []
 
 
@@ -250,17 +250,13 @@ def _reservations(view: View) -> list[Reserve | None]:
 def _report(view: View, checks: Sequence[Checked]) -> list[Action]:
     """Say what was found, and refuse the start where something has failed. A check's `on` is a
     position among the hosts of the attempt."""
-    named = view.run.plan.named
     plan = view.plan_on(view.course.hosts)
-    found = doctor.with_hosts_file(plan, checks)
+    found = doctor.grouped(checks)
     names = [host.name for host in plan.hosts]
     refused = [one for one in found if one.outcome == doctor.FAILED and doctor.is_told(one)]
     return [
         *(Say(_number(view, one)) for one in found),
-        *(
-            Say(Refused(_refused_on(view, one), named(doctor.refusal(names, one))))
-            for one in refused
-        ),
+        *(Say(Refused(_refused_on(view, one), doctor.refusal(names, one))) for one in refused),
     ]
 
 

@@ -11,12 +11,13 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from remote.cluster.hosts import Host
 from remote.format import listed
 from remote.run.diagnosis.agent_end import describe
 from remote.run.output.tracebacks import errors_of, exception, speaks_of_communication
 from remote.run.state.types import Death, Evidence
 from training.wire.enums import EndReason
-from training.wire.events import Ended, Exited
+from training.wire.events import AgentEnded, Exited
 
 _SAID = re.compile(r"^(?:[\w./ -]+: error: )?((?<=: error: ).+|cannot start .+)$")
 """What argparse, our own ranks and our agent say."""
@@ -88,34 +89,34 @@ def judge(exited: Exited, tail: Sequence[str], *, complete: bool) -> tuple[Evide
     )
 
 
-def advice(exited: Exited, tail: Sequence[str], host: str) -> str:
+def advice(exited: Exited, tail: Sequence[str], host: Host) -> str:
     """What a user can do about an end of which these were the last lines; "" where they do not
     tell."""
     if exited.out_of_memory:
         return (
-            f"{host} has too little memory for its ranks: give them a smaller --batch-size, or "
-            "the host fewer slots"
+            f"{host.name} has too little memory for its ranks: give them a smaller --batch-size, "
+            "or the host fewer slots"
         )
     if exited.code != 0 and _NO_SPACE.search(errors_of(tail)):
         return (
-            f"a disk of {host} is full: make room there, or set its workdir in hosts.toml to a "
-            "folder on a larger one"
+            f"a disk of {host.name} is full: make room there, or set its workdir in "
+            f"{host.hosts_file} to a folder on a larger one"
         )
     return ""
 
 
-def ended(end: Ended, host: str, folder: str) -> tuple[str, str]:
+def ended(end: AgentEnded, host: Host, folder: str) -> tuple[str, str]:
     """What an agent that could not go on has died of, and what to do about it. `folder`: the run's
     on that host."""
     if end.reason is EndReason.AGENT_DIED and end.detail == "SIGKILL":
         return describe(end), (
-            f"something on {host} killed it: the kernel, where memory ran out (see dmesg there), a "
-            "person, or a program that kills its parent"
+            f"something on {host.name} killed it: the kernel, where memory ran out (see dmesg "
+            "there), a person, or a program that kills its parent"
         )
     if end.reason is not EndReason.DISK_FULL or not folder:
         return describe(end), ""
     return (
         describe(replace(end, detail=f"no room for the run's journal in {folder}")),
-        f"make room there (df -h {folder}), or set workdir of {host} in hosts.toml to a folder on "
-        "a larger disk",
+        f"make room there (df -h {folder}), or set workdir of {host.name} in "
+        f"{host.hosts_file} to a folder on a larger disk",
     )

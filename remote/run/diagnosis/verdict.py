@@ -116,7 +116,7 @@ class Judge:
             last_words(tuple(words), causes.TAIL),
             refused=is_unfit and not has_begun,
             during=DURING.get(rank.exited_from, "") if is_ours and not rank.pace else "",
-            advice=self.plan.named(causes.advice(rank.exited, words, host.name)),
+            advice=causes.advice(rank.exited, words, self.plan.hosts[host.index]),
             of_agent=not rank.tail,
             lack=None if self.plan.job or rank.exited.stopped else lack.find(words),
         )
@@ -145,7 +145,7 @@ class Judge:
             what,
             tail=tail,
             refused=refused,
-            advice=self.plan.named(advice),
+            advice=advice,
         )
         self.settle()
 

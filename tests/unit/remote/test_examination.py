@@ -133,7 +133,7 @@ def test_a_host_that_cannot_use_its_workdir_is_no_lost_host() -> None:
 
     state = examined(acted(part))[0].state
     assert state.checks[0, "disk"].outcome == "failed"
-    assert state.checks[0, "disk"].advice == "mend it"
+    assert state.checks[0, "disk"].advice == "mend it, or set another workdir for it in hosts.toml"
     assert state.checks[0, "login"].outcome == "ok"
 
 
