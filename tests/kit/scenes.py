@@ -526,7 +526,7 @@ def form(folder: Path, *keys: str, lab: Cluster | None = None, job: Job = JOB) -
     app = RankboardApp(Launch(lab, lab, job, make_plan, _no, runs_dir=folder / "runs", check=_no))
 
     async def play(pilot: Pilot[None]) -> None:
-        await until(pilot, lambda: any(fields.lines for fields in app.screen.query(FormTable)))
+        await until(pilot, lambda: any(table.form_rows for table in app.screen.query(FormTable)))
         await press(pilot, *keys)
 
     return Scene(app, play)
@@ -544,7 +544,7 @@ def form_errors(folder: Path) -> Scene:
     async def play(pilot: Pilot[None]) -> None:
         await found.play(pilot)
         for name, value in (("batch_size", "-3"), ("lr", "fast")):
-            pilot.app.screen.query_one(FormTable).go(name)
+            pilot.app.screen.query_one(FormTable).go_to(name)
             await press(pilot, "enter")
             await until(pilot, lambda: isinstance(pilot.app.focused, CellEditor))
             await press(pilot, "ctrl+u", *value, "enter")
@@ -558,7 +558,7 @@ def form_pick(folder: Path) -> Scene:
 
     async def play(pilot: Pilot[None]) -> None:
         await found.play(pilot)
-        pilot.app.screen.query_one(FormTable).go("sync")
+        pilot.app.screen.query_one(FormTable).go_to("sync")
         await press(pilot, "enter")
 
     return replace(found, play=play)
