@@ -21,9 +21,9 @@ from remote.run.output.log_levels import Level
 from remote.run.output.run_log import Log
 from tests.kit.acted import until
 from tui.kit.widgets.plain import LONGEST, plain
-from tui.log import log_rows
-from tui.log.log_view import LogView
-from tui.log.log_wrap import WrappedRows
+from tui.log import rows as rows
+from tui.log.view import LogView
+from tui.log.wrapping import WrappedRows
 
 ROUTINE = "epoch 1 step 20/938 loss 0.3123 acc 0.91 0.041 s/iter"
 
@@ -341,13 +341,13 @@ def test_the_pieces_of_a_row_are_all_of_it(width: int) -> None:
     for text in ("", "a", "漢", "a漢字b" * 9, "plain " * 20):
         wrapped = WrappedRows(width)
         wrapped.add(["x", text])
-        assert wrapped.at(0) == (0, 0)
+        assert wrapped.locate(0) == (0, 0)
         spans = [wrapped.span(text, piece) for piece in range(wrapped.height - 1)]
         assert (spans[0][0], spans[-1][1]) == (0, cell_len(text))
         assert all(end == start for (_, end), (start, _) in pairwise(spans))
         assert all(end - start <= wrapped.width for start, end in spans)
-        assert wrapped.at(wrapped.height - 1) == (1, len(spans) - 1)
-        assert wrapped.at(wrapped.height)[0] == 2
+        assert wrapped.locate(wrapped.height - 1) == (1, len(spans) - 1)
+        assert wrapped.locate(wrapped.height)[0] == 2
 
 
 # Selection
@@ -406,7 +406,7 @@ async def test_on_a_line_that_is_scrolled_sideways_the_mouse_selects_what_is_und
 async def test_old_lines_go_and_the_reader_stays_where_he_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(log_rows, "KEPT", 200)
+    monkeypatch.setattr(rows, "MAX_LINES", 200)
     async with feed() as (app, pilot):
         app.add(150)
         await pilot.pause()
@@ -425,7 +425,7 @@ async def test_old_lines_go_and_the_reader_stays_where_he_is(
 
 
 async def test_routine_lines_push_no_news_out_of_the_view(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_rows, "KEPT", 200)
+    monkeypatch.setattr(rows, "MAX_LINES", 200)
     async with feed(size=(70, 10)) as (app, pilot):
         app.say(0, "hello")
         for _ in range(4):

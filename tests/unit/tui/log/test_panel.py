@@ -14,9 +14,9 @@ from remote.limits import LIMITS
 from tests.kit.acted import until
 from tests.kit.dashboard import Stage
 from training.wire import events
-from tui.log.log_prompt import Prompt, compiled
-from tui.log.log_view import LogView
-from tui.log.panel import COPY, Log
+from tui.log.panel import COPY_FILE, LogPanel
+from tui.log.pattern_prompt import PatternPrompt, compile_pattern
+from tui.log.view import LogView
 
 ROUTINE = "epoch 1 step 20/400 loss 0.3123 acc 0.91 0.041 s/iter"
 
@@ -29,9 +29,9 @@ async def trained(stage: Stage, size: tuple[int, int] = (100, 40)) -> AsyncItera
         stage.session.steps(1, 10)
         for rank in range(4):
             said = f"{ROUTINE}\nloading shard\nreached (step) {rank * 7}"
-            stage.session.say(stage.session.host_of(rank), events.Text(rank, "stdout", said))
+            stage.session.say(stage.session.host_of(rank), events.OutputText(rank, "stdout", said))
         await until(pilot, lambda: "[3] reached (step) 21" in stage.text())
-        await pilot.press(str(stage.screen.query_one(Log).number))
+        await pilot.press(str(stage.screen.query_one(LogPanel).number))
         yield pilot
 
 
@@ -88,19 +88,19 @@ async def test_find_marks_and_goes_to_the_newest_match_above() -> None:
         view = stage.screen.query_one(LogView)
         await pilot.press("slash", *"STEP")
         assert view.search
-        assert isinstance(stage.app.focused, Prompt)
+        assert isinstance(stage.app.focused, PatternPrompt)
         await until(pilot, lambda: "STEP in 0 lines" in caption(stage))
         await pilot.press(*["backspace"] * 4, *r"p\) ")
         await until(pilot, lambda: r"p\)  in 4 lines" in caption(stage))
         await pilot.press("enter")
         await until(pilot, lambda: stage.app.focused is view)
-        assert view.rows.lines[view.rows.at(view.current)].rank == 3
+        assert view.rows.lines[view.rows.row_of(view.current)].rank == 3
         assert not view.follow
         await until(pilot, lambda: "n Next" in stage.text().splitlines()[-1])
         await pilot.press("N", "N")
-        assert view.rows.lines[view.rows.at(view.current)].rank == 1
+        assert view.rows.lines[view.rows.row_of(view.current)].rank == 1
         await pilot.press("n", "n", "n")
-        assert view.rows.lines[view.rows.at(view.current)].rank == 0
+        assert view.rows.lines[view.rows.row_of(view.current)].rank == 0
         await pilot.press("escape")
         assert (view.search, view.current) == (None, -1)
         await until(pilot, lambda: "n Next" not in stage.text().splitlines()[-1])
@@ -110,7 +110,7 @@ async def test_what_is_typed_right_behind_the_key_is_the_expression() -> None:
     stage = Stage()
     async with trained(stage) as pilot:
         await pilot.press("slash", "q", "n", "1", "z")
-        assert stage.screen.query_one(Prompt).value == "qn1z"
+        assert stage.screen.query_one(PatternPrompt).value == "qn1z"
         assert stage.app.screen is stage.screen
 
 
@@ -141,7 +141,7 @@ async def test_what_is_no_expression_is_said_and_nothing_is_lost() -> None:
         assert log(stage) == ["  [2] reached (step) 14"]
         await pilot.press("enter")
         await pilot.pause()
-        assert stage.screen.query_one(Prompt).value == "14("
+        assert stage.screen.query_one(PatternPrompt).value == "14("
         await pilot.press("backspace")
         await until(pilot, lambda: "bad regex" not in stage.text())
         assert view.filter.pattern
@@ -154,24 +154,24 @@ async def test_what_is_no_expression_is_said_and_nothing_is_lost() -> None:
 def test_whatever_is_typed_is_an_expression_or_has_a_reason(
     text: str, recwarn: pytest.WarningsRecorder
 ) -> None:
-    pattern, problem = compiled(text)
+    pattern, problem = compile_pattern(text)
     assert (pattern is None) == bool(problem)
     assert not recwarn.list
 
 
 def test_capitals_count_where_there_are_any() -> None:
-    small, large = compiled("error")[0], compiled("Error")[0]
+    small, large = compile_pattern("error")[0], compile_pattern("Error")[0]
     assert small
     assert large
     assert small.search("ERROR")
     assert not large.search("error")
-    assert compiled("") == (None, "")
+    assert compile_pattern("") == (None, "")
 
 
 async def test_levels_and_esc_leaves_one_layer_after_the_other() -> None:
     stage = Stage()
     async with trained(stage) as pilot:
-        stage.session.say(0, events.Text(1, "stderr", "WARNING: slow\nValueError: bad"))
+        stage.session.say(0, events.OutputText(1, "stderr", "WARNING: slow\nValueError: bad"))
         await until(pilot, lambda: "ValueError" in stage.text())
         await pilot.press("L")
         await until(pilot, lambda: "warnings, all ranks" in caption(stage))
@@ -196,17 +196,22 @@ async def test_the_first_error_is_the_culprits_from_any_panel_and_filter() -> No
         raised = "Traceback (most recent call last):\n  main()\nValueError: bad batch"
         for rank in (0, 2, 3):
             session.say(
-                session.host_of(rank), events.Text(rank, "stderr", broken), events.Exited(rank, 1)
+                session.host_of(rank),
+                events.OutputText(rank, "stderr", broken),
+                events.Exited(rank, 1),
             )
         session.say(
-            session.host_of(1), events.Text(1, "stderr", raised), events.Exited(1, 1), after=0.5
+            session.host_of(1),
+            events.OutputText(1, "stderr", raised),
+            events.Exited(1, 1),
+            after=0.5,
         )
         await until(pilot, lambda: "cause: node1, rank 1: ValueError" in stage.text())
         view = stage.screen.query_one(LogView)
         await pilot.press("r", "ampersand", *"no", "enter", "3", "E")
         await until(pilot, lambda: stage.app.focused is view)
         assert log(stage)[-3:] == [f"  [1] {line}" for line in raised.splitlines()]
-        assert view.rows.at(view.current) == len(view.rows.lines) - 3
+        assert view.rows.row_of(view.current) == len(view.rows.lines) - 3
         assert view.filter.pattern is None
         await pilot.press("y")
         assert stage.app.clipboard == raised
@@ -216,7 +221,7 @@ async def test_an_error_that_was_gone_to_stays_in_view_where_the_log_gets_smalle
     stage = Stage()
     async with trained(stage) as pilot:
         raised = "Traceback (most recent call last):\n  main()\nValueError: bad batch"
-        stage.session.say(0, events.Text(1, "stderr", raised))
+        stage.session.say(0, events.OutputText(1, "stderr", raised))
         await until(pilot, lambda: "  [1] ValueError: bad batch" in log(stage))
         await pilot.press("E")
         view = stage.screen.query_one(LogView)
@@ -231,7 +236,7 @@ async def test_where_there_is_no_room_for_an_error_the_log_is_zoomed() -> None:
     stage = Stage()
     async with trained(stage, (80, 24)) as pilot:
         raised = "Traceback (most recent call last):\n  main()\nValueError: bad batch"
-        stage.session.say(0, events.Text(1, "stderr", raised), events.Exited(1, 1))
+        stage.session.say(0, events.OutputText(1, "stderr", raised), events.Exited(1, 1))
         await until(pilot, lambda: bool(stage.session.state.cause))
         stage.session.fail(1)
         await stage.ended(pilot)
@@ -252,7 +257,7 @@ async def test_a_rank_that_died_without_a_word_is_shown_at_its_last_line() -> No
         await pilot.press("E")
         await until(pilot, lambda: "rank 1 printed no error" in stage.text())
         view = stage.screen.query_one(LogView)
-        line = view.rows.lines[view.rows.at(view.current)]
+        line = view.rows.lines[view.rows.row_of(view.current)]
         assert (line.rank, line.text) == (1, "reached (step) 7")
         assert view.filter.rank is None
 
@@ -274,14 +279,14 @@ async def test_copy_takes_the_selection_else_the_current_line_else_what_is_seen(
         folder.mkdir()
         view = stage.screen.query_one(LogView)
         await pilot.press("t", "y")
-        await until(pilot, lambda: (folder / COPY).exists())
+        await until(pilot, lambda: (folder / COPY_FILE).exists())
         seen = [row for row in stage.app.clipboard.splitlines() if "shard" in row]
         assert seen == ["[0-3] loading shard x4"]
         await until(pilot, lambda: "copied" in stage.text())
         await pilot.press("slash", *"step", "enter")
         await until(pilot, lambda: stage.app.focused is view)
         await pilot.press("y")
-        await until(pilot, lambda: (folder / COPY).read_text() == "reached (step) 21\n")
+        await until(pilot, lambda: (folder / COPY_FILE).read_text() == "reached (step) 21\n")
         assert stage.app.clipboard == "reached (step) 21"
         row = len(view.rows.lines) - 1
         await pilot.mouse_down(LogView, offset=(6, row))
@@ -289,11 +294,11 @@ async def test_copy_takes_the_selection_else_the_current_line_else_what_is_seen(
         await pilot.mouse_up(LogView, offset=(12, row))
         await pilot.press("y")
         assert stage.app.clipboard == "reached"
-        (folder / COPY).unlink()
+        (folder / COPY_FILE).unlink()
         (tmp_path / "mine").write_text("mine")
-        (folder / COPY).symlink_to(tmp_path / "mine")
+        (folder / COPY_FILE).symlink_to(tmp_path / "mine")
         await pilot.press("y")
-        await until(pilot, lambda: not (folder / COPY).is_symlink())
+        await until(pilot, lambda: not (folder / COPY_FILE).is_symlink())
         assert (tmp_path / "mine").read_text() == "mine", "a link in a run's folder is not followed"
 
 
@@ -315,7 +320,7 @@ async def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
     stage = Stage(runs_dir=tmp_path)
     async with trained(stage) as pilot:
         folder = tmp_path / stage.session.plan.run
-        (folder / COPY).mkdir(parents=True)
+        (folder / COPY_FILE).mkdir(parents=True)
         await pilot.press("y")
         await until(pilot, lambda: "cannot write it" in stage.text())
 
