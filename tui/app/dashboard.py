@@ -20,7 +20,7 @@ from remote.record.events_file import RunFolderError
 from tui.app.file_saving import Saving
 from tui.app.key_bindings import Keyed
 from tui.app.quitting import Leaving, W
-from tui.kit.dialogs import Dialog, Leave, TooSmall, too_small
+from tui.kit.dialogs import Dialog, Leave, TooSmall, is_too_small
 from tui.kit.messages import CompareRuns, ReadRecord, ScreenRequest, ShowChecks, ShowRank
 from tui.kit.run_session import LiveScreen
 from tui.kit.widgets.changes import Changes, Written
@@ -100,7 +100,7 @@ class Dashboard(Keyed, Saving, Leaving[W]):
         return self.runs.folder_of(run)
 
     def on_resize(self, event: Resize) -> None:
-        small = too_small(event.size)
+        small = is_too_small(event.size)
         if small and not isinstance(self.screen, TooSmall):
             self.push_screen(TooSmall())
         elif not small and isinstance(self.screen, TooSmall):
