@@ -3,7 +3,7 @@ that it has moved."""
 
 from __future__ import annotations
 
-from training.wire.events import Dropped, HostSample, Record
+from training.wire.events import HostSample, Record, RecordsDropped
 
 LATE = 10
 """Samples in a row that come late, one a second, until the host's clock counts as set back and not
@@ -35,7 +35,7 @@ class HostClock:
         """Return True if the host's clock must have moved before it wrote this record, which has
         just come; `offset` is then right."""
         # It bears the time at which the journal was read, and older records follow.
-        if isinstance(record.event, Dropped):
+        if isinstance(record.event, RecordsDropped):
             return False
         when = record.time - self.offset
         if when > now + self._step or self._is_late(record, now):

@@ -38,7 +38,7 @@ from remote.session.decision_input import (
 from remote.session.host_link import HostLink
 from remote.session.reach import lose
 from remote.session.restart import restart
-from training.wire.commands import Connect, Keep, Placement, Reserve, Start
+from training.wire.commands import Connect, Keep, Placement, Reserve, StartAttempt
 from training.wire.events import SESSION, Hello
 
 
@@ -112,7 +112,7 @@ def ask(inputs: DecisionInput) -> list[Action]:
 
 
 def start(inputs: DecisionInput) -> list[Action]:
-    """Start the ranks, once all has been checked and is there."""
+    """StartAttempt the ranks, once all has been checked and is there."""
     course = inputs.course
     if course.stage is not Stage.STARTING or not course.prepared:
         return []
@@ -148,12 +148,12 @@ def send_starts(inputs: DecisionInput) -> list[Action]:
     return actions
 
 
-def _start_command(inputs: DecisionInput, placements: tuple[Placement, ...]) -> Start:
+def _start_command(inputs: DecisionInput, placements: tuple[Placement, ...]) -> StartAttempt:
     course = inputs.course
     work = inputs.run.plan.work
     attempts = inputs.policy.max_restarts + 1
     is_script = isinstance(work, Script)
-    return Start(
+    return StartAttempt(
         course.attempt,
         not is_script,
         placements,
@@ -168,7 +168,7 @@ def _start_command(inputs: DecisionInput, placements: tuple[Placement, ...]) -> 
 def _takes_start(inputs: DecisionInput, host: HostState, link: HostLink) -> bool:
     """Return True if a host can start its ranks now. A launcher that has returned may lack what the
     ranks need."""
-    if is_done(host, link) or not can_send(link, Start, inputs.course.attempt):
+    if is_done(host, link) or not can_send(link, StartAttempt, inputs.course.attempt):
         return False
     numbers = inputs.course.hosts
     master = inputs.run.hosts[numbers[0]]

@@ -248,6 +248,6 @@ class Runner:
 
 def _width(values: Sequence[float]) -> float:
     """Half the width of the interval of a cell, as a share of its middle."""
-    from remote.statistics.interval import interval  # numpy takes a while to import
+    from remote.statistics.interval import mean_interval  # numpy takes a while to import
 
-    return interval(values).percent / 100
+    return mean_interval(values).percent / 100

@@ -38,7 +38,7 @@ from tests.hostile.fuzz.shown import Show
 from tests.hostile.fuzz.stories import Nowhere
 from training.job import JobError
 from training.registry import UnknownName
-from training.wire.events import Text
+from training.wire.events import OutputText
 from tui.commands import parse
 from tui.compare import text as compare_text
 from tui.export import csv as csv_export
@@ -49,11 +49,11 @@ from tui.home.history import History
 from tui.kit.exit import MISTAKES, UsageError
 from tui.kit.replay import Replay
 from tui.parse import parsing
-from tui.report import data
-from tui.report.chapter import chapter
-from tui.report.load import Reader
-from tui.report.markdown import markdown
-from tui.report.write import assemble
+from tui.report.chapter import make_chapter
+from tui.report.data import to_csv, to_json
+from tui.report.load import SubjectReader
+from tui.report.pages import to_markdown
+from tui.report.write import assemble_report
 from tui.run.json_printer import JsonPrinter
 from tui.run.narration import prefixed
 
@@ -209,7 +209,7 @@ def print_logs(case: Case) -> None:
     state = RunState(plan)
     for record in records(case.folder, len(plan.hosts), expand=expander(plan)):
         apply_record(state, record)
-        if isinstance(record.event, Text):
+        if isinstance(record.event, OutputText):
             prefixed(record.event, state.host_name(record.host))
     if not plan.job:
         found = records(case.folder, len(plan.hosts), expand=expander(plan))
@@ -294,17 +294,17 @@ def compare_runs(case: Case) -> None:
 
 def report_runs(case: Case) -> None:
     """`rankboard report` of runs, without its pictures."""
-    reader = Reader(case.runs, 0.0, str)
+    reader = SubjectReader(case.runs, 0.0, str)
     folders = [case.folder, case.runs / OTHER] if case.run != OTHER else [case.folder]
     for one in (folders, folders[:1]):
-        _report(reader.runs(one))
+        _report(reader.read_runs(one))
 
 
 def _report(subject: Any) -> None:
-    made = chapter(subject)
-    data.table([subject])
-    json.loads(data.objects([subject], [made]), parse_constant=_refuse)
-    markdown(assemble([made], "now"))
+    made = make_chapter(subject)
+    to_csv([subject])
+    json.loads(to_json([subject], [made]), parse_constant=_refuse)
+    to_markdown(assemble_report([made], "now"))
 
 
 def _refuse(constant: str) -> None:
@@ -328,7 +328,7 @@ def read_study(case: Case) -> None:
 def report_study(case: Case) -> None:
     """`rankboard report` of a study."""
     folder = StudyFolder.of(case.runs, "small")
-    _report(Reader(case.runs, 0.0, str).study(folder, opened(folder)))
+    _report(SubjectReader(case.runs, 0.0, str).read_study(folder, opened(folder)))
 
 
 USUAL: tuple[Way, ...] = (

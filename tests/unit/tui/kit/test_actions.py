@@ -20,7 +20,7 @@ from tui.charts.panel import Charts
 from tui.kit.actions import ACTIONS, WITHIN, Place
 from tui.kit.key_names import named, written
 from tui.kit.widgets.keys import Line
-from tui.log.panel import Log
+from tui.log.panel import LogPanel
 from tui.run.panels import PANELS
 
 
@@ -70,9 +70,9 @@ async def test_the_line_of_keys_is_that_of_the_focus() -> None:
     stage = Stage()
     async with stage.training() as pilot:
         await until(pilot, lambda: "Follow" in foot(stage))
-        assert "Log y" not in foot(stage)
+        assert "LogPanel y" not in foot(stage)
         await pilot.press("3")
-        await until(pilot, lambda: "Log y" in foot(stage))
+        await until(pilot, lambda: "LogPanel y" in foot(stage))
         assert "Follow" not in foot(stage)
         assert foot(stage).startswith(" q Quit  ? Help ")
 
@@ -85,7 +85,7 @@ async def test_a_key_of_another_panel_goes_to_that_panel() -> None:
         assert chart.logarithmic
         assert stage.screen.focused is chart
         await pilot.press("r")
-        assert stage.screen.query_one(Log) in focused_path(stage)
+        assert stage.screen.query_one(LogPanel) in focused_path(stage)
         assert stage.screen.query(Charts).first() not in focused_path(stage)
 
 
