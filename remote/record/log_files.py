@@ -19,7 +19,7 @@ from remote.events import Reaching
 from remote.format import count
 from remote.formats.files import is_of_numbers
 from remote.plan.plan import LOG_FILES, Plan, PlanError, Script
-from remote.record.follow import LOOK
+from remote.record.events_file import LOOK
 from remote.record.watch import WatchedRun
 from remote.record.write import Recorder
 from training.wire.enums import Reach

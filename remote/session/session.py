@@ -223,6 +223,7 @@ class Session:
                 self._take(message)
             self._settle()
             problem = self._recorder.flush()
+            self._recorder.update_overview(self.state)
             if problem:
                 self._controller.take_event(Said(SESSION, problem), self._now())
         return self._taken()

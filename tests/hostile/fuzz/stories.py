@@ -20,7 +20,7 @@ from remote.limits import LIMITS
 from remote.metrics.gather import Gathered
 from remote.plan.plan import OnNan, OnStall, Plan, Policy, Script
 from remote.plan.serialize import OtherFormat
-from remote.record.read import Sieve
+from remote.record.events_file import RecordParser
 from remote.run.apply import apply_record
 from remote.run.output.script_readings import expander
 from remote.run.run_state import RunState
@@ -434,7 +434,7 @@ class _Recorded:
         self._plan, self._drawer, self._random = plan, drawer, drawer.random
         self._budget = budget
         self._mutated = _Mutated(drawer)
-        self._sieve = Sieve(plan.run, len(plan.hosts), expander(plan))
+        self._sieve = RecordParser(plan.run, len(plan.hosts), expander(plan))
         self._state, self._gathered = RunState(plan), Gathered()
         self._world = World(len(plan.hosts), plan.world_size, time=1_795_000_000.0)
         self._show = Show(plan, self._random)
