@@ -33,7 +33,8 @@ from parts.terminal import COLUMNS, LINES, Terminal
 
 from remote.events import Closed
 from remote.record.write import Recorder
-from remote.run.state import RunState
+from remote.run.apply import apply_record
+from remote.run.run_state import RunState
 from training.wire.events import SESSION, Record
 
 RANKBOARD = str(Path(sys.executable).with_name("rankboard"))
@@ -202,7 +203,7 @@ def record(runs_dir: Path, stream: Stream) -> None:
     journal.unlink()
     closed = Record(SESSION, 0, 1, START + stream.seconds + 1, Closed())
     into.write(closed)
-    state.apply(closed)
+    apply_record(state, closed)
     into.close(state)
 
 

@@ -15,7 +15,8 @@ from parts.streams import START, Stream
 from remote.cluster.hosts import Cluster
 from remote.events import Closed, decode, expand
 from remote.fair_lock import FairLock
-from remote.run.state import RunState
+from remote.run.apply import apply_record
+from remote.run.run_state import RunState
 from remote.session.session import BATCH
 from training.job import Job
 from training.wire.events import SESSION, Record
@@ -53,14 +54,14 @@ class Fed:
                 with self.lock:
                     while record and record.time <= due and taken < BATCH:
                         for one in expand(record):
-                            self.state.apply(one)
+                            apply_record(self.state, one)
                             batch.append(one)
                         taken += len(line)
                         line = file.readline()
                         record = decode(line)
                 yield batch
         with self.lock:
-            self.state.apply(Record(SESSION, 0, 1, self.state.now, Closed()))
+            apply_record(self.state, Record(SESSION, 0, 1, self.state.now, Closed()))
 
     def stop(self, reason: str = "", *, now: bool = False) -> None:
         """End the run."""

@@ -30,10 +30,12 @@ __all__ = [
     "OK",
     "UNFIT",
     "WARNING",
+    "answers_to",
     "check_connections",
     "check_facts",
     "connects",
     "grouped",
+    "has_tried",
     "is_told",
     "is_unfit",
     "lost",
@@ -84,7 +86,6 @@ OF_CAUSES = {
     Cause.NO_ROOM: "disk",
 }
 """The check that a host fails which cannot be reached for this cause; for any other, the login."""
-TRUST_ALL = "rankboard trust --all"
 
 
 def check_facts(
@@ -110,7 +111,8 @@ def check_facts(
             continue
         failure = (failures[index] if failures else None) or UNREACHED
         if failure in unknown and len(unknown) > 1:  # one command for all of them
-            failure = replace(failure, advice=TRUST_ALL)
+            command = f"rankboard trust{plan.hosts_option} --all"
+            failure = replace(failure, advice=command)
         found += _not_reached(plan.hosts[index], index, failure)
     return found
 
@@ -169,6 +171,18 @@ def connects(reserved: Sequence[Reserved | None]) -> list[Connect | None]:
     return found
 
 
+def answers_to(connect: Connect | None, connected: Sequence[Connected]) -> list[Connected]:
+    """Return the answers about connections that this command asks for."""
+    targets = connect.targets if connect else ()
+    return [answer for answer in connected if (answer.address, answer.port) in targets]
+
+
+def has_tried(connect: Connect, connected: Sequence[Connected]) -> bool:
+    """Return True if all connections that this command asks for have been tried."""
+    tried = {(answer.address, answer.port) for answer in connected}
+    return tried >= set(connect.targets)
+
+
 def check_connections(
     plan: Plan,
     facts: Sequence[Hello | None],
@@ -182,7 +196,7 @@ def check_connections(
     found: list[Checked] = []
     for index, own in enumerate(reserved):
         if own:
-            found.append(_checked(index, "port", network.port(index, own)))
+            found.append(_checked(index, "port", network.port(known, index, own)))
         if asked[index]:
             found.append(
                 _checked(

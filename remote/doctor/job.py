@@ -143,7 +143,7 @@ def job(facts: Facts, index: int) -> Found:
 
 def precision(facts: Facts, index: int) -> Found:
     """Whether the CPU has instructions for bf16. It does not matter where every rank has a GPU."""
-    from training.agent.here import lacks_bf16  # with all the errands
+    from training.agent.local_api import lacks_bf16  # with all the errands
 
     flags = facts.hello(index).flags
     if all(len(facts.hello(other).gpus) >= facts.host(other).slots for other in facts.reached):

@@ -9,7 +9,7 @@ from remote.plan.plan import Script
 
 def program(facts: Facts, index: int) -> Found:
     """The program is there, and can be started."""
-    from training.agent.here import programs  # with all the errands
+    from training.agent.local_api import programs  # with all the errands
 
     plan = facts.plan
     hello = facts.hello(index)

@@ -15,8 +15,8 @@ from remote.limits import LIMITS, Limits
 from remote.transport import Errand, Transport, Unreachable
 from remote.transport.talk import last_line
 from training.agent import WHOLE
-from training.wire.answers import codec
 from training.wire.enums import Reach
+from training.wire.host_replies import codec
 from training.wire.line_cutter import LineTooLong
 
 
@@ -76,8 +76,8 @@ def _named(answer: Answer) -> Answer:
 
 
 def values(objects: Iterable[dict[str, Any]]) -> list[Any]:
-    """The typed objects of an answer (see `training.wire.answers`). What this version does not know
-    is left out."""
+    """The typed objects of an answer (see `training.wire.host_replies`). What this version does not
+    know is left out."""
     return [value for value in map(codec.value, objects) if value is not None]
 
 
@@ -127,7 +127,8 @@ def _perform(
             objects += taken.take(block)
     except TimeoutError as error:
         return Answer(
-            host, error=f"{host.name}: {error}; if it is only slow, raise timeout in hosts.toml"
+            host,
+            error=f"{host.name}: {error}; if it is only slow, raise timeout in {host.hosts_file}",
         )
     except (AnswerTooLong, LineTooLong) as error:
         return Answer(host, error=f"{host.name}: {error}")

@@ -15,8 +15,8 @@ from remote.cluster.hosts import Host
 from remote.host_commands.errands import ask, values
 from remote.record import layout
 from remote.transport import Transport
-from training.agent import here
-from training.wire.answers import Live, Orphan, Signalled
+from training.agent import local_api
+from training.wire.host_replies import LiveRun, Orphan, Signalled
 
 ENDING = 15.0
 """Seconds beyond its timeout that a host may need to end processes."""
@@ -55,11 +55,11 @@ def find(transport: Transport | None, hosts: Sequence[Host], runs_dir: Path) -> 
     live = set()
     for answer in answers:
         for one in values(answer.objects):
-            if isinstance(one, Live):
+            if isinstance(one, LiveRun):
                 live.add(one.run)
             elif isinstance(one, Orphan):
                 found.setdefault(_identity(one), Leftover(answer.host.name, one))
-    for orphan in here.orphans(layout.workdirs(runs_dir)) if here.LINUX else ():
+    for orphan in local_api.orphans(layout.workdirs(runs_dir)) if local_api.LINUX else ():
         found.setdefault(_identity(orphan), Leftover("", orphan))
     spared = {left.orphan.run for left in found.values()} & live
     return Leftovers(
@@ -101,7 +101,7 @@ def _end_here(runs_dir: Path, found: Sequence[Leftover]) -> set[Key]:
     if not found:
         return set()
     wanted = [(left.orphan.pid, left.orphan.start) for left in found]
-    return _gone("", here.end(layout.workdirs(runs_dir), wanted))
+    return _gone("", local_api.end(layout.workdirs(runs_dir), wanted))
 
 
 def _gone(host: str, answers: Iterable[object]) -> set[Key]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # who reads a journal needs no state of a run
-    from remote.run.state import RunState
+    from remote.run.run_state import RunState
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,18 @@ from remote.metrics.waiting import Waiting, waiting
 from remote.plan.expected import GRADIENT
 from remote.plan.plan import Plan, Script
 from remote.record import files, summary
+from remote.record.events_file import read_records
 from remote.record.layout import PLAN
-from remote.record.read import load_plan, records
-from remote.run.host import HostState
-from remote.run.reading import expander
-from remote.run.seen import unused_rules
-from remote.run.state import RankState, Restart, RunState, Stall, Verdict
+from remote.record.read import load_plan
+from remote.run.apply import apply_record
+from remote.run.findings.script_visibility import unused_rules
+from remote.run.output.script_readings import expander
+from remote.run.run_state import RunState
+from remote.run.state.host_state import HostState
+from remote.run.state.phases import Verdict
+from remote.run.state.progress import Restart
+from remote.run.state.rank_state import RankState
+from remote.run.state.types import Stall
 from training.job import Job
 from training.wire.events import Epoch, Saved
 
@@ -103,7 +109,7 @@ class RunFigures:
     evaluations: tuple[Evaluation, ...]
     restarts: tuple[Restart, ...]
     stalls: tuple[Stall, ...]
-    remarks: tuple[str, ...]
+    remarks: tuple[summary.Remark, ...]
     summary: dict[str, Any]
     metrics: tuple[MetricValue, ...] = ()
     conditions: Conditions = UNKNOWN
@@ -174,8 +180,8 @@ def read(folder: Path, remark: Callable[[str], object] = len) -> RunFigures:
     plan = load_plan(folder)
     state = RunState(plan)
     gathered = Gathered()
-    for record in records(folder, len(plan.hosts), remark, expander(plan)):
-        state.apply(record)
+    for record in read_records(folder, len(plan.hosts), remark, expander(plan)):
+        apply_record(state, record)
         gathered.take(record, state)
     for message in unused_rules(state):
         remark(message)

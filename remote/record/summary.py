@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from enum import StrEnum
 from typing import Any
 
 from remote.format import count, size
 from remote.plan.plan import Plan, Script
 from remote.record.classification import Report, matrix
-from remote.run import seen
-from remote.run.alerts import alerts
-from remote.run.script_rank import ScriptRank
-from remote.run.state import Cause, HostState, RankState, RunState
-from remote.run.timing import Means, joined
+from remote.run.findings import script_visibility as seen
+from remote.run.findings.alerts import alerts
+from remote.run.run_state import RunState
+from remote.run.series.timing import Means, joined
+from remote.run.state.host_state import HostState
+from remote.run.state.rank_state import RankState
+from remote.run.state.script_rank import ScriptRank
+from remote.run.state.types import Cause
 from training import figures
 from training.wire.events import Epoch, Evaluated, Hello
 
@@ -54,7 +58,7 @@ def of(state: RunState) -> dict[str, Any]:
             "stalls": [asdict(stall) for stall in state.stalls],
             "alerts": [asdict(alert) for alert in alerts(state)],
             "restarts": [asdict(restart) for restart in state.progress.restarts],
-            "remarks": remarks(state),
+            "remarks": [remark.text for remark in remarks(state)],
         }
     )
     return summary
@@ -110,25 +114,52 @@ def plan(of: Plan) -> dict[str, Any]:
     }
 
 
-def remarks(state: RunState) -> list[str]:
+class RemarkKind(StrEnum):
+    """What a remark on a run is about."""
+
+    SHARED_MACHINE = "shared machine"
+    """Hosts were one machine with fewer cores than they count together."""
+    CHECKPOINT_COST = "checkpoint cost"
+    """How long checkpoints took, and how large they are."""
+    DRIFT = "drift"
+    """The models of the ranks differed."""
+
+
+@dataclass(frozen=True)
+class Remark:
+    """Something that a reader has to know who compares the figures of runs."""
+
+    kind: RemarkKind
+    text: str
+
+    @property
+    def is_warning(self) -> bool:
+        """Return True if figures of the run may mislead."""
+        return self.kind is not RemarkKind.CHECKPOINT_COST
+
+
+def remarks(state: RunState) -> list[Remark]:
     """Return what a reader who compares the figures of runs has to know: `machine_remarks` and
     `training_remarks`."""
     return [*machine_remarks(state), *training_remarks(state)]
 
 
-def training_remarks(state: RunState) -> list[str]:
+def training_remarks(state: RunState) -> list[Remark]:
     """Return what the checkpoints cost, and whether the ranks' models drifted apart."""
     return [*_checkpoints(state), *_drift(state)]
 
 
-def machine_remarks(state: RunState) -> list[str]:
+def machine_remarks(state: RunState) -> list[Remark]:
     """Return which hosts were one machine, and shared more cores than it has. The user of the run
     has read that at its start."""
-    return [
-        f"{_names(hosts)} are the same machine ({len(hosts[0].cpu)} cores): their times say "
-        "nothing about separate machines"
-        for hosts in shared_machines(state)
-    ]
+    machines = []
+    for hosts in shared_machines(state):
+        text = (
+            f"{_names(hosts)} are the same machine ({len(hosts[0].cpu)} cores): their times say "
+            "nothing about separate machines"
+        )
+        machines.append(Remark(RemarkKind.SHARED_MACHINE, text))
+    return machines
 
 
 def shared_machines(state: RunState) -> list[list[HostState]]:
@@ -171,22 +202,24 @@ def report(state: RunState) -> str:
     )
 
 
-def _checkpoints(state: RunState) -> Iterator[str]:
+def _checkpoints(state: RunState) -> Iterator[Remark]:
     slowest = max(state.ranks, key=lambda rank: rank.saving_seconds, default=None)
     if slowest and slowest.saved:
         took = slowest.saving_seconds
         extent = sum(rank.saved_bytes for rank in state.ranks)
         what = count(slowest.saved, "checkpoint")
         spent = f"took {took:.2f} s of the run's {state.elapsed:.2f} s"
-        yield f"{what} of {size(extent)} {spent}; the newest is of step {slowest.saved_step}"
+        text = f"{what} of {size(extent)} {spent}; the newest is of step {slowest.saved_step}"
+        yield Remark(RemarkKind.CHECKPOINT_COST, text)
 
 
-def _drift(state: RunState) -> Iterator[str]:
+def _drift(state: RunState) -> Iterator[Remark]:
     if state.progress.drift and state.progress.largest_drift:
-        yield (
+        text = (
             f"drift: from step {state.progress.drift.step} on the ranks' models differed, at most "
             f"{state.progress.largest_drift.extent}"
         )
+        yield Remark(RemarkKind.DRIFT, text)
 
 
 def finite(value: Any) -> Any:

@@ -15,8 +15,8 @@ from remote.cluster.hosts import Host
 from remote.events import Reaching, Said
 from remote.format import size
 from remote.limits import LIMITS, Limits
-from remote.transport import Agent, Channel, Transport, Unreachable
-from remote.transport.failure import Cause
+from remote.transport import Channel, Program, Transport, Unreachable
+from remote.transport.failure import Cause, Failure
 from remote.transport.talk import last_line
 from training.wire.commands import Command, Lease, encode
 from training.wire.enums import Reach
@@ -49,11 +49,15 @@ class Arrived:
 
 @dataclass(frozen=True)
 class Broken:
-    """A connection has ended, or could not be made, for this cause."""
+    """A connection has ended, or could not be made."""
 
     connection: Connection
-    reason: str
-    cause: Cause | None = None
+    failure: Failure
+
+    @property
+    def reason(self) -> str:
+        """Name the host and say what failed."""
+        return f"{self.connection.host.name}: {self.failure.text}"
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,7 @@ class Connection:
     room: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(ROOM))
     _channel: Channel | None = None
     _closer: threading.Thread | None = None
+    _mover: threading.Thread | None = None
     _sender: threading.Thread | None = None
     _unsent: deque[bytes] = field(default_factory=deque)
     _unsent_size: int = 0
@@ -101,10 +106,12 @@ class Connection:
     def __post_init__(self) -> None:
         self._cutter = LineCutter(self.limits.line)
 
-    def open(self, transport: Transport, agent: Agent) -> None:
-        """Open it in a thread of its own, which then moves bytes until it ends."""
+    def open(self, transport: Transport, program: Program) -> None:
+        """Start the program there in a thread of its own, which then moves bytes until it ends."""
         name = f"host {self.index}"
-        threading.Thread(target=self._move, args=(transport, agent), name=name, daemon=True).start()
+        args = (transport, program)
+        self._mover = threading.Thread(target=self._move, args=args, name=name, daemon=True)
+        self._mover.start()
 
     def phase(self, name: Reach) -> None:
         """How far the transport is (see `Progress`)."""
@@ -137,7 +144,8 @@ class Connection:
                 return
             self._over = True
             self._unsent.clear()
-        self.put(Broken(self, f"{self.host.name}: {problem}, so the connection was closed"))
+        what = f"{problem}, so the connection was closed"
+        self.put(Broken(self, Failure(Cause.BROKEN, what)))
 
     @property
     def held_up(self) -> float:
@@ -173,15 +181,21 @@ class Connection:
         if self._closer:
             self._closer.join(max(0.0, until - time.monotonic()))
 
-    def _move(self, transport: Transport, agent: Agent) -> None:
-        name = self.host.name
+    def wait_for_end(self, until: float) -> None:
+        """Wait until the host ends it, or until this monotonic time. What still comes is lost."""
+        self.room.release(ROOM)
+        if self._mover:
+            self._mover.join(max(0.0, until - time.monotonic()))
+
+    def _move(self, transport: Transport, program: Program) -> None:
         try:
-            channel = transport.open(self.host, agent, self)
+            channel = transport.open(self.host, program, self)
         except Unreachable as error:
-            self.put(Broken(self, str(error), error.failure.cause))
+            self.put(Broken(self, error.failure))
             return
         except Exception as error:  # noqa: BLE001 - a mistake of ours: else nobody would wait in vain
-            self.put(Broken(self, f"{name}: rankboard itself failed: {error!r}"))
+            what = f"rankboard itself failed: {error!r}"
+            self.put(Broken(self, Failure(Cause.OTHER, what)))
             return
         args = (channel,)
         to = f"to host {self.index}"
@@ -197,7 +211,8 @@ class Connection:
         while data := channel.read():
             self.room.acquire()
             self.put(Arrived(self, data))
-        self.put(Broken(self, f"{name}: {last_line(channel.close()) or 'the connection broke'}"))
+        what = last_line(channel.close()) or "the connection broke"
+        self.put(Broken(self, Failure(Cause.BROKEN, what)))
 
     @property
     def _is_overdue(self) -> bool:

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from remote.events import Attached, Clock, Parted, Reaching, Refused, Said, Transferring
 from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan
-from remote.run.course import FETCH, Stage
-from remote.run.rank import RankState
+from remote.run.state.launcher_state import FETCH, Stage
+from remote.run.state.rank_state import RankState
 from remote.session import requests, watchdog
 from remote.session.actions import Action, Open, Release, Say, Send
 from remote.session.contact import Contact

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from remote.run.course import Stage
-from remote.run.state import RunState
+from remote.run.run_state import RunState
+from remote.run.state.launcher_state import Stage
 from remote.session import finish, reach, requests, start, watchdog
 from remote.session.actions import Action
 from remote.session.contact import Contact

@@ -8,12 +8,12 @@ from collections.abc import Collection
 from remote.events import Closed, Closing, Failing, Said, Stopping, Transferring
 from remote.format import ranks_text
 from remote.plan.plan import OnNan
-from remote.run import agent_end
-from remote.run.course import FETCH, UPLOAD, Stage
-from remote.run.host import HostState
-from remote.run.phases import RankPhase
-from remote.run.rank import RankState
-from remote.run.seen import unfollowed
+from remote.run.diagnosis import agent_end
+from remote.run.findings.script_visibility import unfollowed
+from remote.run.state.host_state import HostState
+from remote.run.state.launcher_state import FETCH, UPLOAD, Stage
+from remote.run.state.phases import RankPhase
+from remote.run.state.rank_state import RankState
 from remote.session.actions import Action, Fetch, Release, Say, StopTransfers
 from remote.session.contact import Contact
 from remote.session.reach import lose

@@ -7,8 +7,9 @@ from typing import Protocol
 from remote.events import Restarted
 from remote.limits import Limits
 from remote.plan.plan import Plan
-from remote.run.reading import expander
-from remote.run.state import RunState
+from remote.run.apply import apply_record
+from remote.run.output.script_readings import expander
+from remote.run.run_state import RunState
 from training.wire.events import SESSION, Event, Record
 
 
@@ -47,10 +48,10 @@ class Ledger:
 
     def recall(self, record: Record) -> None:
         """Take in what is recorded already."""
-        self.state.apply(record)
+        apply_record(self.state, record)
 
     def _apply(self, record: Record) -> None:
         for one in self.expand(record):
             self._records.text(one)
-            self.state.apply(one)
+            apply_record(self.state, one)
             self.batch.append(one)

@@ -25,7 +25,7 @@ from urllib.parse import SplitResult, unquote, urljoin, urlsplit
 
 from remote.format import duration, percent
 from remote.record import marks
-from remote.run.state import RunState
+from remote.run.run_state import RunState
 from remote.sanitise import one_line
 
 LIMIT = 15.0

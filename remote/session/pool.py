@@ -153,7 +153,7 @@ class Pool:
         self._let_go(connection)
         fed = connection.fed
         reason = broken.reason
-        cause = broken.cause
+        cause = broken.failure.cause
         self._controller.take_broken(on, reason, self._now(), in_use=in_use, fed=fed, cause=cause)
 
     def _let_go(self, connection: Connection, *, unsent: bool = True) -> None:

@@ -4,9 +4,9 @@ lost."""
 from __future__ import annotations
 
 from remote.events import Detached, Lost, Reaching, Said, Silent
-from remote.run.course import Stage
-from remote.run.host import SOUGHT, HostState
-from remote.run.phases import HostPhase
+from remote.run.state.host_state import SOUGHT, HostState
+from remote.run.state.launcher_state import Stage
+from remote.run.state.phases import HostPhase
 from remote.session.actions import Action, Open, Release, Say, Send
 from remote.session.contact import Contact
 from remote.session.view import View
@@ -49,8 +49,7 @@ def end_left_out(view: View) -> list[Action]:
 
 def lose(view: View, host: HostState, reason: str, *, unfit: bool = False) -> Action:
     """Give a host up."""
-    named = view.run.plan.named(reason)
-    return Say(Lost(host.index, named, reached=host.hello is not None, unfit=unfit))
+    return Say(Lost(host.index, reason, reached=host.hello is not None, unfit=unfit))
 
 
 def is_unheard(view: View) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from remote.events import Detached, Leaving, Said, Stopping
 from remote.record.layout import PLAN
-from remote.run.course import FETCH, Stage
+from remote.run.state.launcher_state import FETCH, Stage
 from remote.session.actions import Action, Say, Send, StopTransfers
 from remote.session.start import public_plan
 from remote.session.view import View

@@ -20,8 +20,8 @@ from remote.fair_lock import FairLock
 from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan
 from remote.record.write import Recorder
-from remote.run.course import FETCH, UPLOAD
-from remote.run.reading import Expand
+from remote.run.output.script_readings import Expand
+from remote.run.state.launcher_state import FETCH, UPLOAD
 from remote.session import actions
 from remote.session.actions import Action
 from remote.session.connection import (
@@ -217,6 +217,7 @@ class Session:
                 self._take(message)
             self._settle()
             problem = self._recorder.flush()
+            self._recorder.update_overview(self.state)
             if problem:
                 self._controller.take_event(Said(SESSION, problem), self._now())
         return self._taken()

@@ -24,15 +24,15 @@ from remote.plan import frameworks, serialize
 from remote.plan.place import master_address, place
 from remote.plan.plan import Plan, PlanError, Script
 from remote.record.layout import PLAN
-from remote.run import agent_end
-from remote.run.course import UPLOAD, Stage
-from remote.run.host import HostState
+from remote.run.diagnosis import agent_end
+from remote.run.state.host_state import HostState
+from remote.run.state.launcher_state import UPLOAD, Stage
 from remote.session.actions import Action, Say, Upload
 from remote.session.contact import Contact
 from remote.session.reach import lose
 from remote.session.restart import restart
 from remote.session.view import Host, View, is_done, send_once, takes
-from training.wire.commands import Connect, Keep, Placement, Reserve, Start
+from training.wire.commands import Connect, Keep, Placement, Reserve, StartAttempt
 from training.wire.events import SESSION, Hello, Reserved
 
 
@@ -115,7 +115,7 @@ def start(view: View) -> list[Action]:
     try:
         place_ranks(view)
     except PlanError as error:
-        return [Say(Refused(SESSION, view.run.plan.named(str(error))))]
+        return [Say(Refused(SESSION, str(error)))]
     return [Say(Starting())]
 
 
@@ -136,7 +136,7 @@ def send_starts(view: View) -> list[Action]:
     may_restart = attempts - 1 > course.attempt
     tell_written = not is_ours and not view.run.plan.is_local  # there, a user sees the files
     commands = {
-        host.index: Start(
+        host.index: StartAttempt(
             course.attempt,
             is_ours,
             placed[host.index],
@@ -158,7 +158,7 @@ def send_starts(view: View) -> list[Action]:
 
 def _takes_start(view: View, host: HostState, contact: Contact) -> bool:
     """Whether a host can be told now. A launcher that has returned may lack what the ranks need."""
-    is_asked = (Start, view.course.attempt) in contact.sent
+    is_asked = (StartAttempt, view.course.attempt) in contact.sent
     if is_done(host, contact) or is_asked or not contact.is_open:
         return False
     master = view.run.hosts[view.course.hosts[0]]
@@ -202,17 +202,12 @@ def _connect(view: View) -> list[Action]:
     asked: list[Action] = []
     whole = True
     for (host, contact), connect in zip(hosts, wanted, strict=True):
-        if connect and not _has_tried(host.connected, connect):
+        if connect and not doctor.has_tried(connect, host.connected):
             whole = False
             asked += send_once(contact, connect, view.course.attempt)
     if not whole:
         return asked
     return [Say(Prepared()), *_check_connections(view, hosts, wanted)]
-
-
-def _has_tried(connected: Sequence[object], connect: Connect) -> bool:
-    tried = {(one.address, one.port) for one in connected}  # type: ignore[attr-defined]
-    return tried >= set(connect.targets)
 
 
 def _check_connections(
@@ -222,7 +217,7 @@ def _check_connections(
     reserved: list[Reserved | None] = [host.reserved for host, _ in hosts]
     # An answer to the attempt before names others.
     connected = [
-        [one for one in host.connected if connect and (one.address, one.port) in connect.targets]
+        doctor.answers_to(connect, host.connected)
         for (host, _), connect in zip(hosts, wanted, strict=True)
     ]
     found = doctor.check_connections(view.plan_on(view.course.hosts), facts, reserved, connected)
@@ -239,7 +234,7 @@ def _check_facts(view: View) -> list[Action]:
     try:
         master_address(view.plan_on(view.course.hosts), [hello for hello in facts if hello])
     except PlanError as error:
-        return [Say(Refused(SESSION, view.run.plan.named(str(error))))]
+        return [Say(Refused(SESSION, str(error)))]
     return []
 
 
@@ -255,19 +250,13 @@ def _reservations(view: View) -> list[Reserve | None]:
 def _report(view: View, checks: Sequence[Checked]) -> list[Action]:
     """Say what was found, and refuse the start where something has failed. A check's `on` is a
     position among the hosts of the attempt."""
-    named = view.run.plan.named
     plan = view.plan_on(view.course.hosts)
-    found = doctor.grouped(
-        [replace(one, text=named(one.text), advice=named(one.advice)) for one in checks]
-    )
+    found = doctor.grouped(checks)
     names = [host.name for host in plan.hosts]
     refused = [one for one in found if one.outcome == doctor.FAILED and doctor.is_told(one)]
     return [
         *(Say(_number(view, one)) for one in found),
-        *(
-            Say(Refused(_refused_on(view, one), named(doctor.refusal(names, one))))
-            for one in refused
-        ),
+        *(Say(Refused(_refused_on(view, one), doctor.refusal(names, one))) for one in refused),
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from remote.run import stall as stalls
+from remote.run.findings import stall as stalls
 
 
 @dataclass(frozen=True)

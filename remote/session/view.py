@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from remote.plan.plan import Plan, Policy
-from remote.run.course import Course
-from remote.run.host import HostState
-from remote.run.state import RunState
+from remote.run.run_state import RunState
+from remote.run.state.host_state import HostState
+from remote.run.state.launcher_state import Course
 from remote.session.actions import Action, Send
 from remote.session.contact import Contact
 from remote.session.times import Times

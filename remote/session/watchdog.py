@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from remote.events import StacksAsked, StallExplained, Stopping
 from remote.plan.plan import OnStall
-from remote.run import stall
-from remote.run.course import Stage
-from remote.run.progress import Stall
+from remote.run.findings import stall
+from remote.run.state.launcher_state import Stage
+from remote.run.state.types import Stall
 from remote.session.actions import Action, Say, Send
 from remote.session.view import View
 from training.wire.commands import Stacks

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from remote.format import count
-from remote.run.progress import not_learned
+from remote.run.state.progress import not_learned
 from remote.study.progress import CellState, Progress
 from remote.study.results import StudyResult, is_per_sample
 from remote.study.words import is_outcome, some
 
 
 def limits(result: StudyResult) -> list[str]:
-    """What limits the answer, a line each: what is missing or unstable, and remarks on runs."""
+    """Return what limits the answer, a line each: its shortcomings, and remarks on runs."""
+    remarks = dict.fromkeys(
+        text for row in result.cells for end in row.runs for text in end.remarks
+    )
+    learned = not_learned(
+        (end.trial, *end.losses) for row in result.cells for end in row.runs if end.losses
+    )
+    return [*shortcomings(result), *([learned] if learned else []), *remarks]
+
+
+def shortcomings(result: StudyResult) -> list[str]:
+    """Return what is missing, unstable or left out of a study, a line each."""
     found = ["compared per sample: global batches differ"] if is_per_sample(result.study) else []
     missing = [
         row.cell.key for row in result.cells if row.state in (CellState.FAILED, CellState.WAITING)
@@ -18,7 +29,7 @@ def limits(result: StudyResult) -> list[str]:
     if missing:
         total = count(len(result.cells), "cell")
         found.append(f"not complete: {len(missing)} of {total}: {some(missing)}")
-    unstable = [row for row in result.cells if not row.stability.stable]
+    unstable = [row for row in result.cells if not row.stability.is_stable]
     if unstable and is_outcome(result.study):
         names = some([row.cell.key for row in unstable])
         found.append(f"differs from seed to seed by 10% or more: {names}")
@@ -29,13 +40,7 @@ def limits(result: StudyResult) -> list[str]:
         found.append(f"unstable from run to run: {names}{advice}")
     if result.left_out:
         found.append(f"left out of comparisons, as outliers: {some(result.left_out)}")
-    remarks = dict.fromkeys(
-        text for row in result.cells for end in row.runs for text in end.remarks
-    )
-    learned = not_learned(
-        (end.trial, *end.losses) for row in result.cells for end in row.runs if end.losses
-    )
-    return [*found, *([learned] if learned else []), *remarks]
+    return found
 
 
 def failures(progress: Progress) -> list[str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from remote.record import summary
-from remote.run.state import RunState
+from remote.run.run_state import RunState
 from remote.study.study import NAMED, Cell, Study
 from training.registry import did_you_mean
 
@@ -58,14 +58,14 @@ def remarks(cell: Cell, state: RunState) -> tuple[str, ...]:
     """What who compares the run with others has to know."""
     diverged = state.progress.diverged
     said = [f"{cell.key} diverged: the loss is not finite"] if diverged else []
-    return (*said, *summary.remarks(state))
+    return (*said, *(remark.text for remark in summary.remarks(state)))
 
 
 def reason(state: RunState) -> str:
     """Why a run failed, without the names of the host and the rank that were first."""
     why = state.cause.what if state.cause else state.stop_reason
     names = {host.name for host in state.hosts}
-    names |= {host.hello.name for host in state.hosts if host.hello}
+    names |= {host.hello.hostname for host in state.hosts if host.hello}
     for name in sorted(filter(None, names), key=len, reverse=True):
         why = re.sub(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", "HOST", why)
     return why

@@ -20,7 +20,7 @@ from remote.study.study import Cell, Place, Study
 from remote.transport import Transport
 from remote.transport.registry import Transports, is_here
 from remote.transport.warm import Warm
-from training.agent.here import usable_cores
+from training.agent.local_api import usable_cores
 
 AS_IT_IS = "as it is"
 """The label of an axis that only a lab can vary."""

@@ -37,7 +37,7 @@ class Program(Protocol):
 
 @dataclass(frozen=True)
 class Errand:
-    """A short program on a host: see `training.agent.errands.table`."""
+    """A short program on a host: see `training.agent.host_commands.command_table`."""
 
     words: tuple[str, ...]
 

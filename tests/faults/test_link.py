@@ -14,7 +14,7 @@ import pytest
 from remote.cluster.hosts import Host
 from remote.cluster.load import load
 from remote.lab.folder import Folder
-from remote.run.stall import TIMES
+from remote.run.findings.stall import TIMES
 from tests.faults.proof import FINISHED, RANKS, Expected, Stage
 from tests.kit.labs import refused, spaces
 from tests.kit.launches import LONG, QUICK, run

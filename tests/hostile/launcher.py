@@ -16,7 +16,7 @@ from remote.cluster.hosts import Host
 from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan, Policy
 from remote.record.write import Recorder
-from remote.run.state import RunState
+from remote.run.run_state import RunState
 from remote.session.session import Session
 from remote.session.times import Times
 from remote.transport import Transport

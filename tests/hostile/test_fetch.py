@@ -17,7 +17,7 @@ from remote.upload.files import Files
 from tests.hostile.host import End, Hosts, Play, acted
 from tests.hostile.launcher import MIB, measured
 from tests.hostile.values import ESCAPES
-from training.agent import here
+from training.agent import local_api
 from training.job import Job
 from training.wire.jsonl import dumps
 
@@ -107,7 +107,7 @@ def test_no_path_leads_elsewhere(path: Any, tmp_path: Path) -> None:
     assert 1 in problems
     assert below(tmp_path) == below(folder)
     assert depth(folder) < 40
-    assert here.size(str(folder)) > 0
+    assert local_api.size(str(folder)) > 0
 
 
 LINKS = ["/etc/passwd", "../../../x", "../" * 50, "x/../../../../y", "\0", ""]

@@ -18,8 +18,9 @@ from training.wire.events import Hello, Reserved
 from training.wire.jsonl import load
 
 HASTY = (
-    "import sys; from training.agent.errands import check, table; check.PATIENCE = {}; "
-    "sys.exit(table.main(sys.argv[1:]))"
+    "import sys; from training.agent.host_commands import check, command_table; "
+    "check.PATIENCE = {}; "
+    "sys.exit(command_table.main(sys.argv[1:]))"
 )
 
 
@@ -75,8 +76,9 @@ def test_without_a_command_for_long_it_ends(host: Host) -> None:
 
 def test_a_workdir_that_cannot_be_written_is_named(host: Host) -> None:
     program = (
-        "import os, sys; os.access = lambda *_: False; from training.agent.errands import table; "
-        "table.main(sys.argv[1:])"
+        "import os, sys; os.access = lambda *_: False; "
+        "from training.agent.host_commands import command_table; "
+        "command_table.main(sys.argv[1:])"
     )
     assert complaint(host.check(program)).startswith(
         f"cannot use its workdir: {host.folder.parent} is not writable"
@@ -106,7 +108,7 @@ def complaint(errand: Follower) -> str:
 def test_it_imports_little() -> None:
     code = (
         "import sys; from training.agent import __main__; "
-        "from training.agent.errands import check; print(*sys.modules)"
+        "from training.agent.host_commands import check; print(*sys.modules)"
     )
     said = subprocess.run(
         [sys.executable, "-S", "-c", code], cwd=ROOT, capture_output=True, text=True, check=True

@@ -24,7 +24,7 @@ from remote.plan.plan import Plan, Policy, Script, Upload
 from tests.kit import agents
 from tests.kit.checks import GIB, amiss, check, hello, hellos, plan
 from training import checksums, registry
-from training.agent import here
+from training.agent import local_api
 from training.agent.host import reach
 from training.agent.host.needs import look
 from training.agent.host.system import CPUINFO, cpu_flags
@@ -32,7 +32,7 @@ from training.agent.live_runs import live_runs
 from training.job import Job
 from training.wire.events import Hello
 from training.wire.format import FORMAT
-from tui.launch import facts
+from tui.launch import run_facts as facts
 
 JOB = Job(dataset="mnist", data_dir="/data")
 IMAGES = Job(model="resnet18", dataset="imagefolder:/data/photos")
@@ -451,11 +451,11 @@ def test_a_plan_without_a_job_has_none_of_these_checks() -> None:
 def test_the_form_warns_of_bf16_on_this_machine(
     flags: tuple[str, ...], warned: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(here, "cpu_flags", lambda: flags)
+    monkeypatch.setattr(local_api, "cpu_flags", lambda: flags)
     local = Plan(
         "a-run", (Host("local", "127.0.0.1", workdir="/r/a-run/node"),), Job(precision="bf16")
     )
-    assert any("no bf16 instructions" in line for line in facts.warnings(local)) == warned
-    there = "\n".join(facts.warnings(plan(2, work=Job(precision="bf16"))))
+    assert any("no bf16 instructions" in line for line in facts.list_warnings(local)) == warned
+    there = "\n".join(facts.list_warnings(plan(2, work=Job(precision="bf16"))))
     assert "the checks look at those of the hosts" in there
-    assert not any("bf16" in line for line in facts.warnings(plan(2)))
+    assert not any("bf16" in line for line in facts.list_warnings(plan(2)))

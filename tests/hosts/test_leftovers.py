@@ -17,10 +17,10 @@ import pytest
 
 from tests.kit.agents import SLEEP, Host, hosting, kill_both, python
 from tests.kit.wait import wait
-from training.agent.errands import leftovers, process_table
 from training.agent.host.system import LINUX
-from training.agent.times import Times
-from training.wire.answers import Orphan
+from training.agent.host_commands import orphans, process_table
+from training.agent.times import AgentTimes
+from training.wire.host_replies import Orphan
 
 pytestmark = pytest.mark.skipif(not LINUX, reason="needs /proc")
 FAMILY = """
@@ -50,12 +50,12 @@ def host(tmp_path: Path) -> Iterator[Host]:
 
 
 def find(workdir: Path) -> list[Orphan]:
-    return leftovers.find([str(workdir)])
+    return orphans.find([str(workdir)])
 
 
 def finish(workdir: Path, found: list[Orphan], grace: float = 2.0) -> list[bool]:
     wanted = [(orphan.pid, orphan.start) for orphan in found]
-    return [one.gone for one in leftovers.finish([str(workdir)], wanted, Times(grace=grace))]
+    return [one.gone for one in orphans.finish([str(workdir)], wanted, AgentTimes(grace=grace))]
 
 
 def shift(journal: Path, seconds: float, of: str = "") -> None:
@@ -137,7 +137,7 @@ def test_nothing_of_a_live_run_is_found_even_when_its_folder_is_gone(
     line = host.follow()
     line.start(python(SLEEP))
     line.wait_for_text("up")
-    answer = list(leftovers.orphans([str(tmp_path)]))
+    answer = list(orphans.orphans([str(tmp_path)]))
     assert answer == [{"kind": "live", "run": "a-run"}]
     shutil.rmtree(tmp_path / "runs")
     assert find(tmp_path) == []
@@ -189,9 +189,7 @@ def test_a_number_that_somebody_else_has_got_is_not_found_and_not_signalled(
             shift(journal, 100)
         start = process_table.processes()[stranger.pid].start
         assert stranger.pid not in {one.pid for one in find(tmp_path)}
-        answer = list(
-            leftovers.end([str(tmp_path), f"{stranger.pid}:{start}", f"{stranger.pid}:0"])
-        )
+        answer = list(orphans.end([str(tmp_path), f"{stranger.pid}:{start}", f"{stranger.pid}:0"]))
         assert [(one["start"], one["gone"]) for one in answer] == [(start, False), (0, True)]
         process_table.send(stranger.pid, start + 1, signal.SIGKILL)
         assert stranger.poll() is None

@@ -31,7 +31,7 @@ from remote.transport.ssh.transport import SshTransport
 from tests.kit.agents import ROOT
 from tests.kit.sshd import Sshd
 from training.agent import WHOLE
-from training.agent.errands.environment import lacking
+from training.agent.host_commands.environment import lacking
 from tui.commands.setup import Lines, set_up
 from tui.kit.exit import UsageError
 
@@ -352,8 +352,9 @@ def test_what_is_shown_while_pip_is_quiet(
 
 def test_an_installation_says_all_the_while_that_it_goes_on(tmp_path: Path) -> None:
     code = (
-        "from training.agent.errands import environment, table; environment.BEAT = 0.01; "
-        "table.main(['install', '.'])"
+        "from training.agent.host_commands import environment, command_table; "
+        "environment.BEAT = 0.01; "
+        "command_table.main(['install', '.'])"
     )
     order = json.dumps({"requirements": ["tinytorch"], "packages": ["tinytorch"], "index": ""})
     with open(tmp_path / "venv.lock", "a") as lock:

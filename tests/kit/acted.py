@@ -17,7 +17,8 @@ from textual.pilot import Pilot
 from remote import events as launcher
 from remote.cluster.hosts import Cluster, Host
 from remote.plan.plan import Plan, Policy, Script, check, new_run
-from remote.run.state import RunState
+from remote.run.apply import apply_record
+from remote.run.run_state import RunState
 from tests.kit.wait import looks
 from training.job import Job
 from training.wire import events
@@ -69,7 +70,7 @@ class ActedSession:
         while (batch := self._queue.get()) is not None:
             with self.lock:
                 for record in batch:
-                    self.state.apply(record)
+                    apply_record(self.state, record)
             yield batch
 
     def stop(self, reason: str = "stopped by the user", *, now: bool = False) -> None:
@@ -112,7 +113,7 @@ class ActedSession:
                 *(events.Spawned(rank, 4_000 + rank) for rank in ranks),
                 after=0.2,
             )
-            self.say(index, events.Text(events.AGENT, "stderr", f"agent on {host.name}"))
+            self.say(index, events.OutputText(events.AGENT, "stderr", f"agent on {host.name}"))
         size = self.plan.world_size
         for rank in range(size):
             begun = events.Started(
@@ -156,7 +157,7 @@ class ActedSession:
                 )
                 loss = 2.3 * math.exp(-step / 150) + 0.08 + chance.gauss(0, 0.05)
                 epoch = (step - 1) // per_epoch + 1
-                one = events.Step(
+                one = events.StepFinished(
                     rank,
                     epoch,
                     step,
@@ -172,7 +173,7 @@ class ActedSession:
                 self.say(self.host_of(rank), one)
                 if step % 20 == 0:
                     text = f"epoch {epoch} step {step} loss {loss:.4f}"
-                    self.say(self.host_of(rank), events.Text(rank, "stdout", text))
+                    self.say(self.host_of(rank), events.OutputText(rank, "stdout", text))
                 if step % max(1, round(1 / seconds)) == 0:
                     self.say(
                         self.host_of(rank),
@@ -233,7 +234,7 @@ class ActedSession:
                 )
                 self.say(
                     self.host_of(other),
-                    events.Text(other, "stderr", text),
+                    events.OutputText(other, "stderr", text),
                     events.Exited(other, 1),
                     after=0.1,
                 )
@@ -242,7 +243,7 @@ class ActedSession:
 
     def close(self) -> None:
         for index in range(len(self.plan.hosts)):
-            self.say(index, events.Ended(EndReason.ALL_ENDED))
+            self.say(index, events.AgentEnded(EndReason.ALL_ENDED))
         self.say(SESSION, launcher.Closed(), after=0.1)
         self._queue.put(None)
 

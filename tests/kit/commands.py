@@ -12,7 +12,6 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-import typer
 
 from remote.cluster.hosts import Cluster
 from remote.host_commands.kept_plan import KeptPlan
@@ -43,8 +42,8 @@ def run(
         code = 0
         try:
             command(runs_dir=Path("runs"), **flags)
-        except typer.Exit as error:
-            code = error.exit_code
+        except SystemExit as error:
+            code = error.code
         return Done(code, *capsys.readouterr())
 
     return run
@@ -104,7 +103,7 @@ from pathlib import Path
 from remote.cluster.hosts import Host
 from remote.plan.plan import Plan
 from remote.record.write import Recorder
-from remote.run.state import RunState
+from remote.run.run_state import RunState
 from remote.events import Closed, Stopping
 from training.wire.records import SESSION, Record
 from training.job import Job

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from remote.events import Clock, Reaching
-from remote.run.reading import expander
-from remote.run.state import RunState
+from remote.run.apply import apply_record
+from remote.run.output.script_readings import expander
+from remote.run.run_state import RunState
 from tests.kit.histories import History, plan, said
 from training.wire.events import Evaluated, Hello
 from tui.run.printer import Printer
@@ -25,7 +26,7 @@ def show(history: History, to: Printer, size: int = 7) -> RunState:
     for start in range(0, len(history.records), size):
         batch = [part for one in history.records[start : start + size] for part in expand(one)]
         for record in batch:
-            state.apply(record)
+            apply_record(state, record)
         to.batch(batch, state)
     to.end(state)
     return state

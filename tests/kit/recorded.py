@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from remote.record.write import Recorder
-from remote.run.reading import expander
-from remote.run.state import RunState
+from remote.run.apply import apply_record
+from remote.run.output.script_readings import expander
+from remote.run.run_state import RunState
 from tests.kit.histories import History, plan
 from training.wire.events import SESSION, encode
 
@@ -24,7 +25,7 @@ def record(into: Recorder, history: History, state: RunState) -> None:
             into.raw(encode(one).encode())
         for part in expand(one):
             into.text(part)
-            state.apply(part)
+            apply_record(state, part)
         into.flush()
 
 

@@ -11,7 +11,7 @@ import pytest
 from remote.cluster.hosts import Host
 from remote.plan.plan import Plan, Script
 from remote.record.write import Recorder
-from remote.run.state import RankPhase, Verdict
+from remote.run.state.phases import RankPhase, Verdict
 from remote.session.session import Session
 from remote.transport.local import LocalTransport
 from tests.kit.slow import slow

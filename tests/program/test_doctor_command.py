@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 from remote.doctor import doctor
 from remote.events import Checked, Closed, Lost, Stopping
 from remote.plan.plan import Plan
-from remote.run.state import RunState
+from remote.run.run_state import RunState
 from tests.kit.acted import ActedSession, cluster, make_plan, screen_text, until
 from tests.kit.histories import History, plan
 from tests.kit.launches import run

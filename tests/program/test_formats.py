@@ -19,18 +19,18 @@ from remote.host_commands.errands import Answer
 from remote.plan import serialize
 from remote.plan.plan import Plan, PlanError
 from remote.plan.serialize import OtherFormat
-from remote.record import read, resume
+from remote.record import events_file, resume
 from remote.record.write import Recorder
 from tests.kit.commands import Done, Watched, plan_on_hosts, watching
 from tests.kit.histories import History
-from training.agent.errands import leftovers, run_folders
-from training.agent.errands.outline import boot
 from training.agent.host.system import LINUX
+from training.agent.host_commands import orphans, run_folders
+from training.agent.host_commands.journal_summary import boot
 from training.agent.journal import Journal
 from training.job import Job
-from training.wire import answers as told_by
+from training.wire import host_replies
 from training.wire.enums import EndReason
-from training.wire.events import SESSION, Ended, Hello, Launched, Record, encode
+from training.wire.events import SESSION, AgentEnded, Hello, Launched, Record, encode
 from training.wire.format import FORMAT
 from training.wire.jsonl import dumps, load
 from tui.commands.attach import attach
@@ -149,10 +149,10 @@ def test_records_of_another_format_are_not_read(
     folder.mkdir()
     lines = [encode(Record(SESSION, 0, seq, 2.0, Said(SESSION, "x"))) for seq in (1, 2)]
     (folder / "events.jsonl").write_text("".join(lines))
-    assert len(list(read.records(folder))) == 2
+    assert len(list(events_file.read_records(folder))) == 2
     rename_format(folder / "events.jsonl", number)
     with pytest.raises(OtherFormat) as refused:
-        list(read.records(folder))
+        list(events_file.read_records(folder))
     assert str(refused.value) == says
 
 
@@ -166,7 +166,7 @@ def kept(tmp_path: Path, number: int | None) -> Iterator[Path]:
     folder.mkdir(parents=True)
     hello = Hello("x", "ada", 1, "3", "python3", "Linux", boot(), 2.0, 1)
     with subprocess.Popen(["sleep", "60"]) as process:
-        ended = Ended(EndReason.CLOSED, left=(process.pid,))
+        ended = AgentEnded(EndReason.CLOSED, left=(process.pid,))
         Journal(str(folder), 0).write(1, [hello, Launched((0,)), ended])
         (segment,) = folder.glob("*.journal")
         rename_format(segment, number)
@@ -175,7 +175,7 @@ def kept(tmp_path: Path, number: int | None) -> Iterator[Path]:
 
 
 def test_a_host_does_not_read_the_journal(kept: Path, tmp_path: Path, number: int | None) -> None:
-    (told,) = map(told_by.codec.value, run_folders.runs([str(tmp_path)]))
+    (told,) = map(host_replies.codec.value, run_folders.runs([str(tmp_path)]))
     assert (told.format, told.phase, told.live) == (number or 0, "unknown", True)
     assert (told.ranks, told.exits, told.ended) == ((), (), None)
     assert time.time() - told.last < 60, "the age of its files"
@@ -193,7 +193,7 @@ def test_a_host_does_not_read_the_journal(kept: Path, tmp_path: Path, number: in
 @pytest.mark.skipif(not LINUX, reason="needs /proc")
 @pytest.mark.usefixtures("kept")
 def test_no_process_is_found_by_the_journal(tmp_path: Path) -> None:
-    assert leftovers.find([str(tmp_path)]) == []
+    assert orphans.find([str(tmp_path)]) == []
     (segment,) = tmp_path.glob("runs/*/0/*.journal")
     rename_format(segment, FORMAT)
-    assert len(leftovers.find([str(tmp_path)])) == 1
+    assert len(orphans.find([str(tmp_path)])) == 1

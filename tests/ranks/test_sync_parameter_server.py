@@ -16,7 +16,7 @@ import pytest
 import torch
 from torch import distributed, nn
 
-from remote.run.state import RunPhase, Verdict
+from remote.run.state.phases import RunPhase, Verdict
 from tests.kit import rank_calls, training_ranks
 from tests.kit.comparing import compare
 from tests.kit.forked_ranks import Forker

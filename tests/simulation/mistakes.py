@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import PropertyMock, patch
 
-from remote.run import launcher_events, verdict
-from remote.run.course import Course
+from remote.run import launcher_records as launcher_events
+from remote.run.diagnosis import verdict
+from remote.run.state.launcher_state import Course
 from remote.session import finish, pool, reach
 from remote.session.controller import Controller
 from remote.session.intake import Intake

@@ -13,8 +13,9 @@ from remote.events import Reaching
 from remote.limits import LIMITS, Limits
 from remote.session import connection as messages
 from remote.transport import Agent
+from remote.transport.failure import Cause, Failure
 from tests.simulation.here import here
-from training.agent.options import Options
+from training.agent.options import AgentOptions
 from training.wire.commands import Command, encode
 from training.wire.enums import Reach
 from training.wire.events import Event
@@ -108,6 +109,11 @@ class _Room:
         """Reads are never held up."""
 
 
+def broken(why: str) -> Failure:
+    """Return the failure of a connection that ended."""
+    return Failure(Cause.BROKEN, why)
+
+
 class Connection:
     """What a session takes for `remote.session.connection.Connection`."""
 
@@ -154,14 +160,14 @@ class Connection:
         self._say(Reaching(self.index, Reach.STARTING))
         from tests.simulation.host import Follower
 
-        options = Options(
+        options = AgentOptions(
             agent.folder, agent.run, agent.host, agent.after, agent.keep, found=agent.found
         )
         self.follower = Follower(host, self, options)
 
     def _fail(self, why: str) -> None:
         self._leave()
-        self.put(messages.Broken(self, f"{self.host.name}: {why}"))  # type: ignore[arg-type]
+        self.put(messages.Broken(self, broken(why)))  # type: ignore[arg-type]
 
     def whole_lines(self, data: bytes) -> list[bytes]:
         """The complete lines of what has arrived."""
@@ -221,12 +227,11 @@ class Connection:
 
     def finished(self, why: str) -> None:
         """The follower has ended."""
-        reason = f"{self.host.name}: {why or 'the connection broke'}"
-        self._down.send(lambda: self._end(reason))
+        self._down.send(lambda: self._end(why or "the connection broke"))
 
-    def _end(self, reason: str) -> None:
+    def _end(self, why: str) -> None:
         self._leave()
-        self._put(messages.Broken(self, reason))  # type: ignore[arg-type]
+        self._put(messages.Broken(self, broken(why)))  # type: ignore[arg-type]
 
     # What the network does ------------------------------------------------------------------------
 
@@ -234,7 +239,7 @@ class Connection:
         """This end has waited too long for the link."""
         if self.link.is_down and not self._down.is_dead:
             self._down.kill()
-            self._put(messages.Broken(self, f"{self.host.name}: no answer"))  # type: ignore[arg-type]
+            self._put(messages.Broken(self, broken("no answer")))  # type: ignore[arg-type]
 
     def break_off(self, why: str) -> None:
         """Both ends see that the connection is gone."""
@@ -244,7 +249,7 @@ class Connection:
         if self.follower:
             self.follower.end()
         if not was_dead:
-            self._put(messages.Broken(self, f"{self.host.name}: {why}"))  # type: ignore[arg-type]
+            self._put(messages.Broken(self, broken(why)))  # type: ignore[arg-type]
         self._leave()
 
     def resume(self) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from remote.plan.plan import OnNan, OnStall
-from remote.run.phases import Verdict
+from remote.run.state.phases import Verdict
 from tests.simulation.loop import START
 
 if TYPE_CHECKING:

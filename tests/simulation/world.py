@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from random import Random
 
 from remote.plan import serialize
-from remote.run import stall
+from remote.run.findings import stall
 from remote.session.times import Times
 from tests.simulation.checks import Checks
 from tests.simulation.disk import Disk
@@ -26,7 +26,7 @@ TIMES = Times(
     stall=stall.Times(least=12.0, factor=5.0, compiling=20.0),
 )
 """A session's times: some are shorter than usual, as an hour of virtual time takes long too."""
-AGENT_TIMES = times.Times(tick=2.0, lease=30.0, input=30.0, restart=200.0)
+AGENT_TIMES = times.AgentTimes(tick=2.0, lease=30.0, input=30.0, restart=200.0)
 NEVER = 1e6
 """A fault that is over later than this lasts for ever."""
 PATIENCE = 200.0

@@ -14,7 +14,7 @@ from remote.record import marks
 from remote.record.find import find
 from training.job import Job
 from tui.app.dashboard import Dashboard
-from tui.kit.background import in_background
+from tui.kit.background import run_in_background
 from tui.kit.bindings import key_of
 from tui.kit.dialogs import Leave, QuitDialog
 from tui.kit.exit import MISTAKES
@@ -29,7 +29,7 @@ from tui.kit.messages import (
     StartRun,
 )
 from tui.kit.replay import Replay
-from tui.kit.run_session import Checks, Session
+from tui.kit.run_session import HostChecks, RunSession
 from tui.kit.runs import Launch, Runs
 
 if TYPE_CHECKING:  # each screen is loaded when it is first shown: what it draws with takes a while
@@ -76,11 +76,11 @@ class RankboardApp(Dashboard[Runs]):
         launch = replace(self.runs.launch, **filled)
         self.push_screen(LaunchScreen(launch, error, self.runs.checks))
 
-    def _show_run(self, session: Session) -> None:
+    def _show_run(self, session: RunSession) -> None:
         self.runs.session = session
         self.push_screen(self._screen_of(session))
 
-    def _screen_of(self, session: Session) -> RunScreen:
+    def _screen_of(self, session: RunSession) -> RunScreen:
         """The screen of a run, which is as it was left."""
         from tui.run.screen import RunScreen
 
@@ -130,10 +130,10 @@ class RankboardApp(Dashboard[Runs]):
             self._opening.add(name)
             found = partial(self._take, name, (self.screen, self.focused))
             history = self.runs.launch.history
-            in_background(self, partial(history.open, name), found, partial(self._miss, name))
+            run_in_background(self, partial(history.open, name), found, partial(self._miss, name))
             self.notify(f"opening {name}", timeout=2, markup=False)
 
-    def _take(self, name: str, at: tuple[object, object], session: Session) -> None:
+    def _take(self, name: str, at: tuple[object, object], session: RunSession) -> None:
         """Show a run that was opened, unless the user is elsewhere by now and may be typing."""
         self._opening.discard(name)
         self.runs.watch(session)
@@ -208,7 +208,7 @@ class RankboardApp(Dashboard[Runs]):
         if self.runs.launch.check and not self._exiting and isinstance(self.screen, LaunchScreen):
             self._check(self.screen, message)
 
-    def _check(self, form: LaunchScreen, asked: CheckHosts) -> Checks:
+    def _check(self, form: LaunchScreen, asked: CheckHosts) -> HostChecks:
         """Begin checks in the background, and show in the form what they find."""
         self._asked = asked
         checks = self.runs.check(asked.cluster, asked.work, asked.policy)

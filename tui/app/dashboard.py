@@ -15,12 +15,14 @@ from textual.events import Event, Resize
 from textual.message import Message
 from textual.screen import Screen
 
+from remote.plan.serialize import OtherFormat
+from remote.record.events_file import RunFolderError
 from tui.app.file_saving import Saving
 from tui.app.key_bindings import Keyed
 from tui.app.quitting import Leaving, W
-from tui.kit.dialogs import Dialog, Leave, TooSmall, too_small
-from tui.kit.messages import CompareRuns, ReadRecord, ScreenAsked, ShowChecks, ShowRank
-from tui.kit.run_session import Drawn
+from tui.kit.dialogs import Dialog, Leave, TooSmall, is_too_small
+from tui.kit.messages import CompareRuns, ReadRecord, ScreenRequest, ShowChecks, ShowRank
+from tui.kit.run_session import LiveScreen
 from tui.kit.widgets.changes import Changes, Written
 
 TICK = 0.5
@@ -85,7 +87,7 @@ class Dashboard(Keyed, Saving, Leaving[W]):
             self.screen.dismiss(Leave.STAY)
         for screen in self.screen_stack:
             hidden = isinstance(self.screen, TooSmall) or not screen.is_mounted
-            if isinstance(screen, Drawn) and not hidden:
+            if isinstance(screen, LiveScreen) and not hidden:
                 screen.tick()
         if not live and self.is_left:
             self.exit()
@@ -98,7 +100,7 @@ class Dashboard(Keyed, Saving, Leaving[W]):
         return self.runs.folder_of(run)
 
     def on_resize(self, event: Resize) -> None:
-        small = too_small(event.size)
+        small = is_too_small(event.size)
         if small and not isinstance(self.screen, TooSmall):
             self.push_screen(TooSmall())
         elif not small and isinstance(self.screen, TooSmall):
@@ -112,7 +114,7 @@ class Dashboard(Keyed, Saving, Leaving[W]):
 
     async def on_event(self, event: Event) -> None:
         """Handle an event, unless it asks, too late, for another screen."""
-        if not (isinstance(event, ScreenAsked) and (self._exiting or event.time < self._turned)):
+        if not (isinstance(event, ScreenRequest) and (self._exiting or event.time < self._turned)):
             await super().on_event(event)
 
     def on_show_checks(self, message: ShowChecks) -> None:
@@ -161,6 +163,6 @@ class Dashboard(Keyed, Saving, Leaving[W]):
 
     async def _read_record(self, message: ReadRecord) -> None:
         found = None
-        with suppress(OSError):
+        with suppress(RunFolderError, OtherFormat):  # a coarse chart stays
             found = await asyncio.to_thread(message.read, self.runs.runs_dir / message.name)
         message.take(found)

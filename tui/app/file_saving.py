@@ -11,8 +11,8 @@ from textual.app import App
 
 from training.writing import write_whole
 from tui.kit.exit import to_install
-from tui.kit.messages import KeepText, SaveChart
-from tui.kit.run_session import Session
+from tui.kit.messages import SaveChart, SaveText
+from tui.kit.run_session import RunSession
 
 NO_PNG = f"no PNG without matplotlib: {to_install('report')}"
 """What a user does for charts as PNG."""
@@ -37,7 +37,7 @@ class Saving(App[None]):
         return folder / name if folder else self.folder / f"{run}-{name}"
 
     @property
-    def shown(self) -> Session | None:
+    def shown(self) -> RunSession | None:
         """The run on the screen, or under what lies over it."""
         from tui.run.screen import RunScreen
 
@@ -65,7 +65,7 @@ class Saving(App[None]):
             self.notify("no files can be saved from a browser", severity="warning", markup=False)
         return not self.is_web
 
-    def on_keep_text(self, message: KeepText) -> None:
+    def on_save_text(self, message: SaveText) -> None:
         if not self._may_write():
             return
         path = self._file(message.run, message.name)

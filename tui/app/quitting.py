@@ -23,7 +23,7 @@ from remote.record.lock import STOP
 from tui.app.second_signal import Watched, ended_by_second_signal
 from tui.kit.dialogs import Dialog, Leave, LeaveDialog
 from tui.kit.exit import STOPPED
-from tui.kit.run_session import Session
+from tui.kit.run_session import RunSession
 
 ENDING = 15.0
 """Seconds that what is live has to end when its dashboard is gone."""
@@ -44,7 +44,7 @@ class Shown(Protocol):
     """What a dashboard shows."""
 
     @property
-    def session(self) -> Session | None:
+    def session(self) -> RunSession | None:
         """The run that is shown, or was last."""
 
     @property

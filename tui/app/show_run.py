@@ -12,21 +12,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from remote.cluster.hosts import Cluster
 from remote.launch import Launcher
 from remote.plan.plan import Plan, PlanError, Policy, Script
 from remote.record import read, summary
 from remote.record.layout import REPORT
 from remote.record.lock import STOP
-from remote.run.state import RunState, Verdict
+from remote.run.run_state import RunState
+from remote.run.state.phases import Verdict
 from training.job import Job
+from training.mistake import Mistake
 from training.wire.events import Record
 from tui.app.second_signal import Watched, ended_by_second_signal
 from tui.kit import run_session as view
 from tui.kit.exit import UsageError
-from tui.kit.narrate import narrate
+from tui.kit.narrate import echo, narrate
 from tui.kit.written import written
 from tui.run import outcome
 from tui.run.printer import Printer, printer
@@ -67,7 +67,7 @@ def watch(launcher: Launcher, session: Session, lines: Lines | None) -> int:
     return show_opened(launcher, session)
 
 
-def show_opened(launcher: Launcher, session: view.Session) -> int:
+def show_opened(launcher: Launcher, session: view.RunSession) -> int:
     """Show a session that was attached to, or a replay, in the dashboard."""
     hosts = Cluster(session.plan.run, session.plan.hosts)
     job = session.plan.job or Job()
@@ -194,7 +194,7 @@ def show_dashboard(
 
     def make_plan(cluster: Cluster, work: Job | Script, policy: Policy) -> Plan:
         if policy.keep and (ends := settings.get("ends")):
-            raise PlanError(f"--on-disconnect keep: {ends}")
+            raise PlanError(Mistake("--on-disconnect", "keep", str(ends)))
         return launcher.plan(cluster, work, policy)
 
     app = RankboardApp(Launch(cluster, selected, work, make_plan, begin, **settings))
@@ -252,14 +252,14 @@ def on_terminal() -> bool:
 def print_end(state: RunState) -> None:
     """Print the cause of a failure, and how a run ended."""
     for line in outcome.cause(state):
-        typer.echo(line, err=True)
+        echo(line, to_stderr=True)
     narrate(*written(state), outcome.verdict(state))
 
 
 def narrate_record(launcher: Launcher, state: RunState) -> None:
     """Print remarks on a run that has ended, and where it is recorded."""
     folder = Path(os.path.relpath(launcher.runs_dir / state.plan.run))
-    narrate(*summary.training_remarks(state))
+    narrate(*(remark.text for remark in summary.training_remarks(state)))
     if summary.report(state):
         narrate(f"classification report in {folder / REPORT}")
     narrate(f"recorded in {folder}")

@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from remote.launch import Launcher
 from remote.plan import serialize
 from remote.plan.dry_run import dry_run as describe
@@ -27,7 +25,7 @@ from tui.flags.mistakes import Mistakes, check_job
 from tui.flags.policy import policy
 from tui.flags.selection import Selection
 from tui.kit.exit import UsageError
-from tui.kit.narrate import narrate
+from tui.kit.narrate import echo, narrate
 from tui.kit.runs import RunOptions
 
 if TYPE_CHECKING:
@@ -172,7 +170,7 @@ def _keeps(chosen: Selection, local: bool, options: Options) -> bool:
 
 def _print_plan(launcher: Launcher, chosen: Selection, work: Job | Script, json: bool) -> None:
     plan = launcher.plan(chosen.hosts, work)
-    typer.echo(serialize.dump(plan) if json else describe(plan), nl=not json)
+    echo(serialize.dump(plan) if json else describe(plan), end="\n" if json else "")
 
 
 def _step_back(chosen: Selection) -> None:

@@ -10,12 +10,12 @@ from remote.record import marks
 from remote.record.watch import WatchedRun
 from tui.app.dashboard import Dashboard
 from tui.kit.dialogs import Dialog
-from tui.kit.no_live_runs import Idle
+from tui.kit.no_live_runs import NoLiveRuns
 from tui.kit.runs import Listener
 from tui.run.screen import RunScreen
 
 
-class Watching(Idle):
+class Watching(NoLiveRuns):
     """Listens to a watched run."""
 
     def __init__(self, run: WatchedRun) -> None:

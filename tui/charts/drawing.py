@@ -9,10 +9,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from remote.run.buckets import Floats, Points
-from remote.run.curves import Curves
-from remote.run.series import SERIES, Scope, Unit
-from remote.run.state import RunState
+from remote.run.run_state import RunState
+from remote.run.series.curves import Curves
+from remote.run.series.definitions import SERIES, Scope, Unit
+from remote.run.series.downsampling import Floats, Points
 from tui.charts.annotations import Mark
 from tui.charts.frame import Look
 from tui.charts.kinds import Kind

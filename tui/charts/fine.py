@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from remote.run.curves import Curves
+from remote.run.series.curves import Curves
 from tui.charts.view import Along, View
 
 CLOSER = 8.0

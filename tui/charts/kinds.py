@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from remote.run.series import METRIC, SERIES, Scope, Unit, metric_id
-from remote.run.state import RunState
+from remote.run.run_state import RunState
+from remote.run.series.definitions import METRIC, SERIES, Scope, Unit, metric_id
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
-import typer
 
 from tui.charts.dots import characters
 from tui.charts.frame import Look, frame
@@ -48,4 +47,4 @@ def _inked(text: str, number: int) -> str:
         return text
     shade = palette.colour(number, dark=True).removeprefix("#")
     red, green, blue = bytes.fromhex(shade)
-    return typer.style(text, fg=(red, green, blue))
+    return f"\x1b[38;2;{red};{green};{blue}m{text}\x1b[0m"

@@ -9,7 +9,7 @@ from itertools import accumulate
 import numpy as np
 
 from remote.format import duration, number, short_size
-from remote.run.series import SERIES, Scope, Unit
+from remote.run.series.definitions import SERIES, Scope, Unit
 from tui.charts.axis import Axis
 from tui.charts.drawing import Drawing, Line
 from tui.charts.frame import STACKED

@@ -65,7 +65,7 @@ def attach(
         open_run(run, hosts, runs_dir, max_restarts) as (launcher, kept),
     ):
         if not as_lines and (ended := front.ended(launcher, kept.plan)):
-            raise typer.Exit(front.show_ended(launcher, ended))
+            raise SystemExit(front.show_ended(launcher, ended))
         launcher = replace(launcher, notifier=tells)
         session = launcher.attach(kept)
         if kept.foreign and max_restarts is None and not session.has_ended:
@@ -75,4 +75,4 @@ def attach(
             )
         lines = Lines(json, leaves=True, verbose=verbose) if as_lines else None
         code = front.watch(launcher, session, lines)
-    raise typer.Exit(code)
+    raise SystemExit(code)

@@ -13,7 +13,7 @@ import typer
 from tui.flags.common import RUNS, Ascii, RunsDir
 from tui.flags.recorded import folder_of
 from tui.kit.exit import UsageError, refusing
-from tui.kit.narrate import narrate
+from tui.kit.narrate import echo, narrate
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,7 +63,7 @@ def compare(
             raise UsageError("--json, --markdown and --dashboard exclude each other: give one")
         folders = _find(runs, runs_dir, ON_SCREEN if dashboard else MOST)
         if dashboard:
-            raise typer.Exit(_show_dashboard(folders))
+            raise SystemExit(_show_dashboard(folders))
         from remote.metrics.run import read  # which needs numpy, as few commands do
 
         figures = [read(folder, narrate) for folder in folders]
@@ -102,9 +102,9 @@ def _show(compared: Sequence[Compared], json: bool, markdown: bool) -> None:
     if json:
         from training.wire.jsonl import dumps
 
-        typer.echo(dumps(text.objects(compared)))
+        echo(dumps(text.objects(compared)))
     elif markdown:
-        typer.echo(text.markdown(compared, _charts(compared, 80, colour=False)), nl=False)
+        echo(text.markdown(compared, _charts(compared, 80, colour=False)), end="")
     else:
         width = min(WIDTH, shutil.get_terminal_size().columns)
         colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")

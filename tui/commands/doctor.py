@@ -13,10 +13,10 @@ from typing import Annotated, Any
 
 import typer
 
-from remote.host_commands.examination import Examination
 from remote.launch import Launcher
 from remote.record import resume
-from remote.run.waiting import REACHING, Wait, waiting
+from remote.run.findings.start_waits import REACHING, Wait, waiting
+from remote.session.examination import Examination
 from remote.transport.registry import is_here
 from training.wire.jsonl import dumps
 from tui.doctor import checks
@@ -96,7 +96,7 @@ def doctor(
         with selection.transports(chosen) as transports:
             launcher = Launcher(transports, runs_dir.absolute())
             code = _examine(launcher.check(launcher.plan(hosts, work)), json)
-    raise typer.Exit(code)
+    raise SystemExit(code)
 
 
 def _examine(examination: Examination, json: bool) -> int:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 
-import typer
-
 from remote.record import lock, read
 from tui.app import show_run as front
 from tui.app.show_run import Lines
@@ -31,10 +29,10 @@ def events(run: Run, hosts: HostsFile = None, runs_dir: RunsDir = RUNS) -> None:
         detached = not (lock.launcher(folder) or read.verdict(folder))
         if detached and not kept.refusal:  # its hosts have more
             session = launcher.attach(kept)
-            raise typer.Exit(front.watch(launcher, session, Lines(json=True, leaves=True)))
+            raise SystemExit(front.watch(launcher, session, Lines(json=True, leaves=True)))
         show = JsonPrinter(sys.stdout, sys.stderr, folder=folder)
         state = show.replay(read_records(launcher, kept.plan, follow=True), kept.plan)
         show.summarize(state)
         if detached and not state.verdict:
             narrate(kept.refusal)
-            raise typer.Exit(UNREACHABLE)
+            raise SystemExit(UNREACHABLE)

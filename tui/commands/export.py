@@ -16,7 +16,7 @@ from remote.record.layout import PLAN
 from tui.flags.common import RUNS, RunsDir
 from tui.flags.recorded import folder_of
 from tui.kit.exit import UsageError, refusing, to_install
-from tui.kit.narrate import narrate
+from tui.kit.narrate import echo, narrate
 from tui.kit.output_folder import OutputFolder
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def export(
 
         for folder, name in zip(folders, names, strict=True):
             _export(read(folder, narrate), write, into, name)
-            typer.echo(into.path / name)
+            echo(into.path / name)
 
 
 def _writer(to: Format) -> Callable[[RunFigures, Path], None]:

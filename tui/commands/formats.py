@@ -12,6 +12,7 @@ from remote.formats.catalog import Format, known_formats
 from remote.sanitise import shown
 from training.registry import did_you_mean
 from tui.kit.exit import UsageError, refusing
+from tui.kit.narrate import echo
 from tui.kit.text_table import print_table
 from tui.parse.readings import describe_reading, reading_json
 
@@ -36,7 +37,7 @@ def formats(
         chosen = [_find_format(name)] if name else list(known_formats())
     if json:
         for log_format in chosen:
-            typer.echo(encoding.dumps(_format_json(log_format)))
+            echo(encoding.dumps(_format_json(log_format)))
     elif name:
         _show_format(chosen[0])
     else:
@@ -71,16 +72,16 @@ def _example(log_format: Format) -> str:
 
 
 def _show_format(log_format: Format) -> None:
-    typer.echo(log_format.name)
+    echo(log_format.name)
     for sample in log_format.samples:
-        typer.echo()
+        echo()
         for line in _sample_lines(sample.text):
-            typer.echo(f"  {line.rstrip()}")
+            echo(f"  {line.rstrip()}")
         readings = sample.expected()
         for reading in readings:
-            typer.echo(f"    -> {describe_reading(reading)}")
+            echo(f"    -> {describe_reading(reading)}")
         if not readings:
-            typer.echo("    -> nothing: the line has no value of the training")
+            echo("    -> nothing: the line has no value of the training")
 
 
 def _format_json(log_format: Format) -> dict[str, object]:

@@ -14,7 +14,7 @@ from remote.lab.lab import Lab, LabHost
 from remote.lab.spec import DEFAULT, LabError, parse, rate, show
 from tui.flags.usage import Command, Commands
 from tui.kit.exit import refusing
-from tui.kit.narrate import narrate
+from tui.kit.narrate import echo, narrate
 from tui.kit.text_table import Row, print_table
 
 app = typer.Typer(
@@ -77,7 +77,7 @@ def up(
         spec = parse(size, link, cpus)
         daemon.begin(name, size, link, cpus)
         path = folder.path / logins.HOSTS
-        typer.echo(path.read_text(), nl=False)
+        echo(path.read_text(), end="")
     narrate(*spec.remarks(), f"the lab is up; to use it, run: rankboard --hosts {path}")
 
 

@@ -12,13 +12,14 @@ from remote.host_commands.kept_plan import KeptPlan
 from remote.launch import Launcher
 from remote.plan.plan import Plan
 from remote.record import lock
-from remote.run.state import RunState
+from remote.run.apply import apply_record
+from remote.run.run_state import RunState
 from remote.sanitise import one_line
-from training.wire.events import SESSION, Ended, Launched, Record, Text
+from training.wire.events import SESSION, AgentEnded, Launched, OutputText, Record
 from tui.flags.common import RUNS, HostsFile, Run, RunsDir
 from tui.flags.recorded import open_run, read_records
 from tui.kit.exit import UNREACHABLE, UsageError
-from tui.kit.narrate import narrate
+from tui.kit.narrate import echo, narrate
 from tui.parse import parsing
 from tui.run.narration import prefixed
 
@@ -63,14 +64,14 @@ def logs(
         printed: dict[int, int] = {}
         ended = set[int]()
         for record in read_records(launcher, plan, follow):
-            if isinstance(record.event, Ended):
+            if isinstance(record.event, AgentEnded):
                 ended.add(record.host)
             printed[record.host] = max(printed.get(record.host, 0), record.seq)
             output.print(record)
         complete = output.state.verdict and ended.issuperset(printed.keys() - {SESSION})
         problems = [] if complete else _print_rest(launcher, kept, output, printed, follow)
     narrate(*problems)
-    raise typer.Exit(UNREACHABLE if problems else 0)
+    raise SystemExit(UNREACHABLE if problems else 0)
 
 
 def _check_parse(plan: Plan, follow: bool) -> None:
@@ -131,21 +132,21 @@ class _Output:
     def print(self, record: Record) -> None:
         """Take in a record of the run, and print it if it is output."""
         cause = self.state.cause
-        self.state.apply(record)
+        apply_record(self.state, record)
         match record.event:
             case Restarted(reason=reason):
                 self._part(record.attempt, reason)
             case Launched():  # where nothing is recorded of the launcher that restarted the run
                 self._part(record.attempt, cause.text() if cause else "")
-            case Text() as text if not text.path and record.host != SESSION:
+            case OutputText() as text if not text.path and record.host != SESSION:
                 if self._rank in (None, text.rank):
                     lines = prefixed(text, self.state.host_name(record.host))
-                    typer.echo(lines, nl=False, err=text.stream == "stderr")
+                    echo(lines, end="", to_stderr=text.stream == "stderr")
 
     def _part(self, attempt: int, why: str) -> None:
         """Say that the attempt before this one ended, if that is not said yet."""
         if attempt <= self._attempt:
             return
         ended = f"attempt {attempt} ended" + (f": {one_line(why)}" if why else "")
-        typer.echo(f"---- {ended}; attempt {attempt + 1} begins ----")
+        echo(f"---- {ended}; attempt {attempt + 1} begins ----")
         self._attempt = attempt

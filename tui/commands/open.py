@@ -57,7 +57,7 @@ def open(
                 code = _show_files(files, follow)
         if not files:
             code = _show_run(names[0], hosts, runs_dir)
-    raise typer.Exit(code)
+    raise SystemExit(code)
 
 
 def _show_run(run: str, hosts: Path | None, runs_dir: Path) -> int:

@@ -21,6 +21,7 @@ from remote.record.log_files import file_texts
 from remote.sanitise import one_line
 from tui.flags.common import RUNS, HostsFile, RunsDir
 from tui.kit.exit import UsageError, refusing
+from tui.kit.narrate import echo
 from tui.kit.text_table import print_table
 from tui.parse.readings import describe_reading, finite_values, reading_json
 
@@ -67,10 +68,10 @@ def parse(
         for number, (name, log) in enumerate(logs):
             report = _read(name, log, rules)
             if json:
-                typer.echo(encoding.dumps(_report_json(name, report)))
+                echo(encoding.dumps(_report_json(name, report)))
                 continue
             if number:
-                typer.echo()
+                echo()
             _show(name, report)
 
 
@@ -140,33 +141,33 @@ def _stdin() -> TextIO:
 def _show(name: str, report: ParseReport) -> None:
     lines = count(report.lines, "line")
     if report.format:
-        typer.echo(f"{name}: read as {report.format}, {lines}")
+        echo(f"{name}: read as {report.format}, {lines}")
         _show_readings(report)
         _show_series(report)
     else:
-        typer.echo(f"{name}: rankboard reads nothing from {lines}")
+        echo(f"{name}: rankboard reads nothing from {lines}")
     _show_unread(report)
 
 
 def _show_readings(report: ParseReport) -> None:
     kinds = report.kinds
-    typer.echo(
+    echo(
         f"  {count(kinds[Kind.STEP], 'step')}, {count(kinds[Kind.EVALUATION], 'evaluation')}, "
         f"{count(kinds[Kind.OTHER], 'reading')} of other values"
     )
     if len(report.formats) > 1:
         formats = [f"{name} ({readings:,})" for name, readings in report.formats.items()]
-        typer.echo(f"  formats: {', '.join(formats)}")
+        echo(f"  formats: {', '.join(formats)}")
     if report.ranks:
-        typer.echo(f"  ranks by the prefixes: {len(report.ranks)}")
+        echo(f"  ranks by the prefixes: {len(report.ranks)}")
     if report.first:
-        typer.echo(f"  first: {describe_reading(report.first[1])}")
+        echo(f"  first: {describe_reading(report.first[1])}")
     if report.last:
-        typer.echo(f"  last: {describe_reading(report.last[1])}")
+        echo(f"  last: {describe_reading(report.last[1])}")
 
 
 def _show_series(report: ParseReport) -> None:
-    typer.echo()
+    echo()
     rows = []
     for name, series in report.series.items():
         numbers = (series.first, series.last, series.least, series.most)
@@ -178,13 +179,13 @@ def _show_unread(report: ParseReport) -> None:
     lines = report.unread.total()
     if not lines:
         return
-    typer.echo(f"\n{count(lines, 'line')} with numbers not read, by kind:")
+    echo(f"\n{count(lines, 'line')} with numbers not read, by kind:")
     for shape, lines_of_kind in report.unread.most_common(MAX_KINDS):
-        typer.echo(f"  {lines_of_kind:>7,}  {one_line(report.examples[shape])[:160]}")
+        echo(f"  {lines_of_kind:>7,}  {one_line(report.examples[shape])[:160]}")
     if len(report.unread) > MAX_KINDS:
-        typer.echo(f"           and {len(report.unread) - MAX_KINDS:,} kinds more")
+        echo(f"           and {len(report.unread) - MAX_KINDS:,} kinds more")
     if not report.format:
-        typer.echo(
+        echo(
             "If one of these lines reports steps, write a rule for it, such as --rule "
             "'round {step}: cost {loss}'"
         )

@@ -24,7 +24,7 @@ from training.wire.format import FORMAT
 from tui.flags.common import RUNS, HostsFile, RunsDir, Yes
 from tui.flags.selection import reach_hosts, report_unreachable
 from tui.kit.exit import UsageError, refusing
-from tui.kit.narrate import narrate
+from tui.kit.narrate import echo, narrate
 from tui.kit.prompt import confirm
 from tui.kit.text_table import Row, print_table
 
@@ -72,7 +72,7 @@ def ps(
             if yes:
                 raise UsageError("--yes needs --orphans")
             problems = _list_runs(transport, known, runs_dir, live, json)
-        report_unreachable(problems, hosts)
+        report_unreachable(problems)
 
 
 def _list_runs(
@@ -180,4 +180,4 @@ def _run_object(run: Run) -> dict[str, Any]:
 
 def _print_objects(objects: Iterable[dict[str, Any]]) -> None:
     for one in objects:
-        typer.echo(dumps(one))
+        echo(dumps(one))

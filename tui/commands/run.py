@@ -15,6 +15,7 @@ from tui.flags.mistakes import Mistakes
 from tui.flags.notify import Notify, notifier
 from tui.flags.usage import given, option
 from tui.kit.exit import UsageError, refusing
+from tui.kit.narrate import echo
 
 
 def print_version(wanted: bool) -> None:
@@ -22,8 +23,8 @@ def print_version(wanted: bool) -> None:
     if wanted:
         from importlib import metadata
 
-        typer.echo(f"rankboard {metadata.version('rankboard')}")
-        raise typer.Exit
+        echo(f"rankboard {metadata.version('rankboard')}")
+        raise SystemExit
 
 
 def run(
@@ -140,7 +141,7 @@ def run(
         line = context.meta.get(torchrun.PROGRAM, torchrun.Line())
         check(flags, line, options, mistakes)
         code = start(flags, line, options)
-    raise typer.Exit(code)
+    raise SystemExit(code)
 
 
 def _refuse_flags(context: typer.Context) -> None:

@@ -20,7 +20,7 @@ from remote.record.layout import PLAN
 from tui.flags.common import RUNS, RunsDir
 from tui.home.listing import show, to_object
 from tui.kit.exit import UsageError, refusing
-from tui.kit.narrate import narrate
+from tui.kit.narrate import echo, narrate
 
 
 def runs(
@@ -99,7 +99,7 @@ def _list(
     found = query.ordered(filter(passes, everyone), sort, reverse)
     if json:
         for run in found:
-            typer.echo(dumps(to_object(run)))
+            echo(dumps(to_object(run)))
     elif found:
         listed = found if all_runs else query.without_unstarted(found)
         shared = show(listed, everyone)

@@ -13,7 +13,7 @@ import typer
 from tui.flags.common import RUNS, Ascii, Run, RunsDir
 from tui.flags.recorded import recorded_here
 from tui.kit.exit import UsageError, refusing, to_install
-from tui.kit.narrate import narrate
+from tui.kit.narrate import echo, narrate
 
 OPTIONAL = ("aiohttp", "textual_serve")
 """Packages that the extra `serve` installs."""
@@ -68,4 +68,4 @@ def _serve(folder: Path, port: int) -> None:
         guard = Guard()
         address = f"http://{ADDRESS}:{listening.getsockname()[1]}/{guard.token}/"
         narrate(f"serving {folder.name} on this machine, read-only, until Ctrl+C:")
-        asyncio.run(Server(folder, guard).serve(listening, lambda: typer.echo(address)))
+        asyncio.run(Server(folder, guard).serve(listening, lambda: echo(address)))

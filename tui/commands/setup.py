@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from remote.cluster.hosts import Host, naming, select
+from remote.cluster.hosts import Host, select
 from remote.cluster.load import load
 from remote.format import count
 from remote.host_commands.setup import (
@@ -28,7 +28,7 @@ from remote.transport import Transport
 from remote.transport.registry import Transports
 from tui.flags.common import HOSTS, Exclude, HostsFile, Only, Yes, split_names
 from tui.kit.exit import UNREACHABLE, USAGE, refusing
-from tui.kit.narrate import narrate
+from tui.kit.narrate import echo, narrate
 from tui.kit.prompt import confirm
 
 
@@ -69,7 +69,7 @@ def setup(
         cluster = select(load(file), only=split_names(only), exclude=split_names(exclude))
         wanted = Wanted.of(torch, index_url)
         code = set_up(Transports(cluster.hosts), cluster.hosts, wanted, yes=yes, file=file)
-    raise typer.Exit(code)
+    raise SystemExit(code)
 
 
 def set_up(
@@ -79,7 +79,7 @@ def set_up(
     file: the exit code."""
     outlooks = look(transport, hosts, wanted)
     for outlook in outlooks:
-        narrate(naming(str(file), outlook.text))
+        narrate(outlook.text)
     built = [
         Installed(one.host, one.text, one.venv)
         for one in outlooks
@@ -93,7 +93,7 @@ def set_up(
         with _shown(one.host for one in lacking) as hear:
             done = Installation(transport, wanted, hear).perform([one.host for one in lacking])
         for one in done:
-            narrate(naming(str(file), one.text))
+            narrate(one.text)
         built += done
     named = {one.host.name for one in outlooks if one.named}
     hopeless = any(one.condition is Condition.HOPELESS for one in outlooks) or not all(
@@ -127,11 +127,11 @@ def _advise(built: Sequence[Installed], file: Path) -> None:
         narrate(
             f"write this line into {file}, below the [[host]] of {names}, or once below [defaults]:"
         )
-        typer.echo(f'python = "{one_line(pythons.pop())}"')
+        echo(f'python = "{one_line(pythons.pop())}"')
         return
     narrate(f"write into {file}:")
     for one in built:
-        typer.echo(f'python = "{one_line(one.venv)}"  # {one.host.name}')
+        echo(f'python = "{one_line(one.venv)}"  # {one.host.name}')
 
 
 @contextmanager

@@ -16,7 +16,9 @@ from remote.host_commands.kept_plan import KeptPlan
 from remote.launch import Launcher
 from remote.plan.plan import Plan
 from remote.record import lock
-from remote.run.state import RunState, Verdict
+from remote.run.apply import apply_record
+from remote.run.run_state import RunState
+from remote.run.state.phases import Verdict
 from remote.session.session import Session
 from tui.app import show_run as front
 from tui.app.show_run import Lines
@@ -54,11 +56,11 @@ def stop(
             session = launcher.attach(kept)
             if session.has_ended:
                 _close(session)
-                raise typer.Exit
+                raise SystemExit
             end = _stop(launcher, session, now)
         ends = [end, *(_stop_by(launcher, plan, now) for plan in kept.others)]
         code = _judge(ends, is_foreign=kept.foreign)
-    raise typer.Exit(code)
+    raise SystemExit(code)
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,7 @@ def _stop_through_launcher(launcher: Launcher, plan: Plan, now: bool) -> _End | 
     """Ask the process of this machine that records the run to stop it.
 
     Returns what became of the run, or None where there is no such process, or it ended before the
-    run did. Raises: PlanError; typer.Exit, where the process does not respond.
+    run did. Raises: PlanError; SystemExit, where the process does not respond.
     """
     folder = launcher.runs_dir / plan.run
     holder = lock.notify(folder, signal.SIGQUIT if now else lock.STOP)
@@ -124,10 +126,10 @@ def _stop_through_launcher(launcher: Launcher, plan: Plan, now: bool) -> _End | 
             f"the launcher does not respond: end it with kill -9 {holder.pid}, then repeat "
             f"rankboard stop {plan.run}"
         )
-        raise typer.Exit(UNREACHABLE)
+        raise SystemExit(UNREACHABLE)
     state = RunState(plan)
     for record in launcher.recorded(plan):
-        state.apply(record)
+        apply_record(state, record)
     if not state.verdict:
         return None
     front.print_end(state)

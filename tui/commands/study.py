@@ -139,7 +139,7 @@ def study(
                     study_front.show_lines(runner, json)
                 else:
                     study_front.show_dashboard(runner)
-    raise typer.Exit(_code(runner))
+    raise SystemExit(_code(runner))
 
 
 def _list() -> None:

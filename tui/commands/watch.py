@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import typer
-
 from remote.plan.plan import Plan
 from remote.record.watch import WatchedRun
 from tui.flags.common import RUNS, Ascii, Run, RunsDir
@@ -32,7 +30,7 @@ def watch(run: Run, ascii_only: Ascii = False, runs_dir: RunsDir = RUNS) -> None
     with refusing():
         folder, plan = recorded_here(run, runs_dir)
         code = _show(folder, plan)
-    raise typer.Exit(code)
+    raise SystemExit(code)
 
 
 def _show(folder: Path, plan: Plan) -> int:

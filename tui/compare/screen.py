@@ -20,14 +20,14 @@ from remote.format import count
 from remote.metrics.compare import Compared, compare
 from remote.metrics.run import read
 from remote.plan.plan import PlanError
-from remote.record.read import RunFolderError
+from remote.record.events_file import RunFolderError
 from tui.charts.chart import Chart
 from tui.charts.frame import Look
 from tui.charts.overlay import LOSS, MEASURES, TEST_ACCURACY, WEIGHT
 from tui.compare import text as text
 from tui.kit import palette
 from tui.kit.actions import Place
-from tui.kit.background import in_background
+from tui.kit.background import run_in_background
 from tui.kit.bindings import bindings
 from tui.kit.text_table import GAP, Row, aligned, total_width, without
 from tui.kit.widgets.keys import Keys
@@ -81,7 +81,7 @@ class CompareScreen(Screen[None]):
         self.query_one("#tables").focus()
         self._draw()
         self.app.theme_changed_signal.subscribe(self, lambda _: self._draw())
-        in_background(self, self._read, self._take, self._fail)  # long runs take seconds
+        run_in_background(self, self._read, self._take, self._fail)  # long runs take seconds
 
     def _read(self) -> Sequence[Compared]:
         return compare([read(folder) for folder in self._folders])

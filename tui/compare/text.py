@@ -7,8 +7,6 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import typer
-
 from remote.format import UNKNOWN, count, duration, fixed, number, percent, rate, seconds, size
 from remote.metrics import doubt as doubting
 from remote.metrics.compare import Between, Compared
@@ -16,8 +14,9 @@ from remote.metrics.run import RunFigures
 from remote.metrics.settings import differing, settings
 from remote.record.summary import finite
 from remote.sanitise import one_line
-from remote.statistics.ratio import Finding
+from remote.statistics.comparison import Finding
 from training import figures
+from tui.kit.narrate import echo
 from tui.kit.palette import RUN_LETTERS
 from tui.kit.text_table import Row, print_table, terminal_width
 
@@ -141,11 +140,11 @@ def print_plain(compared: Sequence[Compared], charts: Mapping[str, Sequence[str]
     for line in (*_legend(compared), *doubted(compared), *_told(compared)):
         _print_folded(line)
     for title, head, rows in _tables(compared):
-        typer.echo(f"\n{title}")
+        echo(f"\n{title}")
         print_table(head, [tuple(map(_short, row)) for row in rows], DISPENSABLE)
     for title, lines in charts.items():
-        typer.echo("\n".join(("", title, *lines)))
-    typer.echo("")
+        echo("\n".join(("", title, *lines)))
+    echo("")
     for line in (*verdicts(compared), *_notes(compared)):
         _print_folded(line)
 
@@ -156,7 +155,7 @@ def _print_folded(text: str) -> None:
     width = terminal_width()
     if len(line) > width:
         line = "\n".join(textwrap.wrap(line, int(width), subsequent_indent="   "))
-    typer.echo(line)
+    echo(line)
 
 
 def markdown(compared: Sequence[Compared], charts: Mapping[str, Sequence[str]]) -> str:
@@ -208,7 +207,8 @@ def became(run: RunFigures) -> str:
 
 def remarks(run: RunFigures) -> Iterator[str]:
     """What somebody has to know of a run before its figures."""
-    yield from filter(None, (run.diverged, run.cause, *run.remarks))
+    texts = [remark.text for remark in run.remarks]
+    yield from filter(None, (run.diverged, run.cause, *texts))
 
 
 def doubted(compared: Sequence[Compared]) -> list[str]:

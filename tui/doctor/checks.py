@@ -13,7 +13,8 @@ from typing import Any
 from remote.doctor.doctor import CHECKS, FAILED, OK, UNFIT, WARNING, is_told, whose
 from remote.events import Checked
 from remote.format import count
-from remote.run.state import HostPhase, RunState, Verdict
+from remote.run.run_state import RunState
+from remote.run.state.phases import HostPhase, Verdict
 from remote.sanitise import one_line
 from tui.kit import palette
 

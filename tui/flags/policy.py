@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from remote.plan.plan import OnNan, OnStall, PlanError, Policy
+from training.mistake import Mistake
 from tui.flags.group import with_group
 
 _option = partial(typer.Option, rich_help_panel="Failures and disconnects")
@@ -81,12 +82,13 @@ def policy(flags: Mapping[str, Any], keep: bool) -> Policy:
     wanted = settings.pop("on_disconnect")
     mistakes = []
     if settings["on_stall"] is OnStall.RESTART and not settings["max_restarts"]:
-        mistakes.append("--on-stall restart needs a limit: add --max-restarts 1, or another number")
+        what = "--on-stall restart needs a limit"
+        hint = "add --max-restarts 1, or another number"
+        mistakes.append(Mistake(problem=what, hint=hint, about="--on-stall"))
     if settings["min_nodes"] and not settings["max_restarts"]:
-        mistakes.append(
-            f"--min-nodes {settings['min_nodes']} applies to restarts: add --max-restarts 1, or "
-            "another number"
-        )
+        what = f"--min-nodes {settings['min_nodes']} applies to restarts"
+        hint = "add --max-restarts 1, or another number"
+        mistakes.append(Mistake(problem=what, hint=hint, about="--min-nodes"))
     if mistakes:
-        raise PlanError("\n".join(mistakes))
+        raise PlanError(*mistakes)
     return Policy(keep=wanted == "keep" if wanted else keep, **settings)

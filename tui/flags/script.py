@@ -14,6 +14,7 @@ import typer
 from remote.cluster.hosts import Cluster
 from remote.plan.plan import PlanError, Script
 from training.job import flags_of
+from training.mistake import Mistake
 from tui.flags.group import with_group
 
 _option = partial(
@@ -88,13 +89,12 @@ def script(
         )
     for pattern in flags["results"] or ():
         if pattern.startswith(("/", "~")) or ".." in pattern.split("/"):
-            raise PlanError(
-                f"--fetch {pattern}: write a pattern below the folder that your program works in, "
-                "such as 'out/*.pt'"
-            )
+            hint = "write a pattern below the folder that your program works in, such as 'out/*.pt'"
+            raise PlanError(Mistake("--fetch", pattern, hint=hint))
     follow = tuple(flags["follow"] or ())
     if not all(pattern.strip() and pattern.isprintable() for pattern in follow):
-        raise PlanError("--follow: give the path of a file, or a pattern such as '**/metrics.csv'")
+        hint = "give the path of a file, or a pattern such as '**/metrics.csv'"
+        raise PlanError(Mistake("--follow", hint=hint))
     return Script(tuple(words), flags["watch"], follow, tuple(flags["results"] or ()))
 
 
@@ -103,8 +103,7 @@ def with_cwd(cluster: Cluster, path: str) -> Cluster:
     if not path:
         return cluster
     if cluster.sync:
-        raise PlanError(
-            f"--cwd {path}: with --upload, the ranks work in the uploaded folder: leave one out"
-        )
+        what = "with --upload, the ranks work in the uploaded folder"
+        raise PlanError(Mistake("--cwd", path, what, "leave one out"))
     folder = path if path.startswith("~") else str(Path(path).absolute())
     return replace(cluster, hosts=tuple(replace(host, cwd=folder) for host in cluster.hosts))

@@ -335,7 +335,7 @@ REFUSED = ("--run-path", "--virtual-local-rank")
 
 def _here(ranks: str, env: Mapping[str, str]) -> int:
     """The number of ranks on this machine, for programs with these variables."""
-    from training.agent.here import gpus, usable_cores  # of which other commands need nothing
+    from training.agent.local_api import gpus, usable_cores  # of which other commands need nothing
 
     if ranks in ("gpu", "auto"):
         visible = env.get("CUDA_VISIBLE_DEVICES")

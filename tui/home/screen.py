@@ -30,10 +30,10 @@ from tui.home.run_list import (
     table,
 )
 from tui.kit.actions import Place
-from tui.kit.background import Repeated
+from tui.kit.background import RepeatedTask
 from tui.kit.bindings import bindings, key_of
 from tui.kit.messages import CompareRuns, NewRun, OpenRun, OpenStudy
-from tui.kit.run_session import Drawn
+from tui.kit.run_session import LiveScreen
 from tui.kit.text_table import justified
 from tui.kit.widgets.choices import Choices
 from tui.kit.widgets.keys import Keys
@@ -66,7 +66,7 @@ MOST = 8
 """Runs that are compared at most."""
 
 
-class HomeScreen(Drawn, Keeping):
+class HomeScreen(LiveScreen, Keeping):
     """The list of runs. What takes time happens in threads: the screen never waits for hosts.
 
     As long as it is shown it looks by itself for what is recorded, and asks the hosts again: those
@@ -94,9 +94,9 @@ class HomeScreen(Drawn, Keeping):
 
     def __init__(self, history: History) -> None:
         super().__init__(history)
-        self._reading = Repeated(self, self._take_listed, self.fail)
-        self._asking = Repeated(self, self._take_answered, self._fail_to_ask)
-        self._tracing = Repeated(self, self._take_courses, self.fail)
+        self._reading = RepeatedTask(self, self._take_listed, self.fail)
+        self._asking = RepeatedTask(self, self._take_answered, self._fail_to_ask)
+        self._tracing = RepeatedTask(self, self._take_courses, self.fail)
         self._listed: Listed | None = None
         self._answered = Answered()
         self._items: list[Item] = []

@@ -8,13 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import typer
-
 from remote.cluster.hosts import HostsError
 from remote.lab.spec import LabError
 from remote.plan.plan import PlanError
-from remote.record.read import RunFolderError
-from remote.run.phases import Verdict
+from remote.record.events_file import RunFolderError
+from remote.run.state.phases import Verdict
 from remote.study.reader import StudyError
 from training.job import JobError
 from training.registry import UnknownName
@@ -63,4 +61,4 @@ def refusing(*errors: type[Exception]) -> Iterator[None]:
         yield
     except MISTAKES + errors as error:
         narrate(str(error))
-        raise typer.Exit(USAGE) from None
+        raise SystemExit(USAGE) from None

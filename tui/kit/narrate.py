@@ -1,12 +1,18 @@
-"""The one way to write a line to stderr for the user."""
+"""Print data to stdout, and lines for the user to stderr."""
 
 from __future__ import annotations
 
+import sys
 from typing import TextIO
 
-import typer
-
 from remote.sanitise import shown
+
+
+def echo(text: object = "", *, end: str = "\n", to_stderr: bool = False) -> None:
+    """Print a text at once to stdout, which is for data, or to stderr."""
+    file = sys.stderr if to_stderr else sys.stdout
+    file.write(f"{text}{end}")
+    file.flush()
 
 
 def narrate(*texts: str, file: TextIO | None = None) -> None:
@@ -14,6 +20,8 @@ def narrate(*texts: str, file: TextIO | None = None) -> None:
 
     The texts may be a host's: control characters are removed.
     """
+    stream = file or sys.stderr
     for text in texts:
         for line in shown(text):
-            typer.echo(f"rankboard: {line}", file=file, err=True)
+            stream.write(f"rankboard: {line}\n")
+            stream.flush()

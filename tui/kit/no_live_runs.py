@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tui.kit.run_session import Session
+from tui.kit.run_session import RunSession
 
 
-class Idle:
+class NoLiveRuns:
     """See `tui.app.quitting.Shown`."""
 
-    session: Session | None = None
+    session: RunSession | None = None
     live = kept = False
 
     @property

@@ -10,7 +10,7 @@ from textual.content import Content
 from textual.geometry import Region
 
 from remote.plan.plan import Plan
-from remote.run.state import RunState
+from remote.run.run_state import RunState
 from tui.kit.actions import Place
 
 

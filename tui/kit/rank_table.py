@@ -11,7 +11,7 @@ from textual.binding import BindingType
 from textual.message import Message
 from textual.strip import Strip
 
-from remote.run.state import RankState
+from remote.run.state.rank_state import RankState
 from tui.kit.actions import Place
 from tui.kit.bindings import bindings
 from tui.kit.widgets.choices import Choices

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from remote.run.state import RunPhase, RunState
+from remote.run.run_state import RunState
+from remote.run.state.phases import RunPhase
 
 
 class SessionClock:

@@ -7,9 +7,8 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 
-import typer
-
 from remote.sanitise import one_line
+from tui.kit.narrate import echo
 
 Row = tuple[str, ...]
 GAP = "  "
@@ -28,7 +27,7 @@ def print_table(
         line if len(line) <= width or len(head) < 3 else f"{line[: int(width) - 1]}…"
         for line in aligned(table)
     ]
-    typer.echo("\n".join(cut))
+    echo("\n".join(cut))
 
 
 def clean(row: Row) -> Row:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from remote.run.state import RunState
+from remote.run.run_state import RunState
 
 RANKS = 256
 """Ranks for which a tick may look at each; of more, only one of several ticks does."""

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from remote.format import count, listed
 from remote.plan.plan import Script
-from remote.run.state import RunState
+from remote.run.run_state import RunState
 from remote.sanitise import one_line
-from training.agent.find import matches
+from training.agent.find_files import matches
 from training.agent.layout import UPLOADS, workdir_of
 
 NAMED = 2

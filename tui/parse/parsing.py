@@ -7,16 +7,15 @@ import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
-import typer
-
 from remote.format import count, number
 from remote.plan.plan import Plan
 from remote.record.layout import rank_log
-from remote.run import seen
-from remote.run.state import RunState
+from remote.run.apply import apply_record
+from remote.run.findings import script_visibility as seen
+from remote.run.run_state import RunState
 from remote.sanitise import one_line
-from training.wire.events import Event, Metrics, Record, Step
-from tui.kit.narrate import narrate
+from training.wire.events import Event, Record, ScriptMetrics, StepFinished
+from tui.kit.narrate import echo, narrate
 
 
 def show(records: Iterable[Record], plan: Plan, folder: Path, rank: int | None) -> None:
@@ -24,9 +23,9 @@ def show(records: Iterable[Record], plan: Plan, folder: Path, rank: int | None) 
     records in `folder`; then how they are read, and how many lines with numbers are not."""
     state = RunState(plan)
     for record in records:
-        state.apply(record)
+        apply_record(state, record)
         if rank in (None, getattr(record.event, "rank", None)) and (text := _text(record.event)):
-            typer.echo(text)
+            echo(text)
     narrate(*seen.unused_rules(state))
     ranks = [one for one in seen.ranks_of(state) if rank in (None, one.rank)]
     unread = [one for one in ranks if one.parsed and one.parsed.unread]
@@ -40,11 +39,11 @@ def show(records: Iterable[Record], plan: Plan, folder: Path, rank: int | None) 
 def _text(event: Event) -> str:
     """A line: "rank 3 step 120: loss 2.31, lr 0.001"."""
     match event:
-        case Step():
+        case StepFinished():
             values = {"loss": event.loss, "step_seconds": event.seconds}
             known = {name: value for name, value in values.items() if value == value}
             return f"rank {event.rank} step {event.step}: {_values(known)}"
-        case Metrics():
+        case ScriptMetrics():
             place = f"step {event.step}" if event.step else f"epoch {event.epoch:g}"
             return f"rank {event.rank} {place}: {_values(dict(event.values))}"
     return ""

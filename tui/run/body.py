@@ -5,12 +5,13 @@ from __future__ import annotations
 from textual.app import ComposeResult
 from textual.containers import Container
 
-from remote.run.state import RunPhase, RunState, Verdict
+from remote.run.run_state import RunState
+from remote.run.state.phases import RunPhase, Verdict
 from tui.charts.deck import Deck
 from tui.charts.kinds import available
 from tui.charts.panel import Charts
 from tui.kit.panel import Panel, ScreenRow
-from tui.kit.run_session import Session
+from tui.kit.run_session import RunSession
 from tui.run.hosts_panel import Hosts
 from tui.run.panels import PANELS
 
@@ -34,7 +35,7 @@ class Body(Container):
     Body { layout: grid; grid-size: 12; grid-gutter: 0 2; height: 1fr; }
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: RunSession) -> None:
         super().__init__()
         self._session = session
         self._kinds = [kind for kind in PANELS if kind.suits(session.plan)]

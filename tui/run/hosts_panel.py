@@ -11,9 +11,11 @@ from textual.binding import BindingType
 
 from remote.format import UNKNOWN, duration, number, percent, short_size
 from remote.plan.place import is_loopback
-from remote.run.load import Load, loads
-from remote.run.state import HostPhase, HostState, RunPhase, RunState
-from remote.run.waiting import REACHING, age
+from remote.run.diagnosis.host_load import Load, loads
+from remote.run.findings.start_waits import REACHING, age
+from remote.run.run_state import RunState
+from remote.run.state.host_state import HostState
+from remote.run.state.phases import HostPhase, RunPhase
 from tui.kit.actions import Place
 from tui.kit.bindings import bindings
 from tui.kit.panel import ScreenRow, TablePanel

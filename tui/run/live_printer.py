@@ -23,8 +23,11 @@ from remote.format import (
     seconds,
     size,
 )
-from remote.run.state import HostState, RankPhase, RankState, RunPhase, RunState
-from remote.run.waiting import REACHING, STARTING, age
+from remote.run.findings.start_waits import REACHING, STARTING, age
+from remote.run.run_state import RunState
+from remote.run.state.host_state import HostState
+from remote.run.state.phases import RankPhase, RunPhase
+from remote.run.state.rank_state import RankState
 from training.wire.events import Record
 from tui.kit.session_clock import SessionClock
 from tui.kit.written import written

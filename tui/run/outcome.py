@@ -20,11 +20,13 @@ from remote.format import (
     rate,
     seconds,
 )
-from remote.run import seen
-from remote.run.last_words import HEADER
-from remote.run.phases import FATES
-from remote.run.state import Cause, RankState, RunState, Verdict
-from remote.run.timing import Means, joined
+from remote.run.findings import script_visibility as seen
+from remote.run.output.last_words import HEADER
+from remote.run.run_state import RunState
+from remote.run.series.timing import Means, joined
+from remote.run.state.phases import FATES, Verdict
+from remote.run.state.rank_state import RankState
+from remote.run.state.types import Cause
 from remote.statistics.mean import finite_mean
 from tui.kit.text_table import ruled
 from tui.run import hints

@@ -15,9 +15,11 @@ from remote.format import fixed, number, percent
 from remote.plan.plan import Plan
 from remote.record.classification import Report
 from remote.record.layout import REPORT
-from remote.run.alerts import slow_spells
-from remote.run.last_words import last_words
-from remote.run.state import Cause, RunState, Verdict
+from remote.run.findings.alerts import slow_spells
+from remote.run.output.last_words import last_words
+from remote.run.run_state import RunState
+from remote.run.state.phases import Verdict
+from remote.run.state.types import Cause
 from tui.kit import palette
 from tui.kit.turn import Turn
 from tui.kit.widgets.phase import phase

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable
 from typing import TextIO
 
-from remote.run.state import RunState
+from remote.run.run_state import RunState
 from training.wire.events import Record
 from tui.kit.narrate import narrate
 from tui.kit.text_table import ruled

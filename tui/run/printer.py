@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from remote.plan.dry_run import notes
-from remote.run.state import RunState
+from remote.run.run_state import RunState
 from training.wire.events import Record
 from tui.kit.narrate import narrate
 from tui.run import outcome

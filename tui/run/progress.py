@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from statistics import fmean
 
 from remote.format import UNKNOWN, between, loss, percent, seconds
-from remote.run.state import RunState
+from remote.run.run_state import RunState
 from tui.kit.session_clock import SessionClock
 
 EVERY = 10.0

@@ -11,7 +11,8 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from remote.plan.plan import Plan
-from remote.run.state import RankState, RunState
+from remote.run.run_state import RunState
+from remote.run.state.rank_state import RankState
 from tui.kit import palette
 from tui.kit.actions import Place
 from tui.kit.bindings import bindings

@@ -11,18 +11,17 @@ from textual.events import Key, Resize
 from textual.screen import Screen
 
 from remote.record.watch import WatchedRun
-from remote.run.alerts import Alert
-from remote.run.state import RunPhase
+from remote.run.findings.alerts import Alert
+from remote.run.state.phases import RunPhase
 from tui.charts.panel import Charts
 from tui.kit import desktop
 from tui.kit.actions import Place
-from tui.kit.bindings import bindings, named_keys, panel_action
+from tui.kit.bindings import bindings, find_panel_action, named_keys
 from tui.kit.dialogs import TextDialog
 from tui.kit.messages import CompareRun, GoHome, NewRun, OtherRun, ShowChecks, ShowStacks
 from tui.kit.panel import Panel
 from tui.kit.replay import Replay
-from tui.kit.run_session import Drawn, Session
-from tui.kit.widgets.compositor import Sparing
+from tui.kit.run_session import LiveScreen, RunSession
 from tui.kit.widgets.keys import Keys
 from tui.kit.widgets.plain import plain
 from tui.run.body import Body
@@ -40,7 +39,7 @@ END = "nothing more is recorded, and the run has not ended: the arrow keys of th
 """Why a replay does not play at its end."""
 
 
-class RunScreen(Drawn, Screen[None]):
+class RunScreen(LiveScreen, Screen[None]):
     """One run. `tick` draws what has changed since the last one. `inside`: over the screen of a
     study, to which one goes back; else one goes home, if there is a home. `called` tells the name
     that a person gave the run."""
@@ -53,7 +52,7 @@ class RunScreen(Drawn, Screen[None]):
 
     def __init__(
         self,
-        session: Session,
+        session: RunSession,
         *,
         inside: bool = False,
         home: bool = False,
@@ -62,7 +61,6 @@ class RunScreen(Drawn, Screen[None]):
         super().__init__()
         self._ask_name = called
         self._called = ""
-        self._compositor = Sparing()
         self.session = session
         self._home = home
         self._inside = inside
@@ -195,7 +193,7 @@ class RunScreen(Drawn, Screen[None]):
 
     async def action_elsewhere(self, name: str) -> None:
         """Go to the first panel that has this action, and do it there."""
-        place, action = panel_action(name)
+        place, action = find_panel_action(name)
         panel = next((panel for panel in self._in_order() if panel.place is place), None)
         if panel is not None:
             self._focus(panel)

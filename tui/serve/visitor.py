@@ -17,7 +17,7 @@ from textual.messages import ExitApp
 from remote.record import read
 from remote.record.watch import WatchedRun
 from remote.sanitise import one_line
-from training.agent.here import die_with
+from training.agent.local_api import die_with
 from tui.app.watch_app import WatchApp
 from tui.kit import palette
 from tui.kit.exit import MISTAKES

@@ -24,7 +24,7 @@ from tui.home.history import RecordedStudy
 from tui.kit.actions import Place
 from tui.kit.bindings import bindings
 from tui.kit.messages import OpenRun, ShowRun
-from tui.kit.run_session import Drawn
+from tui.kit.run_session import LiveScreen
 from tui.kit.widgets.choices import Choices
 from tui.kit.widgets.keys import Keys
 from tui.kit.widgets.phase import phase
@@ -42,7 +42,7 @@ RUN_COLUMNS = (
 )
 
 
-class CellScreen(Drawn, Screen[None]):
+class CellScreen(LiveScreen, Screen[None]):
     """The runs of a cell: their values, and why some failed."""
 
     CSS = """

@@ -48,10 +48,10 @@ def _entries(folder: StudyFolder) -> Iterator[Any]:
 
 MISTAKES: dict[str, Mistake] = {
     "a rank is looked up without a check": Mistake(
-        run_stories, {"remote.run.run.Run.rank": _any_rank}
+        run_stories, {"remote.run.run_state.RunState.rank": _any_rank}
     ),
     "hosts of an attempt are not checked": Mistake(
-        run_stories, {"remote.run.run.Run.are_hosts": _any_host}
+        run_stories, {"remote.run.run_state.RunState.are_hosts": _any_host}
     ),
     "text reaches a terminal as it is": Mistake(
         run_stories, {"tui.run.narration.shown": _unsanitised}

@@ -19,13 +19,15 @@ from remote.metrics.gather import Gathered
 from remote.metrics.run import RunFigures, _figures
 from remote.plan.plan import Plan
 from remote.record import summary
-from remote.run import seen, stall, straggler
-from remote.run.alerts import alerts, slow_spells, urgent_first
-from remote.run.load import loads
-from remote.run.series import SERIES
-from remote.run.stacks import whereabouts
-from remote.run.state import RunState
-from remote.run.waiting import waiting
+from remote.run.diagnosis import straggler
+from remote.run.diagnosis.host_load import loads
+from remote.run.diagnosis.stacks import whereabouts
+from remote.run.findings import script_visibility as seen
+from remote.run.findings import stall
+from remote.run.findings.alerts import alerts, slow_spells, urgent_first
+from remote.run.findings.start_waits import waiting
+from remote.run.run_state import RunState
+from remote.run.series.definitions import SERIES
 from tests.hostile.fuzz.budget import Budget
 from training.wire.events import Record
 from tui.charts import export, frame, values
@@ -33,9 +35,9 @@ from tui.charts.drawing import coarse, drawing
 from tui.charts.kinds import Kind, available
 from tui.charts.view import Along, Mode, View
 from tui.export.tables import about, tables
-from tui.log.log_margin import Margin
-from tui.log.log_rows import Filter, Rows
-from tui.log.log_text import as_shown, entry_text
+from tui.log.margin import LogMargin
+from tui.log.row_text import format_entry, format_rows
+from tui.log.rows import LogFilter, LogRows
 from tui.run import hosts_panel as hosts_panel
 from tui.run import live_printer as live
 from tui.run import outcome as text_outcome
@@ -256,13 +258,13 @@ def _facts(run: RunState, now: float) -> None:
 
 def _log(run: RunState, _: float) -> None:
     """The panel of the log."""
-    rows = Rows(Filter(), re.compile("a"))
+    rows = LogRows(LogFilter(), re.compile("a"))
     rows.add(run.log.since(0))
-    margin = Margin(len(run.ranks))
-    shown = as_shown(rows, rows.lines[-50:], margin)
+    margin = LogMargin(len(run.ranks))
+    shown = format_rows(rows, rows.lines[-50:], margin)
     assert not CONTROL.search(shown), ascii(shown[:2_000])
     if rows.lines:
-        entry_text(rows, len(rows.lines) - 1)
+        format_entry(rows, len(rows.lines) - 1)
 
 
 def _copied(run: RunState, _: float) -> None:

@@ -9,9 +9,10 @@ from dataclasses import replace
 import pytest
 
 from remote.cluster.hosts import Host
-from remote.host_commands.examination import Examination
 from remote.plan.plan import Plan
-from remote.run.state import HostPhase, RunState
+from remote.run.run_state import RunState
+from remote.run.state.phases import HostPhase
+from remote.session.examination import Examination
 from remote.transport import Program, Progress, Unreachable
 from remote.transport.failure import Cause, Failure
 from tests.hostile.host import End, Hosts, Play, acted
@@ -86,7 +87,7 @@ def test_healthy_hosts_reach_each_other() -> None:
     asked = [[type(command) for _, command in one.heard] for one in hosts.players]
     assert asked == [[Reserve, Connect, Close]] * 3
     assert [len(one.of(Connect)[0].targets) for one in hosts.players] == [1, 2, 1]
-    assert not any(thread.name.startswith("checking ") for thread in threading.enumerate())
+    assert not any(thread.name.startswith("host ") for thread in threading.enumerate())
 
 
 @pytest.mark.parametrize(
@@ -132,7 +133,7 @@ def test_a_host_that_cannot_use_its_workdir_is_no_lost_host() -> None:
 
     state = examined(acted(part))[0].state
     assert state.checks[0, "disk"].outcome == "failed"
-    assert state.checks[0, "disk"].advice == "mend it"
+    assert state.checks[0, "disk"].advice == "mend it, or set another workdir for it in hosts.toml"
     assert state.checks[0, "login"].outcome == "ok"
 
 

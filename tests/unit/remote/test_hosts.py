@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from remote.cluster.file import HostTable
-from remote.cluster.hosts import Cluster, Host, HostsError, naming, select
+from remote.cluster.hosts import Cluster, Host, HostsError, host_keys, hosts_option, select
 from remote.cluster.load import load
 from remote.cluster.transports import names
 
@@ -67,8 +66,8 @@ def test_the_example_in_the_repository_is_right() -> None:
 
 
 def test_every_field_of_a_host_is_a_key_and_says_what_to_write(tmp_path: Path) -> None:
-    assert list(HostTable.model_fields) == [key.name for key in fields(Host)]
-    for key in fields(Host):
+    assert list(HostTable.model_fields) == [key.name for key in host_keys()]
+    for key in host_keys():
         wrong = f"[defaults]\n{key.name} = [[]]\n[[host]]\nname = 'a'\n"
         (mistake,) = mistakes(tmp_path, wrong)
         assert f"{key.name} = [[]] is wrong: write {key.metadata['write']}" in mistake
@@ -280,14 +279,15 @@ def test_selection_of_more_or_fewer_than_there_are(nodes: int) -> None:
         select(CLUSTER, nodes)
 
 
-def test_messages_name_the_hosts_file_that_is_in_use() -> None:
-    text = "raise timeout in hosts.toml, then accept it:\nrankboard trust node1"
-    assert naming("hosts.toml", text) == text
-    told = (
-        "raise timeout in my lab/hosts.toml, then accept it:\nrankboard trust --hosts 'my "
-        "lab/hosts.toml' node1"
-    )
-    assert naming("my lab/hosts.toml", text) == naming("my lab/hosts.toml", told) == told
+def test_hosts_know_their_file_which_a_command_names_unless_it_is_the_usual_one() -> None:
+    assert hosts_option("hosts.toml") == ""
+    assert hosts_option("my lab/hosts.toml") == " --hosts 'my lab/hosts.toml'"
+
+
+def test_hosts_know_the_file_that_they_were_read_from(tmp_path: Path) -> None:
+    assert CLUSTER.hosts[0].hosts_file == "hosts.toml"
+    found = read(tmp_path, '[[host]]\nname = "a"\n')
+    assert found.hosts[0].hosts_file == found.file
 
 
 def test_hosts_alone_import_no_parser() -> None:

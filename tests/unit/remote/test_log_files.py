@@ -12,8 +12,8 @@ import pytest
 
 from remote.record.lock import launcher
 from remote.record.log_files import LogFiles, OpenedFiles
-from remote.run.seen import advice
-from remote.run.state import RunState
+from remote.run.findings.script_visibility import advice
+from remote.run.run_state import RunState
 from tests.kit.wait import wait
 
 

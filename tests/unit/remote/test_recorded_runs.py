@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from remote.run.state import RunState
+from remote.run.run_state import RunState
 from tests.kit.forecasts import ERROR, JUMP, TICK, found
 from tests.kit.replayed import Replayed, all_runs
 from training.wire.events import Finished

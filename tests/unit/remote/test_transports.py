@@ -17,7 +17,7 @@ from remote.doctor import doctor
 from remote.events import Reaching
 from remote.plan import serialize
 from remote.plan.plan import Plan
-from remote.run.waiting import waiting
+from remote.run.findings.start_waits import waiting
 from remote.transport import Errand, Unreachable, registry
 from remote.transport.failure import Cause, Failure
 from remote.transport.registry import Transports

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from training.agent import written
-from training.agent.find import matches
-from training.agent.written import find_written
+from training.agent import written_files
+from training.agent.find_files import matches
+from training.agent.written_files import find_written
 
 
 def write(folder: Path, *names: str) -> None:
@@ -48,7 +48,7 @@ def test_the_search_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     found = find_written(str(tmp_path), 0.0, ())
     assert (len(found.paths), found.paths[0], found.count) == (20, "out/00", 31)
     assert "strange\nname" not in found.paths
-    monkeypatch.setattr(written, "MOST_ENTRIES", 10)
+    monkeypatch.setattr(written_files, "MOST_ENTRIES", 10)
     assert find_written(str(tmp_path), 0.0, ()).is_cut
     assert find_written(str(tmp_path), 0.0, (), seconds=0.0).is_cut
     assert find_written(str(tmp_path / "gone"), 0.0, ()).paths == []

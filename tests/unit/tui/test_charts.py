@@ -11,11 +11,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from remote.run.state import RunState
+from remote.run.apply import apply_record
+from remote.run.run_state import RunState
 from tests.kit.histories import START, History, plan, said, stepped
 from tests.kit.scripts import line, logging, script, seen, started
 from training.job import Job
-from training.wire.events import Evaluated, HostSample, RankSample, Record, Saved, Started, Step
+from training.wire.events import (
+    Evaluated,
+    HostSample,
+    RankSample,
+    Record,
+    Saved,
+    Started,
+    StepFinished,
+)
 from tui.charts import memory, values
 from tui.charts.axis import Axis
 from tui.charts.deck import Deck
@@ -43,7 +52,7 @@ def trained(steps: int = 60, ranks: int = 4) -> RunState:
                 stepped(rank, step, data=0.01, compute=0.06, sync=0.03, samples=8, correct=6),
                 loss=loss,
             )
-            state.apply(Record(rank, 0, 1_000 + step, START + 10 + step / 10, event))
+            apply_record(state, Record(rank, 0, 1_000 + step, START + 10 + step / 10, event))
     return state
 
 
@@ -121,8 +130,8 @@ def test_phases_are_stacked_and_add_up() -> None:
 
 def test_a_test_is_a_point_and_a_mark() -> None:
     state = trained()
-    state.apply(Record(0, 0, 2_000, START + 20, Evaluated(0, 6, 60, 0.4, 0.9, 100, 1.0)))
-    state.apply(Record(0, 0, 2_001, START + 21, Saved(0, 6, 60, 0.1, 5)))
+    apply_record(state, Record(0, 0, 2_000, START + 20, Evaluated(0, 6, 60, 0.4, 0.9, 100, 1.0)))
+    apply_record(state, Record(0, 0, 2_001, START + 21, Saved(0, 6, 60, 0.1, 5)))
     drawn = draw(state)
     assert [(curve.x[0], curve.mean[0]) for curve in drawn.curves if curve.single] == [(60, 0.4)]
     assert drawn.marks == ((60.0, "T"), (60.0, "C"))
@@ -140,9 +149,11 @@ def test_charts_come_as_soon_as_there_is_something_to_see() -> None:
     names = [kind.id for kind in available(state)]
     assert {"throughput", "seconds"} < set(names)
     assert not {"staleness", "bytes", "host_cpu"} & set(names), "all of these are 0"
-    state.apply(Record(0, 0, 3_000, START + 30, RankSample(0, 50.0, 1 << 30)))
-    state.apply(Record(0, 0, 3_001, START + 30, HostSample((10.0,), 5, 9, 0, 0)))
-    state.apply(Record(0, 0, 3_002, START + 30, Step(0, 7, 61, 1.0, 0.1, staleness=3)))
+    apply_record(state, Record(0, 0, 3_000, START + 30, RankSample(0, 50.0, 1 << 30)))
+    apply_record(state, Record(0, 0, 3_001, START + 30, HostSample((10.0,), 5, 9, 0, 0)))
+    apply_record(
+        state, Record(0, 0, 3_002, START + 30, StepFinished(0, 7, 61, 1.0, 0.1, staleness=3))
+    )
     assert {"staleness", "memory", "host_memory", "cores"} < {kind.id for kind in available(state)}
     assert len({kind.id for kind in available(state)}) == len(available(state))
 
@@ -197,9 +208,13 @@ def test_no_sequence_of_keys_leaves_what_there_is_to_see(seed: int) -> None:
 
 def test_a_view_of_the_last_steps_is_fine_grained() -> None:
     state = RunState(plan(1))
-    state.apply(Record(0, 0, 1, START, Started(0, 1, 1, "cpu", "gloo", "2", 1, 1, 9_999, 1, 1, 1)))
+    apply_record(
+        state, Record(0, 0, 1, START, Started(0, 1, 1, "cpu", "gloo", "2", 1, 1, 9_999, 1, 1, 1))
+    )
     for step in range(1, 5_001):
-        state.apply(Record(0, 0, 1 + step, START + step, Step(0, 1, step, float(step), 0.1)))
+        apply_record(
+            state, Record(0, 0, 1 + step, START + step, StepFinished(0, 1, step, float(step), 0.1))
+        )
     assert len(draw(state).lines[0].x) <= 1024
     near = draw(state, view=View(tail=200.0, smoothing=0.0))
     assert list(near.lines[0].x[-200:]) == list(range(4_801, 5_001))
@@ -301,7 +316,7 @@ def test_a_heading_tells_the_figure_of_the_rank_that_is_seen_against_the_mean() 
 )
 def test_the_mean_its_band_and_tests_are_named(room: int, legend: str) -> None:
     state = trained()
-    state.apply(Record(0, 0, 10**6, 9e9, Evaluated(0, 1, 60, 0.5, 0.7, 100, 1.0)))
+    apply_record(state, Record(0, 0, 10**6, 9e9, Evaluated(0, 1, 60, 0.5, 0.7, 100, 1.0)))
     parts = values.heading(draw(state, view=View()), LOSS, View(), room)
     assert "".join(text for text, _ in parts) == f"0.0657  ema .9{legend}"
 
@@ -400,7 +415,7 @@ def test_few_kinds_of_run_are_remembered(tmp_path: Path) -> None:
     for number in range(100):
         memory.save(f"kind {number}", Chosen(("loss",)), file)
     known = json.loads(file.read_text())
-    assert len(known) == remembered.MOST
+    assert len(known) == remembered.MOST_VALUES
     assert "kind 99" in known
 
 
@@ -415,8 +430,8 @@ def test_no_values_and_no_view_break_a_chart(seed: int) -> None:
     for step in range(1, dice.choice([2, 3, 40, 1_500])):
         rank = dice.randrange(3)
         figures = [dice.choice(odd) for _ in range(6)]
-        one = Step(rank, 1, step, *figures, samples=dice.randrange(3), correct=1)
-        state.apply(Record(rank, 0, step, START + dice.random() * step, one))
+        one = StepFinished(rank, 1, step, *figures, samples=dice.randrange(3), correct=1)
+        apply_record(state, Record(rank, 0, step, START + dice.random() * step, one))
     for kind in available(state):
         view = View(
             dice.choice(list(Along)),

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from remote.run.state import RunState
+from remote.run.run_state import RunState
 from tests.kit.acted import until
 from tests.kit.dashboard import Stage
 from tests.kit.histories import History, plan

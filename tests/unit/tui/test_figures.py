@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from remote.run.state import HostPhase, RankPhase, RunPhase, Verdict
+from remote.run.state.phases import HostPhase, RankPhase, RunPhase, Verdict
 from tui.kit.widgets.phase import phase
 
 

@@ -26,7 +26,8 @@ from remote.host_commands.runs import Part, Run
 from remote.record import marks
 from remote.record.entry import Entry
 from remote.record.write import Recorder
-from remote.run.state import RunPhase, RunState
+from remote.run.run_state import RunState
+from remote.run.state.phases import RunPhase
 from remote.study.folder import Begun, Ended, Outcome, StudyFolder
 from remote.study.progress import Progress
 from tests.kit.acted import ActedSession, cluster, make_plan, screen_text, until
@@ -37,8 +38,8 @@ from tests.kit.histories import START, plan
 from tests.kit.histories import History as Told
 from tests.kit.recorded import record, recorded
 from training.job import Job
-from training.wire.answers import RunFolder
 from training.wire.events import SESSION
+from training.wire.host_replies import RunFolder
 from tui.app import app
 from tui.app.app import RankboardApp
 from tui.charts.chart import Chart
@@ -51,7 +52,7 @@ from tui.home.run_list import FIELDS, ORDERS, Item, about, curve, fields, items,
 from tui.home.screen import HomeScreen
 from tui.kit.messages import OpenRun
 from tui.kit.replay import Replay
-from tui.kit.run_session import Session
+from tui.kit.run_session import RunSession
 from tui.kit.runs import Launch
 from tui.kit.widgets.table import Cell, layout
 from tui.launch.screen import LaunchScreen
@@ -298,7 +299,7 @@ async def test_replays_that_are_too_many_are_closed(
             await home.is_at(pilot, HomeScreen)
         assert home.app.runs.sessions == [seen[2].session]
         await until(pilot, lambda: not any(one.is_running for one in seen[:2]))
-        await until(pilot, lambda: all(one.session._tape._tail._file.closed for one in seen[:2]))
+        await until(pilot, lambda: all(one.session._tape._reader._file.closed for one in seen[:2]))
         await pilot.press("q")
 
 
@@ -308,7 +309,7 @@ async def test_a_run_that_opens_while_one_types_does_not_take_the_screen(
 ) -> None:
     home, goes_on, real = Home(runs_dir), threading.Event(), History.open
 
-    def slow(self: History, run: str) -> Session:
+    def slow(self: History, run: str) -> RunSession:
         goes_on.wait()
         return real(self, run)
 

@@ -9,7 +9,7 @@ import pytest
 
 from remote.plan.plan import Script
 from remote.record.log_files import LogFiles, OpenedFiles
-from remote.run.reading import expander
+from remote.run.output.script_readings import expander
 from tests.kit.acted import screen_text, until
 from tests.kit.histories import History, plan, said
 from training.wire.events import Exited

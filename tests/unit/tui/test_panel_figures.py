@@ -7,8 +7,8 @@ import math
 import pytest
 
 from remote import format
-from remote.run.rank import RankState
-from remote.run.state import RunState
+from remote.run.run_state import RunState
+from remote.run.state.rank_state import RankState
 from tests.kit.histories import History, plan, stepped
 from training import figures
 from tui.run.components import row

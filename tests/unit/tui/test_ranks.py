@@ -9,8 +9,9 @@ from dataclasses import replace
 
 import pytest
 
-from remote.run.pace import Pace
-from remote.run.phases import RunPhase
+from remote.run.apply import apply_record
+from remote.run.series.pace import Pace
+from remote.run.state.phases import RunPhase
 from tests.kit.acted import ActedSession, cluster, make_plan, until
 from tests.kit.dashboard import Stage
 from training.job import Job
@@ -44,7 +45,7 @@ def acted(hosts: int, slots: int, steps: int = 40, late: int = -1) -> ActedSessi
 def apply(session: ActedSession) -> None:
     while not session._queue.empty():
         for record in session._queue.get() or ():
-            session.state.apply(record)
+            apply_record(session.state, record)
 
 
 def many(hosts: int, slots: int) -> Stage:
@@ -350,7 +351,7 @@ async def test_any_size_any_name_any_figure(seed: int) -> None:
         for first in range(1, 60, 6):
             stage.session.steps(first, first + 5, late=1)
             odd = chance.choice([float("nan"), float("inf"), -1.0, 0.0, 1e300])
-            one = events.Step(0, 1, first + 6, odd, odd, odd, odd, odd, odd, odd, 0, 0)
+            one = events.StepFinished(0, 1, first + 6, odd, odd, odd, odd, odd, odd, odd, 0, 0)
             stage.session.say(0, one, events.RankSample(0, 1e9, 1 << 62))
             await pilot.resize_terminal(chance.randrange(40, 301), chance.randrange(10, 101))
             keys = ["1", "o", "enter", "escape", "down", "right", "end", "left", "s", "c", "f"]

@@ -19,7 +19,7 @@ from remote.record import marks
 from remote.record.entry import VERDICTS, Entry
 from remote.record.find import find
 from remote.record.write import Recorder
-from remote.run.phases import RUN_STATES
+from remote.run.state.phases import RUN_STATES
 from remote.study.folder import Begun, StudyFolder
 from tests.kit.commands import Done
 from tests.kit.commands import run as run

@@ -12,7 +12,7 @@ import torch.distributed.run as real
 from typer.testing import CliRunner
 
 from remote.cluster.hosts import Cluster, Host
-from training.agent import here
+from training.agent import local_api
 from tui.commands import cli
 from tui.flags import torchrun
 from tui.flags.torchrun import Line, hosts, on_hosts, policy, read
@@ -113,7 +113,7 @@ def test_the_gpus_that_are_visible(
     visible: str, ranks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    monkeypatch.setattr(here, "usable_cores", lambda: 5.0)
+    monkeypatch.setattr(local_api, "usable_cores", lambda: 5.0)
     assert hosts(line("--nproc-per-node auto x.py"), HOST_FLAGS)["local"] == ranks
 
 

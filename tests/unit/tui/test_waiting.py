@@ -10,8 +10,9 @@ import pytest
 
 from remote.events import Attached, Lost, Parted, Reaching, Restarted, Silent
 from remote.events import Stopping as StoppingEvent
-from remote.run.state import RunState
-from remote.run.waiting import PATIENCE, waiting
+from remote.run.apply import apply_record
+from remote.run.findings.start_waits import PATIENCE, waiting
+from remote.run.run_state import RunState
 from tests.kit.acted import until
 from tests.kit.dashboard import Stage
 from tests.kit.histories import History, plan
@@ -308,7 +309,7 @@ def test_without_a_dashboard_the_phases_of_the_ranks_are_told_once_all_have_come
         1, Entered(1, "joining"), started(1, 2)
     )
     for record in history.records:
-        state.apply(record)
+        apply_record(state, record)
         printer.batch([record], state)
     told = [
         line.removeprefix("rankboard: ").split(" after")[0] for line in err.getvalue().splitlines()

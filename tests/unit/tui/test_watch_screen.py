@@ -13,8 +13,8 @@ from remote.events import Attached, Closed, Restarted
 from remote.record.layout import EVENTS
 from remote.record.watch import WatchedRun
 from remote.record.write import Recorder
-from remote.run.curves import Curves
-from remote.run.state import RunState
+from remote.run.run_state import RunState
+from remote.run.series.curves import Curves
 from tests.kit.acted import screen_text, until
 from tests.kit.commands import Done, run
 from tests.kit.histories import History, plan

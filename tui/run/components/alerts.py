@@ -9,8 +9,9 @@ from rich.text import Text
 from textual.widgets import Static
 
 from remote.format import clock, count, moment
-from remote.run.alerts import Alarm, Alert, Key, alerts, urgent_first
-from remote.run.state import RunPhase, RunState
+from remote.run.findings.alerts import Alarm, Alert, Key, alerts, urgent_first
+from remote.run.run_state import RunState
+from remote.run.state.phases import RunPhase
 from tui.kit import palette
 from tui.kit.bindings import key_of
 from tui.kit.widgets.plain import plain

@@ -7,7 +7,8 @@ import math
 from collections.abc import Sequence
 
 from remote.format import UNKNOWN
-from remote.run.state import RankState, RunState
+from remote.run.run_state import RunState
+from remote.run.state.rank_state import RankState
 from tui.kit.widgets.table import Cell
 from tui.run.components.row import Figure
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from remote.plan.plan import Plan
-from remote.run.state import RankState, RunState
+from remote.run.run_state import RunState
+from remote.run.state.rank_state import RankState
 from tui.kit.rank_table import RankTableLine
 from tui.run.components.order import Order, in_order, severity
 

@@ -13,10 +13,11 @@ from textual.widgets import Static
 from remote.format import between, count, duration, percent, rate, seconds, size
 from remote.plan.expected import expected, length
 from remote.plan.plan import Plan
-from remote.run import seen
-from remote.run.state import RunPhase, RunState, Verdict
-from remote.run.timing import Means
-from remote.run.waiting import Wait, waiting
+from remote.run.findings import script_visibility as seen
+from remote.run.findings.start_waits import Wait, waiting
+from remote.run.run_state import RunState
+from remote.run.series.timing import Means
+from remote.run.state.phases import RunPhase, Verdict
 from tui.kit import palette
 from tui.kit.session_clock import SessionClock
 from tui.kit.text_table import justified

@@ -7,7 +7,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from remote.run.state import RankPhase, RankState, RunState
+from remote.run.run_state import RunState
+from remote.run.state.phases import RankPhase
+from remote.run.state.rank_state import RankState
 from tui.kit import palette
 from tui.kit.widgets.heat import BLOCK, LABEL
 from tui.kit.widgets.phase import phase

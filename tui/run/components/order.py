@@ -6,7 +6,9 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from remote.run.state import FATES, RankPhase, RankState, RunState
+from remote.run.run_state import RunState
+from remote.run.state.phases import FATES, RankPhase
+from remote.run.state.rank_state import RankState
 
 _ENDS = {RankPhase.FAILED: 0, RankPhase.LOST: 1, RankPhase.VICTIM: 3}
 STALLED = 2

@@ -7,10 +7,13 @@ from collections.abc import Iterator
 
 from remote.format import UNKNOWN, count, duration, number, percent, rate, seconds, size
 from remote.lab.spec import is_of_lab
-from remote.run.load import loads
-from remote.run.script_rank import ScriptRank
-from remote.run.state import FATES, HostPhase, HostState, RankPhase, RankState, RunState
-from remote.run.straggler import sentence
+from remote.run.diagnosis.host_load import loads
+from remote.run.diagnosis.straggler import sentence
+from remote.run.run_state import RunState
+from remote.run.state.host_state import HostState
+from remote.run.state.phases import FATES, HostPhase, RankPhase
+from remote.run.state.rank_state import RankState
+from remote.run.state.script_rank import ScriptRank
 from training.wire.events import Exited, GpuSample
 from tui.kit.widgets.phase import phase
 from tui.run.components.row import PHASES, accuracy, mean_loss, quiet, split

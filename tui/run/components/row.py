@@ -8,9 +8,11 @@ from dataclasses import dataclass
 
 from remote.format import UNKNOWN, duration, number, percent, rate, short_size
 from remote.plan.plan import Plan
-from remote.run.script_rank import ScriptRank
-from remote.run.state import FATES, RankPhase, RankState, RunPhase, RunState
-from remote.run.waiting import STARTING, age
+from remote.run.findings.start_waits import STARTING, age
+from remote.run.run_state import RunState
+from remote.run.state.phases import FATES, RankPhase, RunPhase
+from remote.run.state.rank_state import RankState
+from remote.run.state.script_rank import ScriptRank
 from tui.kit import palette
 from tui.kit.widgets.phase import phase
 from tui.kit.widgets.plain import plain

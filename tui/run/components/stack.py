@@ -7,8 +7,10 @@ from collections.abc import Iterable, Iterator
 from textual.content import Content
 
 from remote.format import duration
-from remote.run.stacks import Frame, Presence, calls, threads, whereabouts
-from remote.run.state import RankState, RunPhase, RunState
+from remote.run.diagnosis.stacks import Frame, Presence, calls, threads, whereabouts
+from remote.run.run_state import RunState
+from remote.run.state.phases import RunPhase
+from remote.run.state.rank_state import RankState
 from tui.kit.widgets.plain import plain
 
 STYLES = {

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import sys
 
-import typer
 from rich.console import Console
 
 from remote.format import count
 from remote.sanitise import one_line
 from remote.study.folder import Ended, Outcome
 from remote.study.runner import Runner, StudyRun
-from tui.kit.narrate import narrate
+from tui.kit.narrate import echo, narrate
 from tui.kit.text_table import aligned
 from tui.study.text.words import fate, opening
 
@@ -37,7 +36,7 @@ class LinePrinter:
 
         study = self._runner.study
         if end.outcome is Outcome.COUNTED:
-            typer.echo(f"{end.trial}: {value(end.value, study.metric)} {unit(study)}")
+            echo(f"{end.trial}: {value(end.value, study.metric)} {unit(study)}")
         else:
             self.tell(fate(end, self._causes))
 
@@ -62,7 +61,7 @@ def finish(runner: Runner) -> None:
     room = Console().width if sys.stdout.isatty() else float("inf")
     shown = cells(found, room)
     for line in aligned([shown.head, *(tuple(map(one_line, row)) for row in shown.rows)]):
-        typer.echo(line if len(line) <= room else f"{line[: int(room) - 1]}…")
+        echo(line if len(line) <= room else f"{line[: int(room) - 1]}…")
     if runner.study.given:
         narrate(runner.study.given)
     narrate(*failures(progress))

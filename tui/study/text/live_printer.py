@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text as Line
 
 from remote.format import UNKNOWN, between, count, duration, seconds
-from remote.run.state import RunState
+from remote.run.run_state import RunState
 from remote.sanitise import one_line
 from remote.study import estimate
 from remote.study.folder import Ended, Outcome

@@ -1,0 +1,55 @@
+"""How much of what it may use a host does use. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from remote.run.state.host_state import HostState
+from remote.run.state.rank_state import RankState
+
+
+@dataclass(frozen=True)
+class Load:
+    """`cpu` is the share of the `cores` that the host may use which is busy, `gpu` the mean share
+    of the time in which the GPUs of its ranks are, `memory` in bytes; NaN and 0 where they are not
+    known.
+
+    Samples of a host are of its whole machine. Where it may use only a part of the cores (its quota
+    or affinity), or shares the machine with other hosts of the run, they are those of its `own`
+    ranks instead.
+    """
+
+    cpu: float
+    cores: float
+    memory: int
+    own: bool
+    gpu: float = math.nan
+
+
+def loads(hosts: Sequence[HostState], ranks: Sequence[RankState]) -> list[Load]:
+    """The loads of all hosts of a run, in order."""
+    memory = Counter[int]()
+    gpus = defaultdict[int, list[float]](list)
+    for rank in ranks:
+        memory[rank.host] += rank.memory
+        if rank.gpu and not math.isnan(rank.gpu.use):
+            gpus[rank.host].append(rank.gpu.use / 100)
+    machines = Counter(host.hello.boot_id for host in hosts if host.hello)
+    return [
+        _load(host, memory[host.index], fmean(gpus.get(host.index, (math.nan,))), machines)
+        for host in hosts
+    ]
+
+
+def _load(host: HostState, memory: int, gpu: float, machines: Mapping[str, int]) -> Load:
+    present = len(host.cpu)
+    cores = host.hello.cores if host.hello else float(present)
+    is_shared = host.hello is not None and machines[host.hello.boot_id] > 1
+    if is_shared or cores < present:
+        return Load(host.used, cores, memory, own=True, gpu=gpu)
+    busy = sum(host.cpu) / 100 / present if present else math.nan
+    return Load(busy, cores, host.memory_used, own=False, gpu=gpu)

@@ -1,0 +1,169 @@
+"""Lines of several ranks that are equal but for whose they are, as one. Pure."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+
+from remote.run.output.log_levels import log_entries, may_be_routine, without_rank
+from remote.run.state.types import LogLine
+
+MOMENT = 30.0
+"""Seconds between equal lines within which they are one; beyond twice as many they never are."""
+RECENT = 1_000
+"""Lines before which an equal one is looked for at the least; at the most it is twice as many."""
+
+BURST = 5_000
+"""Of more lines at once only errors are looked at: nobody can read the others, and it would take
+longer than a frame may."""
+
+_STAMP = re.compile(
+    r"\A(?:\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d\S*|\[[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+(?: +\d+)?)"
+)
+"""A time at the start of a line, as of Python's logging and torch's."""
+_NAME = re.compile(r"(\brank[ :=_-]{0,2})(\d+)\b", re.IGNORECASE)
+_STAMPED = "[2"
+"""What a stamp may begin with."""
+_ADDRESS = re.compile(r"\[?\b(?:\d{1,3}\.){3}\d{1,3}\]?:\d+|\[[0-9a-f:]+\]:\d+")
+"""An address and a port, as of the peer in an error of communication."""
+_EPOCH = re.compile(r"epoch \d+ done: mean loss |Rank: \d+ Epoch: \d+, Train Loss: ")
+"""What the lines of `training.progress` on an epoch begin with, in each --log-format."""
+_FIGURE = re.compile(r"(?<= )(?:\d+\.\d+(?:e[+-]\d+)?|\d+e[+-]\d+|nan|inf)\b")
+
+
+_number = attrgetter("number")
+
+
+def _first_number(entry: list[LogLine]) -> int:
+    return entry[0].number
+
+
+@dataclass(slots=True)
+class Shared:
+    """Lines of several `ranks` as one: `text` is the first's, with * for what names the rank, its
+    host or its peer; of an epoch with the means of the figures."""
+
+    text: str
+    ranks: list[int]
+    figures: list[float]
+    """The sums of the figures of all."""
+
+    def add(self, line: LogLine, first: LogLine, figures: Sequence[float]) -> None:
+        """Take in the line of one more rank."""
+        self.ranks.append(line.rank)
+        text = without_rank(first.text, first.rank)
+        if figures:
+            self.figures = [one + other for one, other in zip(self.figures, figures, strict=True)]
+            means = (sum_ / len(self.ranks) for sum_ in self.figures)
+            self.text = _FIGURE.sub(lambda found: _like(found[0], next(means)), text)
+        elif without_rank(line.text, line.rank) != text:
+            self.text = _nameless(text, first)
+
+
+class Collapse:
+    """Finds for each line the one that it is equal to, for a traceback the whole of another rank.
+    The lines of one rank stay in order: none joins a line before another of its rank.
+
+    `shared` are the lines that others have joined, by number.
+    """
+
+    def __init__(self) -> None:
+        self.shared: dict[int, Shared] = {}
+        self._new: dict[str, list[list[LogLine]]] = {}
+        self._old: dict[str, list[list[LogLine]]] = {}
+        self._count = 0
+        self._since = 0.0
+        self._last: dict[int, int] = {}
+        """By rank, the number of the line that shows its last one."""
+
+    def add(self, lines: Sequence[LogLine]) -> tuple[list[LogLine], list[LogLine]]:
+        """Take in new lines. Returns those that are shown by themselves, and those that the others
+        are shown with."""
+        alone: list[LogLine] = []
+        joined: list[LogLine] = []
+        others: list[LogLine] = []
+        if len(lines) > BURST:
+            others = [line for line in lines if line.stream != "stderr"]
+            lines = [line for line in lines if line.stream == "stderr"]
+        for entry in log_entries(lines):
+            first = self._join(entry)
+            if first is None:
+                alone += entry
+            else:
+                joined += first
+        self._last.update((line.rank, line.number) for line in others)
+        return sorted(others + alone, key=_number), joined
+
+    def _join(self, entry: list[LogLine]) -> list[LogLine] | None:
+        """The entry of another rank that this one is shown with, or None."""
+        rank = entry[0].rank
+        if rank < 0:
+            return None
+        keys = [_key(line) for line in entry]
+        key = keys[0][0] if len(keys) == 1 else "\n".join(key for key, _ in keys)
+        self._forget(entry[0].time)
+        first = self._find(key, self._last.get(rank, -1))
+        self._last[rank] = (first or entry)[-1].number
+        if first is None:
+            self._new.setdefault(key, []).append(entry)
+            self._count += len(entry)
+            return None
+        for line, other, (_, figures) in zip(entry, first, keys, strict=True):
+            self._share(line, other, figures)
+        return first
+
+    def _share(self, line: LogLine, first: LogLine, figures: Sequence[float]) -> None:
+        shared = self.shared.get(first.number)
+        if shared is None:
+            shared = Shared(without_rank(first.text, first.rank), [first.rank], _key(first)[1])
+            self.shared[first.number] = shared
+        shared.add(line, first, figures)
+
+    def trim(self, number: int) -> None:
+        """Forget what is shared before the line of this number."""
+        self.shared = {one: shared for one, shared in self.shared.items() if one >= number}
+
+    def _find(self, key: str, after: int) -> list[LogLine] | None:
+        for recent in (self._old, self._new):
+            found = recent.get(key)
+            if found and found[-1][0].number > after:
+                return found[bisect_right(found, after, key=_first_number)]
+        return None
+
+    def _forget(self, now: float) -> None:
+        if self._count >= RECENT or now - self._since > MOMENT:
+            self._old = self._new if now - self._since <= 2 * MOMENT else {}
+            self._new = {}
+            self._count = 0
+            self._since = now
+
+
+def _key(line: LogLine) -> tuple[str, list[float]]:
+    """What equal lines have in common, and the figures in which lines of an epoch differ. Most
+    lines begin with none of what is looked for."""
+    text = without_rank(line.text, line.rank)
+    if may_be_routine(line.text) and _EPOCH.match(line.text):
+        return _FIGURE.sub("\0", text), [float(found) for found in _FIGURE.findall(text)]
+    nameless = _nameless(text, line)
+    return _STAMP.sub("", nameless) if nameless[:1] in _STAMPED else nameless, []
+
+
+def _nameless(text: str, line: LogLine) -> str:
+    """The text with * for the number of its rank, and for its host; of an error also for the
+    address of another."""
+    if line.stream == "stderr":
+        text = _ADDRESS.sub("*", text)
+    if "ank" in text or "ANK" in text:
+        own = str(line.rank)
+        text = _NAME.sub(lambda found: f"{found[1]}*" if found[2] == own else found[0], text)
+    return text.replace(line.host, "*") if line.host else text
+
+
+def _like(figure: str, value: float) -> str:
+    """A value in the format of a figure."""
+    digits, _, power = figure.partition("e")
+    decimals = len(digits.partition(".")[2])
+    return f"{value:.{decimals}{'e' if power else 'f'}}"

@@ -1,0 +1,169 @@
+"""What a line of a run's log is: routine or news, how bad, and whose. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from enum import IntEnum
+
+from remote.run.output.last_words import HEADER, LINKS, RAISED
+from remote.run.output.tracebacks import speaks_of_communication
+from remote.run.state.types import Cause, LogLine
+
+# Routine ------------------------------------------------------------------------------------------
+
+_LONGEST = 200
+"""Characters of the longest routine line."""
+_STARTS = ("epoch ", "Rank: ")
+_ROUTINE = re.compile(
+    r"epoch \d+ step \d+/\d+ loss \S+ acc \S+ \S+ s/iter"
+    r"|Rank: \d+ Batch Idx: \d+, Batch Loss: \S+, Batch Accuracy: \S+, Batch Duration: \S+ seconds"
+)
+"""The lines of `training.progress`, in each --log-format."""
+
+
+def may_be_routine(text: str) -> bool:
+    """Whether any line of this text may be routine; a quick look."""
+    return _STARTS[0] in text or _STARTS[1] in text
+
+
+def is_routine(line: str) -> bool:
+    """Whether rankboard's own ranks print such a line every --log-every steps: its figures are in
+    the charts and tables, too."""
+    return (
+        line.startswith(_STARTS) and len(line) <= _LONGEST and _ROUTINE.fullmatch(line) is not None
+    )
+
+
+# Whose --------------------------------------------------------------------------------------------
+
+_PREFIXED = "[rR"
+"""What a prefix may begin with."""
+_PREFIX = re.compile(
+    r"(?:\[(?:rank ?|default)?(\d+)\]:?|rank ?[:=] ?(\d+)[:,]?|rank ?(\d+)[:,])(?: |(?=\[))",
+    re.IGNORECASE,
+)
+
+
+def without_rank(text: str, rank: int) -> str:
+    """The text without a prefix that names its rank, such as "[rank1]: " or "Rank: 1 "."""
+    found = _PREFIX.match(text) if text[:1] in _PREFIXED else None
+    if not found or int(found[found.lastindex or 0]) != rank:
+        return text
+    return text[found.end() :] or text
+
+
+# Level --------------------------------------------------------------------------------------------
+
+
+class Level(IntEnum):
+    """How bad a line is."""
+
+    INFO = 0
+    WARNING = 1
+    ERROR = 2
+
+    @property
+    def title(self) -> str:
+        """What a person calls the lines from this level on."""
+        return ("all levels", "warnings", "errors")[self]
+
+
+_ERROR = re.compile(
+    r"\b(?:ERROR|CRITICAL|FATAL)\b|\b[Ee]rror: |\b[Ff]atal: |\b[A-Z]\w*(?:Error|Exception)\b(?::|$)"
+    r"|^\[[EF]\d{4} |Segmentation fault|core dumped|[Oo]ut of memory"
+)
+_WARNING = re.compile(r"\bWARN(?:ING)?\b|\b[Ww]arning: |\b[A-Z]\w*Warning\b|^\[W\d{4} ")
+_GRAVE = re.compile(
+    r"\b(?:killed|failed|died|lost|refused|stalled|exit code [1-9]|NaN|cannot|out of memory)\b"
+)
+"""Words of narration, which is worth a warning else."""
+_CONTINUES = re.compile(rf"\s|$|frame #\d|Exception raised from |{'|'.join(map(re.escape, LINKS))}")
+"""What follows the last line of a traceback and belongs to it."""
+
+
+class Levels:
+    """Tells the level of each line; it reads lines in order, as a traceback takes several."""
+
+    def __init__(self) -> None:
+        self._inside: dict[tuple[int, str], bool] = {}
+        """Ranks and hosts within a traceback; False once the exception itself has come."""
+
+    def of(self, line: LogLine) -> Level:
+        """The level of the next line."""
+        if line.stream == "note":
+            return Level.ERROR if _GRAVE.search(line.text) else Level.WARNING
+        if line.routine:
+            return Level.INFO
+        text = without_rank(line.text, line.rank)
+        whose = (line.rank, line.host)
+        if text.startswith(HEADER):
+            self._inside[whose] = True
+        elif whose not in self._inside:
+            return _level(text)
+        elif self._inside[whose]:
+            self._inside[whose] = RAISED.match(text) is None
+        elif not _CONTINUES.match(text):
+            del self._inside[whose]
+            return _level(text)
+        return Level.ERROR
+
+
+def _level(text: str) -> Level:
+    if _ERROR.search(text):
+        return Level.ERROR
+    return Level.WARNING if _WARNING.search(text) else Level.INFO
+
+
+def log_entries(lines: Iterable[LogLine]) -> list[list[LogLine]]:
+    """The lines by what belongs together: a line, or a whole traceback, though other ranks print
+    between its lines."""
+    found: list[list[LogLine]] = []
+    inside: dict[int, tuple[Levels, list[LogLine]]] = {}
+    for line in lines:
+        if line.rank in inside:
+            levels, traceback = inside[line.rank]
+            if levels.of(line) is Level.ERROR:
+                traceback.append(line)
+                continue
+            del inside[line.rank]
+        entry = [line]
+        found.append(entry)
+        if line.rank >= 0 and is_traceback(line):
+            levels = Levels()
+            levels.of(line)
+            inside[line.rank] = levels, entry
+    return found
+
+
+def is_traceback(line: LogLine) -> bool:
+    """Whether a traceback begins with this line."""
+    return HEADER in line.text and without_rank(line.text, line.rank).startswith(HEADER)
+
+
+def first_error(lines: Sequence[LogLine], cause: Cause | None, since: float) -> LogLine | None:
+    """The line at which the run went wrong. Where its `cause` is known, that is the first error of
+    what died first, after the time `since`; before, the first one that is no victim's."""
+    levels = Levels()
+    errors = [line for line in lines if levels.of(line) is Level.ERROR]
+    if cause and has_lines(cause):
+        own = (line for line in errors if is_of(line, cause) and line.time >= since)
+        return next(own, None)
+    numbers = {line.number for line in errors}
+    firsts = (one[0] for one in log_entries(lines) if not any(map(_is_of_victim, one)))
+    own = (line for line in firsts if line.number in numbers)
+    return next(own, errors[0] if errors else None)
+
+
+def _is_of_victim(line: LogLine) -> bool:
+    return speaks_of_communication(line.text)
+
+
+def has_lines(cause: Cause) -> bool:
+    """Whether it was a rank or a host, which prints lines."""
+    return cause.rank >= 0 or bool(cause.host)
+
+
+def is_of(line: LogLine, cause: Cause) -> bool:
+    """Whether what died first has printed this line."""
+    return line.rank == cause.rank and (line.rank >= 0 or line.host == cause.host)

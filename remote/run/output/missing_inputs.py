@@ -1,0 +1,67 @@
+"""What a user's own program says that it lacks: a variable of its environment, or options that its
+parser of arguments requires. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from remote.run.output.last_words import PREFIX
+from remote.run.state.types import Lack, MissingOptions, MissingVariable
+
+_NAME = r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
+_KEY_ERROR = re.compile(rf"^KeyError: '{_NAME}'$")
+_VARIABLE = tuple(
+    re.compile(pattern)
+    for pattern in (
+        # bash; sh and zsh
+        rf": {_NAME}: (?:unbound variable|parameter (?:null or )?not set)$",
+        # decouple
+        rf"\b{_NAME} not found\. Declare it as envvar",
+        # environs, OmegaConf, and what people write
+        rf"(?i:environment variable) ['\"`]?{_NAME}['\"`]? .*(?i:not |missing|required|unset)",
+        # django-environ, and what people write
+        rf"\b{_NAME} environment variable\b",
+        rf"\b{_NAME} (?:is |was )?(?:not set|unset|undefined|missing)\b.*(?i:environment)",
+    )
+)
+_ENVIRONMENT = re.compile(r"\benviron\b|\bgetenv\b")
+"""In the traceback of a variable that is missing, and of no other key."""
+_ARGPARSE = re.compile(r"\berror: the following arguments are required: (?P<options>.+)$")
+_CLICK = re.compile(r"^Error: Missing option (?P<options>.+)$")
+
+
+def find(words: Sequence[str]) -> Lack | None:
+    """Return what a program lacked that ended with these lines, the last one that tells; None where
+    none does."""
+    lines = [PREFIX.sub("", line) for line in words]
+    is_of_environment = any(map(_ENVIRONMENT.search, lines))
+    for line in reversed(lines):
+        options = _options(line)
+        if options:
+            return MissingOptions(options)
+        name = _variable(line, is_of_environment=is_of_environment)
+        if name:
+            return MissingVariable(name)
+    return None
+
+
+def _variable(line: str, *, is_of_environment: bool) -> str:
+    patterns = (_KEY_ERROR, *_VARIABLE) if is_of_environment else _VARIABLE
+    for pattern in patterns:
+        found = pattern.search(line)
+        if found:
+            return found["name"]
+    return ""
+
+
+def _options(line: str) -> tuple[tuple[str, ...], ...]:
+    """Return the options that a parser of arguments asks for; arguments without a dash are left
+    out."""
+    of_argparse = _ARGPARSE.search(line)
+    if of_argparse:
+        required = [tuple(one.strip().split("/")) for one in of_argparse["options"].split(",")]
+        return tuple(names for names in required if names[0].startswith("-"))
+    of_click = _CLICK.search(line)
+    names = tuple(re.findall(r"'(-[^']+)'", of_click["options"])) if of_click else ()
+    return (names,) if names else ()

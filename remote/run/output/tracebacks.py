@@ -1,0 +1,125 @@
+"""The exception that ended a program, as its last lines tell it. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from remote.run.output.last_words import HEADER, LINKS, PREFIX, RAISED
+
+_COMMUNICATION = re.compile(
+    r"closed by (?:remote )?peer|reset by peer|connection (?:was "
+    r")?(?:closed|reset|refused|aborted|timed out)|timed? ?out"
+    r"|broken pipe|\bNCCL\b|ncclSystemError|ncclRemoteError|ncclInternalError"
+    r"|Dist(?:Network|Store|Backend)Error"
+    r"|gloo[/\\]transport|\bgloo::|Gloo connectFullMesh "
+    r"failed|ProcessGroup(?:Gloo|NCCL)|socketPo?ll|TCPStore"
+    r"|BrokenPipeError|Connection(?:Reset|Refused|Aborted)Error|no route to host|network is "
+    r"unreachable",
+    re.IGNORECASE,
+)
+_ERROR = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)(?:: .*)?$")
+_WARNING = re.compile(r"^\[[IW]\d{4} ")
+_MESSAGE_LINES = 4
+"""Lines of an exception's message that are read; torch adds stacks of C++ below."""
+_PROGRAMS = re.compile(
+    r"(?:Arithmetic|Assertion|Attribute|FileNotFound|Import|Index|Key|Memory|ModuleNotFound|Name|NotImplemented|Permission"
+    r"|Syntax|Type|Value|ZeroDivision)Error"
+)
+"""Exceptions that communication does not raise, whatever their messages speak of (`timeout` is a
+popular argument)."""
+_WIDTH = 300
+"""Characters of a message that a cause quotes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Thrown:
+    """The exception that ended a program. `broken`: it came of broken communication. `text` is what
+    to show."""
+
+    type: str
+    text: str
+    broken: bool
+
+
+def errors_of(tail: Sequence[str]) -> str:
+    """The lines but for torch's warnings, which speak of process groups and time outs also where
+    all is well."""
+    lines = (PREFIX.sub("", line) for line in tail)
+    return "\n".join(line for line in lines if not _WARNING.match(line))
+
+
+def speaks_of_communication(text: str) -> bool:
+    """Whether the text is that of an error between ranks, which a rank dies of when another is
+    gone."""
+    return _COMMUNICATION.search(text) is not None
+
+
+def exception(tail: Sequence[str]) -> Thrown | None:
+    """The exception of the last traceback in these lines, or None.
+
+    Of a chain the first link decides whether communication broke: what follows it is what the
+    program made of it.
+    """
+    lines = [PREFIX.sub("", line) for line in tail]
+    chain = _chain(lines)
+    if not chain:
+        return None
+    root = chain[0]
+    last = chain[-1]
+    broken = _is_broken(root)
+    alone = len(chain) == 1 or (_is_broken(last) and not broken)
+    return Thrown(
+        _type(last), _short(root) if alone else f"{_short(last)} (after {_short(root)})", broken
+    )
+
+
+def _type(thrown: str) -> str:
+    return thrown.split("\n", 1)[0].split(":", 1)[0]
+
+
+def _is_broken(thrown: str) -> bool:
+    return not _PROGRAMS.fullmatch(_type(thrown)) and speaks_of_communication(thrown)
+
+
+def _chain(lines: Sequence[str]) -> list[str]:
+    """The exceptions (type, message and some lines of it) of the last chain of tracebacks, in
+    order."""
+    chain: list[str] = []
+    linked = False
+    raised: int | None = None
+    inside = False
+    for number, line in enumerate(lines):
+        if line.strip() in LINKS:
+            linked = True
+        elif line.strip() == HEADER:
+            chain = chain if linked else []
+            linked = False
+            inside = True
+        elif inside and RAISED.match(line):
+            chain.append(_message(lines, number))
+            inside = False
+        elif not inside and raised is None and _ERROR.match(line):
+            raised = number
+    if (
+        not chain and raised is not None
+    ):  # a syntax error, or a traceback whose head is out of sight
+        return [_message(lines, raised)]
+    return chain
+
+
+def _message(lines: Sequence[str], start: int) -> str:
+    end = start + 1
+    while end < min(len(lines), start + _MESSAGE_LINES) and not _ends_message(lines[end]):
+        end += 1
+    return "\n".join(lines[start:end])
+
+
+def _ends_message(line: str) -> bool:
+    return not line.strip() or line.strip() in (HEADER, *LINKS) or _WARNING.match(line) is not None
+
+
+def _short(text: str) -> str:
+    line = text.split("\n", 1)[0].strip()
+    return line if len(line) <= _WIDTH else line[: _WIDTH - 1] + "…"

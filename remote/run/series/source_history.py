@@ -1,0 +1,213 @@
+"""What is kept of the figures that come together, such as those of a step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from struct import calcsize, pack
+from typing import TYPE_CHECKING
+
+from remote.run.series.definitions import CORES, Source
+
+if TYPE_CHECKING:  # numpy takes a while to import
+    from remote.run.series.downsampling import Buckets, Floats
+
+BLOCK = 4096
+"""Points that are gathered before they become an array."""
+WAITING = 2 * BLOCK
+"""Points that may wait until each row gets its own. Those of one row are seldom looked at, and many
+points at once are quicker."""
+CAPACITY = 1024
+"""Buckets of a curve."""
+ROOM = 1 << 17
+"""Buckets of one figure of all ranks together."""
+LEAST = 64
+"""Buckets of a curve of a rank, however many ranks there are."""
+METRIC_CAPACITY = 512
+METRIC_ROOM = 1 << 12
+METRIC_LEAST = 16
+"""The same of a metric: a run may have hundreds of them."""
+
+
+@dataclass(frozen=True)
+class Era:
+    """The steps after `begin`, those of an attempt. `rows` have points there."""
+
+    begin: int
+    rows: set[int] = field(default_factory=set)
+
+
+class SourceHistory:
+    """The figures of one source, of each row and of all together: over the whole run, and each step
+    of the last ones. Points come as numbers beside each other, which are an array at once."""
+
+    def __init__(self, source: Source, rows: int) -> None:
+        self.source = source
+        self.version = 0
+        self._eras = [Era(0)]
+        self._rows = rows
+        self._format = f"{4 + len(source.figures)}d"
+        self._fresh = bytearray()
+        self._most = self._block = BLOCK * calcsize(self._format)
+        self._waiting: list[Floats] = []
+        self._each: list[Buckets] = []
+        self._together: list[Buckets] = []
+        """Over the whole run, then of the last steps."""
+
+    @property
+    def seen(self) -> set[int]:
+        """The rows that have points."""
+        return set().union(*(era.rows for era in self._eras))
+
+    def counts(self, steps: Floats) -> Floats:
+        """How many rows have points in the era of each of these steps."""
+        import numpy as np
+
+        begins = [era.begin for era in self._eras[1:]]
+        counts = np.array([len(era.rows) for era in self._eras], float)
+        return counts[np.searchsorted(begins, steps)]
+
+    def append(self, *point: float) -> None:
+        """Take in a point: row, who it is of, step, time, figures."""
+        self.version += 1
+        self._fresh += pack(self._format, *point)
+        if len(self._fresh) >= self._most:
+            self.pack()
+            if self._most == 1:
+                self._spread()
+
+    def rewind(self, step: int) -> None:
+        """Forget the points behind this step."""
+        self.version += 1
+        self.pack()
+        self._spread()
+        for buckets in (*self._each, *self._together):
+            buckets.rewind(step + 1)
+        kept = [era for era in self._eras if era.rows and era.begin < step]
+        self._eras = [*kept, Era(step)]
+
+    def finest(self, since: float, *, each: bool) -> Buckets | None:
+        """The finest buckets that reach back to this step, of each row or of all together; None
+        before the first point."""
+        self.pack()
+        if each:
+            self._spread()
+        kept = self._each if each else self._together
+        if not kept:
+            return None
+        return kept[-1] if kept[-1].begin <= since else kept[0]
+
+    def pack(self) -> None:
+        """Make an array of the points that have come."""
+        if not self._fresh:
+            return
+        import numpy as np  # takes a while, and not every command has steps
+
+        from remote.run.series.downsampling import Gathered
+
+        if not self._together:
+            self._make()
+        points = np.frombuffer(self._fresh).reshape(-1, 4 + len(self.source.figures))
+        self._fresh = bytearray()
+        points = points[np.isfinite(points[:, :4]).all(axis=1)]
+        if not len(points):
+            return
+        row, who = points[:, :2].astype(np.int64).T
+        self._eras[-1].rows.update(np.flatnonzero(np.bincount(row)).tolist())
+        self._waiting.append(points)
+        gathered = Gathered.of(np.zeros_like(row), who, *self._along(points))
+        for together in self._together:
+            together.add(gathered)
+        if sum(map(len, self._waiting)) >= WAITING:
+            self._most = 1  # so that who appends spreads them, and not who reads
+
+    def _spread(self) -> None:
+        """Put the points that wait into the buckets of their rows."""
+        if not self._waiting:
+            return
+        import numpy as np
+
+        from remote.run.series.downsampling import Gathered
+
+        points = np.concatenate(self._waiting)
+        self._waiting = []
+        self._most = self._block
+        points = self._placed(points)
+        row, who = points[:, :2].astype(np.int64).T
+        gathered = Gathered.of(row, who if self._has_parts else None, *self._along(points))
+        for each in self._each:
+            each.add(gathered)
+
+    def place(self, row: int) -> int | None:
+        """Where the buckets of a rank or host are; None where it has none."""
+        return row
+
+    def _placed(self, points: Floats) -> Floats:
+        """The points that are kept of each row, and where."""
+        return points
+
+    def _along(self, points: Floats) -> tuple[Floats, Floats, Floats]:
+        """The x of points, the other of step and time, and the figures."""
+        step = points[:, 2]
+        time = points[:, 3]
+        values = points[:, 4:]
+        return (time, step, values) if self.source.by_time else (step, time, values)
+
+    @property
+    def _has_parts(self) -> bool:
+        """Whether a row, as a host, has several that tell the same figure, as its cores."""
+        return self.source is CORES
+
+    def _make(self) -> None:
+        from remote.run.series.downsampling import Buckets
+
+        figures = len(self.source.figures)
+        for recent in (False, True):
+            fits = ROOM // self._rows // (4 if recent else 1)
+            capacity = _power(max(LEAST, min(CAPACITY, fits)))
+            named = self._has_parts
+            self._each.append(Buckets(figures, self._rows, capacity, recent=recent, named=named))
+            most = CAPACITY * (4 if recent else 1)
+            self._together.append(Buckets(figures, 1, most, recent=recent))
+
+
+class MetricHistory(SourceHistory):
+    """The values of a metric, which perhaps one rank of a thousand tells. Each rank that does has a
+    row, the coarser the more there are, until there is no room left; then it counts in all
+    together alone."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source, 0)
+        self._places: dict[int, int] = {}
+
+    def place(self, row: int) -> int | None:
+        """See `SourceHistory.place`."""
+        return self._places.get(row)
+
+    def _make(self) -> None:
+        from remote.run.series.downsampling import Buckets
+
+        self._each = [Buckets(1, 1, METRIC_CAPACITY, named=False)]
+        self._together = [Buckets(1, 1, METRIC_CAPACITY, recent=recent) for recent in (False, True)]
+        self._rows = 1
+
+    def _placed(self, points: Floats) -> Floats:
+        import numpy as np
+
+        most = METRIC_ROOM // METRIC_LEAST
+        ranks, at = np.unique(points[:, 0].astype(np.int64), return_inverse=True)
+        for rank in ranks.tolist():
+            if len(self._places) < most:
+                self._places.setdefault(rank, len(self._places))
+        if len(self._places) > self._rows:
+            self._rows = _power(2 * len(self._places) - 1)
+            capacity = min(METRIC_CAPACITY, METRIC_ROOM // self._rows)
+            self._each = [each.resized(self._rows, capacity) for each in self._each]
+        place = np.array([self._places.get(rank, -1) for rank in ranks.tolist()])[at]
+        points = points.copy()
+        points[:, 0] = place
+        return points[place >= 0]
+
+
+def _power(number: int) -> int:
+    """The greatest power of two that is no greater."""
+    return 1 << (number.bit_length() - 1)

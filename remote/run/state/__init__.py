@@ -1,0 +1,1 @@
+"""What is known of each host, rank and launcher of a run, and of its training."""

@@ -1,0 +1,252 @@
+"""Errands that see which versions of packages this host's Python has, and put them into an
+environment of their own.
+
+    environment WORKDIR PACKAGE …   tells what there is
+    install WORKDIR                 reads a line of JSON: `requirements`, `packages`, `index`; makes
+                                    WORKDIR/venv with the requirements in it, and tells how far it
+                                    is, or that it is `busy`
+
+`index` is the address of the package index, "" for the one that pip is configured for. An
+environment counts as complete once nothing of it is missing: one that was left half made is made
+anew. One that has other versions than the requirements ask for gets those.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import importlib.util
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from training.agent.host import facts, system
+from training.wire.jsonl import load
+from training.wire.requirements import lacking
+
+Told = Iterator[dict[str, Any]]
+_UNFINISHED = "unfinished"
+_INSTALLING = "Installing collected packages"
+_USER = re.compile(r"(?<=//)\S*@")
+"""User and password in an address, also where a / in them is not written as %2F."""
+_UNREACHABLE = re.compile(
+    r"Retrying \(|NewConnectionError|NameResolutionError|ConnectTimeout|SSLError|ProxyError"
+)
+_RAW_PROGRESS = (24, 1)
+"""From this version on pip tells its progress in lines."""
+BEAT = 5.0
+"""Seconds after which an installation says that it goes on, whatever else it has to say."""
+
+
+class CannotInstall(Exception):
+    """Why an environment could not be made, in a line, with what to do."""
+
+
+class Venv:
+    """The virtual environment of a workdir."""
+
+    def __init__(self, workdir: str) -> None:
+        self.folder = Path(os.path.abspath(os.path.expanduser(workdir)), "venv")
+        self.python = str(self.folder / "bin" / "python")
+        self.mark = self.folder / _UNFINISHED
+
+    def complete(self) -> bool:
+        """Whether it works, and nothing was going on in it when it was left."""
+        return os.access(self.python, os.X_OK) and not self.mark.exists()
+
+    def versions(self, packages: Sequence[str]) -> dict[str, str]:
+        """The versions of these packages in it, "" for one that it does not have."""
+        found = dict.fromkeys(packages, "")
+        for installed in metadata.distributions(
+            path=[str(path) for path in self.folder.glob("lib/python3*/site-packages")]
+        ):
+            if installed.metadata["Name"] in found:
+                found[installed.metadata["Name"]] = installed.version
+        return found
+
+
+def look(words: Sequence[str]) -> Told:
+    """What this Python has of the packages, what the workdir's environment has, and whether one
+    could be made."""
+    workdir, *packages = words
+    venv = Venv(workdir)
+    yield {
+        "executable": sys.executable,
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "versions": {package: facts.version(package) for package in packages},
+        "venv": venv.python,
+        "installed": venv.versions(packages) if venv.complete() else {},
+        "obstacle": _obstacle(),
+    }
+
+
+def _obstacle() -> str:
+    if importlib.util.find_spec("venv") and importlib.util.find_spec("ensurepip"):
+        return ""
+    package = f"python{sys.version_info[0]}.{sys.version_info[1]}-venv"
+    return (
+        f"its {sys.executable} can make no environments (no ensurepip): on Debian and Ubuntu, apt "
+        f"install {package} there"
+    )
+
+
+def install(words: Sequence[str]) -> Told:
+    """Make the environment, complete it, or give it other versions."""
+    venv = Venv(words[0])
+    order = load(_line()) or {}
+    child = ChildProcess()
+    threading.Thread(target=child.end_with_launcher, daemon=True).start()
+    threading.Thread(target=_beat, args=(str(venv.folder.parent),), daemon=True).start()
+    try:
+        with _alone(venv):
+            if not venv.complete() or lacking(
+                venv.versions(order["packages"]), order["requirements"]
+            ):
+                yield from _make(venv, order, child)
+        yield {"venv": venv.python, "installed": venv.versions(order["packages"])}
+    except CannotInstall as error:
+        yield {"error": str(error)}
+
+
+def _beat(folder: str) -> None:
+    """Say all the while that this host goes on, as pip may be quiet for minutes; where its disk
+    hangs, that is not said."""
+    while True:
+        time.sleep(BEAT)
+        system.disk_free(folder)  # which no cache answers
+        os.write(1, b'{"busy":""}\n')
+
+
+@contextlib.contextmanager
+def _alone(venv: Venv) -> Iterator[None]:
+    """Hosts that share a home make one environment, one after the other."""
+    venv.folder.parent.mkdir(parents=True, exist_ok=True)
+    with open(f"{venv.folder}.lock", "a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _make(venv: Venv, order: dict[str, Any], child: ChildProcess) -> Told:
+    if not venv.complete():
+        yield {"phase": f"making {venv.folder}"}
+        if _obstacle():
+            raise CannotInstall(_obstacle())
+        _check(
+            list(child.lines([sys.executable, "-m", "venv", "--clear", str(venv.folder)])),
+            child,
+            order,
+        )
+    pip = [venv.python, "-m", "pip", "--disable-pip-version-check", "--no-input"]
+    version = re.search(r"pip (\d+)\.(\d+)", "".join(child.lines([*pip, "--version"])))
+    if not version:  # it was left before it had pip
+        venv.mark.touch()
+    raw = version is not None and (int(version[1]), int(version[2])) >= _RAW_PROGRESS
+    said = []
+    index = (
+        {"PIP_INDEX_URL": order["index"]} if order["index"] else {}
+    )  # not an argument: it may hold a password
+    words = [
+        "install",
+        "--retries",
+        "2",
+        "--progress-bar",
+        "raw" if raw else "off",
+        *order["requirements"],
+    ]
+    for line in child.lines([*pip, *words], **index):
+        said.append(line)
+        if line.startswith(_INSTALLING):
+            # not earlier: where pip gets nothing, the environment stays as it was
+            venv.mark.touch()
+        told = _progress(line)
+        if told:
+            yield told
+    _check(said, child, order)
+    venv.mark.unlink(missing_ok=True)
+
+
+def _progress(line: str) -> dict[str, Any] | None:
+    """What a line of pip tells: a phase, or how many bytes of how many are there."""
+    found = re.match(r"Progress (\d+) of (\d+)", line)
+    if found:
+        return {"bytes": int(found[1]), "of": int(found[2])}
+    found = re.match(r"\s*(?:Downloading|Using cached|Processing) (\S+)", line)
+    if found:
+        return {"phase": f"getting {found[1].rpartition('/')[2]}"}
+    if line.startswith(_INSTALLING):
+        return {"phase": f"installing {line.count(',') + 1} packages"}
+    return None
+
+
+def _check(said: list[str], child: ChildProcess, order: dict[str, Any]) -> None:
+    """Raises: CannotInstall, with the reason in what the child has said, unless it ended well."""
+    if child.status == 0:
+        return
+    errors = [line.removeprefix("ERROR: ") for line in said if line.startswith("ERROR: ")] or [
+        line for line in said if line
+    ]
+    why = errors[0].strip()[:500] if errors else f"exit code {child.status}"
+    if any(map(_UNREACHABLE.search, said)):
+        where = _USER.sub("", order["index"]) or "its package index"
+        raise CannotInstall(
+            f"pip cannot reach {where} from there; give the host network, or an --index-url that "
+            "it can reach"
+        )
+    raise CannotInstall(
+        f"pip says: {why}" if "pip" in child.words else f"python -m venv says: {why}"
+    )
+
+
+class ChildProcess:
+    """What is run for an errand: one program after the other, each in a process group of its
+    own."""
+
+    def __init__(self) -> None:
+        self.status = 0
+        self.words: Sequence[str] = ()
+        self._pid = 0
+
+    def lines(self, words: Sequence[str], **env: str) -> Iterator[str]:
+        """Run a program to its end; its lines as they come, without the passwords of addresses."""
+        self.words = words
+        process = subprocess.Popen(
+            words,
+            env={**os.environ, **env, "PYTHONUNBUFFERED": "1"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            text=True,
+            errors="replace",
+        )
+        self._pid = process.pid
+        assert process.stdout
+        with process.stdout as out:
+            yield from (_USER.sub("", line.rstrip("\n")) for line in out)
+        self.status = process.wait()
+        self._pid = 0
+
+    def end_with_launcher(self) -> None:
+        """End all when nobody is there any more for whom it is done."""
+        while os.read(0, 1 << 16):
+            pass
+        if self._pid:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._pid, signal.SIGKILL)
+        os._exit(1)
+
+
+def _line() -> bytes:
+    """The first line on stdin, read by the byte, so that the rest stays there."""
+    line = b""
+    while not line.endswith(b"\n") and (byte := os.read(0, 1)):
+        line += byte
+    return line

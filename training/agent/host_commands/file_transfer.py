@@ -1,0 +1,292 @@
+"""The errands that move files: `receive` takes the operator's in before a run, `send` gives a run's
+results out after it.
+
+Both are one conversation. Who has the files announces all of them (`entries`, with digests), the
+other end says which of them it lacks (`need`, their numbers), and those come, one after the other,
+as bytes without anything between them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import signal
+import stat
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from training.agent.find_files import Search
+from training.agent.layout import MANIFEST
+from training.transfer.entries import (
+    FileEntry,
+    Misplaced,
+    Stamp,
+    chunks,
+    digest,
+    entries_of,
+    opened,
+    read_stamp,
+    stamp,
+    stays,
+)
+from training.transfer.incoming import TransferReader
+from training.transfer.tree import DamagedTransfer, Tree, scan
+from training.writing import write_whole
+
+PATIENCE = 60
+"""Seconds without a byte from or to the launcher after which an errand ends, as nobody is there any
+more."""
+
+BEAT = 10
+"""Seconds after which an errand that reads long says so."""
+_said = time.monotonic()
+
+Said = Iterator["dict[str, Any] | bytes"]
+
+
+@dataclass(frozen=True)
+class UploadedFile:
+    """A file that an upload put here, and its stamp from then, where the upload came to its end."""
+
+    entry: FileEntry
+    stamp: Stamp | None = None
+
+
+def receive(words: Sequence[str]) -> Said:
+    """`receive FOLDER NAME MARK`: make FOLDER/NAME hold what is announced on stdin; what an earlier
+    upload put there, and is not announced any more, goes, unless it has changed since. MARK stands
+    for the announcement: where the last upload had the same, it is not asked for again.
+
+    Says `unknown` where it waits for the announcement, then `need`, `kept` (the paths of those that
+    have changed), `replaced` (of those that have changed and are announced otherwise) and, at the
+    end, `damaged` (the paths of those that did not arrive as announced); before that perhaps
+    `busy`, while it has nothing else to say.
+    """
+    folder = os.path.expanduser(words[0])
+    name = words[1]
+    mark = words[2]
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    root = os.path.join(folder, name)
+    with open(f"{root}.lock", "ab") as lock:
+        for _ in _locked(lock.fileno()):
+            yield {"busy": "another upload into the same folder is under way"}
+        with contextlib.closing(Tree(root, f"{root}.new")) as tree:
+            yield from _take_in(tree, f"{root}.json", mark, TransferReader(_stdin))
+    signal.alarm(0)
+
+
+def _take_in(tree: Tree, record: str, mark: str, incoming: TransferReader) -> Said:
+    tree.sweep()
+    known, last = _read(record)
+    if mark == last:
+        entries = [one.entry for one in known.values()]
+    else:
+        yield {"unknown": mark}
+        entries = entries_of(incoming.line().get("entries"))
+    announced = {entry.path: entry for entry in entries}
+    kept = _remove(tree, {path: one for path, one in known.items() if path not in announced})
+    states = tree.states(announced)
+    stamps = {path: _there(tree, one, known.get(path), states) for path, one in announced.items()}
+    need = [number for number, entry in enumerate(entries) if not stamps[entry.path]]
+    replaced = [
+        path
+        for path in (entries[number].path for number in need)
+        if path in states and _changed(known.get(path), states[path])
+    ]
+    _check_room(tree, sum(entries[number].size for number in need))
+    if need or known.keys() != announced.keys():
+        # what comes now is ours, even if its upload breaks half way
+        _write(
+            record,
+            {path: known.get(path, UploadedFile(entry)) for path, entry in announced.items()},
+        )
+    yield {"need": need, "kept": kept, "replaced": replaced}
+    damaged = []
+    for number in need:
+        try:
+            tree.put(entries[number], incoming.take(entries[number].size))
+        except DamagedTransfer as error:
+            damaged.append(str(error))
+    for path in damaged:
+        announced.pop(path)
+    now = {
+        path: UploadedFile(entry, stamps[path] or _stamp(tree, path))
+        for path, entry in announced.items()
+    }
+    if damaged:
+        mark = ""
+    if (now, mark) != (known, last):
+        _write(record, now, mark)
+    yield {"damaged": damaged}
+
+
+def _remove(tree: Tree, gone: dict[str, UploadedFile]) -> list[str]:
+    """Remove what an upload put here and is not announced any more; the paths of what has changed
+    since, and stays."""
+    kept = []
+    for path, known in gone.items():
+        with contextlib.suppress(Misplaced):  # what lies behind a link is not what we put here
+            if tree.state(path) is None:
+                continue
+            if known.stamp == _stamp(tree, path) or tree.holds(known.entry, _working):
+                tree.remove(path)
+            else:
+                kept.append(path)
+    return kept
+
+
+def _there(
+    tree: Tree, entry: FileEntry, known: UploadedFile | None, states: Mapping[str, os.stat_result]
+) -> Stamp | None:
+    """The stamp of a file that is there as announced; it is also made executable, or not, as
+    announced. None where it is not there."""
+    state = states.get(entry.path)
+    if state is None:
+        return None
+    if known and known.stamp == stamp(state):
+        there = (known.entry.digest, known.entry.link) == (entry.digest, entry.link)
+    else:
+        there = tree.holds(entry, _working)
+    if there and not entry.link and bool(state.st_mode & stat.S_IXUSR) != entry.executable:
+        tree.mark(entry)
+        return _stamp(tree, entry.path)
+    return stamp(state) if there else None
+
+
+def _changed(known: UploadedFile | None, state: os.stat_result) -> bool:
+    """Whether what is there is no longer what an upload put there."""
+    return stat.S_ISREG(state.st_mode) and (
+        known is None or (known.stamp is not None and known.stamp != stamp(state))
+    )
+
+
+def _stamp(tree: Tree, path: str) -> Stamp | None:
+    state = tree.state(path)
+    return stamp(state) if state else None
+
+
+def _check_room(tree: Tree, size: int) -> None:
+    if size > tree.free():
+        text = (
+            f"the upload takes {size >> 20} MiB, and its disk has {tree.free() >> 20} MiB left: "
+            "make room there"
+        )
+        raise OSError(errno.ENOSPC, f"{text}, or set another workdir for it in hosts.toml")
+
+
+def _read(record: str) -> tuple[dict[str, UploadedFile], str]:
+    """What uploads have put here, and the mark of the last one that came to its end; nothing where
+    that is not known."""
+    try:
+        with open(record, "rb") as file:
+            found = json.load(file)
+        entries = entries_of(found["entries"])
+        stamps = found["stamps"]
+        known = [
+            UploadedFile(entry, read_stamp(mark) if mark else None)
+            for entry, mark in zip(entries, stamps, strict=True)
+        ]
+        return {one.entry.path: one for one in known}, str(found["mark"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return {}, ""
+
+
+def _write(record: str, known: dict[str, UploadedFile], mark: str = "") -> None:
+    """Write the record, whole or not at all."""
+    data = {
+        "entries": [vars(one.entry) for one in known.values()],
+        "stamps": [one.stamp for one in known.values()],
+        "mark": mark,
+    }
+    write_whole(record, json.dumps(data).encode())
+
+
+def _locked(lock: int) -> Iterator[None]:
+    """Wait for the lock; gives something about each second until it is there. A disk without locks
+    has to do without."""
+    for turn in range(1 << 62):
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            _alive()
+            if turn % 20 == 0:
+                yield
+            time.sleep(0.05)
+        except OSError:
+            return
+
+
+def send(words: Sequence[str]) -> Said:
+    """`send FOLDER PATTERN…`: announce the files of FOLDER that match these glob patterns, and all
+    files in the folders that do, and send those that are asked for on stdin. `unread` are the paths
+    of those that cannot be read, each with why."""
+    root = os.path.expanduser(words[0])
+    entries: list[FileEntry] = []
+    unread = []
+    for path in sorted(
+        _matching(root, words[1:]), key=lambda path: (os.path.basename(path) == MANIFEST, path)
+    ):
+        try:
+            entries += _announced(root, path)
+        except OSError as error:
+            unread.append((path, error.strerror))
+    yield {"entries": [asdict(entry) for entry in entries], "unread": unread}
+    for number in TransferReader(_stdin).line()["need"] if entries else ():
+        entry = entries[number]
+        if not entry.link:
+            with opened(os.path.join(root, entry.path)) as file:
+                for chunk in chunks(file, entry.size):
+                    _alive()
+                    yield chunk
+    signal.alarm(0)
+
+
+def _matching(root: str, patterns: Sequence[str]) -> set[str]:
+    """The paths below `root` of the files and links that these patterns mean."""
+    found: set[str] = set()
+    for path in Search(folders=True).find(patterns, root):
+        name = os.path.relpath(path, root)
+        if os.path.isdir(path) and not os.path.islink(path):
+            found.update(scan(root, [name]))
+        elif os.path.lexists(path):
+            found.add(name)
+    return found
+
+
+def _announced(root: str, path: str) -> list[FileEntry]:
+    """The entry of a file or of a link that stays in the folder; what is neither, or half written,
+    is left out."""
+    state = os.lstat(full := os.path.join(root, path))
+    if stat.S_ISLNK(state.st_mode):
+        return [FileEntry(path, link=link)] if stays(path, link := os.readlink(full)) else []
+    if not stat.S_ISREG(state.st_mode) or path.endswith(".part"):
+        return []
+    with opened(full) as file:
+        found = digest(file, _working)
+        return [FileEntry(path, os.fstat(file).st_size, found, bool(state.st_mode & stat.S_IXUSR))]
+
+
+def _stdin() -> bytes:
+    _alive()
+    return os.read(0, 1 << 16)
+
+
+def _working() -> None:
+    """Nothing to say yet: that is said each few seconds, so that the launcher knows."""
+    global _said
+    _alive()
+    if time.monotonic() > _said + BEAT:
+        _said = time.monotonic()
+        os.write(1, b'{"busy":""}\n')
+
+
+def _alive() -> None:
+    """The errand has moved. If it stays the last time, the kernel ends it: the far end may be gone
+    without a word."""
+    signal.alarm(PATIENCE)

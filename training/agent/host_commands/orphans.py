@@ -1,0 +1,236 @@
+"""Processes that ended runs have left on this host, and their end.
+
+A guard leaves nothing behind, and says so by `AgentEnded`. When guard and agent are both killed,
+the kernel ends preload and the ranks that either forked; a plain program's ranks live on, as may
+whatever any rank has started. Of those are found, in this order:
+
+- the agent, ranks and what could not be killed: who has a recorded pid and began before it was
+  recorded is who was meant;
+- members of such a rank's process group or session, also when the rank is gone, as nobody else gets
+  its number until they are;
+- whatever descends from these;
+- last, what got away from all that: a process whose environment names the run and its folder, and
+  what descends from it.
+
+Never found are processes of another user, and those of a live run of any workdir.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+from training.agent.host.system import LINUX
+from training.agent.host_commands import process_table
+from training.agent.host_commands.journal_summary import boot, told, weighty
+from training.agent.host_commands.process_table import HostProcess, ProcessTable
+from training.agent.host_commands.run_folders import folders, held
+from training.agent.journal import JournalReader, recorded_format, segments
+from training.agent.layout import RUNS, absolute, run_folder
+from training.agent.times import AgentTimes
+from training.place import FOLDER
+from training.wire.enums import EndReason
+from training.wire.events import AgentEnded, Exited, Hello, Record, Spawned
+from training.wire.format import FORMAT
+from training.wire.host_replies import LiveRun, Orphan, Signalled, codec
+
+RUN = "RANKBOARD_RUN"
+SLACK = 0.5
+"""Seconds by which a process may seem to have begun after it was recorded: two clocks are read, one
+after the other."""
+EARLIEST = 300.0
+"""Seconds that a process may have begun before it was recorded; more would be a clock that was
+set."""
+
+_ENVIRONMENT = "its environment names the run"
+Found = dict[int, tuple[str, int, str]]
+"""By pid: the run, the host's index, and by what the process is known to be the run's."""
+
+
+def orphans(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """The errand `orphans WORKDIR`: the runs that are live there, and what ended ones have left."""
+    if not LINUX:
+        yield {"error": "to find processes of ended runs needs Linux"}
+        return
+    workdir = absolute(arguments[0])
+    yield from (
+        codec.object(LiveRun(run))
+        for run in sorted({run for run, host in folders(workdir) if held(workdir, run, host)})
+    )
+    yield from map(codec.object, find([workdir]))
+
+
+def end(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """The errand `end WORKDIR PID:START …`: TERM, grace, KILL to those of these processes that are
+    still found there."""
+    wanted = [
+        (int(pid), int(start)) for pid, _, start in (word.partition(":") for word in arguments[1:])
+    ]
+    yield from map(codec.object, finish([absolute(arguments[0])], wanted))
+
+
+def finish(
+    workdirs: Sequence[str],
+    wanted: Sequence[tuple[int, int]],
+    times: AgentTimes = AgentTimes(),  # noqa: B008
+) -> Iterator[Signalled]:
+    """End those of these processes, by pid and start, that are still found: TERM, grace, KILL. What
+    became of each."""
+    found = {(orphan.pid, orphan.start) for orphan in find(workdirs)}
+    left = [process for process in wanted if process in found]
+    for number, seconds in ((signal.SIGTERM, times.grace), (signal.SIGKILL, times.last)):
+        for process in left:
+            process_table.send(*process, number)
+        deadline = time.monotonic() + seconds
+        while (
+            left := [process for process in left if process_table.runs(*process)]
+        ) and time.monotonic() < deadline:
+            time.sleep(0.01)
+    for pid, start in wanted:
+        yield Signalled(pid, start, not process_table.runs(pid, start))
+
+
+def find(workdirs: Sequence[str]) -> list[Orphan]:
+    """The processes of ended runs of these workdirs."""
+    table = process_table.processes()
+    safe = process_table.live(table) | process_table.above(table, os.getpid())
+    candidates = {pid: process for pid, process in table.items() if process.own and pid not in safe}
+    found: Found = {}
+    for workdir in workdirs:
+        for run, host in folders(workdir):
+            if not held(workdir, run, host):
+                with suppress(OSError):  # it has just been removed
+                    for pid, how in _recorded(
+                        run_folder(workdir, run, host), host, candidates
+                    ).items():
+                        found.setdefault(pid, (run, host, how))
+    _add_descendants(found, candidates)
+    homes = {os.path.realpath(os.path.join(workdir, RUNS)) for workdir in workdirs}
+    for pid in candidates.keys() - found.keys():
+        named = _named(pid, homes)
+        if named:
+            found[pid] = (*named, _ENVIRONMENT)
+    _add_descendants(found, candidates)
+    return [
+        _orphan(table[pid], *found[pid])
+        for pid in sorted(found, key=lambda pid: (found[pid][:2], pid))
+    ]
+
+
+def _orphan(process: HostProcess, run: str, host: int, how: str) -> Orphan:
+    return Orphan(
+        run,
+        host,
+        process.pid,
+        process.start,
+        process.began,
+        how,
+        process_table.command(process.pid),
+    )
+
+
+def _add_descendants(found: Found, candidates: ProcessTable) -> None:
+    for pid, root in process_table.below(candidates, found).items():
+        if pid not in found:
+            run, host, how = found[root]
+            found[pid] = (
+                run,
+                host,
+                how if how == _ENVIRONMENT else f"below {how.removeprefix('below ')}",
+            )
+
+
+def _recorded(folder: str, host: int, candidates: ProcessTable) -> dict[int, str]:
+    """The processes that a journal leads to, and how."""
+    if recorded_format(folder) != FORMAT or _clean(folder, host):
+        return {}
+    agent: dict[int, float] = {}
+    ranks: dict[int, tuple[int, float]] = {}
+    left: dict[int, float] = {}
+    for record in _weighty(folder, host, 0):
+        match record.event:
+            case Hello(boot_id=boot_id) if boot_id != boot():
+                return {}
+            case Hello(pid=pid):
+                agent[pid] = record.time
+            case Spawned(rank, pid):
+                ranks[rank] = (pid, record.time)
+            case Exited(rank):  # from here on its number may be somebody else's
+                ranks.pop(rank, None)
+            case AgentEnded(left=pids) if not _is_abandoned(record):
+                ranks.clear()
+                left = dict.fromkeys(pids, record.time)
+    found = {pid: "agent" for pid in agent if _was(candidates, pid, agent[pid])}
+    found |= {pid: "could not be killed" for pid in left if _was(candidates, pid, left[pid])}
+    last = _last(folder, host) if ranks else 0.0
+    for rank, (pid, when) in ranks.items():
+        found |= _of_rank(candidates, rank, pid, when, max(when, last))
+    return found
+
+
+def _of_rank(
+    candidates: ProcessTable, rank: int, pid: int, when: float, last: float
+) -> dict[int, str]:
+    """A rank that had this pid at `when`, and until `last` at least, with its process group and
+    session."""
+    if pid in candidates and not _was(candidates, pid, when):
+        return {}
+    members = {
+        member.pid for member in candidates.values() if pid in (member.group, member.session)
+    }
+    if pid not in candidates and not any(
+        when - EARLIEST <= candidates[member].began <= last + SLACK for member in members
+    ):
+        return {}  # the number has been free, and these have it from somebody else
+    return {
+        member: f"rank {rank}" if member == pid else f"group of rank {rank}" for member in members
+    }
+
+
+def _was(candidates: ProcessTable, pid: int, when: float) -> bool:
+    """Whether who has this pid now had it at that time already."""
+    return pid in candidates and when - EARLIEST <= candidates[pid].began <= when + SLACK
+
+
+def _clean(folder: str, host: int) -> bool:
+    """Whether the journal ends with the word that nothing is left."""
+    starts = segments(folder)
+    last = None
+    for record in _weighty(folder, host, starts[-1] - 1) if starts else ():
+        last = None if _is_abandoned(record) else record.event
+    return not starts or (isinstance(last, AgentEnded) and not last.left)
+
+
+def _is_abandoned(record: Record) -> bool:
+    """Whether it is the end of an agent whose guard was gone too, so that nobody killed its
+    ranks."""
+    return isinstance(record.event, AgentEnded) and record.event.reason is EndReason.ABANDONED
+
+
+def _last(folder: str, host: int) -> float:
+    """The time of the last record, up to which the agent lived, and so knew of every rank that
+    exited."""
+    return max(
+        (record.time for record in told(folder, host) if not _is_abandoned(record)), default=0.0
+    )
+
+
+def _weighty(folder: str, host: int, after: int) -> Iterator[Record]:
+    for block in JournalReader(folder, host, after).blocks():
+        yield from weighty(block)
+
+
+def _named(pid: int, homes: set[str]) -> tuple[str, int] | None:
+    """The ended, or removed, run of these folders of runs that a process's environment names."""
+    env = process_table.environment(pid)
+    run = env.get(RUN, "")
+    folder = os.path.realpath(env.get(FOLDER, ""))
+    parent, host = os.path.split(folder)
+    home, name = os.path.split(parent)
+    if not run or name != run or not host.isdecimal() or home not in homes:
+        return None
+    return None if held(os.path.dirname(home), run, int(host)) else (run, int(host))

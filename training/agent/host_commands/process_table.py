@@ -1,0 +1,152 @@
+"""The processes of this machine as Linux's /proc shows them: who descends from whom, what is a live
+run's, and how to signal exactly the process that was looked at."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from training.agent.layout import LOCK, RUNS
+from training.agent.live_runs import locked
+
+_LOCK = re.compile(rf".*/{RUNS}/[^/]+/\d+/{LOCK}(?: \(deleted\))?")
+
+
+@dataclass(frozen=True)
+class HostProcess:
+    """A line of the table. `start` is when it began, in ticks after the machine's start: with the
+    pid it names one process for good. `began` is the same by this host's clock. `own`: it belongs
+    to the user who asks."""
+
+    pid: int
+    parent: int
+    group: int
+    session: int
+    start: int
+    began: float
+    own: bool
+
+
+ProcessTable = Mapping[int, HostProcess]
+
+
+def processes() -> dict[int, HostProcess]:
+    """All that run now; no zombies."""
+    now = time.time()
+    since_boot = time.clock_gettime(time.CLOCK_BOOTTIME)
+    hertz = os.sysconf("SC_CLK_TCK")
+    user = os.getuid()
+    found = {}
+    for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
+        with suppress(OSError):
+            own = os.stat(f"/proc/{pid}").st_uid == user
+            state, parent, group, session, start = _stat(pid)
+            if state not in ("Z", "X"):
+                found[pid] = HostProcess(
+                    pid, parent, group, session, start, now - since_boot + start / hertz, own
+                )
+    return found
+
+
+def _stat(pid: int) -> tuple[str, int, int, int, int]:
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        fields = file.read().rpartition(b")")[2].split()  # the name before may hold anything
+    return fields[0].decode(), int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19])
+
+
+def below(table: ProcessTable, roots: Iterable[int]) -> dict[int, int]:
+    """Every process that descends from one of `roots`, and from which."""
+    children = defaultdict(list)
+    for process in table.values():
+        children[process.parent].append(process.pid)
+    found = {root: root for root in roots}
+    todo = list(found)
+    for pid in todo:
+        for child in children[pid]:
+            if child not in found:
+                found[child] = found[pid]
+                todo.append(child)  # the loop goes on over what is added
+    return found
+
+
+def above(table: ProcessTable, pid: int) -> set[int]:
+    """A process and all its ancestors."""
+    found: set[int] = set()
+    while pid in table and pid not in found:
+        found.add(pid)
+        pid = table[pid].parent
+    return found
+
+
+def live(table: ProcessTable) -> set[int]:
+    """Every process of a live run of any workdir: the guards, which have their locks open, all
+    below them, and all above: the follower that began the run may be there still, and who started
+    that."""
+    guards = [process.pid for process in table.values() if process.own and _guards(process.pid)]
+    return set(below(table, guards)).union(*(above(table, guard) for guard in guards))
+
+
+def _guards(pid: int) -> bool:
+    with suppress(OSError):
+        for name in os.listdir(f"/proc/{pid}/fd"):
+            with suppress(OSError):
+                descriptor = f"/proc/{pid}/fd/{name}"
+                if _LOCK.fullmatch(os.readlink(descriptor)) and locked(descriptor):
+                    return True
+    return False
+
+
+def environment(pid: int) -> dict[str, str]:
+    """What a process was started with; nothing where that cannot be read."""
+    with suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
+        entries = file.read().decode(errors="replace").split("\0")
+        return {name: value for name, _, value in (entry.partition("=") for entry in entries)}
+    return {}
+
+
+def command(pid: int) -> str:
+    """Its command line, or its name where it has none."""
+    with suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
+        words = file.read().rstrip(b"\0")
+        if words:
+            return words.replace(b"\0", b" ").decode(errors="replace")
+    with suppress(OSError), open(f"/proc/{pid}/comm", "rb") as file:
+        return f"[{file.read().decode(errors='replace').strip()}]"
+    return ""
+
+
+def runs(pid: int, start: int) -> bool:
+    """Whether it is still that process, and no zombie."""
+    try:
+        state, *_, started = _stat(pid)
+    except OSError:
+        return False
+    return started == start and state not in ("Z", "X")
+
+
+def send(pid: int, start: int, number: signal.Signals) -> None:
+    """Signal that process, and none that has got its pid since."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    except (
+        AttributeError,
+        OSError,
+    ):  # a kernel older than 5.3: nothing better than to look and then be quick
+        if runs(pid, start):
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, number)
+        return
+    try:
+        if runs(pid, start):
+            with suppress(ProcessLookupError, PermissionError):
+                signal.pidfd_send_signal(descriptor, number)
+    finally:
+        os.close(descriptor)

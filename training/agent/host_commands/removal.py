@@ -1,0 +1,139 @@
+"""Removes what ended runs have left on this host's disk, and code that no run uses any more.
+Follows no link."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from training.agent.host.system import LINUX
+from training.agent.host_commands import orphans as leftovers
+from training.agent.host_commands import run_folders
+from training.agent.layout import ARCHIVES, LOCK, RUNS, absolute, run_folder
+from training.wire.host_replies import Removed, codec
+
+_NAME = re.compile(rf"{RUNS}/([^/]+)/(\d+)|{ARCHIVES}/([^/]+)")
+_GOING = ".removed-"
+"""How the name of what is just being removed begins; it is renamed first, so that nobody meets half
+of it."""
+
+
+class RemovalRefused(Exception):
+    """Something is not removed; says why."""
+
+
+def remove(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """The errand `remove WORKDIR NAME …`, each name a folder below WORKDIR: `runs/RUN/HOST INDEX`
+    or `code/DIGEST`."""
+    workdir = absolute(arguments[0])
+    left = {(orphan.run, orphan.host) for orphan in leftovers.find([workdir])} if LINUX else set()
+    parents = [os.path.join(workdir, name) for name in (RUNS, ARCHIVES)]
+    for name in arguments[1:]:
+        try:
+            _remove(workdir, name, left)
+        except RemovalRefused as error:
+            yield codec.object(Removed(name, str(error)))
+        except OSError as error:
+            yield codec.object(Removed(name, error.strerror or str(error)))
+        else:
+            for parent in parents:
+                finish(parent)
+            yield codec.object(Removed(name))
+
+
+def _remove(workdir: str, name: str, left: set[tuple[str, int]]) -> None:
+    found = _NAME.fullmatch(name)
+    if not found or any(part in (".", "..") for part in name.split("/")):
+        raise RemovalRefused("no name of a run's folder or of code")
+    if found[3]:
+        _remove_archive(workdir, found[3])
+        return
+    run = found[1]
+    host = int(found[2])
+    if (run, host) not in run_folders.folders(workdir):
+        raise RemovalRefused("no such folder, or a link")
+    if (run, host) in left:
+        raise RemovalRefused("processes of it are left: rankboard ps --orphans")
+    if run_folders.examine(workdir, run, host).live:
+        raise RemovalRefused("it is live")
+    with alone(run_folder(workdir, run, host)):
+        rename(run_folder(workdir, run, host), os.path.join(workdir, RUNS))
+    with suppress(OSError):  # another host's folder is in it
+        os.rmdir(os.path.join(workdir, RUNS, run))
+
+
+def _remove_archive(workdir: str, name: str) -> None:
+    found = [run_folders.examine(workdir, run, host) for run, host in run_folders.folders(workdir)]
+    if not any(
+        archive.name == name and not archive.used
+        for archive in run_folders.archives(workdir, found)
+    ):
+        raise RemovalRefused("a run uses it, or may")
+    rename(os.path.join(workdir, ARCHIVES, name), os.path.join(workdir, ARCHIVES))
+
+
+@contextmanager
+def alone(folder: str) -> Iterator[None]:
+    """Hold a run folder's lock, so that no agent begins there. Raises: Refused, while a guard has
+    it."""
+    lock = os.open(
+        os.path.join(folder, LOCK), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
+    )
+    try:
+        for attempt in range(5):  # who lists runs looks at the lock for a moment
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if attempt == 4:
+                    raise RemovalRefused("it is live") from None
+                time.sleep(0.02)
+        yield
+    finally:
+        os.close(lock)
+
+
+def rename(folder: str, parent: str) -> None:
+    """Take a folder away from where anybody looks for it; `finish` removes it."""
+    os.rename(folder, os.path.join(parent, f"{_GOING}{os.getpid()}-{time.monotonic_ns()}"))
+
+
+def finish(parent: str) -> None:
+    """Remove what was renamed, also by a removal that did not come to its end."""
+    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(parent) as entries:
+        for entry in entries:
+            if entry.name.startswith(_GOING) and entry.is_dir(follow_symlinks=False):
+                _remove_all(entry.path)
+
+
+def _remove_all(folder: str) -> None:
+    """Remove a folder, however deep it is."""
+    try:
+        shutil.rmtree(folder, ignore_errors=True)
+    except RecursionError:
+        with suppress(OSError, RecursionError):
+            _flatten(folder)
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _flatten(folder: str) -> None:
+    """Move every folder that lies deeper to the top, so that none is left in another."""
+    top = [name for name in os.listdir(folder) if _is_folder(os.path.join(folder, name))]
+    moved = 0
+    while top:
+        here = os.path.join(folder, top.pop())
+        for name in os.listdir(here):
+            if _is_folder(inner := os.path.join(here, name)):
+                moved += 1
+                top.append(f"{_GOING}{os.getpid()}-{moved}")
+                os.rename(inner, os.path.join(folder, top[-1]))
+
+
+def _is_folder(path: str) -> bool:
+    return os.path.isdir(path) and not os.path.islink(path)

@@ -1,0 +1,284 @@
+"""The runs of this host: what a launcher that has not watched them can learn of them.
+
+A run is live as long as its guard holds the lock of its folder. All else is read from the ends of
+its journal.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+from training.agent.host_commands.journal_summary import JournalSummary, told
+from training.agent.journal import recorded_format
+from training.agent.layout import ARCHIVES, CODE, LAST, LOCK, PLAN, RUNS, absolute, run_folder
+from training.agent.live_runs import locked, read
+from training.agent.ranks.launch import CODE as OWN_CODE
+from training.wire.events import Launched
+from training.wire.format import FORMAT, format_of
+from training.wire.host_replies import STILL, CodeArchive, RunFolder, codec
+from training.wire.jsonl import load
+
+NEWEST = 4
+"""Runs that have begun of which a host tells where it is asked for the last one: launchers look for
+the newest that most hosts of a run know."""
+
+
+def runs(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """The errand `runs WORKDIR`: every run folder and every archive of code there."""
+    workdir = absolute(arguments[0])
+    found = []
+    for run, host in folders(workdir):
+        try:
+            found.append(examine(workdir, run, host))
+        except FileNotFoundError:  # it has just been removed
+            continue
+        except OSError as error:
+            yield {"error": f"{error.filename or run}: {error.strerror}"}
+        else:
+            yield codec.object(found[-1])
+    yield from map(codec.object, archives(workdir, found))
+
+
+def live(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """The errand `live WORKDIR [RUN …]`: every run folder there of which the run is live, and those
+    of the given runs also where they have ended, without their sizes. Launchers ask for it again
+    and again, so what else has ended long ago is not read."""
+    workdir = absolute(arguments[0])
+    asked_of = arguments[1:]
+    for run, host in folders(workdir):
+        try:
+            is_asked_of = run in asked_of
+            if is_asked_of or _is_perhaps_live(run_folder(workdir, run, host)):
+                found = examine(workdir, run, host, sized=False)
+                if found.live or is_asked_of:
+                    yield codec.object(found)
+        except FileNotFoundError:  # it has just been removed
+            continue
+        except OSError as error:
+            yield {"error": f"{error.filename or run}: {error.strerror}"}
+
+
+def _is_perhaps_live(folder: str) -> bool:
+    """Whether a guard holds the folder, or another machine that shares it may be at work there.
+    Raises: OSError."""
+    if locked(os.path.join(folder, LOCK)):
+        return True
+    return time.time() - _changed(folder) < STILL
+
+
+def _changed(folder: str) -> float:
+    """When something was last written there. Raises: OSError."""
+    entries = (entry.stat(follow_symlinks=False).st_mtime for entry in os.scandir(folder))
+    return max(entries, default=0.0)
+
+
+def plan(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """The errand `plan WORKDIR RUN`: answers with the kept plans of the runs that RUN may mean.
+
+    RUN is the name of a run, the name that a person gave it, the beginning of its name, or `last`:
+    then these are the newest runs that have begun, and all that are live. Each answer is
+    `{"run": NAME, "plan": TEXT, "live": IS_LIVE, "begun": HAS_BEGUN, "now": TIME}`, with what time
+    it is here.
+    """
+    workdir = absolute(arguments[0])
+    wanted = arguments[1]
+    kept: dict[str, list[int]] = {}
+    for run, host in folders(workdir):
+        if os.path.exists(os.path.join(run_folder(workdir, run, host), PLAN)):
+            kept.setdefault(run, []).append(host)
+    plans: dict[str, dict[str, Any]] = {}
+    for run in _newest(workdir, kept) if wanted == LAST else kept:
+        with suppress(OSError):
+            text = read(os.path.join(run_folder(workdir, run, kept[run][-1]), PLAN))
+            if wanted == LAST or _is_meant(wanted, run, text):
+                plans[run] = {"run": run, "plan": text.decode(errors="replace")}
+    if wanted in plans:
+        plans = {wanted: plans[wanted]}
+    for run, answer in plans.items():
+        answer["live"] = _is_live(workdir, run, kept[run])
+        answer["begun"] = answer["live"] or _has_begun(workdir, run, kept[run])
+    # as late as can be: the launcher compares it with the moment in which the first of this comes
+    now = time.time()
+    for answer in plans.values():
+        yield {**answer, "now": now}
+
+
+def _newest(workdir: str, kept: dict[str, list[int]]) -> list[str]:
+    """Return the newest runs that have begun, and all live ones; where none has begun, the newest
+    run."""
+    newest: list[str] = []
+    for run in reversed(kept):
+        is_live = _is_live(workdir, run, kept[run])
+        # journals are looked at no longer than necessary: there may be hundreds
+        is_newest = len(newest) < NEWEST and _has_begun(workdir, run, kept[run])
+        if is_live or is_newest:
+            newest.append(run)
+    return newest or list(kept)[-1:]
+
+
+def _is_meant(wanted: str, run: str, plan: bytes) -> bool:
+    """Return whether somebody may mean this run."""
+    return run.startswith(wanted) or (load(plan) or {}).get("label") == wanted
+
+
+def _is_live(workdir: str, run: str, hosts: Sequence[int]) -> bool:
+    for host in hosts:
+        with suppress(OSError):
+            if locked(os.path.join(run_folder(workdir, run, host), LOCK)):
+                return True
+    return False
+
+
+def _has_begun(workdir: str, run: str, hosts: Sequence[int]) -> bool:
+    """Return whether ranks of the run were started."""
+    for host in hosts:
+        with suppress(OSError):
+            records = told(run_folder(workdir, run, host), host)
+            if any(isinstance(record.event, Launched) for record in records):
+                return True
+    return False
+
+
+def folders(workdir: str) -> Iterator[tuple[str, int]]:
+    """Each run's name with each host index that there is a folder of; links are none."""
+    for run in _folders_in(os.path.join(workdir, RUNS)):
+        for host in _folders_in(os.path.join(workdir, RUNS, run)):
+            if host.isascii() and host.isdigit() and str(int(host)) == host:
+                yield run, int(host)
+
+
+def _folders_in(folder: str) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(
+                entry.name
+                for entry in entries
+                if entry.is_dir(follow_symlinks=False) and entry.name[0] != "."
+            )
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def held(workdir: str, run: str, host: int) -> bool:
+    """Whether a run's guard is alive, or may be: the folder of another user is not for us to
+    judge."""
+    try:
+        return locked(os.path.join(run_folder(workdir, run, host), LOCK))
+    except OSError:
+        return True
+
+
+def examine(workdir: str, run: str, host: int, *, sized: bool = True) -> RunFolder:
+    """What there is to know of a run's folder; `sized`: with its bytes on disk, which takes longest
+    where there is much. Raises: OSError."""
+    folder = run_folder(workdir, run, host)
+    now = time.time()
+    held = locked(
+        os.path.join(folder, LOCK)
+    )  # before the journal: what has ended by then has written its last record
+    number = recorded_format(folder)
+    if number != FORMAT:
+        return _of_another_format(folder, run, host, held, number)
+    outline = JournalSummary()
+    for record in told(folder, host):
+        outline.hear(record)
+    live = held or outline.perhaps_elsewhere(now)
+    planned, hosts, world_size, label = _planned(folder)
+    return RunFolder(
+        run=run,
+        host=host,
+        folder=folder,
+        live=live,
+        phase=outline.doing() if live else outline.verdict(),
+        began=outline.began,
+        last=outline.last,
+        now=now,
+        size=size(folder) if sized else 0,
+        step=outline.step,
+        steps=outline.steps,
+        ranks=outline.ranks,
+        exits=tuple(outline.exits.values()),
+        hosts=hosts,
+        world_size=world_size,
+        planned=planned,
+        here=outline.here,
+        ended=outline.ended,
+        label=label,
+        attempt=outline.attempt,
+        stop_heard=outline.stop_heard,
+        failed=outline.failed,
+    )
+
+
+def _of_another_format(folder: str, run: str, host: int, held: bool, number: int) -> RunFolder:
+    """What can be known of a run without reading its records. Raises: OSError."""
+    now = time.time()
+    last = _changed(folder)
+    return RunFolder(
+        run=run,
+        host=host,
+        folder=folder,
+        live=held or now - last < STILL,  # another machine, which shares the folder, may write it
+        phase="unknown",
+        began=0.0,
+        last=last,
+        now=now,
+        size=size(folder),
+        format=number,
+    )
+
+
+def _planned(folder: str) -> tuple[bool, int, int, str]:
+    """Whether the plan is there, its hosts and its ranks, and the name that a person gave."""
+    try:
+        data = load(read(os.path.join(folder, PLAN)))
+    except FileNotFoundError:
+        return False, 0, 0, ""
+    hosts = data.get("hosts") if data and format_of(data) == FORMAT else None
+    if not data or not isinstance(hosts, list):
+        return True, 0, 0, ""
+    slots = [host.get("slots", 1) if isinstance(host, dict) else 1 for host in hosts]
+    ranks = sum(number for number in slots if isinstance(number, int))
+    label = data.get("label")
+    return True, len(hosts), ranks, label if isinstance(label, str) else ""
+
+
+def size(folder: str) -> int:
+    """Bytes that a folder takes on its disk; links count as themselves. What cannot be looked at,
+    as it has just gone or lies too deep, counts as nothing."""
+    total = 0
+    folders = [folder]
+    while folders:
+        with suppress(OSError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                with suppress(OSError):
+                    total += entry.stat(follow_symlinks=False).st_blocks * 512
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(entry.path)
+    return total
+
+
+def archives(workdir: str, found: Sequence[RunFolder]) -> Iterator[CodeArchive]:
+    """The code in the workdir. Where a live run does not name its code, any may be its."""
+    used = {_code(folder) for folder in found if folder.live} | {os.path.realpath(OWN_CODE)}
+    for name in _folders_in(os.path.join(workdir, ARCHIVES)):
+        folder = os.path.join(workdir, ARCHIVES, name)
+        with suppress(FileNotFoundError):
+            idle = time.time() - os.stat(folder).st_mtime
+            yield CodeArchive(
+                name,
+                size(folder),
+                "" in used or os.path.realpath(folder) in used or idle < STILL,
+                idle,
+            )
+
+
+def _code(folder: RunFolder) -> str:
+    with suppress(OSError, ValueError):
+        named = read(os.path.join(folder.folder, CODE)).decode().strip()
+        return os.path.realpath(named) if named else ""
+    return ""

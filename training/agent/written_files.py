@@ -1,0 +1,90 @@
+"""Finds the files that the programs of a run have written in the folder that they work in."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+
+from training.wire.events import DEEPEST_WRITTEN, LONGEST_WRITTEN, MOST_WRITTEN
+
+MOST_ENTRIES = 20_000
+"""Entries of folders that are looked at."""
+SECONDS = 0.5
+"""How long the end of a run waits for the search."""
+
+
+@dataclass
+class WrittenFiles:
+    """The files found, or the first of them by their paths, and how many there are. `is_cut`: there
+    may be more, since not all folders were searched."""
+
+    paths: list[str] = field(default_factory=list)
+    count: int = 0
+    is_cut: bool = False
+
+
+def find_written(
+    folder: str, since: float, own: Collection[str], seconds: float = SECONDS
+) -> WrittenFiles:
+    """Find the files below `folder` that were created or changed since this time.
+
+    Left out are hidden files and folders, what Python compiles, links, and rankboard's `own`
+    folders. A disk may keep a reader waiting, so a thread of its own searches.
+    """
+    found = WrittenFiles()
+    searched = threading.Event()
+
+    def search() -> None:
+        for path in _changed(folder, since, own, time.monotonic() + seconds, found):
+            found.count += 1
+            found.paths.append(path)
+        searched.set()
+
+    threading.Thread(target=search, name="written", daemon=True).start()
+    is_cut = not searched.wait(2 * seconds) or found.is_cut
+    nameable = sorted(filter(_is_nameable, list(found.paths)))
+    return WrittenFiles(nameable[:MOST_WRITTEN], found.count, is_cut)
+
+
+def _is_nameable(path: str) -> bool:
+    is_short = len(path) <= LONGEST_WRITTEN and path.count("/") <= DEEPEST_WRITTEN
+    return is_short and path.isprintable()
+
+
+def _changed(
+    root: str, since: float, own: Collection[str], deadline: float, found: WrittenFiles
+) -> Iterator[str]:
+    """Give the paths of changed files, the uppermost first."""
+    left = MOST_ENTRIES
+    folders = deque([root])
+    while folders:
+        try:
+            with os.scandir(folders.popleft()) as entries:
+                for entry in entries:
+                    left -= 1
+                    if left < 0 or time.monotonic() > deadline:
+                        found.is_cut = True
+                        return
+                    if _is_ours(entry, own):
+                        continue
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(entry.path)
+                    elif _is_changed(entry, since):
+                        yield os.path.relpath(entry.path, root)
+        except OSError:  # it is gone, or may not be read
+            continue
+
+
+def _is_ours(entry: os.DirEntry[str], own: Collection[str]) -> bool:
+    is_compiled = entry.name == "__pycache__" or entry.name.endswith(".pyc")
+    return entry.name.startswith(".") or is_compiled or entry.path in own
+
+
+def _is_changed(entry: os.DirEntry[str], since: float) -> bool:
+    # The ctime is also that of a file that was moved or copied here with the time of another.
+    is_file = entry.is_file(follow_symlinks=False)
+    return is_file and entry.stat(follow_symlinks=False).st_ctime >= since
