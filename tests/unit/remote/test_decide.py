@@ -1,4 +1,4 @@
-"""The decisions of a session, as tables: a history and contacts go in, what is done next comes
+"""The decisions of a session, as tables: a history and links go in, what is done next comes
 out."""
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from remote.run.run_state import RunState
 from remote.run.state.phases import Verdict
 from remote.session.actions import Action, Fetch, Open, Release, Say, Send, StopTransfers
 from remote.session.actions import Upload as BeginUpload
-from remote.session.contact import Contact
 from remote.session.controller import Controller
 from remote.session.decide import decide
+from remote.session.host_link import HostLink
 from remote.session.times import TIMES
 from tests.kit import histories
 from tests.kit.scripts import script, seen, started
@@ -80,23 +80,23 @@ UNCHECKED = Policy(doctor=False)
 
 @dataclass
 class Case:
-    """A run of two hosts with a rank each, its contacts, and the time."""
+    """A run of two hosts with a rank each, its links, and the time."""
 
     policy: Policy = UNCHECKED
     hosts: int = 2
     now: float = START
     plan: Plan = field(init=False)
     run: RunState = field(init=False)
-    contacts: list[Contact] = field(init=False)
+    links: list[HostLink] = field(init=False)
 
     def __post_init__(self) -> None:
         plan = histories.plan(self.hosts)
         self.plan = replace(plan, policy=self.policy)
         self.run = RunState(self.plan)
-        self.contacts = [Contact(index, is_open=True, met=True) for index in range(self.hosts)]
+        self.links = [HostLink(index, is_open=True, met=True) for index in range(self.hosts)]
         self._seq = 0
-        for contact in self.contacts:
-            contact.heard_at = contact.parted_at = contact.tried_at = self.now
+        for link in self.links:
+            link.heard_at = link.parted_at = link.tried_at = self.now
 
     def say(self, host: int, *events: Event, attempt: int | None = None) -> Case:
         """A host, or the session, says these now, and is heard."""
@@ -107,7 +107,7 @@ class Case:
                 number += 1
             apply_record(self.run, Record(host, number, self._seq, self.now, event))
         if host >= 0:
-            self.contacts[host].heard_at = self.now
+            self.links[host].heard_at = self.now
         return self
 
     def all_say(self, *events: Event) -> Case:
@@ -125,8 +125,8 @@ class Case:
 
     def kept(self) -> Case:
         """The hosts keep the plan."""
-        for contact in self.contacts:
-            contact.sent.add((Keep,))
+        for link in self.links:
+            link.sent.add((Keep,))
         return self
 
     def prepared(self) -> Case:
@@ -167,7 +167,7 @@ class Case:
 
     def decide(self) -> list[Action]:
         """What is to be done next."""
-        return decide(self.run, self.contacts, {}, TIMES, self.now)
+        return decide(self.run, self.links, {}, TIMES, self.now)
 
 
 def events(actions: list[Action]) -> list[Event]:
@@ -175,7 +175,7 @@ def events(actions: list[Action]) -> list[Event]:
 
 
 def sent(actions: list[Action]) -> list[tuple[int, type]]:
-    return [(action.on, type(action.command)) for action in actions if isinstance(action, Send)]
+    return [(action.host, type(action.command)) for action in actions if isinstance(action, Send)]
 
 
 def kinds(actions: list[Action]) -> list[type]:
@@ -192,9 +192,9 @@ def kinds(actions: list[Action]) -> list[type]:
 
 def unreached() -> Case:
     case = Case()
-    for contact in case.contacts:
-        contact.is_open = contact.met = False
-        contact.tried_at = 0.0
+    for link in case.links:
+        link.is_open = link.met = False
+        link.tried_at = 0.0
     return case
 
 
@@ -246,14 +246,14 @@ def closing(case: Case) -> Case:
 
 def without(case: Case, host: int) -> Case:
     """The connection to a host is broken."""
-    case.contacts[host].is_open = False
+    case.links[host].is_open = False
     return case
 
 
 def behind(case: Case, seconds: float) -> Case:
     """What came in these last seconds is still to be taken in."""
-    for contact in case.contacts:
-        contact.behind = seconds
+    for link in case.links:
+        link.behind = seconds
     return case
 
 
@@ -656,7 +656,7 @@ def asked(case: Case) -> Case:
     """What is to be sent has been sent."""
     for action in case.decide():
         if isinstance(action, Send):
-            case.contacts[action.on].sent.add(action.key)
+            case.links[action.host].sent.add(action.key)
     return case
 
 
@@ -672,7 +672,7 @@ def again(case: Case) -> Case:
 def stopping_again() -> Case:
     """A stop was sent to both hosts; then the connection to the second one was replaced."""
     case = asked(stopping(Case()))
-    case.contacts[1].sent.clear()
+    case.links[1].sent.clear()
     return case
 
 
@@ -685,8 +685,8 @@ def test_what_is_done_next(case: str) -> None:
 def test_what_is_uploaded_begins_with_the_run() -> None:
     case = unreached()
     case.run.plan = replace(case.plan, uploads=(Upload("/x", "x"),))
-    for contact in case.contacts:
-        contact.is_opening = True
+    for link in case.links:
+        link.is_opening = True
     assert kinds(case.decide()) == [Transferring, BeginUpload]
 
 
@@ -713,9 +713,9 @@ def test_a_host_that_was_lost_is_named_with_what_may_go_on_there() -> None:
 def test_deciding_changes_nothing() -> None:
     for given, _ in TABLE.values():
         case = given()
-        first, before = case.decide(), repr(case.contacts)
+        first, before = case.decide(), repr(case.links)
         assert kinds(case.decide()) == kinds(first)
-        assert repr(case.contacts) == before
+        assert repr(case.links) == before
 
 
 def test_a_failed_run_of_which_a_host_was_given_up_has_not_ended() -> None:
@@ -737,7 +737,7 @@ def got_going(history: histories.History) -> bool:
     records: Any = None
     controller = Controller(history.plan, records, {}, TIMES)
     controller.recall(record for one in history.records for record in expander(history.plan)(one))
-    return controller.has_got_going
+    return controller.is_under_way
 
 
 def test_a_job_has_got_going_once_all_its_ranks_have_made_a_step() -> None:

@@ -286,7 +286,7 @@ def test_a_host_of_which_nothing_is_heard_is_not_waited_for_by_a_person_who_stop
     session = Stage(trains, never_ends).session(tmp_path)
     batches = session.batches()
     until(session, batches, lambda: all_run(session))
-    session._controller.contacts[1].heard_at -= 20
+    session._controller.links[1].heard_at -= 20
     session.stop()
     to_the_end(batches)
     assert [host.gone for host in session.state.hosts] == [False, True]
