@@ -1,4 +1,4 @@
-"""What is read of a whole log: by which formats, first and last reading, the series found, and the
+"""What is read of a whole log: by which formats, first and last reading, the series in it, and the
 lines with numbers that are not read."""
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ from remote.formats.reader import PIECE, LogReader
 from remote.formats.reading import Kind, Reading
 from remote.formats.rules import Rule
 
-SHAPES = 1_000
-"""Of lines that are not read, at most; those of further shapes are counted together."""
-SERIES = 1_000
+MAX_SHAPES = 1_000
+"""Kinds of lines that are not read; those of further kinds are counted together."""
+MAX_SERIES = 1_000
 _NUMBERS = re.compile(r"\d{1,40}(?:[.,]\d{1,40}){0,40}")
+_OTHER_SHAPES = "…"
 
 
 @dataclass
 class Series:
-    """The values of one name: how many, the first, the last, the least and the most."""
+    """The values of one name."""
 
     count: int
     first: float
@@ -34,12 +35,14 @@ class Series:
         """Add the next one."""
         self.count += 1
         self.last = value
-        self.least, self.most = min(self.least, value), max(self.most, value)
+        self.least = min(self.least, value)
+        self.most = max(self.most, value)
 
 
 @dataclass
-class Account:
-    """Of one log, or of the file of numbers at `path`; `feed` it all of its text in order."""
+class ParseReport:
+    """The report of one log, or of the file of numbers at `path`; `feed` it all of its text in
+    order."""
 
     rules: Sequence[Rule] = ()
     path: str = ""
@@ -51,11 +54,15 @@ class Account:
     first: tuple[str, Reading] | None = None
     last: tuple[str, Reading] | None = None
     unread: Counter[str] = field(default_factory=Counter)
+    """How many lines of each kind are not read: lines that differ by numbers alone are one kind."""
     examples: dict[str, str] = field(default_factory=dict)
+    """A line of each kind that is not read."""
 
     def __post_init__(self) -> None:
-        log = LogReader(self.rules, self._add_unread)
-        self._reader = reader_of(self.path) if is_of_numbers(self.path) else log
+        if is_of_numbers(self.path):
+            self._reader = reader_of(self.path)
+        else:
+            self._reader = LogReader(self.rules, self._add_unread)
 
     @property
     def format(self) -> str:
@@ -65,55 +72,53 @@ class Account:
     def feed(self, text: str) -> None:
         """Read the next lines."""
         self.lines += text.count("\n") + 1
-        for line, name, reading in self._told(text):
+        for line, name, reading in self._read(text):
             self.formats[name] += 1
             self.kinds[reading.kind] += 1
             if reading.rank >= 0:
                 self.ranks.add(reading.rank)
-            self.first = self.first or (line, reading)
             self.last = line, reading
-            for each, value in reading.values.items():
-                known = self.series.get(each)
-                if known:
-                    known.add(value)
-                elif len(self.series) < SERIES:
-                    self.series[each] = Series(1, value, value, value, value)
+            self.first = self.first or self.last
+            for series_name, value in reading.values.items():
+                self._add_value(series_name, value)
 
-    def _told(self, text: str) -> Iterator[tuple[str, str, Reading]]:
-        """The readings of a text, each with the line that tells it, and the name of its format."""
+    def _read(self, text: str) -> Iterator[tuple[str, str, Reading]]:
+        """Yield the readings of a text, each with its line and the name of its format."""
         if isinstance(self._reader, LogReader):
-            for line, one, reading in self._reader.told(text):
-                yield line, one.name, reading
+            for line, log_format, reading in self._reader.read_lines(text):
+                yield line, log_format.name, reading
             return
         for line in text.split("\n"):
             for reading in self._reader.read(line):
                 yield line, self._reader.format, reading
 
+    def _add_value(self, name: str, value: float) -> None:
+        series = self.series.get(name)
+        if series:
+            series.add(value)
+        elif len(self.series) < MAX_SERIES:
+            self.series[name] = Series(1, value, value, value, value)
+
     def _add_unread(self, line: str) -> None:
         shape = _NUMBERS.sub("#", line[:400]).strip()
         if shape not in self.examples:
-            if len(self.examples) >= SHAPES:
-                shape = "…"
+            if len(self.examples) >= MAX_SHAPES:
+                shape = _OTHER_SHAPES
             self.examples[shape] = line.strip()
         self.unread[shape] += 1
 
 
-def texts(file: TextIO) -> Iterator[str]:
-    """The text of a file as a rank's agent would send it: whole lines, or a piece of a long one."""
-    rest: list[str] = []
-    size = 0
+def split_texts(file: TextIO) -> Iterator[str]:
+    """Yield the text of a file as a rank's agent would send it: whole lines, or a piece of a long
+    one."""
+    rest = ""
     while part := file.read(PIECE):
-        whole, newline, tail = part.rpartition("\n")
+        whole_lines, newline, rest_of_part = (rest + part).rpartition("\n")
         if newline:
-            yield "".join((*rest, whole))
-            rest = [tail]
-            size = len(tail)
-            continue
-        rest.append(part)
-        size += len(part)
-        if size >= PIECE:
-            yield "".join(rest)
-            rest = []
-            size = 0
-    if size:
-        yield "".join(rest)
+            yield whole_lines
+        rest = rest_of_part
+        if len(rest) >= PIECE:
+            yield rest
+            rest = ""
+    if rest:
+        yield rest
