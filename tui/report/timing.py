@@ -12,10 +12,14 @@ from remote.metrics.compare import Compared, compare, differing, side
 from remote.metrics.doubt import Doubt, find_doubt
 from remote.metrics.run import RunFigures
 from remote.metrics.steps import FIRST, LAST, Floats
-from remote.statistics import ratio as ratios
-from remote.statistics.interval import Interval, Method, interval, known
-from remote.statistics.ratio import Comparison
-from remote.statistics.stability import Stability, stability
+from remote.statistics.comparison import (
+    Comparison,
+    compare_cells,
+    mean_ratio,
+    measure_scaling,
+)
+from remote.statistics.interval import Interval, IntervalMethod, hide_few, mean_interval
+from remote.statistics.stability import Stability, check_stability
 from tui.report.subject import ReportSubject, RunGroup
 
 
@@ -126,7 +130,9 @@ def _measure_group(group: RunGroup) -> GroupTiming:
     percentiles = [math.nan] * 3
     if seconds.size:
         percentiles = np.percentile(seconds, [50, 99, 100]).tolist()
-    return GroupTiming(group, known(interval(values)), stability(values), tuple(percentiles))
+    return GroupTiming(
+        group, hide_few(mean_interval(values)), check_stability(values), tuple(percentiles)
+    )
 
 
 def _doubt_ratio(
@@ -164,7 +170,7 @@ def _compare_cells(subject: ReportSubject, rows: dict[int, GroupTiming]) -> Subj
     noise = math.nan
     left_out: list[str] = []
     if pairs:
-        comparisons = ratios.compare(values, pairs)
+        comparisons = compare_cells(values, pairs)
         noise = comparisons.noise
         for block, cell in comparisons.left_out:
             left_out.append(f"{subject.groups[cell].label} #{block + 1}")
@@ -172,7 +178,7 @@ def _compare_cells(subject: ReportSubject, rows: dict[int, GroupTiming]) -> Subj
             rows[comparison.cell] = replace(rows[comparison.cell], against=comparison)
     if subject.baseline in rows:
         workers = [group.ranks for group in subject.groups]
-        for scaled in ratios.scaling(values, subject.baseline, workers):
+        for scaled in measure_scaling(values, subject.baseline, workers):
             if scaled.cell in rows:
                 rows[scaled.cell] = replace(
                     rows[scaled.cell], speed_up=scaled.speed_up, efficiency=scaled.efficiency
@@ -204,7 +210,7 @@ def _average_lines(
     means = {}
     for line, line_pairs in pairs_by_line.items():
         if len(line_pairs) > 1:
-            means[line] = known(ratios.mean_ratio(values, line_pairs)).inverse()
+            means[line] = hide_few(mean_ratio(values, line_pairs)).inverse()
     return means
 
 
@@ -242,7 +248,7 @@ def _apply_comparison(row: GroupTiming, compared: Compared, first: GroupTiming) 
     against = compared.against
     share = first.group.ranks / row.group.ranks
     if against is None:
-        speed_up = Interval(1.0, 1.0, 1.0, compared.seconds.runs, Method.EXACT)
+        speed_up = Interval(1.0, 1.0, 1.0, compared.seconds.runs, IntervalMethod.EXACT)
         row = replace(row, seconds=compared.seconds)
     else:
         speed_up = against.ratio.inverse()

@@ -14,7 +14,7 @@ from remote.format import UNKNOWN, fixed, number, percent
 from remote.metrics.points import Points, accuracy_by_time, loss_by_step, loss_by_time, tested
 from remote.metrics.run import RunFigures
 from remote.metrics.steps import Floats
-from remote.statistics.interval import Interval, by_t, known
+from remote.statistics.interval import Interval, hide_few, t_interval
 from remote.statistics.steps import time_to_target
 from tui.report.curves import STEP, CurvePicture, average_curve
 from tui.report.document import ReportPicture, ReportTable, Section
@@ -140,7 +140,7 @@ def measure_target(group: RunGroup, target: TrainingTarget) -> TargetTimes:
         time = time_to_target(seconds, values, target.value, target.is_falling, target.window)
         if math.isfinite(time):
             times.append(time)
-    return TargetTimes(known(by_t(times)), len(times), len(group.runs))
+    return TargetTimes(hide_few(t_interval(times)), len(times), len(group.runs))
 
 
 def _find_target_losses(subject: ReportSubject) -> list[float]:

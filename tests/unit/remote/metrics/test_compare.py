@@ -15,7 +15,7 @@ from remote.metrics.compare import Between, compare
 from remote.metrics.run import RunFigures, read
 from remote.metrics.settings import alike, differing, settings
 from remote.plan.plan import Plan, Script
-from remote.statistics.ratio import Finding
+from remote.statistics.comparison import Finding
 from tests.kit.histories import History, plan, stepped
 from tests.kit.recorded import recorded
 from training.job import Job

@@ -11,7 +11,7 @@ import pytest
 from remote.metrics.conditions import Conditions, conditions, joined
 from remote.metrics.doubt import Doubt, Kind, Side, differing_work, find_doubt, objects, sentences
 from remote.plan.plan import Script
-from remote.statistics.interval import Interval, Method
+from remote.statistics.interval import Interval, IntervalMethod
 from tests.kit.histories import History, plan
 from tests.kit.studies import hello
 from training.job import Job
@@ -26,7 +26,7 @@ def side(nodes: int, threads: int = 0, *, ranks: int = 0, batch: int = 64, name:
 
 def faster(times: float, reach: float = 0.02) -> Interval:
     """The ratio of the times of a cell that was measured so many times as fast."""
-    method = Method.NONE if math.isnan(reach) else Method.T_LOGS
+    method = IntervalMethod.NONE if math.isnan(reach) else IntervalMethod.T_LOGS
     low, high = (1 / times * (1 - reach), 1 / times * (1 + reach))
     return Interval(1 / times, low, high, 3, method)
 
