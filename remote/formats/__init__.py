@@ -1,5 +1,5 @@
-"""Reads steps and metrics out of what training programs print: about sixty formats, each with
-samples of its lines. Pure: text in, readings out."""
+"""Read steps and metrics out of what training programs print: about sixty formats, which are data
+in `known/`, each with samples of its lines. Pure: text in, readings out."""
 
 from remote.formats.reader import LogReader
 from remote.formats.reading import Kind, Reading

@@ -132,7 +132,7 @@ def _opened(path: Path) -> _Lines | _Numbers:
     return _Numbers(path) if is_of_numbers(path.name) else _Lines(path)
 
 
-def texts_of(path: Path) -> Iterator[str]:
+def file_texts(path: Path) -> Iterator[str]:
     """The text of a file of numbers, as the agent of a rank would send it. Raises: OSError."""
     file = _Numbers(path)
     while text := file.read():

@@ -9,14 +9,14 @@ import random
 import pytest
 
 from remote.formats import Kind, LogReader, Rule
-from remote.formats.known import ALL
+from remote.formats.catalog import known_formats
 
 NANOGPT = "iter {}: loss 1.5, time 5.00ms"
 BY_HAND = "step={} loss=0.5"
 
 
 def test_a_copy_goes_on_where_the_reader_is() -> None:
-    for one in ALL:
+    for one in known_formats():
         for sample in one.samples:
             head, _, tail = sample.text.partition("\n")
             reader = LogReader()
@@ -340,7 +340,7 @@ def test_an_evaluation_after_the_last_step_has_no_number() -> None:
 def test_broken_lines_of_every_format_raise_nothing() -> None:
     """Pieces are cut out, doubled and replaced by odd ones; the seed is fixed."""
     chance = random.Random(17)
-    texts = [list(sample.text) for one in ALL for sample in one.samples]
+    texts = [list(sample.text) for one in known_formats() for sample in one.samples]
     odd = ["nan", "inf", "1e9999", "-1", "9" * 25, "..", "/", "|", "{", "'", "\r", "\n", "\x1b[K"]
     for _ in range(100):
         reader = LogReader()

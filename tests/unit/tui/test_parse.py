@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from remote.formats.known import ALL
+from remote.formats.catalog import known_formats
 from tui.commands.cli import application
 
 LOG = """\
@@ -153,7 +153,7 @@ def test_a_mistake_is_said(folder: Path, words: tuple[str, ...], message: str) -
 
 def test_formats_are_listed_each_with_a_line(folder: Path) -> None:
     said = run(folder, "formats").stdout.splitlines()
-    assert len(said) == 1 + len(ALL)
+    assert len(said) == 1 + len(known_formats())
     assert any(line.startswith("nanoGPT  ") and "iter 1: loss 4.1916" in line for line in said)
 
 
@@ -165,7 +165,7 @@ def test_one_format_is_shown_with_its_samples_and_their_values(folder: Path) -> 
 
 def test_formats_as_json_hold_every_sample(folder: Path) -> None:
     said = run(folder, "formats", "--json").stdout.splitlines()
-    assert [json.loads(line)["name"] for line in said] == [one.name for one in ALL]
+    assert [json.loads(line)["name"] for line in said] == [one.name for one in known_formats()]
 
 
 def test_a_run_without_output_is_said_to_have_none(folder: Path) -> None:
