@@ -13,11 +13,13 @@ import threading
 import time
 from collections.abc import Container
 
-from training.agent.host.system import LINUX, psutil
+from training.agent.host.system import LINUX, psutil, text
 
 _PDEATHSIG = 1
 _NAME = 15
 _CHILD_SUBREAPER = 36
+LOOK = 0.02
+"""Seconds between two looks for leftovers."""
 
 
 def name(title: str) -> None:
@@ -120,3 +122,18 @@ def end_descendants(seconds: float) -> list[int]:
         if time.monotonic() > deadline:
             return left
         time.sleep(0.005)
+
+
+def leftovers(seconds: float) -> list[str]:
+    """Name the processes below this one that still run after `seconds`: "name (pid 7)"."""
+    deadline = time.monotonic() + seconds
+    while True:
+        pids = [pid for pid in descendants(os.getpid()) if not _has_ended(pid)]
+        if not pids or time.monotonic() > deadline:
+            return [f"{text(f'/proc/{pid}/comm').strip()} (pid {pid})" for pid in pids]
+        time.sleep(LOOK)
+
+
+def _has_ended(pid: int) -> bool:
+    fields = text(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    return not fields or fields[0] == "Z"

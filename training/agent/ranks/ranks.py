@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import math
 import os
 import selectors
 import signal
+import stat
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from training.agent.host import processes
 from training.agent.host.redaction import Redaction
 from training.agent.host.samples import OutOfMemory
-from training.agent.ranks import errors
 from training.agent.ranks.pipes import Pipe
 from training.wire.events import Event, Exited, Raised, Spawned
 
 Ends = tuple[int, int]
 """The write ends of a stdout and a stderr."""
+ERROR_BYTES = 1 << 18
+"""Bytes of the largest error file that is read."""
 EVENTS = 1 << 18
 """Bytes that the pipe of a watch holds where the kernel lets it, as its rank never waits."""
 
@@ -131,8 +135,10 @@ class RankProcesses:
         del self._live[rank.number]
         self.finish(rank.pipes)
         code = os.waitstatus_to_exitcode(status)
-        if code and rank.error_file and (text := errors.read(rank.error_file)):
-            self._say(Raised(rank.number, text))
+        if code and rank.error_file:
+            text = read_error_file(rank.error_file)
+            if text:
+                self._say(Raised(rank.number, text))
         out_of_memory = code == -signal.SIGKILL and not rank.stopped and self.out_of_memory.rose()
         self._say(Exited(rank.number, code, signal_name(code), rank.stopped, out_of_memory))
 
@@ -176,3 +182,31 @@ def signal_name(code: int) -> str:
         return signal.Signals(-code).name
     except ValueError:  # a real-time signal
         return f"SIG{-code}"
+
+
+def read_error_file(path: str) -> str:
+    """Return the traceback in the error file of a script, or its message; "" if there is none.
+
+    `torch.distributed.elastic`'s `record` writes the file, whose path torchrun gives it. The script
+    may have put anything there.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return ""
+            return _error_text(json.loads(os.read(descriptor, ERROR_BYTES)))
+        finally:
+            os.close(descriptor)
+    except (OSError, ValueError, RecursionError):
+        return ""
+
+
+def _error_text(data: Any) -> str:
+    message = data.get("message") if isinstance(data, dict) else None
+    if isinstance(message, dict):
+        extra = message.get("extraInfo")
+        stack = extra.get("py_callstack") if isinstance(extra, dict) else None
+        has_stack = isinstance(stack, str) and stack.strip()
+        message = stack if has_stack else message.get("message")
+    return message.strip() if isinstance(message, str) else ""

@@ -60,7 +60,7 @@ def test_a_host_may_name_its_transport(tmp_path: Path) -> None:
 
 
 def test_the_example_in_the_repository_is_right() -> None:
-    cluster = load(Path(__file__).parents[3] / "hosts.toml", NOWHERE)
+    cluster = load(Path(__file__).parents[4] / "hosts.toml", NOWHERE)
     assert [host.name for host in cluster.hosts] == ["node1", "node2", "node3", "node4"]
     assert cluster.hosts[2].jump == "ada@gateway.example.org:22"
 
