@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from remote.formats.catalog import Format
+from remote.formats.catalog import LogFormat
 from remote.formats.memory import Memory
 from remote.formats.names import NEVER, PLACES, is_outcome
 from remote.formats.numbers import NUMBER
@@ -88,7 +88,7 @@ class KeyValueLine:
 
     open = False
 
-    def __init__(self, log_format: Format) -> None:
+    def __init__(self, log_format: LogFormat) -> None:
         self._names = NameTable(log_format.names)
         self._counter = StepCounter()
 

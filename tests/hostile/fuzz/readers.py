@@ -48,7 +48,7 @@ from tui.home import listing as runs_text
 from tui.home.history import History
 from tui.kit.exit import MISTAKES, UsageError
 from tui.kit.replay import Replay
-from tui.parse import parsing
+from tui.parse import script_report as parsing
 from tui.report.chapter import make_chapter
 from tui.report.data import to_csv, to_json
 from tui.report.load import SubjectReader
