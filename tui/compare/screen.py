@@ -21,6 +21,7 @@ from remote.metrics.compare import Compared, compare
 from remote.metrics.run import read
 from remote.plan.plan import PlanError
 from remote.record.events_file import RunFolderError
+from remote.sanitise import plain
 from tui.charts.chart import Chart
 from tui.charts.frame import Look
 from tui.charts.overlay import LOSS, MEASURES, TEST_ACCURACY, WEIGHT
@@ -31,7 +32,6 @@ from tui.kit.background import run_in_background
 from tui.kit.bindings import bindings
 from tui.kit.text_table import GAP, Row, aligned, total_width, without
 from tui.kit.widgets.keys import Keys
-from tui.kit.widgets.plain import plain
 
 LONGEST = 30
 """Characters of a setting at most."""

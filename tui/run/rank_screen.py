@@ -18,6 +18,7 @@ from remote.run.run_state import RunState
 from remote.run.series.definitions import SERIES, Scope
 from remote.run.state.phases import RunPhase
 from remote.run.state.rank_state import RankState
+from remote.sanitise import plain
 from tui.charts.kinds import Kind, available
 from tui.charts.panel import Charts
 from tui.charts.view import Mode, View
@@ -27,7 +28,6 @@ from tui.kit.bindings import bindings
 from tui.kit.run_session import LiveScreen, RunSession
 from tui.kit.session_clock import SessionClock
 from tui.kit.widgets.keys import Keys
-from tui.kit.widgets.plain import plain
 from tui.kit.widgets.table import INKS
 from tui.log.panel import LogPanel
 from tui.run.components.rank_facts import TROUBLE, Fact, facts
