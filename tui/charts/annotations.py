@@ -9,20 +9,20 @@ import numpy as np
 from remote.format import number
 from tui.charts import raster
 from tui.charts.axis import Axis
-from tui.charts.raster import MARK, Cells, Curve, Picture, cell_at
+from tui.charts.raster import MARK, Cells, Curve, DotPicture, cell_at
 from tui.kit import palette
 
 Mark = tuple[float, str]
 """An x that is marked, and the letter that says with what."""
 APART = 2
-"""Columns of cells between two single points."""
+"""DotColumns of cells between two single points."""
 OFTEN = 3
 """How often the label of a curve stands on it at most."""
 MARKED = 6
-"""Columns of cells for each mark of one letter: where they would be denser, none is drawn."""
+"""DotColumns of cells for each mark of one letter: where they would be denser, none is drawn."""
 
 
-def put_marks(picture: Picture, marks: Sequence[Mark], along: Axis) -> None:
+def put_marks(picture: DotPicture, marks: Sequence[Mark], along: Axis) -> None:
     """Draw a line at each mark, behind the curves, with its letter on top, or the letters of all
     marks that are there."""
     rows, inner = picture.dots.shape
@@ -44,7 +44,7 @@ def put_marks(picture: Picture, marks: Sequence[Mark], along: Axis) -> None:
         picture.put(0, max(0, min(column, inner - len(text))), text, MARK)
 
 
-def put_names(picture: Picture, curves: Sequence[Curve]) -> None:
+def put_names(picture: DotPicture, curves: Sequence[Curve]) -> None:
     """Put the labels of curves on them, so that they can be told apart without colours; as often as
     there is room for all labels beside each other."""
     inner = picture.dots.shape[1]
@@ -74,7 +74,7 @@ def _spots(mine: Cells, alone: Cells, share: float, often: int) -> list[tuple[in
     return sorted(spots, key=lambda spot: spot[1])
 
 
-def put_points(picture: Picture, curves: Sequence[Curve], along: Axis, up: Axis) -> None:
+def put_points(picture: DotPicture, curves: Sequence[Curve], along: Axis, up: Axis) -> None:
     """Put a sign at the points of the curves that are single points: the last one, and those before
     that are far enough from each other."""
     rows, inner = picture.dots.shape
@@ -87,7 +87,7 @@ def put_points(picture: Picture, curves: Sequence[Curve], along: Axis, up: Axis)
                 free = column - APART
 
 
-def put_peaks(picture: Picture, curves: Sequence[Curve], along: Axis, up: Axis) -> None:
+def put_peaks(picture: DotPicture, curves: Sequence[Curve], along: Axis, up: Axis) -> None:
     """Say at the upper and the lower edge how far the curves go beyond."""
     rows, inner = picture.dots.shape
     for sign, row, beyond in (("peak", 0, 1), ("dip", rows - 1, -1)):
@@ -116,7 +116,7 @@ def _peak(curve: Curve, along: Axis, up: Axis, beyond: int) -> tuple[float, floa
     return float(values[at]), float(curve.x[at])
 
 
-def put_cursor(picture: Picture, along: Axis, x: float) -> None:
+def put_cursor(picture: DotPicture, along: Axis, x: float) -> None:
     if along.low <= x <= along.high:
         column = cell_at(along.at(x), picture.dots.shape[1])
         free = (picture.dots[:, column] == 0) & (picture.sign[:, column] == 0)

@@ -22,8 +22,8 @@ from textual.strip import Strip
 from tui.charts import dots
 from tui.charts.annotations import Mark
 from tui.charts.axis import Axis
-from tui.charts.frame import Frame, Look, frame
-from tui.charts.raster import FAINT, MARK, NONE, Curve, Picture
+from tui.charts.plot_frame import PlotFrame, PlotOptions, frame
+from tui.charts.raster import FAINT, MARK, NONE, Curve, DotPicture
 from tui.kit import palette
 from tui.kit.widgets.lines import Lines
 
@@ -39,17 +39,17 @@ class Chart(Lines, can_focus=True):
 
     logarithmic: reactive[bool] = reactive(False, repaint=False)
 
-    def __init__(self, look: Look, empty: str = "no data yet") -> None:
+    def __init__(self, look: PlotOptions, empty: str = "no data yet") -> None:
         super().__init__()
         self._look = look
         self._empty = empty
         self._curves: Sequence[Curve] = ()
         self._marks: Sequence[Mark] = ()
-        self._frame: Frame | None = None
+        self._frame: PlotFrame | None = None
         self._styles: dict[tuple[int, int], Style] = {}
 
     def draw(
-        self, curves: Sequence[Curve], marks: Sequence[Mark] = (), look: Look | None = None
+        self, curves: Sequence[Curve], marks: Sequence[Mark] = (), look: PlotOptions | None = None
     ) -> None:
         """Draw these curves and marks from now on. The drawing itself is done a moment later, and
         outside of any lock held here."""
@@ -110,7 +110,7 @@ class Chart(Lines, can_focus=True):
             return [Segment(self._frame.beneath if y == len(self._frame.rows) else "", faint)]
         return [Segment(self._frame.rows[y], faint), *self._cells(self._frame.picture, y, plain)]
 
-    def _cells(self, picture: Picture, y: int, plain: Style) -> Iterator[Segment]:
+    def _cells(self, picture: DotPicture, y: int, plain: Style) -> Iterator[Segment]:
         """The cells of a row, those of one style together."""
         characters = dots.characters()
         curve = picture.curve[y]

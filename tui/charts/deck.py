@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from remote.plan.plan import Plan
-from tui.charts import memory
-from tui.charts.kinds import KINDS, Kind
-from tui.charts.view import Mode, View
+from tui.charts import remembered_charts as memory
+from tui.charts.chart_view import ChartView, CurveMode
+from tui.charts.kinds import KINDS, ChartKind
 from tui.kit import user_state as remembered
 
 
@@ -26,24 +26,27 @@ class Deck:
         shown = list(dict.fromkeys((*chosen.charts, *usual)))
         self.shown = shown[: max(places, len(chosen.charts))]
 
-    def at(self, place: int, kinds: Sequence[Kind]) -> Kind:
+    def at(self, place: int, kinds: Sequence[ChartKind]) -> ChartKind:
         """The chart at a place: of those chosen that are there, and then of the others."""
         order = self._order(kinds)
         return order[place % len(order)]
 
-    def _order(self, kinds: Sequence[Kind]) -> list[Kind]:
+    def _order(self, kinds: Sequence[ChartKind]) -> list[ChartKind]:
         known = {kind.id: kind for kind in kinds}
         chosen = [known[name] for name in self.shown if name in known]
         return [*chosen, *(kind for kind in kinds if kind.id not in self.shown)]
 
-    def view(self, kind: Kind) -> View:
+    def view(self, kind: ChartKind) -> ChartView:
         """How one sees a chart."""
-        usual = View(
-            mode=Mode.EACH if kind.each else Mode.MEAN, smoothing=0.9 if kind.smooth else 0.0
+        usual = ChartView(
+            mode=CurveMode.EACH if kind.each else CurveMode.MEAN,
+            smoothing=0.9 if kind.smooth else 0.0,
         )
         return self._views.get(kind.id, usual)
 
-    def following(self, place: int, kinds: Sequence[Kind], seen: Sequence[int]) -> Kind | None:
+    def following(
+        self, place: int, kinds: Sequence[ChartKind], seen: Sequence[int]
+    ) -> ChartKind | None:
         """The next chart for a place that is at none of those that are seen; None after the last
         one."""
         names = [kind.id for kind in kinds]
@@ -51,12 +54,12 @@ class Deck:
         others = {self.at(one, kinds).id for one in seen if one != place}
         return next((kind for kind in kinds[here + 1 :] if kind.id not in others), None)
 
-    def first(self, place: int, kinds: Sequence[Kind], seen: Sequence[int]) -> Kind:
+    def first(self, place: int, kinds: Sequence[ChartKind], seen: Sequence[int]) -> ChartKind:
         """The first chart for a place, see `following`."""
         others = {self.at(one, kinds).id for one in seen if one != place}
         return next((kind for kind in kinds if kind.id not in others), kinds[0])
 
-    def put(self, place: int, kind: Kind, kinds: Sequence[Kind]) -> None:
+    def put(self, place: int, kind: ChartKind, kinds: Sequence[ChartKind]) -> None:
         """Show a chart at a place; where it was, there is what was here."""
         order = [one.id for one in self._order(kinds)]
         place %= len(order)
@@ -67,7 +70,7 @@ class Deck:
         self.shown[here] = kind.id
         self._save()
 
-    def see(self, kind: Kind, view: View) -> None:
+    def see(self, kind: ChartKind, view: ChartView) -> None:
         """See a chart so from now on."""
         lasts = view.whole() != self.view(kind).whole()
         self._views[kind.id] = view
@@ -75,4 +78,4 @@ class Deck:
             self._save()
 
     def _save(self) -> None:
-        memory.save(self._kind, memory.Chosen(tuple(self.shown), self._views), self._file)
+        memory.save(self._kind, memory.ChartChoice(tuple(self.shown), self._views), self._file)

@@ -14,11 +14,11 @@ from remote.run.series.curves import Curves
 from remote.run.series.definitions import SERIES, Scope, Unit
 from remote.run.series.downsampling import Floats, Points
 from tui.charts.annotations import Mark
-from tui.charts.frame import Look
-from tui.charts.kinds import Kind
-from tui.charts.limits import x_limits
+from tui.charts.axis_limits import x_limits
+from tui.charts.chart_view import ChartView, CurveMode, XAxis
+from tui.charts.kinds import ChartKind
+from tui.charts.plot_frame import PlotOptions
 from tui.charts.raster import Curve
-from tui.charts.view import Along, Mode, View
 
 WARM = 5
 """The step from which on values set the limits of y."""
@@ -35,7 +35,7 @@ value that can stand beside them."""
 
 
 @dataclass(frozen=True)
-class Line:
+class ChartLine:
     """Points of a series, with the name and the row of whom they are of; -1 for all."""
 
     series: str
@@ -53,15 +53,15 @@ class Drawing:
 
     curves: tuple[Curve, ...]
     marks: tuple[Mark, ...]
-    look: Look
-    lines: tuple[Line, ...]
+    look: PlotOptions
+    lines: tuple[ChartLine, ...]
     ends: tuple[float, float] | None
     hidden: int = 0
     newest: float = math.nan
     whose: str = ""
 
 
-def drawing(run: RunState, kind: Kind, view: View, kept: Curves | None = None) -> Drawing:
+def drawing(run: RunState, kind: ChartKind, view: ChartView, kept: Curves | None = None) -> Drawing:
     """What a chart of this kind draws of a run; with `kept`, of these finer curves of the part in
     view. The run's lock is held."""
     drawn = _Drawer(run, kind, view, kept or run.curves).drawing()
@@ -71,7 +71,9 @@ def drawing(run: RunState, kind: Kind, view: View, kept: Curves | None = None) -
     return replace(drawn, ends=whole.ends)
 
 
-def coarse(drawn: Drawing, kind: Kind, view: View, run: RunState) -> tuple[int, int] | None:
+def coarse(
+    drawn: Drawing, kind: ChartKind, view: ChartView, run: RunState
+) -> tuple[int, int] | None:
     """The first and the last step in view, where more of them were made than are drawn; else
     None."""
     if view.window is None or not drawn.lines or SERIES[kind.series[0]].source.by_time:
@@ -89,7 +91,7 @@ def coarse(drawn: Drawing, kind: Kind, view: View, run: RunState) -> tuple[int, 
 
 
 class _Drawer:
-    def __init__(self, run: RunState, kind: Kind, view: View, curves: Curves) -> None:
+    def __init__(self, run: RunState, kind: ChartKind, view: ChartView, curves: Curves) -> None:
         self._run = run
         self._kind = kind
         self._view = view
@@ -103,10 +105,10 @@ class _Drawer:
             curves += self._tests()
         span = x_limits(curves, self._view.log_x)
         window = self._view.shows(span) if span else None
-        look = Look(
+        look = PlotOptions(
             self._view.along.value,
-            clock=self._view.along is Along.TIME,
-            parts=self._view.along is Along.EPOCH,
+            clock=self._view.along is XAxis.TIME,
+            parts=self._view.along is XAxis.EPOCH,
             from_zero=self._kind.from_zero,
             log=self._view.log_x,
             stacked=self._kind.stacked,
@@ -121,38 +123,38 @@ class _Drawer:
         drawn = tuple(curves), tuple(self._marks()), look, tuple(lines), span, hidden
         return Drawing(*drawn, newest, whose)
 
-    def _lines(self) -> tuple[list[Line], int]:
+    def _lines(self) -> tuple[list[ChartLine], int]:
         kind = self._kind
         view = self._view
         if kind.stacked:
             return [self._line(name, -1) for name in kind.series], 0
         series = kind.series[0]
         rows = self._curves.rows(series)
-        if view.mode is Mode.EACH or len(rows) == 1:
+        if view.mode is CurveMode.EACH or len(rows) == 1:
             return [self._line(series, row) for row in rows[:MOST]], max(0, len(rows) - MOST)
         whole = self._line(series, -1)
-        if view.mode is Mode.ONE and view.one < len(rows):
+        if view.mode is CurveMode.ONE and view.one < len(rows):
             return [whole, self._line(series, rows[view.one])], 0
         return [whole], 0
 
-    def _told(self, lines: list[Line]) -> tuple[Line | None, str]:
+    def _told(self, lines: list[ChartLine]) -> tuple[ChartLine | None, str]:
         """The line whose newest value stands above the chart, and its name, where that is one of
         several."""
         if self._kind.stacked or len(lines) < 2:
             return (lines[0] if lines else None), ""
-        if self._view.mode is Mode.EACH:
+        if self._view.mode is CurveMode.EACH:
             return self._line(self._kind.series[0], -1), "mean"
         one = lines[-1]
         is_rank = SERIES[one.series].scope is Scope.RANK
         return one, f"rank {one.name}" if is_rank else one.name
 
-    def _newest(self, line: Line, count: int) -> float:
+    def _newest(self, line: ChartLine, count: int) -> float:
         """The newest value of a line, smoothed as it is drawn."""
         mean = self._drawn(line, count)[-1].mean
         known = mean[np.isfinite(mean)]
         return float(known[-1]) if known.size else math.nan
 
-    def _line(self, series: str, row: int) -> Line:
+    def _line(self, series: str, row: int) -> ChartLine:
         since = self._since()
         points = (
             self._curves.whole(series, since) if row < 0 else self._curves.of(series, row, since)
@@ -163,7 +165,7 @@ class _Drawer:
                     self._factor * one for one in (points.low, points.high, points.mean)
                 )
             points = replace(points, low=low, high=high, mean=mean)
-        return Line(series, self._name(series, row), row, points, self._x(points))
+        return ChartLine(series, self._name(series, row), row, points, self._x(points))
 
     def _name(self, series: str, row: int) -> str:
         spec = SERIES[series]
@@ -176,7 +178,7 @@ class _Drawer:
     def _since(self) -> float:
         """The first step in view, if that is near the end."""
         view = self._view
-        if view.along is Along.TIME or view.is_whole:
+        if view.along is XAxis.TIME or view.is_whole:
             return 0.0
         last = float(self._run.step)
         low = view.window[0] / self._per_step() if view.window else 0.0
@@ -187,23 +189,23 @@ class _Drawer:
         job = self._run.plan.job
         begun = self._run.progress.begun
         match self._view.along:
-            case Along.EPOCH:
+            case XAxis.EPOCH:
                 return 1 / max(begun.steps_per_epoch, 1) if begun else 1.0
-            case Along.SAMPLES:
+            case XAxis.SAMPLES:
                 return float(job.batch_size) if job else 1.0
         return 1.0
 
     def _x(self, points: Points) -> Floats:
-        return points.time if self._view.along is Along.TIME else points.step * self._per_step()
+        return points.time if self._view.along is XAxis.TIME else points.step * self._per_step()
 
-    def _drawn(self, line: Line, count: int) -> list[Curve]:
+    def _drawn(self, line: ChartLine, count: int) -> list[Curve]:
         """The curve of a line; a smoothed one over the faint one that it is made of."""
         points = line.points
         alone = count == 1
         colour = 0 if line.row < 0 or alone else line.row
         if self._kind.stacked:
             colour = self._kind.series.index(line.series)
-        if self._view.mode is Mode.ONE and line.row >= 0:
+        if self._view.mode is CurveMode.ONE and line.row >= 0:
             colour = 1 + line.row
         banded = not self._kind.stacked and (line.row < 0 or alone)
         raw = Curve(*(line.name, colour, line.x, points.low, points.high, points.mean), band=banded)
@@ -219,7 +221,7 @@ class _Drawer:
         mean = line.points.mean
         return [Curve("test", 1, line.x, mean, mean, mean, band=False, single=True)]
 
-    def _warm(self, lines: list[Line]) -> float | None:
+    def _warm(self, lines: list[ChartLine]) -> float | None:
         """The x from which on values set the limits of y."""
         for line in lines:
             late = np.flatnonzero(line.points.step >= WARM)
@@ -230,7 +232,7 @@ class _Drawer:
     def _marks(self) -> list[Mark]:
         if not self._view.marks:
             return []
-        clock = self._view.along is Along.TIME
+        clock = self._view.along is XAxis.TIME
         return [
             (mark.time if clock else mark.step * self._per_step(), mark.letter)
             for mark in self._run.marks.all()

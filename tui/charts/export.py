@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from training.writing import write_whole
 from tui.charts import axis, raster
 from tui.charts.axis import Axis
+from tui.charts.chart_view import ChartView
 from tui.charts.drawing import Drawing
-from tui.charts.kinds import Kind
-from tui.charts.pictured import TICKS, axes, label, lettered, quantity, stacked
+from tui.charts.kinds import ChartKind
+from tui.charts.picture_axes import TICKS, axes, label, lettered, quantity, stacked
 from tui.charts.raster import Curve
-from tui.charts.view import View
 from tui.kit import palette
 
 WIDTH = 800
@@ -36,7 +36,7 @@ COLUMNS = ("series", "of", "step", "time", "mean", "low", "high", "lowest", "hig
 
 
 def save(
-    folder: Path, name: str, drawn: Drawing, kind: Kind, view: View, run: str = ""
+    folder: Path, name: str, drawn: Drawing, kind: ChartKind, view: ChartView, run: str = ""
 ) -> list[Path]:
     """Write a chart as NAME.csv, NAME.svg and, where matplotlib is installed, NAME.png. `run` says
     of which run it is.
@@ -59,7 +59,7 @@ def save(
     return paths
 
 
-def table(drawn: Drawing, kind: Kind) -> str:
+def table(drawn: Drawing, kind: ChartKind) -> str:
     """The points of a chart as CSV, whether they are in view or not; time in seconds since the run
     began."""
     text = io.StringIO()
@@ -74,7 +74,7 @@ def table(drawn: Drawing, kind: Kind) -> str:
     return text.getvalue()
 
 
-def picture(drawn: Drawing, kind: Kind, view: View, run: str = "") -> str:
+def picture(drawn: Drawing, kind: ChartKind, view: ChartView, run: str = "") -> str:
     """The chart as SVG, as it is seen."""
     curves = stacked(drawn.curves) if kind.stacked else drawn.curves
     found = axes(drawn, kind, view)

@@ -9,7 +9,7 @@ from remote.run.series.definitions import METRIC, SERIES, Scope, Unit, metric_id
 
 
 @dataclass(frozen=True)
-class Kind:
+class ChartKind:
     """A chart of these `series`, and with `tests` a series of single points.
 
     `stacked`: as areas over each other. `smooth`: noisy, so smoothed at first. `each`: a curve for
@@ -35,12 +35,12 @@ class Kind:
 
 
 KINDS = (
-    Kind(
+    ChartKind(
         *("loss", "loss", "training loss, and test loss ◆", ("loss",), "test_loss"),
         from_zero=False,
         begins=True,
     ),
-    Kind(
+    ChartKind(
         "phases",
         "s/iteration",
         "how long an iteration takes: data ░, compute ▒, sync █",
@@ -49,25 +49,31 @@ KINDS = (
         smooth=False,
         begins=True,
     ),
-    Kind(
+    ChartKind(
         *("accuracy", "accuracy", "training accuracy, and test accuracy ◆", ("accuracy",)),
         tests="test_accuracy",
         from_zero=False,
         begins=True,
     ),
-    Kind("throughput", "samples/s", "samples per second of all ranks", ("throughput",)),
-    Kind(
+    ChartKind("throughput", "samples/s", "samples per second of all ranks", ("throughput",)),
+    ChartKind(
         *("host_cpu", "ranks' CPU by host"),
         "what the ranks of a host use of the cores that it may use; other programs do not count",
         ("host_cpu",),
         each=True,
     ),
-    Kind("gpu", "GPU use", "share of the time in which each rank's GPU is busy", ("gpu",)),
-    Kind("gpu_memory", "GPU memory", "memory in use on each rank's GPU", ("gpu_memory",)),
-    Kind("bytes", "sent B/s", "bytes per second that all ranks send", ("bytes",)),
-    Kind("seconds", "s/iteration by rank", "how long each rank's iterations take", ("seconds",)),
-    Kind("ready", "ready", "seconds until a rank's gradients are ready", ("ready",), each=True),
-    Kind("staleness", "staleness", "updates between a rank's pull and its push", ("staleness",)),
+    ChartKind("gpu", "GPU use", "share of the time in which each rank's GPU is busy", ("gpu",)),
+    ChartKind("gpu_memory", "GPU memory", "memory in use on each rank's GPU", ("gpu_memory",)),
+    ChartKind("bytes", "sent B/s", "bytes per second that all ranks send", ("bytes",)),
+    ChartKind(
+        "seconds", "s/iteration by rank", "how long each rank's iterations take", ("seconds",)
+    ),
+    ChartKind(
+        "ready", "ready", "seconds until a rank's gradients are ready", ("ready",), each=True
+    ),
+    ChartKind(
+        "staleness", "staleness", "updates between a rank's pull and its push", ("staleness",)
+    ),
 )
 
 
@@ -75,7 +81,7 @@ FIRST = ("loss", "phases", "seconds", "accuracy")
 """The first charts of a run of a user's own program; what it prints follows."""
 
 
-def available(run: RunState) -> list[Kind]:
+def available(run: RunState) -> list[ChartKind]:
     """The charts of a run, in order: those that begin, and those that have anything to show."""
     kinds = KINDS if run.plan.job else [_printed(kind, run) for kind in KINDS]
     shown = [kind for kind in kinds if kind.begins or _has_values(run, _telling(kind, run))]
@@ -83,7 +89,7 @@ def available(run: RunState) -> list[Kind]:
     found = (*SERIES.values(), *(SERIES[name] for name in run.curves.metrics))
     rest = (spec for spec in found if spec.id not in used)
     shown += [
-        Kind(
+        ChartKind(
             *(spec.id, spec.title),
             f"{spec.title}, of each {spec.scope.value}",
             (spec.id,),
@@ -95,14 +101,14 @@ def available(run: RunState) -> list[Kind]:
     return shown if run.plan.job else sorted(shown, key=_place)
 
 
-def _place(kind: Kind) -> int:
+def _place(kind: ChartKind) -> int:
     """Where the chart stands in a run of a user's own program."""
     if kind.id in FIRST:
         return FIRST.index(kind.id)
     return len(FIRST) + (not kind.id.startswith(METRIC))
 
 
-def _printed(kind: Kind, run: RunState) -> Kind:
+def _printed(kind: ChartKind, run: RunState) -> ChartKind:
     """The chart in a run of a user's own program: of what that prints, where nobody else knows
     it."""
     name = kind.series[0]
@@ -114,7 +120,7 @@ def _printed(kind: Kind, run: RunState) -> Kind:
     return replace(kind, begins=kind.id == "loss")
 
 
-def _telling(kind: Kind, run: RunState) -> tuple[str, ...]:
+def _telling(kind: ChartKind, run: RunState) -> tuple[str, ...]:
     """The series that tell whether there is anything to see. A program's log may tell `data` alone,
     which splits nothing."""
     return kind.series if run.plan.job or not kind.stacked else kind.series[1:]

@@ -8,9 +8,9 @@ from typing import Protocol
 
 from remote.metrics.points import Points, tested, trained
 from remote.metrics.run import RunFigures
+from tui.charts.chart_view import ChartView
 from tui.charts.drawing import smooth
 from tui.charts.raster import Curve, Floats
-from tui.charts.view import View
 from tui.kit.palette import RUN_LETTERS
 
 
@@ -21,7 +21,7 @@ class Draw(Protocol):
 
 
 @dataclass(frozen=True)
-class Measure:
+class CompareMeasure:
     """What runs are compared by: `of` gives the points of a run's `figure`."""
 
     title: str
@@ -59,14 +59,14 @@ def _curve(place: int, along: Floats, values: Floats, faint: bool = False) -> Cu
     return Curve(RUN_LETTERS[place], place, along, values, values, values, faint=faint, band=False)
 
 
-WEIGHT = View().smoothing
+WEIGHT = ChartView().smoothing
 FEW = 2
 """Runs of which the single steps are drawn, too."""
-LOSS = Measure("training loss", trained, "loss")
-TEST_ACCURACY = Measure("test accuracy (%)", tested, "accuracy")
+LOSS = CompareMeasure("training loss", trained, "loss")
+TEST_ACCURACY = CompareMeasure("test accuracy (%)", tested, "accuracy")
 MEASURES = (
     LOSS,
-    Measure("training accuracy (%)", trained, "accuracy"),
+    CompareMeasure("training accuracy (%)", trained, "accuracy"),
     TEST_ACCURACY,
-    Measure("test loss", tested, "loss"),
+    CompareMeasure("test loss", tested, "loss"),
 )

@@ -22,14 +22,14 @@ from remote.run.series.curves import Curves
 from remote.run.series.definitions import SERIES, Scope
 from remote.run.state.phases import RunPhase
 from remote.run.state.rank_state import RankState
-from tui.charts import values
+from tui.charts import heading as values
 from tui.charts.axis import Axis
 from tui.charts.chart import Chart
+from tui.charts.chart_view import ChartView
 from tui.charts.drawing import Drawing, coarse, drawing
-from tui.charts.fine import Fine
-from tui.charts.frame import Look
-from tui.charts.kinds import KINDS, Kind
-from tui.charts.view import View
+from tui.charts.fine_curves import FineCurves
+from tui.charts.kinds import KINDS, ChartKind
+from tui.charts.plot_frame import PlotOptions
 from tui.kit import palette
 from tui.kit.actions import Place
 from tui.kit.bindings import bindings
@@ -64,13 +64,13 @@ class Charts(Panel):
     class ViewChanged(Message):
         """The user has changed how a chart of this kind is seen."""
 
-        kind: Kind
-        view: View
+        kind: ChartKind
+        view: ChartView
 
     def __init__(self) -> None:
         super().__init__()
-        self.kind: Kind = KINDS[0]
-        self.view = View()
+        self.kind: ChartKind = KINDS[0]
+        self.view = ChartView()
         self.is_chosen = False
         self._drawn: Drawing | None = None
         self._rows: Sequence[int] = ()
@@ -78,23 +78,23 @@ class Charts(Panel):
         self._run: RunState | None = None
         self._version = -1
         self._turn = Turn()
-        self._fine = Fine()
-        self._grip: tuple[int, View, Axis] | None = None
+        self._fine = FineCurves()
+        self._grip: tuple[int, ChartView, Axis] | None = None
 
     def compose(self) -> ComposeResult:
-        yield Chart(Look(""))
+        yield Chart(PlotOptions(""))
 
     @property
     def _plot(self) -> Chart:
         return self.query_one(Chart)
 
-    def choose(self, kind: Kind, view: View) -> None:
+    def choose(self, kind: ChartKind, view: ChartView) -> None:
         """Show this kind of chart from now on."""
         self.kind = kind
         self.view = view
         self.title = kind.title
         self.is_chosen = True
-        self._drawn, self._rows, self._version, self._fine = None, (), -1, Fine()
+        self._drawn, self._rows, self._version, self._fine = None, (), -1, FineCurves()
         self._plot.logarithmic = view.log_y and not kind.stacked
 
     def needs_kind(self, name: str) -> bool:
@@ -103,7 +103,7 @@ class Charts(Panel):
 
     def show(self, run: RunState) -> None:
         if run is not self._run:  # of a replay that went back: what comes later is not there
-            self._run, self._fine, self._version = run, Fine(), -1
+            self._run, self._fine, self._version = run, FineCurves(), -1
         version = run.curves.version
         is_due = self._turn.has_come(EVERY, self.number) or run.phase is RunPhase.ENDED
         if self._version < 0 or (version != self._version and is_due):
@@ -148,13 +148,13 @@ class Charts(Panel):
         take = partial(self._take, self._fine, self._fine.steps)
         self.post_message(ReadRecord(run.plan.run, read, take))
 
-    def _take(self, fine: Fine, part: tuple[int, int], curves: Curves | None) -> None:
+    def _take(self, fine: FineCurves, part: tuple[int, int], curves: Curves | None) -> None:
         fine.take(part, curves)
         self._version = -1
 
     # Views
 
-    def see(self, view: View) -> None:
+    def see(self, view: ChartView) -> None:
         """Change what one sees of it."""
         if view == self.view:
             return

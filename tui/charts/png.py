@@ -7,18 +7,18 @@ import io
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from tui.charts.chart_view import ChartView
 from tui.charts.drawing import Drawing
-from tui.charts.kinds import Kind
-from tui.charts.pictured import axes as axes_of
-from tui.charts.pictured import label, lettered, quantity
-from tui.charts.view import View
+from tui.charts.kinds import ChartKind
+from tui.charts.picture_axes import axes as axes_of
+from tui.charts.picture_axes import label, lettered, quantity
 from tui.kit import palette
 
 INCHES = (8, 4.5)
 DPI = 160
 
 
-def picture(drawn: Drawing, kind: Kind, view: View, run: str = "") -> bytes:
+def picture(drawn: Drawing, kind: ChartKind, view: ChartView, run: str = "") -> bytes:
     """The chart as it is seen; colours are those on a light ground."""
     figure = Figure(INCHES, layout="constrained")
     axes = figure.subplots()
@@ -49,7 +49,7 @@ def picture(drawn: Drawing, kind: Kind, view: View, run: str = "") -> bytes:
     return png.getvalue()
 
 
-def _draw(axes: Axes, drawn: Drawing, kind: Kind) -> None:
+def _draw(axes: Axes, drawn: Drawing, kind: ChartKind) -> None:
     if kind.stacked and drawn.curves:
         colours = [palette.colour(curve.colour, dark=False) for curve in drawn.curves]
         values = [curve.mean for curve in drawn.curves]

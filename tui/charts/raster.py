@@ -53,7 +53,7 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Columns:
+class DotColumns:
     """A curve as one value per column of dots, or NaN: `mean` is joined by straight lines, `low`
     and `high` are not."""
 
@@ -65,7 +65,7 @@ class Columns:
 
 
 @dataclass(frozen=True)
-class Picture:
+class DotPicture:
     """Height x width cells: the `dots` of the curves as bits, the colour of a curve there (or MARK,
     NONE), a band's, how many curves there are, and the code of a `sign` in place of the dots, or
     0."""
@@ -84,11 +84,11 @@ class Picture:
                 self.curve[row, place] = colour
 
 
-def columns(curve: Curve, along: Axis, count: int, log: bool) -> Columns:
+def columns(curve: Curve, along: Axis, count: int, log: bool) -> DotColumns:
     """The curve in `count` columns of dots over the axis `along`. `log`: values become their
     decimal logarithms."""
     mean, low, high = (np.full(count, np.nan) for _ in range(3))
-    result = Columns(curve.ink, mean, low, high, curve.band)
+    result = DotColumns(curve.ink, mean, low, high, curve.band)
     places = along.places(np.where(np.isfinite(curve.x), curve.x, np.nan))
     inside = _in_view(places)
     if not inside.any() or count < 1:
@@ -136,12 +136,12 @@ def cell_at(share: float, count: int) -> int:
 
 
 def draw(
-    all_columns: Sequence[Columns],
+    all_columns: Sequence[DotColumns],
     low: float,
     high: float,
     height: int,
     marks: Sequence[int] = (),
-) -> Picture:
+) -> DotPicture:
     """The picture of the columns, `height` cells high, where positions `low` (bottom) < `high`
     (top) are in view.
 
@@ -163,12 +163,12 @@ def draw(
     return picture
 
 
-def blank(height: int, width: int) -> Picture:
+def blank(height: int, width: int) -> DotPicture:
     """A picture of nothing."""
-    return Picture(*(np.full((height, width), start) for start in (0, NONE, NONE, 0, 0)))
+    return DotPicture(*(np.full((height, width), start) for start in (0, NONE, NONE, 0, 0)))
 
 
-def _tint(picture: Picture, each: Columns, low: float, high: float, height: int) -> None:
+def _tint(picture: DotPicture, each: DotColumns, low: float, high: float, height: int) -> None:
     bottom, top = (_rows(values, low, high, height) for values in (each.low, each.high))
     # A band no higher than the curve itself would only smudge it.
     wide = (bottom - top > 2)[None, :]
@@ -176,7 +176,7 @@ def _tint(picture: Picture, each: Columns, low: float, high: float, height: int)
     picture.band[tinted] = each.colour % FAINT
 
 
-def _lay(picture: Picture, dots: Cells, colours: Cells) -> None:
+def _lay(picture: DotPicture, dots: Cells, colours: Cells) -> None:
     """Lay curves over what is there already."""
     there = dots > 0
     over = there.any(0)
@@ -185,7 +185,7 @@ def _lay(picture: Picture, dots: Cells, colours: Cells) -> None:
     picture.curve[over] = _shared(there, colours)[over]
 
 
-def stack(all_columns: Sequence[Columns], high: float, height: int, signs: str) -> Picture:
+def stack(all_columns: Sequence[DotColumns], high: float, height: int, signs: str) -> DotPicture:
     """The columns as areas over each other, from 0 to `high`, each filled with one of the signs."""
     width = all_columns[0].mean.size // 2
     picture = blank(height, width)

@@ -22,8 +22,8 @@ from remote.metrics.run import read
 from remote.plan.plan import PlanError
 from remote.record.read import RunFolderError
 from tui.charts.chart import Chart
-from tui.charts.frame import Look
 from tui.charts.overlay import LOSS, MEASURES, TEST_ACCURACY, WEIGHT
+from tui.charts.plot_frame import PlotOptions
 from tui.compare import text as text
 from tui.kit import palette
 from tui.kit.actions import Place
@@ -37,8 +37,8 @@ LONGEST = 30
 """Characters of a setting at most."""
 MARGIN = 3
 """Cells of a line that the padding and the scrollbar take."""
-STEP = Look("step", named=True)
-TIME = Look("time since the first step", clock=True, named=True)
+STEP = PlotOptions("step", named=True)
+TIME = PlotOptions("time since the first step", clock=True, named=True)
 
 
 class CompareScreen(Screen[None]):

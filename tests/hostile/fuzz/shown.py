@@ -30,10 +30,12 @@ from remote.run.run_state import RunState
 from remote.run.series.definitions import SERIES
 from tests.hostile.fuzz.budget import Budget
 from training.wire.events import Record
-from tui.charts import export, frame, values
+from tui.charts import export
+from tui.charts import heading as values
+from tui.charts import plot_frame as frame
+from tui.charts.chart_view import ChartView, CurveMode, XAxis
 from tui.charts.drawing import coarse, drawing
-from tui.charts.kinds import Kind, available
-from tui.charts.view import Along, Mode, View
+from tui.charts.kinds import ChartKind, available
 from tui.export.tables import about, tables
 from tui.log.margin import LogMargin
 from tui.log.row_text import format_entry, format_rows
@@ -184,10 +186,10 @@ class Show:
         for kind in self._random.sample(kinds, min(CHARTS, len(kinds))):
             self._chart(run, kind)
 
-    def _chart(self, run: RunState, kind: Kind) -> None:
-        view = View(
-            along=self._random.choice(list(Along)),
-            mode=self._random.choice(list(Mode)),
+    def _chart(self, run: RunState, kind: ChartKind) -> None:
+        view = ChartView(
+            along=self._random.choice(list(XAxis)),
+            mode=self._random.choice(list(CurveMode)),
             log_x=self._random.random() < 0.3,
             log_y=self._random.random() < 0.3,
             smoothing=self._random.choice((0.0, 0.5, 0.99)),

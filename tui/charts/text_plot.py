@@ -9,13 +9,13 @@ from itertools import pairwise
 import numpy as np
 
 from tui.charts.dots import characters
-from tui.charts.frame import Look, frame
+from tui.charts.plot_frame import PlotOptions, frame
 from tui.charts.raster import NONE, Cells, Curve
 from tui.kit import palette
 
 
 def plot(
-    curves: Sequence[Curve], look: Look, width: int, height: int, colour: bool = False
+    curves: Sequence[Curve], look: PlotOptions, width: int, height: int, colour: bool = False
 ) -> list[str]:
     """The lines of a chart; none where there is nothing to see. The label of a curve is one
     character that stands on it, so that curves can be told apart without colours."""

@@ -11,16 +11,16 @@ import numpy as np
 from remote.format import duration, number, short_size
 from remote.run.series.definitions import SERIES, Scope, Unit
 from tui.charts.axis import Axis
-from tui.charts.drawing import Drawing, Line
-from tui.charts.frame import STACKED
-from tui.charts.kinds import Kind
-from tui.charts.view import Along, Mode, View
+from tui.charts.chart_view import ChartView, CurveMode, XAxis
+from tui.charts.drawing import ChartLine, Drawing
+from tui.charts.kinds import ChartKind
+from tui.charts.plot_frame import STACKED
 from tui.kit import palette
 
 LEAST = 20
-"""Columns below which no names of curves follow the values at the cursor."""
+"""DotColumns below which no names of curves follow the values at the cursor."""
 AT = 60
-"""Columns of dots in which a key moves the cursor once through what is in view."""
+"""DotColumns of dots in which a key moves the cursor once through what is in view."""
 
 
 def written(value: float, unit: Unit) -> str:
@@ -34,7 +34,7 @@ Parts = list[tuple[str, int]]
 """Texts with their colours; -1 is the usual one."""
 
 
-def heading(drawn: Drawing, kind: Kind, view: View, room: int) -> Parts:
+def heading(drawn: Drawing, kind: ChartKind, view: ChartView, room: int) -> Parts:
     """What stands above a chart, in so many columns: the values at the cursor, or the newest one
     and how it is drawn; then the names of the curves."""
     if view.cursor is not None:
@@ -50,14 +50,14 @@ def heading(drawn: Drawing, kind: Kind, view: View, room: int) -> Parts:
     return [(said, -1), *([("  ", -1), *named] if named else [])]
 
 
-def newest(drawn: Drawing, kind: Kind) -> str:
+def newest(drawn: Drawing, kind: ChartKind) -> str:
     """The newest value that a chart tells, and whose it is where that may be asked."""
     if not np.isfinite(drawn.newest):
         return ""
     return f"{drawn.whose} {written(drawn.newest, kind.unit)}".strip()
 
 
-def _phases(drawn: Drawing, kind: Kind, room: int) -> Parts:
+def _phases(drawn: Drawing, kind: ChartKind, room: int) -> Parts:
     """The newest value of each area, after its sign and its name; where there is little room,
     without the values."""
     found = []
@@ -79,7 +79,9 @@ class Brevity(IntEnum):
     FIGURES = 2
 
 
-def at_cursor(drawn: Drawing, kind: Kind, view: View, brevity: Brevity = Brevity.FULL) -> str:
+def at_cursor(
+    drawn: Drawing, kind: ChartKind, view: ChartView, brevity: Brevity = Brevity.FULL
+) -> str:
     """The values of the points at the cursor."""
     assert view.cursor is not None
     parts: list[str] = []
@@ -93,7 +95,7 @@ def at_cursor(drawn: Drawing, kind: Kind, view: View, brevity: Brevity = Brevity
     return "  ".join(parts)
 
 
-def nearest(line: Line, x: float) -> int | None:
+def nearest(line: ChartLine, x: float) -> int | None:
     """The point of a line that is nearest to an x."""
     known = np.flatnonzero(np.isfinite(line.x))
     if not known.size:
@@ -101,17 +103,17 @@ def nearest(line: Line, x: float) -> int | None:
     return int(known[np.argmin(np.abs(line.x[known] - x))])
 
 
-def _where(line: Line, at: int, view: View) -> str:
+def _where(line: ChartLine, at: int, view: ChartView) -> str:
     x = float(line.x[at])
     match view.along:
-        case Along.TIME:
+        case XAxis.TIME:
             return duration(x)
-        case Along.EPOCH:
+        case XAxis.EPOCH:
             return f"epoch {x:.2f}"
     return f"{view.along.value} {x:.0f}"
 
 
-def _told(line: Line, at: int, kind: Kind, brevity: Brevity, *, bounds: bool) -> str:
+def _told(line: ChartLine, at: int, kind: ChartKind, brevity: Brevity, *, bounds: bool) -> str:
     points = line.points
     mean, low, high = (
         written(float(column[at]), kind.unit) for column in (points.mean, points.low, points.high)
@@ -128,7 +130,7 @@ def _told(line: Line, at: int, kind: Kind, brevity: Brevity, *, bounds: bool) ->
     return f"mean {mean}  min {low} {of[0]}  max {high} {of[1]}"
 
 
-def moved(drawn: Drawing, view: View, axis: Axis, by: int) -> float | None:
+def moved(drawn: Drawing, view: ChartView, axis: Axis, by: int) -> float | None:
     """Where the cursor is after a key: at the next point that is a little away; at first, at the
     last one in view. None where there is no point."""
     if not drawn.lines:
@@ -147,10 +149,10 @@ def moved(drawn: Drawing, view: View, axis: Axis, by: int) -> float | None:
     return float(x[beyond[0] if by > 0 else beyond[-1]])
 
 
-def legend(drawn: Drawing, view: View, room: int) -> Parts:
+def legend(drawn: Drawing, view: ChartView, room: int) -> Parts:
     """The names of the curves with their colours, as many as fit; a last one says that there are
     more."""
-    if view.mode is Mode.MEAN and len(drawn.lines) < 2:
+    if view.mode is CurveMode.MEAN and len(drawn.lines) < 2:
         return _parts_of_one(drawn, room)
     colours = {curve.label: curve.colour for curve in drawn.curves}
     sign = palette.sign("curve")
@@ -180,7 +182,7 @@ def _apart(parts: Parts) -> Parts:
     return [*((f"{text}  ", colour) for text, colour in parts[:-1]), *parts[-1:]]
 
 
-def notes(view: View) -> Sequence[str]:
+def notes(view: ChartView) -> Sequence[str]:
     """How a chart is drawn, where that is not as usual."""
     found = ["log"] if view.log_y else []
     if view.log_x:

@@ -20,10 +20,10 @@ from tests.kit.dashboard import Stage
 from training.wire import events as events_of
 from training.wire.events import Record
 from tui.charts.chart import Chart
+from tui.charts.chart_view import CurveMode, XAxis
 from tui.charts.deck import Deck
 from tui.charts.kinds import KINDS
 from tui.charts.panel import Charts
-from tui.charts.view import Along, Mode
 from tui.log.panel import LogPanel
 from tui.run.hosts_panel import Hosts
 from tui.run.outcome_panel import Outcome
@@ -94,10 +94,10 @@ async def test_the_keys_of_a_chart() -> None:
         await drawn(stage, pilot)
         chart = first(stage)
         for key, seen in (
-            ("b", lambda: chart.view.mode is Mode.EACH),
-            ("b", lambda: (chart.view.mode, chart.view.one) == (Mode.ONE, 0)),
-            ("x", lambda: chart.view.along is Along.EPOCH),
-            ("x", lambda: chart.view.along is Along.TIME),
+            ("b", lambda: chart.view.mode is CurveMode.EACH),
+            ("b", lambda: (chart.view.mode, chart.view.one) == (CurveMode.ONE, 0)),
+            ("x", lambda: chart.view.along is XAxis.EPOCH),
+            ("x", lambda: chart.view.along is XAxis.TIME),
             ("l", lambda: chart.view.log_y and chart.query_one(Chart).logarithmic),
             ("L", lambda: chart.view.log_x),
             ("L", lambda: not chart.view.log_x),
@@ -125,11 +125,11 @@ async def test_one_rank_against_the_mean_is_the_chosen_one_else_the_slowest() ->
         await drawn(stage, pilot)
         chart = first(stage)
         await pilot.press("b", "b")
-        await until(pilot, lambda: (chart.view.mode, chart.view.one) == (Mode.ONE, 3))
+        await until(pilot, lambda: (chart.view.mode, chart.view.one) == (CurveMode.ONE, 3))
         await pilot.press("1", "home", "down", "3", "b")
-        await until(pilot, lambda: (chart.view.mode, chart.view.one) == (Mode.ONE, 1))
+        await until(pilot, lambda: (chart.view.mode, chart.view.one) == (CurveMode.ONE, 1))
         await pilot.press("b")
-        await until(pilot, lambda: chart.view.mode is Mode.MEAN)
+        await until(pilot, lambda: chart.view.mode is CurveMode.MEAN)
         stage.session.close()
         await stage.ended(pilot)
 
@@ -145,7 +145,7 @@ async def test_of_ranks_that_do_not_tell_when_they_are_ready_none_is_the_slowest
         await stage.heard(pilot, 81)
         chart = first(stage)
         await pilot.press("3", "b", "b")
-        await until(pilot, lambda: (chart.view.mode, chart.view.one) == (Mode.ONE, 2))
+        await until(pilot, lambda: (chart.view.mode, chart.view.one) == (CurveMode.ONE, 2))
 
 
 async def test_keys_read_nothing_of_the_run_that_its_session_may_be_writing(
@@ -161,7 +161,7 @@ async def test_keys_read_nothing_of_the_run_that_its_session_may_be_writing(
 
         monkeypatch.setattr(SourceHistory, "pack", pack)
         await pilot.press("3", "b")
-        await until(pilot, lambda: chart.view.mode is Mode.EACH)
+        await until(pilot, lambda: chart.view.mode is CurveMode.EACH)
 
 
 async def test_before_a_restart_on_fewer_hosts_all_ranks_are_read_again(tmp_path: Path) -> None:
@@ -275,7 +275,7 @@ async def test_other_runs_of_its_kind_are_watched_alike() -> None:
                 await until(pilot, lambda stage=stage: first(stage).view.log_y)
             await until(pilot, lambda stage=stage: " 3 accuracy" in stage.text())
             assert first(stage).view.log_y
-            assert first(stage).view.mode is Mode.EACH
+            assert first(stage).view.mode is CurveMode.EACH
             stage.session.close()
             await stage.ended(pilot)
             await pilot.press("q")

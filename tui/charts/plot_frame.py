@@ -11,8 +11,8 @@ import numpy as np
 from tui.charts import axis, raster
 from tui.charts.annotations import Mark, put_cursor, put_marks, put_names, put_peaks, put_points
 from tui.charts.axis import Axis
-from tui.charts.limits import x_limits, y_limits
-from tui.charts.raster import Cells, Curve, Picture, cell_at
+from tui.charts.axis_limits import x_limits, y_limits
+from tui.charts.raster import Cells, Curve, DotPicture, cell_at
 from tui.kit import palette
 
 STACKED = ("data", "compute", "sync")
@@ -20,7 +20,7 @@ STACKED = ("data", "compute", "sync")
 
 
 @dataclass(frozen=True)
-class Look:
+class PlotOptions:
     """`along` names the x axis: whole steps, or with `clock` seconds, or with `parts` fractions,
     too. `log`: it is logarithmic. `from_zero`: a linear y axis begins there.
 
@@ -44,11 +44,11 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Frame:
+class PlotFrame:
     """The picture, the label at the left of each of its rows, the row of labels beneath (empty:
     none), and the x axis."""
 
-    picture: Picture
+    picture: DotPicture
     rows: tuple[str, ...]
     beneath: str
     along: Axis
@@ -63,7 +63,7 @@ class Frame:
         width = self.picture.dots.shape[1]
         return self.along.value(min(max((column - self.left) / max(width, 1), 0.0), 1.0))
 
-    def differing(self, other: Frame) -> dict[int, tuple[int, int]]:
+    def differing(self, other: PlotFrame) -> dict[int, tuple[int, int]]:
         """The rows that are not the same on another frame, each with the first cell and the end of
         what differs; all where it has another shape."""
         height, width = self.picture.dots.shape
@@ -84,18 +84,18 @@ class Frame:
         return found
 
 
-def _layers(picture: Picture) -> tuple[Cells, Cells, Cells, Cells]:
+def _layers(picture: DotPicture) -> tuple[Cells, Cells, Cells, Cells]:
     return picture.dots, picture.curve, picture.band, picture.sign
 
 
 def frame(
     curves: Sequence[Curve],
-    look: Look,
+    look: PlotOptions,
     width: int,
     height: int,
     log: bool = False,
     marks: Sequence[Mark] = (),
-) -> Frame | None:
+) -> PlotFrame | None:
     """The frame of `width` x `height` cells, or None where there is nothing to see. Labels that do
     not fit are left out."""
     span = look.window or x_limits(curves, look.log)
@@ -121,10 +121,10 @@ def frame(
     if look.cursor is not None:
         put_cursor(picture, along, look.cursor)
     beneath = "" if rows == height else " " * len(labels[0]) + _line_beneath(along, look, inner)
-    return Frame(picture, labels, beneath, along)
+    return PlotFrame(picture, labels, beneath, along)
 
 
-def _along(span: tuple[float, float], look: Look, inner: int) -> Axis:
+def _along(span: tuple[float, float], look: PlotOptions, inner: int) -> Axis:
     if look.log:
         low, high = (min(max(x, axis.TINY), axis.HUGE) for x in span)
         return Axis(low, high if high > low else low * 1.1, log=True)
@@ -134,7 +134,7 @@ def _along(span: tuple[float, float], look: Look, inner: int) -> Axis:
 
 
 def _limits(
-    curves: Sequence[Curve], look: Look, log: bool, along: Axis | None
+    curves: Sequence[Curve], look: PlotOptions, log: bool, along: Axis | None
 ) -> tuple[float, float] | None:
     if not look.stacked:
         return y_limits(curves, log, along, look.warm)
@@ -150,8 +150,8 @@ def _total(curves: Sequence[Curve]) -> Curve:
 
 
 def _picture(
-    curves: Sequence[Curve], look: Look, along: Axis, up: Axis, rows: int, inner: int
-) -> Picture:
+    curves: Sequence[Curve], look: PlotOptions, along: Axis, up: Axis, rows: int, inner: int
+) -> DotPicture:
     lines = [curve for curve in curves if not curve.single]
     columns = [raster.columns(curve, along, 2 * inner, up.log) for curve in lines]
     if not columns:
@@ -184,7 +184,7 @@ def _row_labels(up: Axis, rows: int, width: int) -> tuple[str, ...]:
     return tuple(at_row.get(row, "").rjust(wide) + marks[row in at_row] for row in range(rows))
 
 
-def _line_beneath(along: Axis, look: Look, width: int) -> str:
+def _line_beneath(along: Axis, look: PlotOptions, width: int) -> str:
     """The labels of the x axis, each centred under its place, and the name of the axis at the
     right."""
     name = "  " + look.along

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from remote.run.series.curves import Curves
-from tui.charts.view import Along, View
+from tui.charts.chart_view import ChartView, XAxis
 
 CLOSER = 8.0
 """How many times closer one can look before the steps are read again."""
 
 
-class Fine:
+class FineCurves:
     """`steps` are the first and the last step that were asked for; `curves` what came of it, None
     before. They are of one x axis, and of what is in view there."""
 
     def __init__(self) -> None:
         self.steps = (0, 0)
         self.curves: Curves | None = None
-        self._along = Along.STEP
+        self._along = XAxis.STEP
         self._window = (0.0, 0.0)
 
-    def begin(self, part: tuple[int, int], view: View, last: float) -> bool:
+    def begin(self, part: tuple[int, int], view: ChartView, last: float) -> bool:
         """Ask for the steps of this part, and for as many at each side; there are none yet beyond
         the x `last`. Returns whether they were not asked for yet."""
         low, high = part
@@ -38,11 +38,11 @@ class Fine:
         if steps == self.steps:
             self.curves = curves
 
-    def within(self, view: View) -> Curves | None:
+    def within(self, view: ChartView) -> Curves | None:
         """The curves, where they have all that is in view and are not too coarse for it."""
         return self.curves if self._covers(view) else None
 
-    def _covers(self, view: View) -> bool:
+    def _covers(self, view: ChartView) -> bool:
         if view.window is None or view.along is not self._along:
             return False
         begin, end = view.window

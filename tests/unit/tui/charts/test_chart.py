@@ -13,12 +13,12 @@ from textual.app import App, ComposeResult
 from tui.charts import axis, raster
 from tui.charts.chart import Chart
 from tui.charts.dots import ASCII, BRAILLE
-from tui.charts.frame import Frame, Look, frame
+from tui.charts.plot_frame import PlotFrame, PlotOptions, frame
 from tui.charts.raster import MARK, NONE, Curve
 from tui.kit import palette
 
 NAN = float("nan")
-STEPS = Look("step")
+STEPS = PlotOptions("step")
 
 
 def curve(
@@ -29,7 +29,7 @@ def curve(
     return Curve(str(colour), colour, at, mean - spread, mean + spread, mean)
 
 
-def drawn(found: Frame | None, colour: int = 0) -> set[tuple[int, int]]:
+def drawn(found: PlotFrame | None, colour: int = 0) -> set[tuple[int, int]]:
     """The cells (row, column) that a colour has."""
     assert found is not None
     return {
@@ -68,7 +68,7 @@ def test_nan_is_a_gap() -> None:
 def test_a_spike_among_many_points_stays() -> None:
     values = [1.0] * 20_000
     values[7_321] = 9.0
-    found = frame([curve(values)], Look("step", from_zero=True), 80, 20)
+    found = frame([curve(values)], PlotOptions("step", from_zero=True), 80, 20)
     assert found is not None
     top = int(np.argmax((found.picture.band != NONE).any(1)))
     line = min(drawn(found))[0]
@@ -76,7 +76,7 @@ def test_a_spike_among_many_points_stays() -> None:
 
 
 def test_a_band_lies_between_low_and_high() -> None:
-    found = frame([curve([5.0] * 50, spread=2.0)], Look("step", from_zero=True), 60, 21)
+    found = frame([curve([5.0] * 50, spread=2.0)], PlotOptions("step", from_zero=True), 60, 21)
     assert found is not None
     rows = np.flatnonzero((found.picture.band == 0).any(1))
     line = min(drawn(found))[0]
@@ -183,7 +183,7 @@ def test_no_size_and_no_values_break_it(seed: int) -> None:
             )
             curves.append(Curve(str(colour), colour, x, values, values, values))
         for log in (False, True):
-            for look in (STEPS, Look("time", clock=True, from_zero=True)):
+            for look in (STEPS, PlotOptions("time", clock=True, from_zero=True)):
                 found = frame(curves, look, width, height, log)
                 if found is not None:
                     assert len(found.rows) + bool(found.beneath) == height
@@ -258,7 +258,7 @@ async def test_a_chart_lives_through_any_sequence_of_sizes() -> None:
 def test_areas_of_times_below_zero_are_none() -> None:
     x, below = np.arange(5.0), np.full(5, -1e-6)
     curves = [Curve(name, 0, x, below, below, below) for name in ("data", "compute")]
-    made = frame(curves, Look("step", stacked=True), 40, 10)
+    made = frame(curves, PlotOptions("step", stacked=True), 40, 10)
     assert made is not None
     assert not (made.picture.sign == ord(palette.sign("compute"))).any()
 

@@ -6,16 +6,16 @@ import numpy as np
 
 from tui.charts import axis
 from tui.charts.axis import Axis
+from tui.charts.axis_limits import y_limits
+from tui.charts.chart_view import ChartView
 from tui.charts.drawing import Drawing
-from tui.charts.kinds import Kind
-from tui.charts.limits import y_limits
+from tui.charts.kinds import ChartKind
 from tui.charts.raster import Curve
-from tui.charts.view import View
 
 TICKS = 6
 
 
-def axes(drawn: Drawing, kind: Kind, view: View) -> tuple[Axis, Axis] | None:
+def axes(drawn: Drawing, kind: ChartKind, view: ChartView) -> tuple[Axis, Axis] | None:
     """The axes of what is seen, x and y; None where there is nothing to see."""
     log = view.log_y and not kind.stacked
     curves = stacked(drawn.curves) if kind.stacked else drawn.curves
@@ -36,7 +36,7 @@ def axes(drawn: Drawing, kind: Kind, view: View) -> tuple[Axis, Axis] | None:
     return along, up
 
 
-def quantity(kind: Kind) -> str:
+def quantity(kind: ChartKind) -> str:
     """What y is, with its unit."""
     unit = kind.unit.value
     return kind.title if not unit or "/" in kind.title else f"{kind.title} ({unit})"

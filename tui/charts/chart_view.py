@@ -12,7 +12,7 @@ CLOSEST = 1e-6
 SMOOTHINGS = (0.0, 0.5, 0.8, 0.9, 0.95, 0.99)
 
 
-class Along(Enum):
+class XAxis(Enum):
     """The x axis."""
 
     STEP = "step"
@@ -21,7 +21,7 @@ class Along(Enum):
     SAMPLES = "samples"
 
 
-class Mode(Enum):
+class CurveMode(Enum):
     """Which curves: the mean with a band from the least to the greatest, one of each rank or host,
     or one of them against the mean."""
 
@@ -31,7 +31,7 @@ class Mode(Enum):
 
 
 @dataclass(frozen=True)
-class View:
+class ChartView:
     """What one sees of a chart.
 
     `one` is the rank or host against the mean. `smoothing` is the weight of the past in an
@@ -39,8 +39,8 @@ class View:
     `tail` it is the last so much of it, and moves. `cursor` is the x of the cursor.
     """
 
-    along: Along = Along.STEP
-    mode: Mode = Mode.MEAN
+    along: XAxis = XAxis.STEP
+    mode: CurveMode = CurveMode.MEAN
     one: int = 0
     log_x: bool = False
     log_y: bool = False
@@ -61,15 +61,15 @@ class View:
             return max(ends[0], ends[1] - self.tail), ends[1]
         return self.window
 
-    def whole(self) -> View:
+    def whole(self) -> ChartView:
         """All of the x axis, and no cursor."""
         return replace(self, window=None, tail=0.0, cursor=None)
 
-    def left(self) -> View:
+    def left(self) -> ChartView:
         """One layer less: without its cursor, or all of the x axis; itself where neither is set."""
         return replace(self, cursor=None) if self.cursor is not None else self.whole()
 
-    def zoomed(self, factor: float, at: float, axis: Axis, ends: tuple[float, float]) -> View:
+    def zoomed(self, factor: float, at: float, axis: Axis, ends: tuple[float, float]) -> ChartView:
         """So many times closer, or with less than 1 farther, while the x `at` stays in place."""
         low, high = axis.ends
         place = min(max(axis.at(at), 0.0), 1.0)
@@ -79,7 +79,7 @@ class View:
         begin = max(first, min(begin, last - size))
         return self._within(begin, begin + size, axis, ends)
 
-    def panned(self, share: float, axis: Axis, ends: tuple[float, float]) -> View:
+    def panned(self, share: float, axis: Axis, ends: tuple[float, float]) -> ChartView:
         """Moved by a share of what is in view."""
         low, high = axis.ends
         first, last = _inside(ends, axis)
@@ -87,13 +87,13 @@ class View:
         begin = min(max(low + share * size, first), max(first, last - size))
         return self._within(begin, begin + size, axis, ends)
 
-    def followed(self, axis: Axis, ends: tuple[float, float]) -> View:
+    def followed(self, axis: Axis, ends: tuple[float, float]) -> ChartView:
         """The newest part, as wide as what is in view, or a quarter where all is."""
         size = ends[1] - ends[0]
         tail = size / 4 if self.is_whole else min(axis.high - axis.low, size)
         return replace(self, window=None, tail=max(tail, CLOSEST), cursor=None)
 
-    def _within(self, low: float, high: float, axis: Axis, ends: tuple[float, float]) -> View:
+    def _within(self, low: float, high: float, axis: Axis, ends: tuple[float, float]) -> ChartView:
         first, last = _inside(ends, axis)
         if high - low >= last - first:
             return replace(self, window=None, tail=0.0)
@@ -104,22 +104,24 @@ class View:
 
     # Steps through what there is to choose from
 
-    def next_axis(self) -> View:
+    def next_axis(self) -> ChartView:
         """By the next of steps, epochs, time and samples."""
-        every = list(Along)
+        every = list(XAxis)
         along = every[(every.index(self.along) + 1) % len(every)]
         return replace(self.whole(), along=along)
 
-    def next_mode(self, rows: int, chosen: int = 0) -> View:
+    def next_mode(self, rows: int, chosen: int = 0) -> ChartView:
         """The mean, each, then the `chosen` one of the rows against the mean: where that is another
         one than before, once more."""
-        if self.mode is Mode.MEAN and rows > 1:
-            return replace(self, mode=Mode.EACH)
-        if self.mode is Mode.EACH or (self.mode is Mode.ONE and self.one != chosen and rows > 1):
-            return replace(self, mode=Mode.ONE, one=chosen)
-        return replace(self, mode=Mode.MEAN, one=0)
+        if self.mode is CurveMode.MEAN and rows > 1:
+            return replace(self, mode=CurveMode.EACH)
+        if self.mode is CurveMode.EACH or (
+            self.mode is CurveMode.ONE and self.one != chosen and rows > 1
+        ):
+            return replace(self, mode=CurveMode.ONE, one=chosen)
+        return replace(self, mode=CurveMode.MEAN, one=0)
 
-    def smoothed(self, by: int) -> View:
+    def smoothed(self, by: int) -> ChartView:
         """More smoothed, or less."""
         nearest = min(range(len(SMOOTHINGS)), key=lambda at: abs(SMOOTHINGS[at] - self.smoothing))
         at = min(max(nearest + by, 0), len(SMOOTHINGS) - 1)
