@@ -47,7 +47,7 @@ from remote.run.findings.alerts import Alarm, alerts
 from remote.run.run_state import RunState
 from remote.statistics.interval import geometric_mean, interval
 from training.agent.host import processes
-from training.wire.events import PREFIX, Step
+from training.wire.events import PREFIX, StepFinished
 
 RANKS = 4
 BIN = Path(sys.executable).parent
@@ -173,7 +173,7 @@ class Watched:
         state = RunState(load_plan(folder))
         for record in records(folder):
             apply_record(state, record)
-            if isinstance(record.event, Step):
+            if isinstance(record.event, StepFinished):
                 yield Iteration(record.time, record.event.seconds)
         wrong = [one.text for one in alerts(state) if one.alarm in (Alarm.SILENCE, Alarm.STALL)]
         if wrong or verdict(folder) != "stopped":

@@ -37,7 +37,7 @@ from training.wire.events import (
     Record,
     Spawned,
     Started,
-    Step,
+    StepFinished,
     encode,
 )
 
@@ -57,7 +57,9 @@ def events(rank: int) -> list[Event]:
         Spawned(rank, 9),
         started,
         *(
-            Step(rank, 1 + step // 20, step + 1, 2 / (step + 1), 0.1, 0.01, 0.06, 0.03, samples=16)
+            StepFinished(
+                rank, 1 + step // 20, step + 1, 2 / (step + 1), 0.1, 0.01, 0.06, 0.03, samples=16
+            )
             for step in range(STEPS)
         ),
         Evaluated(rank, 2, STEPS, 0.5, 0.9, 1000, 0.1, confusion),

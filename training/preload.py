@@ -2,10 +2,10 @@
 
     --report-fd N  --pipes RANK:OUT:ERR,…  [--listen-fd N]
 
-After the imports it reads one `Start` from stdin and forks a rank per placement, each in a process
-group of its own, with the placement's environment and the rank's pipes. It writes lines `pid RANK
-PID` and `exit RANK STATUS` (as of `waitpid`) to the report descriptor, and ends when all ranks have
-ended. When it dies, they die.
+After the imports it reads one `StartAttempt` from stdin and forks a rank per placement, each in a
+process group of its own, with the placement's environment and the rank's pipes. It writes lines
+`pid RANK PID` and `exit RANK STATUS` (as of `waitpid`) to the report descriptor, and ends when all
+ranks have ended. When it dies, they die.
 
 Before the fork nothing may use CUDA, run an operator or start a thread: these do not survive a
 fork.
@@ -27,7 +27,7 @@ from training.agent.host import stacks
 from training.agent.host.processes import close_descriptors, die_with, name
 from training.agent.ranks.fork import handle_by_default
 from training.place import FOLDER, LISTEN_FD
-from training.wire.commands import Placement, Start, decode
+from training.wire.commands import Placement, StartAttempt, decode
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def main(argv: Sequence[str]) -> int:
     load()
     line = sys.stdin.buffer.readline()
     start = decode(line)
-    if not isinstance(start, Start):
+    if not isinstance(start, StartAttempt):
         if line:
             sys.stderr.write(
                 f"python -m training.preload: error: not a start: a line of {len(line)} bytes\n"

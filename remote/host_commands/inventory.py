@@ -24,7 +24,7 @@ from remote.transport import Transport
 from remote.transport.registry import is_here
 from training.agent import local_api
 from training.wire.format import FORMAT
-from training.wire.host_replies import Archive, RunFolder
+from training.wire.host_replies import CodeArchive, RunFolder
 
 AGES = 1e11
 BYTES = 10**18
@@ -88,7 +88,7 @@ def take(
             code += [
                 Code(answer.host.name, _plausible_code(one))
                 for one in told
-                if isinstance(one, Archive)
+                if isinstance(one, CodeArchive)
             ]
         if answer.error:
             (gone if theirs else problems).append(answer.error)
@@ -162,7 +162,7 @@ def _plausible(told: RunFolder) -> RunFolder:
     )
 
 
-def _plausible_code(told: Archive) -> Archive:
+def _plausible_code(told: CodeArchive) -> CodeArchive:
     return replace(
         told, size=_bounded(told.size, BYTES), idle=told.idle if 0 <= told.idle <= AGES else 0.0
     )

@@ -17,8 +17,8 @@ from remote.sanitise import one_line
 from remote.transport import Channel, Errand, Transport, Unreachable
 from training.agent import WHOLE
 from training.wire.events import (
-    Dropped,
     Record,
+    RecordsDropped,
     decode,
 )
 from training.wire.line_cutter import LineCutter, LineTooLong
@@ -72,9 +72,13 @@ def fetch(
 
 
 def _time(record: Record, offsets: Mapping[int, float]) -> float:
-    """When it was written, by this machine's clock. `Dropped` is of the moment in which the journal
-    was read."""
-    return 0.0 if isinstance(record.event, Dropped) else record.time - offsets.get(record.host, 0.0)
+    """When it was written, by this machine's clock. `RecordsDropped` is of the moment
+    in which the journal was read."""
+    return (
+        0.0
+        if isinstance(record.event, RecordsDropped)
+        else record.time - offsets.get(record.host, 0.0)
+    )
 
 
 class _Reading:

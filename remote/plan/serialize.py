@@ -12,7 +12,7 @@ from remote.cluster.hosts import HOSTS_FILE, Host, host_keys
 from remote.plan.plan import OnNan, OnStall, Plan, PlanError, Policy, Script, Upload, is_label
 from remote.sanitise import unseen_character
 from training.job import Job
-from training.wire.codec import reader_of
+from training.wire.codec import decoder_of
 from training.wire.format import FORMAT, format_of
 
 
@@ -87,10 +87,10 @@ def _label(data: Any) -> str:
     return data if isinstance(data, str) and is_label(data) else ""
 
 
-_words = reader_of(tuple[str, ...])
-_read_script = reader_of(Script)
-_read_host = reader_of(Host)
-_read_upload = reader_of(Upload)
+_words = decoder_of(tuple[str, ...])
+_read_script = decoder_of(Script)
+_read_host = decoder_of(Host)
+_read_upload = decoder_of(Upload)
 
 
 def _host_table(host: Host) -> dict[str, Any]:
@@ -116,7 +116,7 @@ def _job(data: dict[str, Any]) -> Job:
     """Read a job. Raises: ValueError, TypeError."""
     hints = get_type_hints(Job)
     return Job.of(
-        {name: reader_of(hints[name])(value) for name, value in _known(Job, data).items()}
+        {name: decoder_of(hints[name])(value) for name, value in _known(Job, data).items()}
     )
 
 
@@ -124,7 +124,7 @@ def _policy(data: dict[str, Any]) -> Policy:
     said = _known(Policy, data)
     on_stall = OnStall(said.pop("on_stall", OnStall.REPORT))
     on_nan = OnNan(said.pop("on_nan", OnNan.WARN))
-    readers = {field.name: reader_of(type(field.default)) for field in fields(Policy)}
+    readers = {field.name: decoder_of(type(field.default)) for field in fields(Policy)}
     return Policy(
         **{name: readers[name](value) for name, value in said.items()},
         on_stall=on_stall,

@@ -16,14 +16,14 @@ from remote.run.output.script_readings import Expand
 from remote.run.run_state import BELIEVED, began_here
 from remote.statistics.mean import finite_mean
 from training.wire.events import (
-    Ended,
+    AgentEnded,
     Evaluated,
     Hello,
     Launched,
-    Metrics,
     Record,
+    ScriptMetrics,
     Started,
-    Step,
+    StepFinished,
 )
 
 BLOCK = 1 << 18
@@ -65,15 +65,15 @@ def latest(folder: Path, failed: files.Failed = files.ignore, expand: Expand = e
     if not records:
         return Latest()
     began = 0
-    steps = list[Step]()
+    steps = list[StepFinished]()
     printed = dict[int, float]()
     for event in (record.event for record in records):
         match event:
             case Started() | Parsed():
                 began = event.steps or began
-            case Step():
+            case StepFinished():
                 steps.append(event)
-            case Metrics() if not is_ours:
+            case ScriptMetrics() if not is_ours:
                 printed[event.rank] = dict(event.values).get("loss", math.nan)
     newest = {step.rank: step for step in steps}
     started, elapsed = _duration(records)
@@ -107,7 +107,7 @@ def _duration(records: Sequence[Record]) -> tuple[float, float]:
             continue
         when = record.time - offsets.get(record.host, 0.0)
         newest = max(newest, when)
-        age = 0.0 if saw_start or not isinstance(event, Launched | Ended) else event.age
+        age = 0.0 if saw_start or not isinstance(event, Launched | AgentEnded) else event.age
         first = min(first, when)
         begun = min(begun, when - age)
     if newest < first:

@@ -29,9 +29,9 @@ from training.wire.events import (
     SESSION,
     Event,
     Launched,
+    OutputText,
     Record,
     Spawned,
-    Text,
     encode,
 )
 
@@ -78,7 +78,7 @@ class LogFiles:
                 text = file.read()
                 if text:
                     is_more = True
-                    self._say(Text(rank, file.stream, text))
+                    self._say(OutputText(rank, file.stream, text))
             problem = self._recorder.flush()
             if problem:
                 raise OSError(problem)
@@ -88,7 +88,7 @@ class LogFiles:
         for rank, file in enumerate(self._files):
             text = file.rest()
             if text:
-                self._say(Text(rank, file.stream, text))
+                self._say(OutputText(rank, file.stream, text))
         self._recorder.flush()
         self._recorder.release()
 

@@ -12,7 +12,7 @@ from remote.record import files
 from remote.record.layout import EVENTS
 from remote.run.output.script_readings import Expand, Expander
 from remote.statistics.mean import finite_mean
-from training.wire.events import Metrics, Step
+from training.wire.events import ScriptMetrics, StepFinished
 
 BLOCK = 1 << 14
 """Bytes of records that are read at each place: some twenty steps."""
@@ -44,8 +44,8 @@ def _printed(data: bytes, expand: Expand) -> list[float]:
         if b'"text"' in line and (record := decode(line))
         for one in expand(record)
     ]
-    told = [event.loss for event in events if isinstance(event, Step)]
+    told = [event.loss for event in events if isinstance(event, StepFinished)]
     for event in events:
-        if isinstance(event, Metrics):
+        if isinstance(event, ScriptMetrics):
             told += (value for name, value in event.values if name == "loss")
     return [*filter(math.isfinite, told)]

@@ -14,7 +14,7 @@ from remote.record.layout import EVENTS
 from remote.run.output.script_readings import Expand
 from remote.run.run_state import RunState
 from remote.run.series.curves import Curves
-from training.wire.events import Metrics, Record, Started, Step
+from training.wire.events import Record, ScriptMetrics, Started, StepFinished
 
 _STEP = re.compile(rb'step\\*": ?(\d{1,18})\b')
 """A step in a line, also of a wire event, whose quotes are escaped. It is far faster than to decode
@@ -55,10 +55,10 @@ def steps(
             continue
         for record in _records(line, len(clocks.hosts), expand):
             event = record.event
-            if record.attempt > attempt and isinstance(event, Started | Step):
+            if record.attempt > attempt and isinstance(event, Started | StepFinished):
                 attempt = record.attempt
                 curves.rewind(event.resumed if isinstance(event, Started) else event.step - 1)
-            if not isinstance(event, Step | Metrics) or record.attempt < attempt:
+            if not isinstance(event, StepFinished | ScriptMetrics) or record.attempt < attempt:
                 continue
             if low <= event.step <= high and 0 <= event.rank < ranks:
                 curves.take(event, event.rank, event.step, clocks.seconds(record))

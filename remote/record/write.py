@@ -19,7 +19,7 @@ from remote.plan import serialize
 from remote.plan.plan import Plan, PlanError
 from remote.record import files, layout, lock, marks, summary, trust
 from remote.run.run_state import RunState
-from training.wire.events import Record, Text
+from training.wire.events import OutputText, Record
 from training.writing import write_whole
 
 
@@ -68,7 +68,7 @@ class Recorder:
         """Keep a rank's lines in its log; other records, and what is read of files, are none of its
         business. Expects expanded records."""
         text = record.event
-        if isinstance(text, Text) and not text.path:
+        if isinstance(text, OutputText) and not text.path:
             is_rank = 0 <= text.rank < self._world_size
             log = (
                 layout.rank_log(self.folder, text.rank)

@@ -27,7 +27,7 @@ def apply(run: RunState, record: Record, host: HostState, when: float) -> None:
     host.hear(when, run.now)
     rank = run.rank_of(getattr(record.event, "rank", -1), host)
     is_current = record.attempt >= run.attempt
-    if isinstance(record.event, events.Text):
+    if isinstance(record.event, events.OutputText):
         _print(run, record.event, host, rank, when)
     elif rank is None:
         _apply_agent(run, record, host, when)
@@ -39,7 +39,7 @@ def apply(run: RunState, record: Record, host: HostState, when: float) -> None:
 
 
 def _print(
-    run: RunState, text: events.Text, host: HostState, rank: RankState | None, when: float
+    run: RunState, text: events.OutputText, host: HostState, rank: RankState | None, when: float
 ) -> None:
     if text.path:  # it is no output
         return
@@ -57,16 +57,18 @@ def _apply_rank(run: RunState, event: Event, host: HostState, rank: RankState, w
         return
     if isinstance(event, events.GpuSample) and run.plan.job and not rank.on_gpu:
         return
-    if isinstance(event, events.Metrics):
+    if isinstance(event, events.ScriptMetrics):
         if run.plan.job:
             return
         event = run.known(event, rank, when)
-    elif rank.begun is None and isinstance(event, events.Step):  # a script tells of no start
+    elif rank.begun is None and isinstance(
+        event, events.StepFinished
+    ):  # a script tells of no start
         _step(run, event, when)
     rank.apply(event, when)
     run.curves.take(event, rank.rank, rank.step, when - run.started)
     match event:
-        case events.Step():
+        case events.StepFinished():
             is_worse = not math.isfinite(event.loss) and not run.progress.diverged
             if is_worse and rank.is_diverged:
                 _diverge(run, Diverged(rank.rank, event.step, event.loss, when), host, when)
@@ -104,7 +106,7 @@ def _apply_rank(run: RunState, event: Event, host: HostState, rank: RankState, w
             run.judge_rank(rank)
 
 
-def _step(run: RunState, event: events.Step, when: float) -> None:
+def _step(run: RunState, event: events.StepFinished, when: float) -> None:
     """A step of a user's own program. The first one that is watched says that it is, and the first
     in a later attempt where that one begins."""
     if not run.progress.watched and run.plan.job is None and (event.compute or event.sync):
@@ -182,7 +184,7 @@ def _apply_agent(run: RunState, record: Record, host: HostState, when: float) ->
             run.note(host.name, error, when)
         case events.Reserved(address, port) if host is _master(run):
             run.rendezvous = f"{address}:{port}"
-        case events.Dropped(first, last):
+        case events.RecordsDropped(first, last):
             host.dropped = True
             what = "were dropped: the journal on the host was full"
             run.note(host.name, f"records {first} to {last} {what}", when)
@@ -191,7 +193,7 @@ def _apply_agent(run: RunState, record: Record, host: HostState, when: float) ->
             host.stop_heard = True
         case events.HostSample():
             run.curves.sample(host.index, record.event, host.used, when - run.started)
-        case events.Ended() as event:
+        case events.AgentEnded() as event:
             host.age_at_end = host.count_age(event.age, record.time)
             _end_agent(run, event, host, when)
     host.apply(record.event, record.attempt, when)
@@ -226,7 +228,7 @@ def _why_restarted(run: RunState) -> str:
     return run.cause.text() if run.cause and is_known else ""
 
 
-def _end_agent(run: RunState, event: events.Ended, host: HostState, when: float) -> None:
+def _end_agent(run: RunState, event: events.AgentEnded, host: HostState, when: float) -> None:
     run.date(when, event.age)
     host.reason = agent_end.describe(event)
     if host.phase is not HostPhase.LOST:

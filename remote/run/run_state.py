@@ -224,7 +224,9 @@ class RunState:
             for text in self.watch.look(self.ranks, self.hosts, rank.step, when):
                 self.note("", text, when)
 
-    def known(self, event: events.Metrics, rank: RankState, when: float) -> events.Metrics:
+    def known(
+        self, event: events.ScriptMetrics, rank: RankState, when: float
+    ) -> events.ScriptMetrics:
         """Take in values of a rank. Returns those that are kept."""
         first = not self.metrics.beyond
         event = self.metrics.take(event, rank.step)

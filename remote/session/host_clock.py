@@ -3,7 +3,7 @@ that it has moved."""
 
 from __future__ import annotations
 
-from training.wire.events import Dropped, HostSample, Record
+from training.wire.events import HostSample, Record, RecordsDropped
 
 LATE = 10
 """Samples in a row that come late, one a second, until the host's clock counts as set back and not
@@ -37,7 +37,7 @@ class HostClock:
         """Whether the host's clock must have moved before it wrote this record, which has just
         come; `offset` is then right."""
         if isinstance(
-            record.event, Dropped
+            record.event, RecordsDropped
         ):  # bears the time at which the journal was read, and older records follow
             return False
         when = record.time - self.offset

@@ -32,7 +32,7 @@ from remote.session.contact import Contact
 from remote.session.reach import lose
 from remote.session.restart import restart
 from remote.session.view import Host, View, is_done, send_once, takes
-from training.wire.commands import Connect, Keep, Placement, Reserve, Start
+from training.wire.commands import Connect, Keep, Placement, Reserve, StartAttempt
 from training.wire.events import SESSION, Hello, Reserved
 
 
@@ -136,7 +136,7 @@ def send_starts(view: View) -> list[Action]:
     may_restart = attempts - 1 > course.attempt
     tell_written = not is_ours and not view.run.plan.is_local  # there, a user sees the files
     commands = {
-        host.index: Start(
+        host.index: StartAttempt(
             course.attempt,
             is_ours,
             placed[host.index],
@@ -158,7 +158,7 @@ def send_starts(view: View) -> list[Action]:
 
 def _takes_start(view: View, host: HostState, contact: Contact) -> bool:
     """Whether a host can be told now. A launcher that has returned may lack what the ranks need."""
-    is_asked = (Start, view.course.attempt) in contact.sent
+    is_asked = (StartAttempt, view.course.attempt) in contact.sent
     if is_done(host, contact) or is_asked or not contact.is_open:
         return False
     master = view.run.hosts[view.course.hosts[0]]

@@ -30,7 +30,7 @@ from training.agent.journal import Journal
 from training.job import Job
 from training.wire import host_replies
 from training.wire.enums import EndReason
-from training.wire.events import SESSION, Ended, Hello, Launched, Record, encode
+from training.wire.events import SESSION, AgentEnded, Hello, Launched, Record, encode
 from training.wire.format import FORMAT
 from training.wire.jsonl import dumps, load
 from tui.commands.attach import attach
@@ -166,7 +166,7 @@ def kept(tmp_path: Path, number: int | None) -> Iterator[Path]:
     folder.mkdir(parents=True)
     hello = Hello("x", "ada", 1, "3", "python3", "Linux", boot(), 2.0, 1)
     with subprocess.Popen(["sleep", "60"]) as process:
-        ended = Ended(EndReason.CLOSED, left=(process.pid,))
+        ended = AgentEnded(EndReason.CLOSED, left=(process.pid,))
         Journal(str(folder), 0).write(1, [hello, Launched((0,)), ended])
         (segment,) = folder.glob("*.journal")
         rename_format(segment, number)

@@ -43,8 +43,8 @@ def simulated() -> Iterator[None]:
     changed: list[tuple[Any, dict[str, Any]]] = [
         (server, {"time": HostTime, "os": AgentOs, "selectors": Selectors, "facts": Facts}),
         (server, {"processes": Processes, "ports": Ports, "kept": Kept, "Journal": make_journal}),
-        (server, {"Ranks": HostRanks, "Starter": HostStarter, "Dialler": Dialler}),
-        (server, {"Collector": Collector, "sampler": Sampler, "Gpus": Gpus}),
+        (server, {"RankProcesses": HostRanks, "RankStarter": HostStarter, "Dialler": Dialler}),
+        (server, {"StackCollector": Collector, "sampler": Sampler, "GpuSampler": Gpus}),
         (server, {"leftovers": lambda _: ""}),
         (ranks, {"time": HostTime, "processes": Processes}),
         (journal, {"os": DISK, "time": HostTime, "regular": DISK.open}),

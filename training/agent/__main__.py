@@ -14,10 +14,12 @@ from training.writing import write_all
 TYPE_CHECKING = False  # as typing itself takes long to import
 if TYPE_CHECKING:
     from training.agent.ranks.launch import Preload
-    from training.agent.times import Times
+    from training.agent.times import AgentTimes
 
 
-def main(argv: list[str] | None = None, times: Times | None = None, preload: Preload = ()) -> int:
+def main(
+    argv: list[str] | None = None, times: AgentTimes | None = None, preload: Preload = ()
+) -> int:
     """Follow until the journal ends (0), input stays away (1), or the folder cannot be used (2);
     serve; or run an errand.
 
@@ -33,7 +35,7 @@ def main(argv: list[str] | None = None, times: Times | None = None, preload: Pre
     from training.agent.follower import follow, reach  # an errand needs none of it
     from training.agent.options import parse
     from training.agent.ranks.launch import PRELOAD
-    from training.agent.times import Times
+    from training.agent.times import AgentTimes
 
     gc.enable()  # the bootstrap disables it, which makes short errands a tenth faster
     options = parse(words[1:], os.umask(0o077))  # only the user may read the agent's files
@@ -42,12 +44,12 @@ def main(argv: list[str] | None = None, times: Times | None = None, preload: Pre
             os.makedirs(options.folder, exist_ok=True)
         os.chmod(options.folder, 0o700)
         os.chdir(options.folder)
-        agent = reach(options, times or Times(), preload or PRELOAD)
+        agent = reach(options, times or AgentTimes(), preload or PRELOAD)
     except OSError as error:
         _tell_launcher(options.folder, error)
         return _refuse(options.folder, error)
     try:
-        return follow(agent, options, times or Times())
+        return follow(agent, options, times or AgentTimes())
     except OSError as error:
         return _refuse(options.folder, error)
 

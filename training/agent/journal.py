@@ -2,9 +2,9 @@
 
 The folder holds segments of whole lines, each named by the sequence number of its first record.
 Numbers start at 1 and have no gap. When all segments together exceed the limit the oldest is
-deleted, and a reader meets `Dropped` in its place. What everybody has to know is then written
-again: the facts of the host, that its ranks were started, and which have exited. A reserve file is
-given up when the disk is full, so that the last records can be written.
+deleted, and a reader meets `RecordsDropped` in its place. What everybody has to know is then
+written again: the facts of the host, that its ranks were started, and which have exited. A reserve
+file is given up when the disk is full, so that the last records can be written.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from training.agent import layout
 from training.agent.live_runs import regular
 from training.wire.events import (
     FIRST,
-    Dropped,
-    Ended,
+    AgentEnded,
     Event,
     Exited,
     Hello,
     Launched,
     Record,
+    RecordsDropped,
     decode,
     encode,
     other_format,
@@ -155,15 +155,15 @@ class Journal:
         return len(self._sizes) < kept
 
 
-def write_last(folder: str, host: int, end: Ended) -> None:
+def write_last(folder: str, host: int, end: AgentEnded) -> None:
     """Write the last record in place of an agent that could not, unless it did."""
     journal = Journal(folder, host)
-    if not (journal.last and isinstance(journal.last.event, Ended)):
+    if not (journal.last and isinstance(journal.last.event, AgentEnded)):
         journal.write(journal.last.attempt if journal.last else 0, [end])
     journal.close()
 
 
-class Reader:
+class JournalReader:
     """Reads the lines of the records after number `after`, also those that are still to come."""
 
     def __init__(self, folder: str, host: int, after: int) -> None:
@@ -201,7 +201,7 @@ class Reader:
         self._seq = first - 1
         if known < first - 1:
             yield encode(
-                Record(self._host, 0, first - 1, time.time(), Dropped(known + 1, first - 1))
+                Record(self._host, 0, first - 1, time.time(), RecordsDropped(known + 1, first - 1))
             ).encode()
 
     def _rest(self) -> Iterator[bytes]:
@@ -227,7 +227,9 @@ class Reader:
 def kept(arguments: Sequence[str]) -> Iterator[bytes]:
     """The errand `journal FOLDER HOST AFTER`: the records in the journal after number AFTER."""
     folder, host, after = arguments
-    yield from Reader(os.path.abspath(os.path.expanduser(folder)), int(host), int(after)).blocks()
+    yield from JournalReader(
+        os.path.abspath(os.path.expanduser(folder)), int(host), int(after)
+    ).blocks()
 
 
 def _without_first(block: bytes, lines: int) -> bytes:

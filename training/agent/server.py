@@ -14,35 +14,35 @@ from collections import deque
 from dataclasses import replace
 
 from training.agent import decide, kept, layout
-from training.agent.connections import Connections
-from training.agent.file_tail.files import Followed
+from training.agent.connections import FollowerConnections
+from training.agent.file_tail.files import FileFollower
 from training.agent.host import facts, processes
 from training.agent.host.dial import Dialler
-from training.agent.host.gpus import Gpus
+from training.agent.host.gpus import GpuSampler
 from training.agent.host.redaction import Redaction
 from training.agent.host.samples import sampler
-from training.agent.host.stacks import Collector
+from training.agent.host.stacks import StackCollector
 from training.agent.journal import Journal
-from training.agent.options import Options
+from training.agent.options import AgentOptions
 from training.agent.ranks import ports
 from training.agent.ranks.launch import CODE, Preload
 from training.agent.ranks.leftovers import leftovers
 from training.agent.ranks.pipes import CHUNK
-from training.agent.ranks.ranks import Ranks
-from training.agent.ranks.starts import Starter
-from training.agent.times import Times
+from training.agent.ranks.ranks import RankProcesses
+from training.agent.ranks.starts import RankStarter
+from training.agent.times import AgentTimes
 from training.agent.written_files import find_written
 from training.wire import commands
 from training.wire.events import (
     AGENT,
+    AgentEnded,
     Connected,
-    Ended,
     Event,
     Exited,
     Hello,
     Launched,
+    OutputText,
     Reserved,
-    Text,
 )
 
 NICE = 10
@@ -50,15 +50,15 @@ LEFT = 0.5
 """Seconds in which what the programs of ranks have started may end after them."""
 
 
-class Agent:
+class AgentServer:
     """Owns the pipes, sockets and processes of a run on this host. When to start, stop and kill
     ranks, and when to end, is decided in `decide`. The working directory is the run's folder."""
 
     def __init__(
         self,
-        options: Options,
+        options: AgentOptions,
         listener: socket.socket,
-        times: Times,
+        times: AgentTimes,
         preload: Preload,
         guard: int,
     ) -> None:
@@ -71,16 +71,18 @@ class Agent:
             Hello(**facts.hello(options.folder, options.route_to, options.needs))
         ]
         self._redaction = Redaction()
-        self._ranks = Ranks(self._selector, self._say, times.gather, self._redaction)
-        self._starter = Starter(
+        self._ranks = RankProcesses(self._selector, self._say, times.gather, self._redaction)
+        self._starter = RankStarter(
             options, self._selector, self._say, self._ranks, preload, self._redaction
         )
-        self._followed = Followed(self._redaction)
+        self._followed = FileFollower(self._redaction)
         self._dialler = Dialler(self._selector, lambda *told: self._say(Connected(*told)))
         self._sampler = sampler()
-        self._gpus = Gpus(self._selector, lambda why: self._say(Text(AGENT, "stderr", why)))
-        self._stacks = Collector(self._selector, self._say, options.folder)
-        self._connections = Connections(
+        self._gpus = GpuSampler(
+            self._selector, lambda why: self._say(OutputText(AGENT, "stderr", why))
+        )
+        self._stacks = StackCollector(self._selector, self._say, options.folder)
+        self._connections = FollowerConnections(
             self._selector,
             listener,
             lambda: self._take(decide.FollowerCame()),
@@ -95,7 +97,7 @@ class Agent:
         self._writes_since = 0.0
         self._over = False
         now = time.monotonic()
-        self._state = decide.State(options.keep, alone_since=now, heard_at=now)
+        self._state = decide.AgentState(options.keep, alone_since=now, heard_at=now)
         self._inputs: deque[decide.Input] = deque()
         self._tick_at = now + times.tick
 
@@ -153,7 +155,7 @@ class Agent:
         if isinstance(event, Exited):
             self._take(event)
 
-    def _start(self, command: commands.Start) -> None:
+    def _start(self, command: commands.StartAttempt) -> None:
         self._flush()  # the events of the attempt before
         self._attempt = command.attempt
         if command.tell_written:  # since the first attempt
@@ -171,9 +173,9 @@ class Agent:
         """Say what programs that have all ended well have left running."""
         ended_well = not (self._ranks.live or self._state.incomplete)
         if self._runs_programs and ended_well and (left := leftovers(LEFT)):
-            self._said.append(Text(AGENT, "stderr", left))
+            self._said.append(OutputText(AGENT, "stderr", left))
 
-    def _finish(self, end: Ended) -> None:
+    def _finish(self, end: AgentEnded) -> None:
         left = processes.end_descendants(self._times.last)
         end = replace(end, left=tuple(left), age=self._age)
         if self._writes_since:
@@ -224,7 +226,7 @@ class Agent:
 
     def _obey(self, line: bytes) -> None:
         command = commands.decode(line)
-        self._take(decide.Heard(command, len(line)))
+        self._take(decide.LineReceived(command, len(line)))
         match command:
             case commands.Reserve():
                 self._reserve(command)
@@ -239,7 +241,7 @@ class Agent:
                     self._began = time.monotonic() - age
                 why = kept.write(name, text)
                 if why:
-                    self._say(Text(AGENT, "stderr", why))
+                    self._say(OutputText(AGENT, "stderr", why))
 
     def _reserve(self, command: commands.Reserve) -> None:
         if self._reserved and command == self._asked:  # once more, over a new connection
@@ -293,7 +295,7 @@ class Agent:
     def _flush(self) -> None:
         if self._journal.full:
             self._take(decide.JournalFull())
-            self._said[:] = [event for event in self._said if not isinstance(event, Text)]
+            self._said[:] = [event for event in self._said if not isinstance(event, OutputText)]
         if not self._said:
             return
         self._journal.write(self._attempt, self._redaction.clean(self._said))

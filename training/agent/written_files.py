@@ -18,7 +18,7 @@ SECONDS = 0.5
 
 
 @dataclass
-class Written:
+class WrittenFiles:
     """The files found, or the first of them by their paths, and how many there are. `is_cut`: there
     may be more, since not all folders were searched."""
 
@@ -29,13 +29,13 @@ class Written:
 
 def find_written(
     folder: str, since: float, own: Collection[str], seconds: float = SECONDS
-) -> Written:
+) -> WrittenFiles:
     """Find the files below `folder` that were created or changed since this time.
 
     Left out are hidden files and folders, what Python compiles, links, and rankboard's `own`
     folders. A disk may keep a reader waiting, so a thread of its own searches.
     """
-    found = Written()
+    found = WrittenFiles()
     searched = threading.Event()
 
     def search() -> None:
@@ -47,7 +47,7 @@ def find_written(
     threading.Thread(target=search, name="written", daemon=True).start()
     is_cut = not searched.wait(2 * seconds) or found.is_cut
     nameable = sorted(filter(_is_nameable, list(found.paths)))
-    return Written(nameable[:MOST_WRITTEN], found.count, is_cut)
+    return WrittenFiles(nameable[:MOST_WRITTEN], found.count, is_cut)
 
 
 def _is_nameable(path: str) -> bool:
@@ -56,7 +56,7 @@ def _is_nameable(path: str) -> bool:
 
 
 def _changed(
-    root: str, since: float, own: Collection[str], deadline: float, found: Written
+    root: str, since: float, own: Collection[str], deadline: float, found: WrittenFiles
 ) -> Iterator[str]:
     """Give the paths of changed files, the uppermost first."""
     left = MOST_ENTRIES

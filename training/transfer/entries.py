@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from training.wire.codec import reader_of
+from training.wire.codec import decoder_of
 
 CHUNK = 1 << 18
 """Bytes that are read, hashed and sent at a time."""
@@ -23,7 +23,7 @@ inode (ns), inode."""
 
 
 @dataclass(frozen=True)
-class Entry:
+class FileEntry:
     """A file of `size` bytes with this SHA-256, perhaps executable; or, with `link`, a symbolic
     link that leads there."""
 
@@ -34,9 +34,9 @@ class Entry:
     link: str = ""
 
 
-read_entry = reader_of(Entry)
+read_entry = decoder_of(FileEntry)
 """The entry of a JSON object. Raises: TypeError, ValueError."""
-read_stamp = reader_of(Stamp)
+read_stamp = decoder_of(Stamp)
 """The stamp of a JSON list. Raises: TypeError, ValueError."""
 
 
@@ -44,7 +44,7 @@ class Misplaced(OSError):
     """A name that could lead out of the folder: nothing is written."""
 
 
-def entries_of(objects: Any) -> list[Entry]:
+def entries_of(objects: Any) -> list[FileEntry]:
     """The entries that the other end announces. Raises: OSError, where they are none; Misplaced,
     see `check`."""
     try:
@@ -58,7 +58,7 @@ def entries_of(objects: Any) -> list[Entry]:
     return entries
 
 
-def check(entry: Entry) -> None:
+def check(entry: FileEntry) -> None:
     """Raises: Misplaced, where the path is not plainly below the folder, or the link leads
     elsewhere."""
     parts = entry.path.split("/")
@@ -78,7 +78,7 @@ def check(entry: Entry) -> None:
         )
 
 
-def _encodable(entry: Entry) -> bool:
+def _encodable(entry: FileEntry) -> bool:
     try:
         os.fsencode(entry.path), os.fsencode(entry.link)
     except UnicodeEncodeError:

@@ -11,7 +11,7 @@ from typing import Any
 from training.wire.jsonl import load, most_values
 
 
-class Incoming:
+class TransferReader:
     """Lines and bytes out of what `read` gives (b"" at the end). A line may have `longest` bytes,
     and `values` values in its JSON."""
 

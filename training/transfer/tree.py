@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import groupby
 
-from training.transfer.entries import Entry, Misplaced, digest, opened
+from training.transfer.entries import FileEntry, Misplaced, digest, opened
 from training.writing import write_all
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class Damaged(Exception):
+class DamagedTransfer(Exception):
     """A file that did not arrive as it was announced: nothing was written."""
 
 
@@ -98,7 +98,7 @@ class Tree:
                         found[path] = os.stat(name, dir_fd=folder, follow_symlinks=False)
         return found
 
-    def holds(self, entry: Entry, moved: Callable[[], object] = lambda: None) -> bool:
+    def holds(self, entry: FileEntry, moved: Callable[[], object] = lambda: None) -> bool:
         """Whether the entry is there with these contents; whether it is executable does not
         matter."""
         state = self.state(entry.path)
@@ -114,7 +114,7 @@ class Tree:
             with opened(name, folder) as file:
                 return digest(file, moved) == entry.digest
 
-    def put(self, entry: Entry, data: Iterable[bytes]) -> None:
+    def put(self, entry: FileEntry, data: Iterable[bytes]) -> None:
         """Write a file, or make a link, in place of whatever file or link is there. Takes all of
         `data` where it is Damaged."""
         with self._parent(entry.path, make=True) as (folder, name):
@@ -129,7 +129,7 @@ class Tree:
                     os.unlink(self._temporary, dir_fd=self._staging)
                 raise
 
-    def _fill(self, entry: Entry, data: Iterable[bytes]) -> None:
+    def _fill(self, entry: FileEntry, data: Iterable[bytes]) -> None:
         found = hashlib.sha256()
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         file = os.open(
@@ -142,9 +142,9 @@ class Tree:
         finally:
             os.close(file)
         if found.hexdigest() != entry.digest:
-            raise Damaged(entry.path)
+            raise DamagedTransfer(entry.path)
 
-    def mark(self, entry: Entry) -> None:
+    def mark(self, entry: FileEntry) -> None:
         """Make a file that is there executable, or not."""
         with self._parent(entry.path) as (folder, name), opened(name, folder) as file:
             os.fchmod(file, 0o700 if entry.executable else 0o600)

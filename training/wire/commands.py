@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import get_args
+from typing import ClassVar, get_args
 
 from training.wire.codec import Codec
 from training.wire.jsonl import dumps, load
@@ -66,7 +66,7 @@ class Stacks:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class StartAttempt:
     """Start the placements as this attempt.
 
     `preload`: each `argv` has the arguments of `python -m training`. One process imports torch and
@@ -80,6 +80,8 @@ class Start:
     `attempts` is how many this launcher allows in all, 0 if it does not say. `tell_written`: at the
     end, the agent tells which files the programs have written there.
     """
+
+    wire_name: ClassVar[str] = "start"
 
     attempt: int
     preload: bool
@@ -95,8 +97,8 @@ class Start:
 class Stop:
     """Send TERM to every rank and, after `grace` seconds, KILL. The agent keeps running.
 
-    `again`: as in `Start`; another attempt may still follow. `by_person`: a person stops the run,
-    not a launcher that noticed a failure.
+    `again`: as in `StartAttempt`; another attempt may still follow. `by_person`: a person stops
+    the run, not a launcher that noticed a failure.
     """
 
     grace: float = 2.0
@@ -121,7 +123,7 @@ class Lease:
     """The launcher is alive. It sends this every second."""
 
 
-Command = Reserve | Keep | Connect | Start | Stacks | Stop | Close | OnDisconnect | Lease
+Command = Reserve | Keep | Connect | StartAttempt | Stacks | Stop | Close | OnDisconnect | Lease
 _codec = Codec("command", get_args(Command))
 
 

@@ -1,8 +1,8 @@
 """The events of ranks and agents.
 
 A rank writes *wire events* on its stdout: a line that starts with `PREFIX`, then JSON. An agent
-forwards the lines of a rank unread, inside `Text`; `expand` finds the events in them. The events
-of launchers are in `remote.events`, because no host needs them.
+forwards the lines of a rank unread, inside `OutputText`; `expand` finds the events in them. The
+events of launchers are in `remote.events`, because no host needs them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from training.wire.codec import Codec
 from training.wire.enums import DEATHS, EndReason, Phase
@@ -25,9 +25,9 @@ from training.wire.records import (
     SESSION,
     Bounds,
     Event,
-    Lines,
     Load,
     Record,
+    RecordCodec,
     immutable,
     other_format,
     point_in_time,
@@ -64,7 +64,7 @@ STEP_BOUNDS: Bounds = {
     **dict.fromkeys(("seconds", "cpu_seconds"), SECONDS),
     **dict.fromkeys(("data", "compute", "sync", "ready"), _DIFFERENCE),
 }
-"""Of `Step`. Its loss may be any number."""
+"""Of `StepFinished`. Its loss may be any number."""
 _STARTED_BOUNDS: Bounds = dict.fromkeys(
     (
         *("pid", "world_size", "threads", "parameters", "steps", "steps_per_epoch"),
@@ -110,7 +110,7 @@ class Started(Event):
 
 
 @immutable
-class Step(Event):
+class StepFinished(Event):
     """One iteration of one rank. `epoch` and `step` count from 1, `step` over all epochs.
 
     Times are wall seconds of the training thread: `seconds` from the end of the previous step to
@@ -124,6 +124,8 @@ class Step(Event):
     push of the gradient. `loss_known` is False where nobody could read the loss, of a user's own
     program; `loss` then is NaN, but means nothing.
     """
+
+    wire_name: ClassVar[str] = "step"
 
     rank: int
     epoch: int
@@ -253,9 +255,11 @@ class Finished(Event):
 
 
 @immutable
-class Metrics(Event):
+class ScriptMetrics(Event):
     """Values that a user's own program printed or wrote, by name, after `step`. `step` and `epoch`
     are 0 where unknown. Launchers read them out of what ranks print; see `remote.formats`."""
+
+    wire_name: ClassVar[str] = "metrics"
 
     rank: int
     step: int
@@ -414,11 +418,13 @@ class Spawned(Event):
 
 
 @immutable
-class Text(Event):
+class OutputText(Event):
     """The whole lines of one read of one pipe, joined by newlines; or a piece of a line that is
     long, or that its program keeps writing over. `stream` is `stdout` or `stderr`; or FILE and the
     path of a file that the rank's host follows, of an event file of TensorBoard each record in
     base64."""
+
+    wire_name: ClassVar[str] = "text"
 
     rank: int
     stream: str
@@ -532,7 +538,7 @@ class StopHeard(Event):
 
 
 @immutable
-class Ended(Event):
+class AgentEnded(Event):
     """The last record of an agent. No process of the run is left on the host, except the pids
     `left`, which could not be killed.
 
@@ -541,6 +547,8 @@ class Ended(Event):
     own program has written in the folder that it works in, the first of `written_count` by their
     paths; `written_cut`: there may be more.
     """
+
+    wire_name: ClassVar[str] = "ended"
 
     reason: EndReason
     detail: str = ""
@@ -566,9 +574,11 @@ class Ended(Event):
 
 
 @immutable
-class Dropped(Event):
+class RecordsDropped(Event):
     """Records `first` to `last`, inclusive, were deleted because the journal reached its limit. The
     `Hello`, `Launched` and each `Exited` of the attempt among them come again."""
+
+    wire_name: ClassVar[str] = "dropped"
 
     first: int
     last: int
@@ -578,7 +588,17 @@ class Dropped(Event):
         require_all(self, {"first": COUNT, "last": COUNT})
 
 
-RANK_EVENTS = (Entered, Started, Step, Epoch, Drifted, Saved, Evaluated, Finished, Metrics)
+RANK_EVENTS = (
+    Entered,
+    Started,
+    StepFinished,
+    Epoch,
+    Drifted,
+    Saved,
+    Evaluated,
+    Finished,
+    ScriptMetrics,
+)
 HOST_EVENTS = (
     *(
         Hello,
@@ -586,7 +606,7 @@ HOST_EVENTS = (
         Connected,
         Launched,
         Spawned,
-        Text,
+        OutputText,
         HostSample,
         RankSample,
         GpuSample,
@@ -594,13 +614,13 @@ HOST_EVENTS = (
         Raised,
         Exited,
         StopHeard,
-        Ended,
-        Dropped,
+        AgentEnded,
+        RecordsDropped,
     ),
 )
 EVENTS: tuple[type[Event], ...] = (*RANK_EVENTS, *HOST_EVENTS)
 
-_lines = Lines(EVENTS)
+_lines = RecordCodec(EVENTS)
 _of_ranks = Codec("event", RANK_EVENTS)
 encode = _lines.encode
 decode = _lines.decode
@@ -625,15 +645,15 @@ def reported(line: str, load: Load = load) -> tuple[Any, float | None] | None:
 
 
 def expand(record: Record, reported: Reported = reported) -> Sequence[Record]:
-    """The record itself. For the `Text` of a rank: the wire events in it and the text between them,
-    in order.
+    """The record itself. For the `OutputText` of a rank: the wire events in it and the text between
+    them, in order.
 
     A wire event has the time that its rank gave it, but never a later one than the record, and the
     host, attempt and seq of the record. An event that a rank reports for another rank is text.
     `reported` reads a line of it.
     """
     text = record.event
-    if not isinstance(text, Text) or PREFIX not in text.text or text.path:
+    if not isinstance(text, OutputText) or PREFIX not in text.text or text.path:
         return (record,)
     found: list[Record] = []
     plain: list[str] = []
@@ -654,5 +674,5 @@ def expand(record: Record, reported: Reported = reported) -> Sequence[Record]:
     return found
 
 
-def _with_lines(record: Record, text: Text, lines: list[str]) -> Record:
+def _with_lines(record: Record, text: OutputText, lines: list[str]) -> Record:
     return replace(record, event=replace(text, text="\n".join(lines)))

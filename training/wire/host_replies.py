@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from training.wire.codec import Codec
-from training.wire.events import Ended, Exited
+from training.wire.events import AgentEnded, Exited
 from training.wire.format import FORMAT
 
 STILL = 3600.0
@@ -46,7 +47,7 @@ class RunFolder:
     world_size: int = 0
     planned: bool = False
     here: bool = True
-    ended: Ended | None = None
+    ended: AgentEnded | None = None
     format: int = FORMAT
     label: str = ""
     attempt: int = 0
@@ -55,9 +56,11 @@ class RunFolder:
 
 
 @dataclass(frozen=True, slots=True)
-class Archive:
+class CodeArchive:
     """Unpacked code in the workdir: `used` by a live run, or perhaps by one that is just being
     started."""
+
+    wire_name: ClassVar[str] = "archive"
 
     name: str
     size: int
@@ -80,8 +83,10 @@ class Orphan:
 
 
 @dataclass(frozen=True, slots=True)
-class Live:
+class LiveRun:
     """A run that is live on this host."""
+
+    wire_name: ClassVar[str] = "live"
 
     run: str
 
@@ -104,5 +109,5 @@ class Removed:
     kept: str = ""
 
 
-codec = Codec("kind", (RunFolder, Archive, Orphan, Live, Signalled, Removed))
+codec = Codec("kind", (RunFolder, CodeArchive, Orphan, LiveRun, Signalled, Removed))
 """The objects that `runs`, `orphans`, `end` and `remove` answer with."""

@@ -7,13 +7,16 @@ from enum import Enum
 
 from tui.charts.axis import Axis
 
-CLOSEST = 1e-6
+MIN_WINDOW_SHARE = 1e-6
 """The smallest part of an axis that is shown."""
 SMOOTHINGS = (0.0, 0.5, 0.8, 0.9, 0.95, 0.99)
 
+XRange = tuple[float, float]
+"""The least and the greatest x."""
+
 
 class XAxis(Enum):
-    """The x axis."""
+    """What the x axis counts."""
 
     STEP = "step"
     EPOCH = "epoch"
@@ -22,112 +25,125 @@ class XAxis(Enum):
 
 
 class CurveMode(Enum):
-    """Which curves: the mean with a band from the least to the greatest, one of each rank or host,
-    or one of them against the mean."""
+    """Which curves there are."""
 
     MEAN = "mean"
+    """The mean over ranks or hosts, with a band from the least to the greatest."""
     EACH = "each"
+    """One curve for each rank or host."""
     ONE = "one"
+    """One rank or host against the mean."""
 
 
 @dataclass(frozen=True)
 class ChartView:
-    """What one sees of a chart.
+    """What one sees of a chart. Methods return changed views.
 
-    `one` is the rank or host against the mean. `smoothing` is the weight of the past in an
-    exponential moving average by steps, 0 for none. `window` is the x in view, None for all; with
-    `tail` it is the last so much of it, and moves. `cursor` is the x of the cursor.
+    Where they take `x_range`, it is that of all curves.
     """
 
     along: XAxis = XAxis.STEP
     mode: CurveMode = CurveMode.MEAN
     one: int = 0
+    """The rank or host that is drawn against the mean."""
     log_x: bool = False
     log_y: bool = False
     smoothing: float = 0.9
+    """The weight of the past in an exponential moving average by steps, 0 for none."""
     marks: bool = True
-    window: tuple[float, float] | None = None
+    window: XRange | None = None
+    """The x in view, or None for all."""
     tail: float = 0.0
+    """The length of the newest part that is in view and moves, or 0."""
     cursor: float | None = None
+    """The x of the cursor."""
 
     @property
     def is_whole(self) -> bool:
         """Whether all of the x axis is in view."""
         return self.window is None and not self.tail
 
-    def shows(self, ends: tuple[float, float]) -> tuple[float, float] | None:
-        """The x in view of a curve with these ends; None for all."""
+    def visible_range(self, x_range: XRange) -> XRange | None:
+        """Return the x in view, or None for all."""
         if self.tail:
-            return max(ends[0], ends[1] - self.tail), ends[1]
+            low, high = x_range
+            return max(low, high - self.tail), high
         return self.window
 
     def whole(self) -> ChartView:
-        """All of the x axis, and no cursor."""
+        """Show all of the x axis, without a cursor."""
         return replace(self, window=None, tail=0.0, cursor=None)
 
     def left(self) -> ChartView:
-        """One layer less: without its cursor, or all of the x axis; itself where neither is set."""
-        return replace(self, cursor=None) if self.cursor is not None else self.whole()
+        """Leave the cursor, or else the zoom."""
+        if self.cursor is not None:
+            return replace(self, cursor=None)
+        return self.whole()
 
-    def zoomed(self, factor: float, at: float, axis: Axis, ends: tuple[float, float]) -> ChartView:
-        """So many times closer, or with less than 1 farther, while the x `at` stays in place."""
+    def zoomed(self, factor: float, x: float, axis: Axis, x_range: XRange) -> ChartView:
+        """Zoom in, or out by a factor below 1, while `x` stays in its place."""
         low, high = axis.ends
-        place = min(max(axis.at(at), 0.0), 1.0)
+        share = min(max(axis.share_of(x), 0.0), 1.0)
         size = (high - low) / factor
-        first, last = _inside(ends, axis)
-        begin = low + place * (high - low - size)
+        first, last = _positions(x_range, axis)
+        begin = low + share * (high - low - size)
         begin = max(first, min(begin, last - size))
-        return self._within(begin, begin + size, axis, ends)
+        return self._with_window(begin, begin + size, axis, x_range)
 
-    def panned(self, share: float, axis: Axis, ends: tuple[float, float]) -> ChartView:
-        """Moved by a share of what is in view."""
+    def panned(self, share: float, axis: Axis, x_range: XRange) -> ChartView:
+        """Move by a share of what is in view."""
         low, high = axis.ends
-        first, last = _inside(ends, axis)
         size = high - low
+        first, last = _positions(x_range, axis)
         begin = min(max(low + share * size, first), max(first, last - size))
-        return self._within(begin, begin + size, axis, ends)
+        return self._with_window(begin, begin + size, axis, x_range)
 
-    def followed(self, axis: Axis, ends: tuple[float, float]) -> ChartView:
-        """The newest part, as wide as what is in view, or a quarter where all is."""
-        size = ends[1] - ends[0]
+    def followed(self, axis: Axis, x_range: XRange) -> ChartView:
+        """Follow the newest part, as wide as what is in view, or a quarter if all is."""
+        size = x_range[1] - x_range[0]
         tail = size / 4 if self.is_whole else min(axis.high - axis.low, size)
-        return replace(self, window=None, tail=max(tail, CLOSEST), cursor=None)
+        return replace(self, window=None, tail=max(tail, MIN_WINDOW_SHARE), cursor=None)
 
-    def _within(self, low: float, high: float, axis: Axis, ends: tuple[float, float]) -> ChartView:
-        first, last = _inside(ends, axis)
+    def _with_window(self, low: float, high: float, axis: Axis, x_range: XRange) -> ChartView:
+        first, last = _positions(x_range, axis)
         if high - low >= last - first:
             return replace(self, window=None, tail=0.0)
-        least = CLOSEST * max(last - first, 1e-9)
-        high = max(high, low + least)
+        least_size = MIN_WINDOW_SHARE * max(last - first, 1e-9)
+        high = max(high, low + least_size)
         window = (10.0**low, 10.0**high) if axis.log else (low, high)
         return replace(self, window=window, tail=0.0)
 
-    # Steps through what there is to choose from
+    # Choices that keys step through
 
     def next_axis(self) -> ChartView:
-        """By the next of steps, epochs, time and samples."""
-        every = list(XAxis)
-        along = every[(every.index(self.along) + 1) % len(every)]
+        """Take the next of steps, epochs, time and samples."""
+        axes = list(XAxis)
+        along = axes[(axes.index(self.along) + 1) % len(axes)]
         return replace(self.whole(), along=along)
 
     def next_mode(self, rows: int, chosen: int = 0) -> ChartView:
-        """The mean, each, then the `chosen` one of the rows against the mean: where that is another
-        one than before, once more."""
+        """Take the mean, then each of `rows` ranks or hosts, then the `chosen` one.
+
+        If another one than before is chosen by then, it is shown before the mean.
+        """
         if self.mode is CurveMode.MEAN and rows > 1:
             return replace(self, mode=CurveMode.EACH)
-        if self.mode is CurveMode.EACH or (
-            self.mode is CurveMode.ONE and self.one != chosen and rows > 1
-        ):
+        has_new_choice = self.mode is CurveMode.ONE and self.one != chosen and rows > 1
+        if self.mode is CurveMode.EACH or has_new_choice:
             return replace(self, mode=CurveMode.ONE, one=chosen)
         return replace(self, mode=CurveMode.MEAN, one=0)
 
-    def smoothed(self, by: int) -> ChartView:
-        """More smoothed, or less."""
-        nearest = min(range(len(SMOOTHINGS)), key=lambda at: abs(SMOOTHINGS[at] - self.smoothing))
-        at = min(max(nearest + by, 0), len(SMOOTHINGS) - 1)
-        return replace(self, smoothing=SMOOTHINGS[at])
+    def smoothed(self, change: int) -> ChartView:
+        """Smooth more (1) or less (-1)."""
+        distances = [abs(smoothing - self.smoothing) for smoothing in SMOOTHINGS]
+        nearest = distances.index(min(distances))
+        index = min(max(nearest + change, 0), len(SMOOTHINGS) - 1)
+        return replace(self, smoothing=SMOOTHINGS[index])
 
 
-def _inside(ends: tuple[float, float], axis: Axis) -> tuple[float, float]:
-    """The ends of the curves as positions on an axis."""
-    return Axis(max(ends[0], axis.low * 1e-9), ends[1], log=True).ends if axis.log else ends
+def _positions(x_range: XRange, axis: Axis) -> XRange:
+    """Return a range of x as positions on an axis."""
+    if not axis.log:
+        return x_range
+    low, high = x_range
+    return Axis(max(low, axis.low * 1e-9), high, log=True).ends

@@ -12,61 +12,68 @@ from tui.charts.drawing import Drawing
 from tui.charts.kinds import ChartKind
 from tui.charts.raster import Curve
 
-TICKS = 6
+Y_TICKS = 6
 
 
-def axes(drawn: Drawing, kind: ChartKind, view: ChartView) -> tuple[Axis, Axis] | None:
-    """The axes of what is seen, x and y; None where there is nothing to see."""
-    log = view.log_y and not kind.stacked
-    curves = stacked(drawn.curves) if kind.stacked else drawn.curves
-    span = drawn.look.window or drawn.ends
-    if span is None:
+def picture_axes(drawing: Drawing, kind: ChartKind, view: ChartView) -> tuple[Axis, Axis] | None:
+    """Return the x and the y axis of what is in view, or None if there is nothing to see."""
+    options = drawing.options
+    x_range = options.window or drawing.x_range
+    if x_range is None:
         return None
-    along = Axis(*span, log=drawn.look.log) if span[0] < span[1] else axis.exact(*span)
-    limits = y_limits(curves, log, along, drawn.look.warm)
+    low, high = x_range
+    x_axis = Axis(low, high, log=options.log) if low < high else axis.exact_axis(low, high)
+    is_log = view.log_y and not kind.stacked
+    curves = stack_curves(drawing.curves) if kind.stacked else drawing.curves
+    limits = y_limits(curves, is_log, x_axis, options.warm)
     if limits is None:
         return None
     low, high = limits
-    from_zero = (drawn.look.from_zero or kind.stacked) and not log
-    up = (
-        axis.logarithmic(low, high)
-        if log
-        else axis.linear(min(low, 0) if from_zero else low, high, TICKS)
-    )
-    return along, up
+    if is_log:
+        return x_axis, axis.log_axis(low, high)
+    if options.from_zero or kind.stacked:
+        low = min(low, 0)
+    return x_axis, axis.linear_axis(low, high, Y_TICKS)
 
 
-def quantity(kind: ChartKind) -> str:
-    """What y is, with its unit."""
+def y_title(kind: ChartKind) -> str:
+    """Return what y is, with its unit."""
     unit = kind.unit.value
-    return kind.title if not unit or "/" in kind.title else f"{kind.title} ({unit})"
+    has_unit = not unit or "/" in kind.title
+    return kind.title if has_unit else f"{kind.title} ({unit})"
 
 
-def lettered(drawn: Drawing, along: Axis) -> dict[float, str]:
-    """The marks in view: the letters at each x."""
-    found: dict[float, str] = {}
-    for x, letter in drawn.marks:
-        if along.low <= x <= along.high:
-            found[x] = found.get(x, "") + letter
-    return found
+def letters_in_view(drawing: Drawing, x_axis: Axis) -> dict[float, str]:
+    """Return the letters of the marks in view, by their x."""
+    letters: dict[float, str] = {}
+    for x, letter in drawing.marks:
+        if x_axis.low <= x <= x_axis.high:
+            letters[x] = letters.get(x, "") + letter
+    return letters
 
 
-def label(curve: Curve, drawn: Drawing) -> str:
-    """What a curve is called in a legend."""
-    line = next((line for line in drawn.lines if line.name == curve.label), None)
-    if line and line.row >= 0 and line.name == str(line.row):
+def legend_label(curve: Curve, drawing: Drawing) -> str:
+    """Return what a curve is called in a legend."""
+    line = next((line for line in drawing.lines if line.name == curve.label), None)
+    if line is None:
+        return curve.label
+    if line.row >= 0 and line.name == str(line.row):
         return f"rank {curve.label}"
-    is_mean = line is not None and line.row < 0 and drawn.curves[0].band
-    return f"{curve.label}, min to max" if is_mean else curve.label
+    has_band = line.row < 0 and drawing.curves[0].band
+    return f"{curve.label}, min to max" if has_band else curve.label
 
 
-def stacked(curves: tuple[Curve, ...]) -> tuple[Curve, ...]:
-    """The curves over each other, from the uppermost on: each with the one beneath as its low
-    end."""
-    total = np.zeros(len(curves[0].x)) if curves else np.empty(0)
-    found = []
+def stack_curves(curves: tuple[Curve, ...]) -> tuple[Curve, ...]:
+    """Return the curves on top of each other, from the uppermost on.
+
+    The low end of each is the curve beneath it.
+    """
+    if not curves:
+        return ()
+    total = np.zeros(len(curves[0].x))
+    stacked = []
     for curve in curves:
         below = total
         total = total + np.nan_to_num(curve.mean)
-        found.append(Curve(curve.label, curve.colour, curve.x, below, total, total))
-    return tuple(reversed(found))
+        stacked.append(Curve(curve.label, curve.colour, curve.x, below, total, total))
+    return tuple(reversed(stacked))

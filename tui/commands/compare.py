@@ -115,13 +115,13 @@ def _charts(compared: Sequence[Compared], width: int, *, colour: bool) -> dict[s
     """Draw the loss of all runs against steps and against time, by the titles of the charts."""
     from tui.charts.overlay import LOSS
     from tui.charts.plot_frame import PlotOptions
-    from tui.charts.text_plot import plot
+    from tui.charts.text_plot import plot_as_text
 
     charts = {}
     for along in ("step", "time"):
         clock = along == "time"
         curves = LOSS.curves([one.run for one in compared], clock=clock)
-        lines = plot(curves, PlotOptions(along, clock=clock), width, HEIGHT, colour)
+        lines = plot_as_text(curves, PlotOptions(along, clock=clock), width, HEIGHT, colour)
         if lines:
             charts[f"{LOSS.title} by {along}"] = lines
     return charts

@@ -22,7 +22,7 @@ from remote.metrics.run import read
 from remote.plan.plan import PlanError
 from remote.record.read import RunFolderError
 from tui.charts.chart import Chart
-from tui.charts.overlay import LOSS, MEASURES, TEST_ACCURACY, WEIGHT
+from tui.charts.overlay import LOSS, MEASURES, SMOOTHING, TEST_ACCURACY
 from tui.charts.plot_frame import PlotOptions
 from tui.compare import text as text
 from tui.kit import palette
@@ -104,13 +104,13 @@ class CompareScreen(Screen[None]):
 
     def _draw(self) -> None:
         title = f"{self._measure.title} by {'wall time' if self._clock else 'step'}"
-        smoothing = f"  ema {WEIGHT:g}".replace("0.", ".") if self._measure.is_noisy else ""
+        smoothing = f"  ema {SMOOTHING:g}".replace("0.", ".") if self._measure.is_noisy else ""
         self.query_one("#charts").border_title = f" {title}{smoothing} "
         if not self._compared:
             return
         runs = [one.run for one in self._compared]
         curves = self._measure.curves(runs, clock=self._clock, smoothed=True)
-        self.query_one(Chart).draw(curves, look=TIME if self._clock else STEP)
+        self.query_one(Chart).draw(curves, options=TIME if self._clock else STEP)
         room = self.size.width - MARGIN
         dark = self.app.current_theme.dark
         legend = Content("\n").join(_legend(self._compared, room, dark))

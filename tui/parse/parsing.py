@@ -14,7 +14,7 @@ from remote.run.apply import apply_record
 from remote.run.findings import script_visibility as seen
 from remote.run.run_state import RunState
 from remote.sanitise import one_line
-from training.wire.events import Event, Metrics, Record, Step
+from training.wire.events import Event, Record, ScriptMetrics, StepFinished
 from tui.kit.narrate import echo, narrate
 
 
@@ -39,11 +39,11 @@ def show(records: Iterable[Record], plan: Plan, folder: Path, rank: int | None) 
 def _text(event: Event) -> str:
     """A line: "rank 3 step 120: loss 2.31, lr 0.001"."""
     match event:
-        case Step():
+        case StepFinished():
             values = {"loss": event.loss, "step_seconds": event.seconds}
             known = {name: value for name, value in values.items() if value == value}
             return f"rank {event.rank} step {event.step}: {_values(known)}"
-        case Metrics():
+        case ScriptMetrics():
             place = f"step {event.step}" if event.step else f"epoch {event.epoch:g}"
             return f"rank {event.rank} {place}: {_values(dict(event.values))}"
     return ""

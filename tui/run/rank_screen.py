@@ -161,7 +161,7 @@ class RankScreen(Screen[None], LiveScreen):
             one = rows.index(self._rank) if rows else 0
             if chart.needs_kind(kind.id):
                 chart.choose(kind, ChartView(mode=CurveMode.ONE, smoothing=0.0))
-            chart.see(replace(chart.view, mode=CurveMode.ONE, one=one))
+            chart.set_view(replace(chart.view, mode=CurveMode.ONE, one=one))
             chart.show(run)
 
     def _show_stack(self, rank: RankState, run: RunState, now: float) -> None:

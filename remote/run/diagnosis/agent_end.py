@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from training.wire.enums import EndReason
-from training.wire.events import Ended
+from training.wire.events import AgentEnded
 
 QUIET = (EndReason.CLOSED, EndReason.ALL_ENDED)
 """The ends of an agent that are no failure."""
@@ -27,7 +27,7 @@ _BEFORE_DETAIL = {EndReason.LEASE_EXPIRED: " for ", EndReason.NO_LAUNCHER: " wit
 """What stands between the sentence and the detail, where that is a time."""
 
 
-def why(end: Ended) -> str:
+def why(end: AgentEnded) -> str:
     """Why the agent ended: "the agent died: SIGKILL; could not be killed: pid 7"."""
     between = _BEFORE_DETAIL.get(end.reason, ": ")
     detail = f"{between}{end.detail}" if end.detail else ""
@@ -35,6 +35,6 @@ def why(end: Ended) -> str:
     return f"{_SENTENCES[end.reason]}{detail}{left}"
 
 
-def describe(end: Ended) -> str:
+def describe(end: AgentEnded) -> str:
     """What the agent did: "stopped: its launcher is gone", or why it ended."""
     return f"stopped: {why(end)}" if end.reason in STOPPED else why(end)

@@ -17,7 +17,7 @@ from remote.run.diagnosis.agent_end import describe
 from remote.run.output.tracebacks import errors_of, exception, speaks_of_communication
 from remote.run.state.types import Death, Evidence
 from training.wire.enums import EndReason
-from training.wire.events import Ended, Exited
+from training.wire.events import AgentEnded, Exited
 
 _SAID = re.compile(r"^(?:[\w./ -]+: error: )?((?<=: error: ).+|cannot start .+)$")
 """What argparse, our own ranks and our agent say."""
@@ -105,7 +105,7 @@ def advice(exited: Exited, tail: Sequence[str], host: Host) -> str:
     return ""
 
 
-def ended(end: Ended, host: Host, folder: str) -> tuple[str, str]:
+def ended(end: AgentEnded, host: Host, folder: str) -> tuple[str, str]:
     """What an agent that could not go on has died of, and what to do about it. `folder`: the run's
     on that host."""
     if end.reason is EndReason.AGENT_DIED and end.detail == "SIGKILL":

@@ -9,7 +9,7 @@ from struct import Struct
 
 from remote.run.series.definitions import STEP
 from remote.run.series.timing import NAN
-from training.wire.events import Step
+from training.wire.events import StepFinished
 
 RECENT = 20
 """Steps that count as present."""
@@ -23,8 +23,8 @@ _pack = Struct(f"{_WIDTH}d").pack
 
 
 class Pace:
-    """The last steps of a rank in its present attempt. Figures are those of `Step`; all are NaN
-    before the first one.
+    """The last steps of a rank in its present attempt. Figures are those of `StepFinished`;
+    all are NaN before the first one.
 
     `count` is how many steps were timed, `lasting` the mean of the seconds of `LONG` steps, in
     which the older ones count less, `lasting_ready` that of their `ready`. The first step warms up:
@@ -49,7 +49,7 @@ class Pace:
     def __bool__(self) -> bool:
         return bool(self._recent)
 
-    def append(self, step: Step) -> None:
+    def append(self, step: StepFinished) -> None:
         """Take in a step."""
         recent = self._recent
         recent.frombytes(_pack(*_figures_of(step)))

@@ -71,7 +71,7 @@ class HostState:
     running: set[int] = field(default_factory=set)
     reserved: events.Reserved | None = None
     connected: list[events.Connected] = field(default_factory=list)
-    ended: events.Ended | None = None
+    ended: events.AgentEnded | None = None
     lost: bool = False
     left_out: bool = False
     stop_heard: bool = False
@@ -154,7 +154,7 @@ class HostState:
                 self.running |= set(ranks)
             case events.Exited(rank):
                 self.running.discard(rank)
-            case events.Ended():
+            case events.AgentEnded():
                 self.ended = event
                 self.running.clear()
 

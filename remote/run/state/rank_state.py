@@ -135,7 +135,7 @@ class RankState:
             self.stalled = False
         self.serves = self.serves or phase is RankPhase.SERVING
 
-    def stepped(self, step: events.Step) -> None:
+    def stepped(self, step: events.StepFinished) -> None:
         """Take in one iteration."""
         if step.epoch != self.epoch:
             self._close_epoch()
@@ -194,7 +194,7 @@ class RankState:
         """Take in what it, or its agent, says of it."""
         self.heard = when
         match event:
-            case events.Step():
+            case events.StepFinished():
                 self.stepped(event)
                 self.stepped_at = when
                 self.stalled = False

@@ -55,7 +55,7 @@ class Metrics:
     beyond: set[str] = field(default_factory=set)
     _known: dict[str, str] = field(default_factory=dict)
 
-    def take(self, event: events.Metrics, step: int) -> events.Metrics:
+    def take(self, event: events.ScriptMetrics, step: int) -> events.ScriptMetrics:
         """Take in values after `step`. Returns those that are kept, by names that are fit to be
         shown."""
         kept = []

@@ -64,10 +64,10 @@ class ScriptRank(RankState):
     def apply(self, event: Event, when: float) -> None:
         """Take in what it, or its agent, says of it."""
         match event:
-            case events.Step() | events.Metrics():
+            case events.StepFinished() | events.ScriptMetrics():
                 self._report(when)
         match event:
-            case events.Metrics():
+            case events.ScriptMetrics():
                 self.heard = when
                 self._tell(event)
             case Parsed():
@@ -83,7 +83,7 @@ class ScriptRank(RankState):
         self.stepped_at = when
         self.stalled = False
 
-    def _tell(self, event: events.Metrics) -> None:
+    def _tell(self, event: events.ScriptMetrics) -> None:
         self.metrics.update(event.values)
         if not self._tells_loss:
             self.loss = self.metrics.get("loss", self.loss)
@@ -94,7 +94,7 @@ class ScriptRank(RankState):
         """Whether its steps have losses."""
         return not all(map(math.isnan, self.losses))
 
-    def stepped(self, step: events.Step) -> None:
+    def stepped(self, step: events.StepFinished) -> None:
         """Take in one iteration, or the last of several."""
         made = step.step - self.step if 0 < self.step < step.step else 1
         self.step = step.step

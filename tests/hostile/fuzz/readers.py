@@ -38,7 +38,7 @@ from tests.hostile.fuzz.shown import Show
 from tests.hostile.fuzz.stories import Nowhere
 from training.job import JobError
 from training.registry import UnknownName
-from training.wire.events import Text
+from training.wire.events import OutputText
 from tui.commands import parse
 from tui.compare import text as compare_text
 from tui.export import csv as csv_export
@@ -209,7 +209,7 @@ def print_logs(case: Case) -> None:
     state = RunState(plan)
     for record in records(case.folder, len(plan.hosts), expand=expander(plan)):
         apply_record(state, record)
-        if isinstance(record.event, Text):
+        if isinstance(record.event, OutputText):
             prefixed(record.event, state.host_name(record.host))
     if not plan.job:
         found = records(case.folder, len(plan.hosts), expand=expander(plan))

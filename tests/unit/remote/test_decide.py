@@ -45,11 +45,20 @@ from remote.session.times import TIMES
 from tests.kit import histories
 from tests.kit.scripts import script, seen, started
 from tests.kit.stage import HELLO
-from training.wire.commands import Close, Connect, Keep, OnDisconnect, Reserve, Stacks, Start, Stop
+from training.wire.commands import (
+    Close,
+    Connect,
+    Keep,
+    OnDisconnect,
+    Reserve,
+    Stacks,
+    StartAttempt,
+    Stop,
+)
 from training.wire.enums import EndReason, Phase, Reach
 from training.wire.events import (
     SESSION,
-    Ended,
+    AgentEnded,
     Entered,
     Event,
     Exited,
@@ -60,7 +69,7 @@ from training.wire.events import (
     Reserved,
     Saved,
     Started,
-    Step,
+    StepFinished,
     StopHeard,
 )
 
@@ -136,7 +145,7 @@ class Case:
         """These ranks make a step."""
         for rank in ranks:
             started = Started(rank, 1, 2, "cpu", "gloo", "2", 1, 10, 40, 10, 640, 100)
-            self.say(rank, started, Step(rank, 1, 1, 2.0, 0.1))
+            self.say(rank, started, StepFinished(rank, 1, 1, 2.0, 0.1))
         return self
 
     def later(self, seconds: float) -> Case:
@@ -201,7 +210,7 @@ def restartable(*, hosts: int = 2, **policy: object) -> Case:
 
 def abandoned(case: Case) -> Case:
     """No launcher came back to host 1 before its ranks were started, and so it is lost."""
-    case.say(1, Ended(EndReason.NO_LAUNCHER, "60 s"))
+    case.say(1, AgentEnded(EndReason.NO_LAUNCHER, "60 s"))
     return case.say(SESSION, Lost(1, "no launcher", True))
 
 
@@ -324,7 +333,10 @@ TABLE: dict[str, tuple[Callable[[], Case], list[type]]] = {
         [],
     ),
     "then the ranks are started": (lambda: Case().prepared(), [Starting]),
-    "each host is told": (lambda: Case().prepared().say(SESSION, Starting()), [Start, Start]),
+    "each host is told": (
+        lambda: Case().prepared().say(SESSION, Starting()),
+        [StartAttempt, StartAttempt],
+    ),
     "a host whose connection broke gets another one first": (
         lambda: without(Case().prepared().say(SESSION, Starting()), 1),
         [Open],
@@ -348,7 +360,7 @@ TABLE: dict[str, tuple[Callable[[], Case], list[type]]] = {
             .prepared()
             .say(SESSION, Starting())
             .say(0, Launched((0,), (0, 1)))
-            .say(1, Ended(EndReason.NO_LAUNCHER, "60 s"))
+            .say(1, AgentEnded(EndReason.NO_LAUNCHER, "60 s"))
         ),
         [Failing],
     ),
@@ -369,7 +381,7 @@ TABLE: dict[str, tuple[Callable[[], Case], list[type]]] = {
         [Closing],
     ),
     "an agent that ends during a start loses its host": (
-        lambda: Case().prepared().say(1, Ended(EndReason.TERMINATED)),
+        lambda: Case().prepared().say(1, AgentEnded(EndReason.TERMINATED)),
         [Lost],
     ),
     # Connections
@@ -404,7 +416,7 @@ TABLE: dict[str, tuple[Callable[[], Case], list[type]]] = {
     "a failure is noticed": (lambda: Case().started().say(1, Exited(1, 1)), [Failing]),
     "so is an end before the last step": (lambda: Case().started().say(1, Exited(1, 0)), [Failing]),
     "so is an agent that was killed": (
-        lambda: Case().started().say(1, Ended(EndReason.AGENT_DIED)),
+        lambda: Case().started().say(1, AgentEnded(EndReason.AGENT_DIED)),
         [Failing],
     ),
     "so is a host that is lost": (
@@ -418,7 +430,7 @@ TABLE: dict[str, tuple[Callable[[], Case], list[type]]] = {
             Case(Policy(doctor=False, on_nan=OnNan.STOP))
             .started()
             .stepped(1)
-            .say(0, Step(0, 1, 1, float("nan"), 0.1))
+            .say(0, StepFinished(0, 1, 1, float("nan"), 0.1))
         ),
         [Failing],
     ),
@@ -612,8 +624,8 @@ TABLE: dict[str, tuple[Callable[[], Case], list[type]]] = {
     "once they have ended, all is over": (
         lambda: (
             unheard(returned_without_word())
-            .say(0, Finished(0, 1, 10, 1.0), Exited(0, 0), Ended(EndReason.ALL_ENDED))
-            .say(1, Finished(1, 1, 10, 1.0), Exited(1, 0), Ended(EndReason.ALL_ENDED))
+            .say(0, Finished(0, 1, 10, 1.0), Exited(0, 0), AgentEnded(EndReason.ALL_ENDED))
+            .say(1, Finished(1, 1, 10, 1.0), Exited(1, 0), AgentEnded(EndReason.ALL_ENDED))
         ),
         [Closing],
     ),
@@ -632,7 +644,7 @@ TABLE: dict[str, tuple[Callable[[], Case], list[type]]] = {
         [Open, Open],
     ),
 }
-END = Ended(EndReason.CLOSED)
+END = AgentEnded(EndReason.CLOSED)
 STOPPED_AGAIN = Stopping("stopped", by_person=True)
 
 
@@ -711,7 +723,7 @@ def test_a_failed_run_of_which_a_host_was_given_up_has_not_ended() -> None:
     plan = histories.plan(2)
     history = histories.History(plan)
     history.say(0, Launched((0,))).say(1, Launched((1,)))
-    history.say(0, Exited(0, 1), Ended(EndReason.CLOSED))
+    history.say(0, Exited(0, 1), AgentEnded(EndReason.CLOSED))
     history.session(Stopping("a rank or host failed", by_person=False))
     history.session(Lost(1, "node2: did not end within 8 s", reached=True), Closing(), Closed())
     records: Any = None

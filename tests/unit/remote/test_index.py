@@ -27,7 +27,7 @@ from tests.kit.stage import HELLO
 from training.agent.layout import LOCK, run_folder
 from training.job import Job
 from training.wire.enums import EndReason
-from training.wire.events import Ended, Evaluated, Exited, HostSample, Launched, encode
+from training.wire.events import AgentEnded, Evaluated, Exited, HostSample, Launched, encode
 
 LONG_AGO = 1_000_000_000
 
@@ -314,7 +314,7 @@ def test_a_run_that_its_launcher_has_left_is_known_from_its_agents(
     into.flush()
     into.release()
     node = run_folder(str(tmp_path / "a" / NODE), "a", 0)
-    ended = (Ended(reason),) if reason else ()
+    ended = (AgentEnded(reason),) if reason else ()
     history = History(made).training().say(0, seen(0, 4, 0.5)).say(0, *exits, *ended, after=3.0)
     os.makedirs(node)
     Path(node, "000000000001.journal").write_text("".join(encode(one) for one in history.records))
@@ -334,7 +334,7 @@ def test_a_run_that_was_left_took_as_long_as_its_agents_say(tmp_path: Path) -> N
     into.flush()
     into.release()
     node = run_folder(str(tmp_path / "a" / NODE), "a", 0)
-    ended = Ended(EndReason.ALL_ENDED, age=123.0)
+    ended = AgentEnded(EndReason.ALL_ENDED, age=123.0)
     history = History(made).training().say(0, Exited(0, 0), Exited(1, 0), ended)
     os.makedirs(node)
     Path(node, "000000000001.journal").write_text("".join(encode(one) for one in history.records))

@@ -11,7 +11,7 @@ from remote.events import Restarted
 from remote.record.reread import Clocks, steps
 from tests.kit.histories import History, plan, state_of, stepped
 from tests.kit.recorded import recorded
-from training.wire.events import PREFIX, Started, Text, dumps, to_object
+from training.wire.events import PREFIX, OutputText, Started, dumps, to_object
 
 AGAIN = Started(0, 7, 2, "cpu", "gloo", "2", 1, 6, 40, 10, 640, 100, resumed=1_500)
 
@@ -23,7 +23,7 @@ def long_run() -> History:
             event = replace(stepped(rank, step), loss=step + rank / 2)
             line = f"epoch 1 step {step}/3000"
             text = f"{PREFIX}{dumps(to_object(event))}\n{line}"
-            history.rank(rank, Text(rank, "stdout", text))
+            history.rank(rank, OutputText(rank, "stdout", text))
     return history
 
 

@@ -21,7 +21,7 @@ from tests.kit.launches import QUICK, launch, run
 from tests.kit.slow import slow
 from tests.kit.sshd import Sshd
 from training.job import Job, JobError
-from training.wire.events import Launched, Saved, Spawned, Started, Step
+from training.wire.events import Launched, Saved, Spawned, Started, StepFinished
 
 OLD = Job(
     sync="ring",
@@ -296,7 +296,9 @@ def test_over_ssh_a_killed_run_goes_on_from_its_hosts_checkpoints(
     assert first % 20 == 1
     assert f"Resuming from the checkpoint of step {first - 1} of {old.name}" in resumed.stdout
     before = {
-        (r.event.rank, r.event.step): r.event.loss for r in read(old) if isinstance(r.event, Step)
+        (r.event.rank, r.event.step): r.event.loss
+        for r in read(old)
+        if isinstance(r.event, StepFinished)
     }
     assert all(loss == before.get((rank, step), loss) for rank, step, loss in steps), (
         "as the killed run had it"

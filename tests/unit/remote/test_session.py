@@ -47,27 +47,27 @@ from training.wire.commands import (
     OnDisconnect,
     Reserve,
     Stacks,
-    Start,
+    StartAttempt,
     Stop,
 )
 from training.wire.enums import EndReason
 from training.wire.events import (
     PREFIX,
     SESSION,
+    AgentEnded,
     Connected,
-    Ended,
     Exited,
     Finished,
     HostSample,
     Launched,
+    OutputText,
     Record,
     Saved,
     Spawned,
     Stack,
     Started,
-    Step,
+    StepFinished,
     StopHeard,
-    Text,
     decode,
     encode,
     to_object,
@@ -98,7 +98,7 @@ def reserves_never(line: ActedLine, command: Command | None) -> None:
 
 def exits_early(line: ActedLine, command: Command | None) -> None:
     """An agent whose rank exits well before its last step."""
-    if isinstance(command, Start):
+    if isinstance(command, StartAttempt):
         line.say(Exited(line.host, 0))
     elif not isinstance(command, Stop):  # there is nothing to stop
         trains(line, command)
@@ -131,7 +131,9 @@ def test_an_agent_that_dies_before_the_start_ends_the_run(
     assert state.cause is not None
     assert state.cause.host == culprit
     assert not any(
-        isinstance(command, Start) for line in stage.lines.values() for command in line.commands
+        isinstance(command, StartAttempt)
+        for line in stage.lines.values()
+        for command in line.commands
     )
 
 
@@ -176,7 +178,9 @@ def test_ranks_are_started_once_all_is_uploaded(tmp_path: Path) -> None:
     batches = session.batches()
     until(session, batches, lambda: any(name == "connect" for _, name in session.state.checks))
     assert not any(
-        isinstance(command, Start) for line in stage.lines.values() for command in line.commands
+        isinstance(command, StartAttempt)
+        for line in stage.lines.values()
+        for command in line.commands
     )
     files.over.set()
     to_the_end(batches)
@@ -305,7 +309,7 @@ def test_a_line_that_breaks_is_opened_again_after_the_last_record(tmp_path: Path
     known = len(broken.journal)
     broken.drop()
     until(session, batches, lambda: stage.lines[1] is not broken and session.state.hosts[1].parted)
-    stage.lines[1].say(Text(1, "stdout", "still here"))
+    stage.lines[1].say(OutputText(1, "stdout", "still here"))
     session.stop()
     to_the_end(batches)
     assert stage.opened[-1] == (1, known)
@@ -324,7 +328,7 @@ def test_what_comes_over_two_lines_counts_once(
     session = stage.session(tmp_path)
     batches = session.batches()
     until(session, batches, lambda: len(stage.opened) > 1 and all_run(session))
-    stage.lines[0].say(Text(0, "stdout", "once"))
+    stage.lines[0].say(OutputText(0, "stdout", "once"))
     session.stop()
     to_the_end(batches)
     seqs = [record.seq for record in recorded(tmp_path) if record.host == 0]
@@ -332,7 +336,7 @@ def test_what_comes_over_two_lines_counts_once(
     end = next(
         record.seq
         for record in map(decode, stage.journals[0])
-        if record and isinstance(record.event, Ended)
+        if record and isinstance(record.event, AgentEnded)
     )
     assert seqs == list(range(1, end + 1))
 
@@ -348,7 +352,7 @@ def test_a_command_that_was_lost_with_its_line_is_sent_again(tmp_path: Path) -> 
 
 def deaf_at_stop(line: ActedLine, command: Command | None) -> None:
     """An agent whose first line breaks just before the command to stop would arrive."""
-    if isinstance(command, Stop) and Start in map(type, line.commands):
+    if isinstance(command, Stop) and StartAttempt in map(type, line.commands):
         line.drop()
     else:
         trains(line, command)
@@ -400,7 +404,7 @@ def test_a_run_that_is_left_goes_on_and_can_be_come_back_to(tmp_path: Path) -> N
         for command in line.commands
     )
     for line in stage.lines.values():
-        line.say(Text(line.host, "stdout", "meanwhile"))
+        line.say(OutputText(line.host, "stdout", "meanwhile"))
     plan = stage.plan(Policy(keep=True))
     second = Session(plan, stage, Recorder(tmp_path, plan, again=True), times=stage.times)
     second.catch_up(recorded(tmp_path))
@@ -433,7 +437,9 @@ def test_a_run_is_come_back_to_from_a_machine_that_knows_nothing_of_it(tmp_path:
     until(second, batches, lambda: all_run(second))
     assert (
         sum(
-            isinstance(command, Start) for line in stage.lines.values() for command in line.commands
+            isinstance(command, StartAttempt)
+            for line in stage.lines.values()
+            for command in line.commands
         )
         == 0
     )
@@ -493,7 +499,7 @@ def test_a_run_whose_end_nobody_saw_is_ended_by_who_comes_back(tmp_path: Path) -
     left(stage, tmp_path, Policy(keep=True))
     for rank, line in stage.lines.items():
         done = PREFIX + dumps(to_object(Finished(rank, 1, 1, 1.0)))
-        line.say(Text(rank, "stdout", done), Exited(rank, 0), Ended(EndReason.ALL_ENDED))
+        line.say(OutputText(rank, "stdout", done), Exited(rank, 0), AgentEnded(EndReason.ALL_ENDED))
     session = come_back(stage, tmp_path, Policy(keep=True))
     for _ in session.batches():
         continue
@@ -590,7 +596,7 @@ def test_a_host_that_never_answers_from_elsewhere_is_lost_and_the_others_go_on(
         line = stage.lines[rank]
         assert not any(isinstance(command, Stop) for command in line.commands)
         done = PREFIX + dumps(to_object(Finished(rank, 1, 1, 1.0)))
-        line.say(Text(rank, "stdout", done), Exited(rank, 0))
+        line.say(OutputText(rank, "stdout", done), Exited(rank, 0))
     to_the_end(batches)
     state = session.state
     assert state.verdict is Verdict.LOST
@@ -697,7 +703,7 @@ def waits_for_its_start(line: ActedLine, command: Command | None) -> None:
     if command is None:
         line.say(HELLO)
     elif isinstance(command, Close):
-        line.say(Ended(EndReason.CLOSED))
+        line.say(AgentEnded(EndReason.CLOSED))
 
 
 def test_a_run_that_its_launcher_has_not_started_yet_is_stopped_from_elsewhere(
@@ -730,7 +736,11 @@ def test_hosts_that_another_launcher_has_closed_after_the_end_are_no_failure(
     session, batches = running(stage, tmp_path, Policy())
     for line in stage.lines.values():
         done = PREFIX + dumps(to_object(Finished(line.host, 1, 1, 1.0)))
-        line.say(Text(line.host, "stdout", done), Exited(line.host, 0), Ended(EndReason.CLOSED))
+        line.say(
+            OutputText(line.host, "stdout", done),
+            Exited(line.host, 0),
+            AgentEnded(EndReason.CLOSED),
+        )
         until(session, batches, lambda line=line: session.state.ranks[line.host].exited)  # type: ignore[misc]
     to_the_end(batches)
     assert (session.state.verdict, session.state.stop_reason) == (Verdict.FINISHED, "")
@@ -808,7 +818,7 @@ def test_who_asks_to_leave_while_hosts_are_reached_leaves_once_the_ranks_run(
         continue
     assert session.detached
     assert all_run(session) or all(
-        Start in map(type, line.commands) for line in stage.lines.values()
+        StartAttempt in map(type, line.commands) for line in stage.lines.values()
     )
 
 
@@ -818,7 +828,7 @@ def test_who_asks_to_leave_while_hosts_are_reached_leaves_once_the_ranks_run(
 def stands_still(line: ActedLine, command: Command | None) -> None:
     """An agent that gives signs of life and whose rank makes one step and no other."""
     samples(line, command)
-    if isinstance(command, Start):
+    if isinstance(command, StartAttempt):
         step(line, 1)
     elif isinstance(command, Stacks):
         line.say(
@@ -839,8 +849,10 @@ def stands_still_unheard(line: ActedLine, command: Command | None) -> None:
 def step(line: ActedLine, number: int) -> None:
     """Its rank makes this step, the first after it has met the others."""
     met = Started(line.host, 1, 2, "cpu", "gloo", "2", 1, 10, 40, 10, 640, 100)
-    said = [met] * (number == 1) + [Step(line.host, 1, number, 2.0, 0.01)]
-    line.say(Text(line.host, "stdout", "\n".join(PREFIX + dumps(to_object(one)) for one in said)))
+    said = [met] * (number == 1) + [StepFinished(line.host, 1, number, 2.0, 0.01)]
+    line.say(
+        OutputText(line.host, "stdout", "\n".join(PREFIX + dumps(to_object(one)) for one in said))
+    )
 
 
 @pytest.fixture
@@ -879,20 +891,20 @@ def test_a_stall_is_not_acted_on_while_a_host_is_silent(
 def diverges(line: ActedLine, command: Command | None) -> None:
     """An agent whose rank's second loss is no number. It ends only when it is stopped."""
     trains(line, command)
-    if isinstance(command, Start):
+    if isinstance(command, StartAttempt):
         step(line, 1)
         line.say(
-            Text(
+            OutputText(
                 line.host,
                 "stdout",
-                PREFIX + dumps(to_object(Step(line.host, 1, 2, float("nan"), 0.01))),
+                PREFIX + dumps(to_object(StepFinished(line.host, 1, 2, float("nan"), 0.01))),
             )
         )
 
 
 def diverges_and_finishes(line: ActedLine, command: Command | None) -> None:
     """An agent whose rank does so in its last step, and is gone before anybody can stop it."""
-    if isinstance(command, Start):
+    if isinstance(command, StartAttempt):
         diverges(line, command)
         line.say(Finished(line.host, 1, 2, 1.0), Exited(line.host, 0))
     else:
@@ -917,7 +929,7 @@ def test_a_loss_that_is_nan_ends_a_run_that_is_to_stop_then(
 
 def fails_once(line: ActedLine, command: Command | None) -> None:
     """An agent whose rank fails in the first attempt and finishes in the second."""
-    if isinstance(command, Start) and command.attempt == 0:
+    if isinstance(command, StartAttempt) and command.attempt == 0:
         trains(line, command)
         line.say(Exited(line.host, 1))
     else:
@@ -954,12 +966,12 @@ def test_who_comes_back_to_a_run_that_has_failed_starts_it_again_first(
     assert (state.verdict, state.attempt, len(state.progress.restarts)) == (Verdict.FINISHED, 1, 1)
     for host, line in stage.lines.items():
         asked = [command for command in line.commands if not isinstance(command, (Lease, Keep))]
-        assert [type(command) for command in asked] == [Reserve, Connect, Start, Close]
+        assert [type(command) for command in asked] == [Reserve, Connect, StartAttempt, Close]
         starts = [
             command
             for one in (first[host], line)
             for command in one.commands
-            if isinstance(command, Start)
+            if isinstance(command, StartAttempt)
         ]
         assert [(start.attempt, start.again) for start in starts] == [(0, True), (1, False)]
 
@@ -1005,7 +1017,9 @@ def test_a_restart_that_another_launcher_has_made_is_not_made_again(
     another.stop()
     to_the_end(batches)
     for line in stage.lines.values():
-        assert [command.attempt for command in line.commands if isinstance(command, Start)] == [2]
+        assert [
+            command.attempt for command in line.commands if isinstance(command, StartAttempt)
+        ] == [2]
 
 
 def test_agents_are_told_whether_a_run_that_is_stopped_may_be_started_again(tmp_path: Path) -> None:
@@ -1027,7 +1041,7 @@ def test_a_job_that_its_ranks_refuse_is_not_started_again(tmp_path: Path) -> Non
 def refuses(line: ActedLine, command: Command | None) -> None:
     """An agent whose rank finds no data."""
     trains(line, command)
-    if isinstance(command, Start):
+    if isinstance(command, StartAttempt):
         line.say(Exited(line.rank, 2))
 
 
@@ -1074,11 +1088,11 @@ def test_it_goes_on_from_a_checkpoint_that_the_hosts_left_have(both: bool, tmp_p
     """The lost host's rank may have said that one is complete, and the others' not yet."""
 
     def saves(line: ActedLine, command: Command | None) -> None:
-        first = isinstance(command, Start) and command.attempt == 0
+        first = isinstance(command, StartAttempt) and command.attempt == 0
         (trains if first else finishes)(line, command)
         if first and (both or line.host == 1):
             line.say(
-                Text(
+                OutputText(
                     line.host, "stdout", PREFIX + dumps(to_object(Saved(line.host, 1, 20, 0.1, 1)))
                 )
             )
@@ -1088,7 +1102,9 @@ def test_it_goes_on_from_a_checkpoint_that_the_hosts_left_have(both: bool, tmp_p
     stage = Stage(saves, saves)
     state = ended(stage.session(tmp_path, Policy(max_restarts=1, min_nodes=1)))
     assert state.verdict is Verdict.FINISHED
-    start = [command for command in stage.lines[0].commands if isinstance(command, Start)][-1]
+    start = [command for command in stage.lines[0].commands if isinstance(command, StartAttempt)][
+        -1
+    ]
     argv = start.placements[0].argv
     assert argv[argv.index("--resume") + 1] == ("a-run" if both else "")
     said = [note.text for note in state.log.notes if "from the beginning" in note.text]
@@ -1130,7 +1146,7 @@ def test_the_time_for_the_start_holds_for_each_attempt(tmp_path: Path) -> None:
 def steps_and_fails(line: ActedLine, command: Command | None) -> None:
     """An agent whose rank, and the other, make a step in the first attempt, before it fails."""
     trains(line, command)
-    if isinstance(command, Start) and command.attempt == 0:
+    if isinstance(command, StartAttempt) and command.attempt == 0:
         step(line, 1)
         line.say(Exited(line.host, 1))
 
@@ -1138,7 +1154,7 @@ def steps_and_fails(line: ActedLine, command: Command | None) -> None:
 def fails_once_and_trains_on(line: ActedLine, command: Command | None) -> None:
     """An agent whose rank fails in the first attempt and trains on in the second."""
     trains(line, command)
-    if isinstance(command, Start) and command.attempt == 0:
+    if isinstance(command, StartAttempt) and command.attempt == 0:
         line.say(Exited(line.host, 1))
 
 

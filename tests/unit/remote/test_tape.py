@@ -20,17 +20,17 @@ from remote.run.apply import apply_record
 from remote.run.run_state import RunState
 from tests.kit.histories import History, plan
 from tests.kit.recorded import recorded
-from training.wire.events import PREFIX, Evaluated, GpuSample, Step, Text
+from training.wire.events import PREFIX, Evaluated, GpuSample, OutputText, StepFinished
 from training.wire.jsonl import dumps
 
 END = float("inf")
 
 
-def stepped(rank: int, step: int) -> Text:
+def stepped(rank: int, step: int) -> OutputText:
     """A step as its rank prints it."""
     told = {
         "event": "step",
-        **{name: 0 for name in Step.__dataclass_fields__ if name != "rank"},
+        **{name: 0 for name in StepFinished.__dataclass_fields__ if name != "rank"},
         "rank": rank,
         "epoch": 1,
         "step": step,
@@ -38,7 +38,7 @@ def stepped(rank: int, step: int) -> Text:
         "seconds": 0.01,
         "loss_known": True,
     }
-    return Text(rank, "stdout", f"{PREFIX}{dumps(told)}")
+    return OutputText(rank, "stdout", f"{PREFIX}{dumps(told)}")
 
 
 def history(steps: int) -> History:
@@ -166,7 +166,7 @@ def test_an_overview_has_what_a_rank_tells_in_one_line_with_its_steps(
         if step % 100 == 0:
             told = Evaluated(0, step // 100, step, 1.0, step / 1000, 100, 0.1)
             lines.append(f"{PREFIX}{dumps({'event': 'evaluated', **asdict(told)})}")
-        made.rank(0, Text(0, "stdout", "\n".join(lines)))
+        made.rank(0, OutputText(0, "stdout", "\n".join(lines)))
         made.rank(1, stepped(1, step))
     made.done(0, 1).closed()
     state = tape.overview(recorded(tmp_path, made), made.plan).state

@@ -49,30 +49,39 @@ from tests.kit.stage import (
 )
 from tests.kit.standin import AN_AGENT, Heard, Reader, package
 from tests.kit.wait import wait
-from training.wire.commands import Close, Command, Keep, Lease, OnDisconnect, Reserve, Start, Stop
+from training.wire.commands import (
+    Close,
+    Command,
+    Keep,
+    Lease,
+    OnDisconnect,
+    Reserve,
+    StartAttempt,
+    Stop,
+)
 from training.wire.enums import EndReason
 from training.wire.events import (
     PREFIX,
     SESSION,
-    Dropped,
-    Ended,
+    AgentEnded,
     Event,
     Exited,
     Finished,
     GpuSample,
     HostSample,
     Launched,
+    OutputText,
     Record,
+    RecordsDropped,
     Spawned,
-    Step,
+    StepFinished,
     StopHeard,
-    Text,
     encode,
     to_object,
 )
 from training.wire.jsonl import dumps
 
-GONE = Ended(EndReason.OPERATOR_GONE)
+GONE = AgentEnded(EndReason.OPERATOR_GONE)
 
 
 @pytest.fixture(autouse=True)
@@ -272,7 +281,7 @@ def test_a_write_over_ssh_ends_once_its_channel_is_closed() -> None:
 def test_hello_is_answered_once(tmp_path: Path) -> None:
     stage = Stage(trains, trains)
     session, batches = running(stage, tmp_path)
-    stage.lines[1].say(*[HELLO] * 50, Text(1, "stdout", "after"))
+    stage.lines[1].say(*[HELLO] * 50, OutputText(1, "stdout", "after"))
     until(session, batches, lambda: any(line.text == "after" for line in session.state.log.lines))
     session.stop()
     to_the_end(batches)
@@ -305,7 +314,7 @@ def test_a_long_line_is_cut_where_it_is_shown_and_whole_in_the_log_file(tmp_path
     batches = session.batches()
     until(session, batches, lambda: all(rank.pid for rank in session.state.ranks))
     line = "é" * 1_000
-    stage.lines[0].say(Text(0, "stderr", f"short\n{line}\nshort"))
+    stage.lines[0].say(OutputText(0, "stderr", f"short\n{line}\nshort"))
     until(
         session,
         batches,
@@ -328,7 +337,7 @@ def test_lines_in_memory_are_bounded_by_bytes(text: str) -> None:
     limits = Limits(shown=500, log=50_000)
     state = RunState(plan(1), limits)
     for seq in range(1, 400):
-        apply_record(state, Record(0, 0, seq, 1_000.0 + seq, Text(0, "stdout", text)))
+        apply_record(state, Record(0, 0, seq, 1_000.0 + seq, OutputText(0, "stdout", text)))
         apply_record(state, Record(SESSION, 0, seq, 1_000.0 + seq, Said(0, text)))
     numbers = [line.number for line in state.log.lines]
     assert numbers == list(range(state.log.count - len(numbers), state.log.count))
@@ -342,7 +351,7 @@ def test_lines_in_memory_are_bounded_by_bytes(text: str) -> None:
 def test_lines_in_memory_are_bounded_by_number_too() -> None:
     state = RunState(plan(1))
     for seq in range(1, 100):
-        apply_record(state, Record(0, 0, seq, 1_000.0, Text(0, "stdout", "a\n" * 1_000)))
+        apply_record(state, Record(0, 0, seq, 1_000.0, OutputText(0, "stdout", "a\n" * 1_000)))
     assert (len(state.log.lines), state.log.lines[-1].number) == (20_000, state.log.count - 1)
     assert len(state.log._parts) < 30
 
@@ -368,9 +377,9 @@ def forged(host: int, event: Event, seq: int = 1_000) -> str:
     "lines",
     [
         [
-            forged(0, Text(0, "stdout", PREFIX + '{"event":"finished"}')),
+            forged(0, OutputText(0, "stdout", PREFIX + '{"event":"finished"}')),
             forged(0, Exited(0, 0)),
-            forged(0, Ended(EndReason.CLOSED)),
+            forged(0, AgentEnded(EndReason.CLOSED)),
         ],
         [forged(SESSION, Closed())],
         [forged(SESSION, Clock(99, 5.0)), forged(SESSION, Clock(0, 5.0))],
@@ -395,7 +404,7 @@ def test_a_host_writes_nothing_for_others_into_the_record(lines: list[str], tmp_
     session.detach()
     to_the_end(batches)
     said = [record.event for record in recorded(tmp_path)]
-    assert not {Closed, Lost, Ended, Exited} & set(map(type, said))
+    assert not {Closed, Lost, AgentEnded, Exited} & set(map(type, said))
     raw = (tmp_path / "a-run" / "events.jsonl").read_text().splitlines()
     assert not set(texts) & set(raw)
     assert [text for text in told if text in texts] == texts
@@ -522,23 +531,23 @@ def test_a_record_at_which_the_launcher_itself_fails_costs_its_host_alone(
     session, batches = running(stage, tmp_path, Policy(max_restarts=1, min_nodes=1))
 
     def fails(state: RunState, record: Record) -> None:
-        if isinstance(record.event, Text) and record.event.text == "boom":
+        if isinstance(record.event, OutputText) and record.event.text == "boom":
             raise ZeroDivisionError("of the test")
         apply_record(state, record)
 
     monkeypatch.setattr("remote.session.ledger.apply_record", fails)
-    stage.lines[1].say(Text(1, "stdout", "boom"))
+    stage.lines[1].say(OutputText(1, "stdout", "boom"))
     to_the_end(batches)
     assert session.state.verdict is Verdict.FINISHED
     assert "ZeroDivisionError('of the test')" in session.state.hosts[1].reason
-    assert not any(isinstance(record.event, Text) for record in recorded(tmp_path))
+    assert not any(isinstance(record.event, OutputText) for record in recorded(tmp_path))
 
 
 def test_a_figure_of_a_rank_may_be_no_number(tmp_path: Path) -> None:
     stage = Stage(trains, trains)
     session, batches = running(stage, tmp_path)
-    step = Step(1, 1, 1, math.nan, 0.1)
-    stage.lines[1].say(Text(1, "stdout", PREFIX + dumps(to_object(step))))
+    step = StepFinished(1, 1, 1, math.nan, 0.1)
+    stage.lines[1].say(OutputText(1, "stdout", PREFIX + dumps(to_object(step))))
     until(session, batches, lambda: session.state.ranks[1].step == 1)
     session.stop()
     to_the_end(batches)
@@ -565,7 +574,7 @@ def test_a_restart_by_another_launcher_is_taken_in_where_this_attempt_is_over(
 
 def leaves_at_the_second_reserve(line: ActedLine, command: Command | None) -> None:
     """An agent that ends when it is asked for a port of the second attempt."""
-    if isinstance(command, Reserve) and any(isinstance(one, Start) for one in line.commands):
+    if isinstance(command, Reserve) and any(isinstance(one, StartAttempt) for one in line.commands):
         line.say(GONE)
     else:
         waits_once(line, command)
@@ -573,7 +582,7 @@ def leaves_at_the_second_reserve(line: ActedLine, command: Command | None) -> No
 
 def fails_at_first(line: ActedLine, command: Command | None) -> None:
     """An agent whose rank fails in the first attempt and finishes in the others."""
-    if isinstance(command, Start) and command.attempt == 0:
+    if isinstance(command, StartAttempt) and command.attempt == 0:
         trains(line, command)
         line.say(Exited(line.host, 1))
     else:
@@ -635,7 +644,11 @@ def test_a_run_that_has_failed_has_a_cause() -> None:
                 (host, (Exited(host, dice.choice((0, 1, -15)), stopped=dice.random() < 0.5),)),
                 (
                     host,
-                    (dice.choice((GONE, Ended(EndReason.CLOSED), Ended(EndReason.GUARD_DIED))),),
+                    (
+                        dice.choice(
+                            (GONE, AgentEnded(EndReason.CLOSED), AgentEnded(EndReason.GUARD_DIED))
+                        ),
+                    ),
                 ),
                 (
                     SESSION,
@@ -798,7 +811,7 @@ def test_records_that_come_late_after_an_outage_are_no_step_of_a_clock() -> None
 def test_the_time_of_dropped_records_is_no_step_of_a_clock() -> None:
     clock = HostClock(1.0)
     clock.measure(0.0, 0.0)
-    assert not clock.moved(Record(0, 0, 1, 90.0, Dropped(1, 5)), 90.0)
+    assert not clock.moved(Record(0, 0, 1, 90.0, RecordsDropped(1, 5)), 90.0)
     assert not clock.moved(Record(0, 0, 6, 30.0, SAMPLE), 90.0)
 
 
@@ -808,7 +821,7 @@ def test_a_hosts_clock_that_jumps_spoils_no_time_of_the_run(step: float, tmp_pat
     began = time.time()
     session, batches = running(stage, tmp_path)
     line = stage.lines[1]
-    for event in (SAMPLE, Text(1, "stdout", "one"), Text(1, "stdout", "two")):
+    for event in (SAMPLE, OutputText(1, "stdout", "one"), OutputText(1, "stdout", "two")):
         record = Record(1, 0, len(line.journal) + 1, time.time() + step, event)
         line.journal.append(encode(record).encode())
         send(line, line.journal[-1])
@@ -837,7 +850,7 @@ def test_the_time_that_a_rank_gives_cannot_lie_outside_its_run(said: float) -> N
     history = History(plan(1))
     history.say(0, HELLO).session(Clock(0, 0.0))
     wire = PREFIX + dumps({"time": said} | to_object(stepped(0, 1)))
-    state = history.say(0, Launched((0,)), Text(0, "stdout", wire), SAMPLE, after=1.0).state()
+    state = history.say(0, Launched((0,)), OutputText(0, "stdout", wire), SAMPLE, after=1.0).state()
     assert state.elapsed <= 4.0
     assert state.ranks[0].step == 1
 

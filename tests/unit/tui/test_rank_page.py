@@ -147,8 +147,8 @@ async def test_it_shows_no_chart_of_what_only_other_ranks_tell() -> None:
         for step in range(1, 9):
             stage.session.say(
                 0,
-                *(events.Step(rank, 1, step, math.nan, 0.1) for rank in range(2)),
-                events.Metrics(0, step, 0, (("loss", 2.0 / step), ("mood", 1.0 * step))),
+                *(events.StepFinished(rank, 1, step, math.nan, 0.1) for rank in range(2)),
+                events.ScriptMetrics(0, step, 0, (("loss", 2.0 / step), ("mood", 1.0 * step))),
             )
         for rank, titles in ((0, {"loss", "mood", "s/iteration by rank"}), (1, set())):
             await opened(stage, pilot, rank)
@@ -218,7 +218,7 @@ def test_a_host_that_has_ended_has_no_live_figures() -> None:
     sample = events.HostSample((50.0, 50.0), 1 << 30, 4 << 30, 0, 0)
     history = History(plan(1)).say(0, hello(1, cores=2)).training(3).say(0, sample)
     assert "CPU 50% of 2 cores" in told(history.state())["host"]
-    history.done(0).say(0, events.Ended(EndReason.ALL_ENDED))
+    history.done(0).say(0, events.AgentEnded(EndReason.ALL_ENDED))
     assert told(history.closed())["host"] == "■ ended: all ranks have ended"
 
 

@@ -284,13 +284,17 @@ async def test_a_line_of_the_log_that_goes_on_beyond_the_edge_says_so() -> None:
     async with stage.shown() as pilot:
         stage.session.start()
         stage.session.say(
-            0, events.Text(0, "stdout", "long " * 40 + "end"), events.Text(0, "stdout", "short")
+            0,
+            events.OutputText(0, "stdout", "long " * 40 + "end"),
+            events.OutputText(0, "stdout", "short"),
         )
         await until(pilot, lambda: "short" in stage.text())
         long, short = (line for line in stage.text().splitlines() if "[0] " in line)
         assert long.rstrip(" ▁▂▃▄▅▆▇█").endswith("…")
         assert "…" not in short
-        stage.session.say(0, *(events.Text(0, "stdout", "long " * 40 + "end") for _ in range(40)))
+        stage.session.say(
+            0, *(events.OutputText(0, "stdout", "long " * 40 + "end") for _ in range(40))
+        )
         log = stage.screen.query_one(LogView)
         await until(pilot, lambda: log.show_vertical_scrollbar)
         await until(

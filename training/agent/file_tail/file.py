@@ -10,7 +10,7 @@ from typing import Protocol
 from training.agent.file_tail.frames import Frames
 from training.agent.host.redaction import Redaction
 from training.agent.live_runs import regular
-from training.agent.ranks.pipes import CHUNK, Lines
+from training.agent.ranks.pipes import CHUNK, LineDecoder
 
 EDGE = 64
 """Bytes at the beginning of a file, and before the place up to which it is read, by which it is
@@ -36,7 +36,7 @@ def state(found: os.stat_result) -> State:
 
 
 @dataclass(frozen=True)
-class Place:
+class ReadPosition:
     """How far a file is known: `at` bytes, with these at both edges, in this `state`."""
 
     at: int = 0
@@ -49,13 +49,13 @@ class Place:
         tail = os.pread(file, len(self.tail), self.at - len(self.tail))
         return tail == self.tail and os.pread(file, len(self.head), 0) == self.head
 
-    def after(self, block: bytes) -> Place:
+    def after(self, block: bytes) -> ReadPosition:
         """The place behind a block that follows."""
         head = self.head if len(self.head) == EDGE else (self.head + block)[:EDGE]
-        return Place(self.at + len(block), head, (self.tail + block)[-EDGE:])
+        return ReadPosition(self.at + len(block), head, (self.tail + block)[-EDGE:])
 
 
-def end_of(path: str) -> tuple[Identity, Place]:
+def end_of(path: str) -> tuple[Identity, ReadPosition]:
     """A file, and its present end. Raises: OSError."""
     file = regular(path)
     try:
@@ -63,12 +63,12 @@ def end_of(path: str) -> tuple[Identity, Place]:
         size = found.st_size
         before = max(0, size - EDGE)
         edges = os.pread(file, min(EDGE, size), 0), os.pread(file, size - before, before)
-        return identity(found), Place(size, *edges, state(found))
+        return identity(found), ReadPosition(size, *edges, state(found))
     finally:
         os.close(file)
 
 
-class Cutter(Protocol):
+class TextCutter(Protocol):
     """Makes text of blocks of bytes."""
 
     def feed(self, block: bytes) -> str | None:
@@ -81,16 +81,16 @@ class Cutter(Protocol):
 class GrowingFile:
     """What comes in a file after a place. `has_more`: not all was read."""
 
-    _place: Place
+    _place: ReadPosition
     _state: State
 
-    def __init__(self, path: str, redaction: Redaction, place: Place | None = None) -> None:
+    def __init__(self, path: str, redaction: Redaction, place: ReadPosition | None = None) -> None:
         """Raises: OSError."""
         self.path = path
         self._redaction = redaction
         self._file = regular(path)
         self.identity = identity(os.fstat(self._file))
-        self._begin(place or Place())
+        self._begin(place or ReadPosition())
         self._lacks_header = place is not None and path.endswith(TABLES)
 
     @property
@@ -114,7 +114,7 @@ class GrowingFile:
                 yield text  # a whole document, whose last line has no newline
             return
         if not self._place.is_in(self._file):
-            self._begin(Place())
+            self._begin(ReadPosition())
         if self._lacks_header:
             yield self._header()
         while most > 0 and (block := os.pread(self._file, min(CHUNK, most), self._place.at)):
@@ -130,18 +130,20 @@ class GrowingFile:
         os.close(self._file)
         return self._cutter.end() or ""
 
-    def _begin(self, place: Place) -> None:
+    def _begin(self, place: ReadPosition) -> None:
         self._place = place
         self._state = place.state
         self.has_more = self._lacks_header = False
         is_binary = EVENT_FILE in os.path.basename(self.path)
-        self._cutter: Cutter = Frames(self._redaction) if is_binary else Lines(self._redaction)
+        self._cutter: TextCutter = (
+            Frames(self._redaction) if is_binary else LineDecoder(self._redaction)
+        )
 
     def _header(self) -> str:
         """The first line of a table that is read from later on."""
         self._lacks_header = False
         line, newline, _ = os.pread(self._file, CHUNK, 0).partition(b"\n")
         if self._place.at <= len(line):  # it was not whole, and is read with the rest
-            self._begin(Place())
+            self._begin(ReadPosition())
             return ""
         return self._redaction.hide(line.decode(errors="replace").rstrip()) if newline else ""

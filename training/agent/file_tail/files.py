@@ -8,10 +8,17 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 
-from training.agent.file_tail.file import GrowingFile, Identity, Place, end_of, identity, state
+from training.agent.file_tail.file import (
+    GrowingFile,
+    Identity,
+    ReadPosition,
+    end_of,
+    identity,
+    state,
+)
 from training.agent.find_files import Search
 from training.agent.host.redaction import Redaction
-from training.wire.events import AGENT, FILE, Event, Text
+from training.wire.events import AGENT, FILE, Event, OutputText
 
 MOST_ENTRIES = 20_000
 """Entries of folders that one look for files looks at."""
@@ -25,7 +32,7 @@ PATIENCE = 2.0
 """Seconds that the ranks' start and end wait for a look."""
 
 
-class Files:
+class FollowedFiles:
     """Files that match the patterns. What was in them at the beginning is not read."""
 
     def __init__(
@@ -35,7 +42,7 @@ class Files:
         self._folder = folder
         self._redaction = redaction
         self._rank = rank
-        self._old: dict[Identity, Place] = {}
+        self._old: dict[Identity, ReadPosition] = {}
         self._files: dict[str, GrowingFile] = {}
         self._said = set[str]()
 
@@ -96,7 +103,7 @@ class Files:
         if what in self._said:
             return []
         self._said.add(what)
-        return [Text(AGENT, "stderr", f"--follow: {what}")]
+        return [OutputText(AGENT, "stderr", f"--follow: {what}")]
 
     def _add(self, path: str) -> bool:
         """Follow a file, if it is new or was written to. False: they are too many. Raises:
@@ -139,7 +146,7 @@ class Files:
 
     def _texts(self, path: str, texts: Sequence[str]) -> list[Event]:
         name = FILE + self._name(path)
-        return [Text(self._rank, name, text) for text in texts if text]
+        return [OutputText(self._rank, name, text) for text in texts if text]
 
     def _name(self, path: str) -> str:
         """The path, as it is shown."""
@@ -147,13 +154,13 @@ class Files:
         return path if below.startswith("..") else below
 
 
-class Followed:
+class FileFollower:
     """Reads files by turns of the agent's loop, which never waits for a disk: each look is a
     thread, whose finds the next turn takes."""
 
     def __init__(self, redaction: Redaction) -> None:
         self._redaction = redaction
-        self._files: Files | None = None
+        self._files: FollowedFiles | None = None
         self._thread: threading.Thread | None = None
         self._found: list[Event] = []
 
@@ -161,7 +168,7 @@ class Followed:
         """The program is about to start. What its files tell is told as by this rank."""
         self.end()
         if patterns:
-            self._files = Files(patterns, folder, rank, self._redaction)
+            self._files = FollowedFiles(patterns, folder, rank, self._redaction)
             self._begin(self._files.begin)
             self._wait()
 

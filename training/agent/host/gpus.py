@@ -32,7 +32,7 @@ BLOCK = 1 << 16
 MIB = 1 << 20
 
 
-class Reading(NamedTuple):
+class GpuReading(NamedTuple):
     """A line of `nvidia-smi`: a GPU by its index and UUID, and the figures of `GpuSample`."""
 
     place: str
@@ -45,7 +45,7 @@ class Reading(NamedTuple):
     reasons: int
 
 
-class Gpus:
+class GpuSampler:
     """Samples the GPUs of ranks. `say` gets the reason, once, where that comes to an end. Times are
     by the monotonic clock."""
 
@@ -56,7 +56,7 @@ class Gpus:
         self._ways = list(REASONS) if shutil.which("nvidia-smi") else []
         self._process: subprocess.Popen[bytes] | None = None
         self._rest = b""
-        self._readings: list[Reading] = []
+        self._readings: list[GpuReading] = []
         self._until = math.inf
         self._worked = False
 
@@ -165,7 +165,7 @@ def device(env: Mapping[str, str], local_rank: int) -> str:
     return "" if found.startswith("MIG-") else found
 
 
-def reading(line: bytes) -> Reading | None:
+def reading(line: bytes) -> GpuReading | None:
     """What a line tells; None if it is something else, such as a warning. Figures that the GPU does
     not tell, as "[N/A]", are NaN and 0."""
     fields = [field.strip() for field in line.decode(errors="replace").split(",")]
@@ -177,7 +177,7 @@ def reading(line: bytes) -> Reading | None:
     percent = float(use) if use.isdecimal() else math.nan
     if percent > 100:
         return None
-    return Reading(place, uuid, percent, used * MIB, total * MIB, clock, most, reasons)
+    return GpuReading(place, uuid, percent, used * MIB, total * MIB, clock, most, reasons)
 
 
 def _number(text: str) -> int:

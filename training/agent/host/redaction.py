@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from training.wire.commands import Placement, stand_in
-from training.wire.events import Event, Raised, Stack, Text
+from training.wire.events import Event, OutputText, Raised, Stack
 from training.wire.jsonl import dumps
 
 SHORTEST = 8
@@ -47,7 +47,7 @@ class Redaction:
     def _clean(self, event: Event) -> Event:
         return (
             replace(event, text=self.hide(event.text))
-            if isinstance(event, (Text, Stack, Raised))
+            if isinstance(event, (OutputText, Stack, Raised))
             else event
         )
 

@@ -52,7 +52,7 @@ def register(folder: str) -> None:
         faulthandler.register(SIGNAL, file)
 
 
-class Collector:
+class StackCollector:
     """Collects stacks in a thread of its own, because that takes up to two seconds; the agent loop
     reports them."""
 
@@ -90,7 +90,7 @@ class Collector:
 
 
 @dataclass
-class Question:
+class StackRequest:
     """A request for the stacks of a rank. `process` is the rank's, or a descendant, that has a
     file for its stacks, open as `descriptor`. `size` is that of the file before; `blocked` are
     threads that always block the signal."""
@@ -106,8 +106,8 @@ class Question:
 def collect(ranks: Sequence[tuple[int, int]], folder: str) -> Iterator[Stack]:
     """The stack of each of these (rank, pid), in the order in which they answer, within about two
     seconds."""
-    mute: list[Question] = []
-    asked: list[Question] = []
+    mute: list[StackRequest] = []
+    asked: list[StackRequest] = []
     for rank, pid in ranks:
         question = _ask(rank, pid, folder)
         (mute if question.why else asked).append(question)
@@ -127,25 +127,25 @@ def collect(ranks: Sequence[tuple[int, int]], folder: str) -> Iterator[Stack]:
 # By faulthandler ----------------------------------------------------------------------------------
 
 
-def _ask(rank: int, pid: int, folder: str) -> Question:
+def _ask(rank: int, pid: int, folder: str) -> StackRequest:
     """Send the signal to a rank. If that is not possible, `why` says why."""
     if not pid:
-        return Question(rank, 0, why="its process does not exist yet")
+        return StackRequest(rank, 0, why="its process does not exist yet")
     for process in (pid, *processes.descendants(pid)):
         descriptor = _descriptor(process, folder)
         if descriptor and _mask(process, "SigCgt"):
             break
     else:
-        return Question(
+        return StackRequest(
             rank, pid, why="it is no Python program that was started with rankboard's sitecustomize"
         )
     if spy.letter(process) in "Tt":
-        return Question(rank, process, why="it is stopped, so it cannot report its stack")
+        return StackRequest(rank, process, why="it is stopped, so it cannot report its stack")
     try:
         size = os.stat(f"/proc/{process}/fd/{descriptor}").st_size
     except OSError:
-        return Question(rank, process, why="it has just ended")
-    question = Question(rank, process, descriptor, size, _blocking(process))
+        return StackRequest(rank, process, why="it has just ended")
+    question = StackRequest(rank, process, descriptor, size, _blocking(process))
     if not _mask(process, "ShdPnd"):  # else an earlier one is still pending
         processes.send(process, SIGNAL)
     return question
@@ -161,7 +161,7 @@ def _descriptor(process: int, folder: str) -> str:
     return ""
 
 
-def _answer(question: Question) -> str:
+def _answer(question: StackRequest) -> str:
     """The stacks that the process wrote, once it has written all of them; "" before. A thread that
     writes blocks the signal."""
     path = f"/proc/{question.process}/fd/{question.descriptor}"
@@ -221,7 +221,7 @@ def _source(path: str) -> list[str]:
 # By others ----------------------------------------------------------------------------------------
 
 
-def _look_from_outside(questions: Sequence[Question]) -> Iterator[Stack]:
+def _look_from_outside(questions: Sequence[StackRequest]) -> Iterator[Stack]:
     """The stacks by py-spy, if it is installed and finds one, else by the kernel."""
     program = spy.path()
     spies = {
@@ -240,7 +240,7 @@ def _look_from_outside(questions: Sequence[Question]) -> Iterator[Stack]:
         )
 
 
-def _excuse(question: Question, spied: bool) -> str:
+def _excuse(question: StackRequest, spied: bool) -> str:
     tried = (
         "py-spy found none either"
         if spied

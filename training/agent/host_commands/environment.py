@@ -102,7 +102,7 @@ def install(words: Sequence[str]) -> Told:
     """Make the environment, complete it, or give it other versions."""
     venv = Venv(words[0])
     order = load(_line()) or {}
-    child = Child()
+    child = ChildProcess()
     threading.Thread(target=child.end_with_launcher, daemon=True).start()
     threading.Thread(target=_beat, args=(str(venv.folder.parent),), daemon=True).start()
     try:
@@ -134,7 +134,7 @@ def _alone(venv: Venv) -> Iterator[None]:
         yield
 
 
-def _make(venv: Venv, order: dict[str, Any], child: Child) -> Told:
+def _make(venv: Venv, order: dict[str, Any], child: ChildProcess) -> Told:
     if not venv.complete():
         yield {"phase": f"making {venv.folder}"}
         if _obstacle():
@@ -186,7 +186,7 @@ def _progress(line: str) -> dict[str, Any] | None:
     return None
 
 
-def _check(said: list[str], child: Child, order: dict[str, Any]) -> None:
+def _check(said: list[str], child: ChildProcess, order: dict[str, Any]) -> None:
     """Raises: CannotInstall, with the reason in what the child has said, unless it ended well."""
     if child.status == 0:
         return
@@ -205,7 +205,7 @@ def _check(said: list[str], child: Child, order: dict[str, Any]) -> None:
     )
 
 
-class Child:
+class ChildProcess:
     """What is run for an errand: one program after the other, each in a process group of its
     own."""
 

@@ -1,4 +1,4 @@
-"""Reads the pipes of ranks: the whole lines of one read of stdout or stderr become one `Text`."""
+"""Reads the pipes of ranks: the whole lines of one read become one `OutputText`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from training.agent.host.redaction import Redaction
-from training.wire.events import Text
+from training.wire.events import OutputText
 
 CHUNK = 1 << 16
 """Bytes of one read. A longer line is forwarded in pieces."""
@@ -23,7 +23,7 @@ _LEFT = 1 << 20
 a descendant may still write."""
 
 
-class Lines:
+class LineDecoder:
     """Cuts a stream of bytes into whole lines of text. Invalid UTF-8 becomes U+FFFD; CR LF ends a
     line like LF.
 
@@ -122,14 +122,14 @@ class Pipe:
         self._fd = fd
         self._rank = rank
         self._stream = stream
-        self._lines = Lines(redaction, MOST)
+        self._lines = LineDecoder(redaction, MOST)
         self.ended = self.filled = False
 
     def fileno(self) -> int:
         """The descriptor, for a selector."""
         return self._fd
 
-    def read(self) -> Iterator[Text]:
+    def read(self) -> Iterator[OutputText]:
         """Read once. `ended` is true at the end of the pipe, `filled` if more may be waiting."""
         try:
             block = os.read(self._fd, CHUNK)
@@ -141,9 +141,9 @@ class Pipe:
             text = self._lines.states()
         if text is not None:
             self._told = self._clock()
-            yield Text(self._rank, self._stream, text)
+            yield OutputText(self._rank, self._stream, text)
 
-    def finish(self) -> Iterator[Text]:
+    def finish(self) -> Iterator[OutputText]:
         """Read the rest of the pipe after its rank has exited, and close it."""
         left = _LEFT
         while left > 0 and not self.ended:
@@ -154,8 +154,8 @@ class Pipe:
             self.ended = not block
             left -= len(block)
             if block and (text := self._lines.feed(block)) is not None:
-                yield Text(self._rank, self._stream, text)
+                yield OutputText(self._rank, self._stream, text)
         text = self._lines.end() if left > 0 else self._lines.piece()
         if text is not None:
-            yield Text(self._rank, self._stream, text)
+            yield OutputText(self._rank, self._stream, text)
         os.close(self._fd)

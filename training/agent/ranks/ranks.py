@@ -26,7 +26,7 @@ EVENTS = 1 << 18
 
 
 @dataclass
-class Rank:
+class RankProcess:
     """A rank that has not exited. `pid` is 0 until its process exists; `stopped`: the agent sent it
     a signal. `error_file` is where its program may say what it failed of."""
 
@@ -37,7 +37,7 @@ class Rank:
     error_file: str = ""
 
 
-class Ranks:
+class RankProcesses:
     """Tells `say` what becomes of the ranks. What it registers with the selector are functions for
     the agent's loop to call.
 
@@ -62,25 +62,25 @@ class Ranks:
         )  # all of them behind one descriptor, which leaves the loop and comes back
         self._selector.register(self._pipes, selectors.EVENT_READ, self._hear)
         self.listen_at = math.inf
-        self._live: dict[int, Rank] = {}
+        self._live: dict[int, RankProcess] = {}
         self.out_of_memory = OutOfMemory()
 
     @property
-    def live(self) -> list[Rank]:
+    def live(self) -> list[RankProcess]:
         """The ranks that have not exited."""
         return list(self._live.values())
 
-    def open(self, number: int) -> tuple[Rank, Ends]:
+    def open(self, number: int) -> tuple[RankProcess, Ends]:
         """A new rank that is not started, and the ends of its pipes for its process.
 
         Its pipes are read once it is `spawned`: a rank that preload forks may write before preload
         reports it.
         """
         pipes, ends = open_pipes(number, self._redaction)
-        self._live[number] = Rank(number, pipes)
+        self._live[number] = RankProcess(number, pipes)
         return self._live[number], ends
 
-    def open_events(self, rank: Rank) -> int:
+    def open_events(self, rank: RankProcess) -> int:
         """One more pipe, for what the watch reports of a rank that is not started. Returns the end
         for its process. What comes there is as if the rank had written it on stdout."""
         pipe, end = os.pipe()
@@ -118,7 +118,7 @@ class Ranks:
             for text in pipe.finish():
                 self._say(text)
 
-    def spawned(self, rank: Rank, pid: int) -> None:
+    def spawned(self, rank: RankProcess, pid: int) -> None:
         """The rank's process exists."""
         rank.pid = pid
         self._say(Spawned(rank.number, pid))
@@ -126,7 +126,7 @@ class Ranks:
         if rank.stopped:  # it was forked after the others were stopped
             processes.send_group(pid, signal.SIGTERM)
 
-    def exited(self, rank: Rank, status: int) -> None:
+    def exited(self, rank: RankProcess, status: int) -> None:
         """The process of the rank has exited with this wait status."""
         del self._live[rank.number]
         self.finish(rank.pipes)

@@ -14,19 +14,19 @@ from dataclasses import dataclass, field
 from training.agent.host import processes
 from training.agent.host.redaction import Redaction
 from training.agent.layout import ERRORS
-from training.agent.options import Options
+from training.agent.options import AgentOptions
 from training.agent.ranks.launch import (
     PRELOAD,
-    Command,
-    Function,
     Preload,
+    ProcessSpec,
+    RankFunction,
     Spawner,
     common,
     environment,
     of_program,
 )
-from training.agent.ranks.pipes import CHUNK, Lines, Pipe
-from training.agent.ranks.ranks import Ranks, open_pipes
+from training.agent.ranks.pipes import CHUNK, LineDecoder, Pipe
+from training.agent.ranks.ranks import RankProcesses, open_pipes
 from training.place import ERROR_FILE, EVENTS_FD, LISTEN_FD, WATCH
 from training.wire import commands
 from training.wire.commands import Placement
@@ -38,25 +38,25 @@ _FAILED = 1 << 8
 
 
 @dataclass
-class Parent:
+class PreloadProcess:
     """The process that forks the ranks. It writes `pid RANK PID` and `exit RANK STATUS` to
     `report`; `pipes` are its output."""
 
     pid: int
     pipes: tuple[Pipe, Pipe]
     report: int
-    lines: Lines = field(default_factory=Lines)
+    lines: LineDecoder = field(default_factory=LineDecoder)
 
 
-class Starter:
+class RankStarter:
     """Starts the ranks of each attempt."""
 
     def __init__(
         self,
-        options: Options,
+        options: AgentOptions,
         selector: selectors.BaseSelector,
         say: Callable[[Event], None],
-        ranks: Ranks,
+        ranks: RankProcesses,
         preload: Preload,
         redaction: Redaction,
     ) -> None:
@@ -67,14 +67,14 @@ class Starter:
         self._how = preload
         self._redaction = redaction
         self._spawner = Spawner()
-        self._preload: Parent | None = None
+        self._preload: PreloadProcess | None = None
 
     @property
     def preload(self) -> int:
         """The pid of the process that forks ranks; 0 if there is none."""
         return self._preload.pid if self._preload else 0
 
-    def start(self, command: commands.Start, listener: socket.socket | None) -> None:
+    def start(self, command: commands.StartAttempt, listener: socket.socket | None) -> None:
         """Start all placements. Rank 0 inherits the reserved socket `listener` under preload; else
         it is closed just before."""
         if self._preload:  # the attempt before is over, but its preload has not exited
@@ -93,7 +93,7 @@ class Starter:
             for placement in command.placements:
                 self._start_alone(placement, of_program(self._options, placement))
 
-    def _function(self) -> Function | None:
+    def _function(self) -> RankFunction | None:
         """What a fork of this process does to run a rank, if it can.
 
         No thread may run at a fork besides this one and the spawner's: what it has locked would
@@ -103,7 +103,7 @@ class Starter:
         return self._how if is_alone and not isinstance(self._how, tuple) else None
 
     def _fork(
-        self, placement: Placement, function: Function, listener: socket.socket | None
+        self, placement: Placement, function: RankFunction, listener: socket.socket | None
     ) -> None:
         env = environment(self._options, *placement.env)
         inherited: tuple[int, ...] = ()
@@ -117,7 +117,7 @@ class Starter:
         placement: Placement,
         env: dict[str, str],
         inherited: Sequence[int] = (),
-        function: Function | None = None,
+        function: RankFunction | None = None,
     ) -> None:
         rank, ends = self._ranks.open(placement.rank)
         path = dict(placement.env).get(ERROR_FILE)
@@ -128,7 +128,7 @@ class Starter:
         if env.get(WATCH) == "1":
             events = (self._ranks.open_events(rank),)
             env[EVENTS_FD] = str(events[0])
-        command = Command(
+        command = ProcessSpec(
             placement.argv,
             env,
             self._options.cwd,
@@ -143,7 +143,9 @@ class Starter:
         else:
             self._ranks.exited(rank, _CANNOT_START)
 
-    def _start_preload(self, command: commands.Start, listener: socket.socket | None) -> None:
+    def _start_preload(
+        self, command: commands.StartAttempt, listener: socket.socket | None
+    ) -> None:
         ends = {
             placement.rank: self._ranks.open(placement.rank)[1] for placement in command.placements
         }
@@ -162,7 +164,7 @@ class Starter:
             inherited.append(listener.fileno())
         env = environment(self._options, *common(command.placements))
         order = _file_of(command)
-        started = Command(
+        started = ProcessSpec(
             argv,
             env,
             self._options.cwd,
@@ -171,12 +173,12 @@ class Starter:
             inherited=inherited,
             umask=self._options.umask,
         )
-        self._preload = Parent(0, pipes, report)
+        self._preload = PreloadProcess(0, pipes, report)
         self._preload.pid = self._spawn(started, *own_ends, order, report_end, *given)
         if not self._preload.pid:
             self._preload_ended(_CANNOT_START)
 
-    def _spawn(self, command: Command, out_end: int, error_end: int, *more_ends: int) -> int:
+    def _spawn(self, command: ProcessSpec, out_end: int, error_end: int, *more_ends: int) -> int:
         """The pid of the new process; 0 if it failed, and the reason is on its stderr. Closes our
         copies of the ends."""
         try:
@@ -238,7 +240,7 @@ class Starter:
             processes.send_group(self._preload.pid, signal.SIGTERM)
 
 
-def _file_of(command: commands.Start) -> int:
+def _file_of(command: commands.StartAttempt) -> int:
     """A file with the command's line, to be read by preload: other than a pipe it takes a line of
     any length at once.
 

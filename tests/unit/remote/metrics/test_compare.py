@@ -19,7 +19,7 @@ from remote.statistics.ratio import Finding
 from tests.kit.histories import History, plan, stepped
 from tests.kit.recorded import recorded
 from training.job import Job
-from training.wire.events import Exited, Hello, Step
+from training.wire.events import Exited, Hello, StepFinished
 
 
 def made(folder: Path, name: str, seconds: float = 0.1, steps: int = 50, **job: Any) -> RunFigures:
@@ -113,7 +113,7 @@ def test_steps_with_batches_of_other_sizes_are_compared_by_sample(tmp_path: Path
 def test_losses_that_differ_are_told_of(tmp_path: Path) -> None:
     first = made(tmp_path, "a", steps=3)
     history = History(replace(plan(1), run="b")).training(steps=2)
-    history.rank(0, Step(0, 1, 3, 5.0, 0.1), Step(0, 1, 4, math.nan, 0.1))
+    history.rank(0, StepFinished(0, 1, 3, 5.0, 0.1), StepFinished(0, 1, 4, math.nan, 0.1))
     found = compare([first, read(recorded(tmp_path, history))])[1]
     assert found.common == 3
     assert found.apart == pytest.approx(5.0 - 2 / 3)

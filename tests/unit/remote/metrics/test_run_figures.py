@@ -28,11 +28,11 @@ from training.wire.events import (
     GpuSample,
     Hello,
     HostSample,
-    Metrics,
+    OutputText,
     RankSample,
+    ScriptMetrics,
     Started,
-    Step,
-    Text,
+    StepFinished,
     to_object,
 )
 from training.wire.jsonl import dumps
@@ -45,7 +45,7 @@ def started(rank: int, resumed: int = 0) -> Started:
     )
 
 
-def table(*steps: Step) -> StepTable:
+def table(*steps: StepFinished) -> StepTable:
     """The table of these steps, one second apart."""
     columns = StepColumns()
     for number, step in enumerate(steps):
@@ -85,15 +85,18 @@ def test_the_figures_are_those_of_the_summary(tmp_path: Path) -> None:
 
 
 def test_the_rule_leaves_out_the_first_iteration_and_those_after_the_40th() -> None:
-    steps = [Step(0, 1, step, 1.0, 9.0 if step in (1, 41) else step / 10) for step in range(1, 42)]
+    steps = [
+        StepFinished(0, 1, step, 1.0, 9.0 if step in (1, 41) else step / 10)
+        for step in range(1, 42)
+    ]
     early = table(*steps).early()
     assert early.step.tolist() == [*range(2, 41)]
     assert early.mean("seconds") == pytest.approx(2.1)
 
 
 def test_a_rank_with_more_steps_counts_no_more_than_another() -> None:
-    steps = [Step(0, 1, step, 1.0, 1.0) for step in range(1, 4)]
-    assert table(*steps, Step(1, 1, 1, 1.0, 3.0)).mean("seconds") == pytest.approx(2.0)
+    steps = [StepFinished(0, 1, step, 1.0, 1.0) for step in range(1, 4)]
+    assert table(*steps, StepFinished(1, 1, 1, 1.0, 3.0)).mean("seconds") == pytest.approx(2.0)
 
 
 def test_steps_that_were_made_again_count_once(tmp_path: Path) -> None:
@@ -102,7 +105,7 @@ def test_steps_that_were_made_again_count_once(tmp_path: Path) -> None:
     history.say(SESSION, Restarted((0, 1), "rank 1 was killed"))
     for rank in (0, 1):
         history.rank(rank, started(rank, resumed=3))
-        history.rank(rank, Step(rank, 1, 4, 7.0 + rank, 0.2))
+        history.rank(rank, StepFinished(rank, 1, 4, 7.0 + rank, 0.2))
     run = read(recorded(tmp_path, history))
     assert run.steps.step.tolist() == [1, 2, 3, 4] * 2
     assert run.steps.by_rank(1).loss.tolist() == pytest.approx([2.0, 1.0, 2 / 3, 8.0])
@@ -114,7 +117,7 @@ def test_a_rank_that_is_left_out_after_a_restart_keeps_what_counted(tmp_path: Pa
     history = History(plan(2)).training(steps=5)
     history.attempt = 1
     history.say(SESSION, Restarted((0,), "node2 was lost"))
-    history.rank(0, started(0, resumed=3), Step(0, 1, 4, 7.0, 0.2))
+    history.rank(0, started(0, resumed=3), StepFinished(0, 1, 4, 7.0, 0.2))
     run = read(recorded(tmp_path, history))
     assert run.steps.by_rank(1).step.tolist() == [1, 2, 3]
     steps, losses = run.steps.mean_over_ranks("loss")
@@ -127,15 +130,15 @@ def test_steps_of_an_attempt_that_is_over_do_not_count(tmp_path: Path) -> None:
     history.attempt = 1
     history.say(SESSION, Restarted((0, 1), "rank 1 was killed"))
     history.attempt = 0
-    history.rank(0, Step(0, 1, 3, 7.0, 0.2))
+    history.rank(0, StepFinished(0, 1, 3, 7.0, 0.2))
     assert read(recorded(tmp_path, history)).steps.by_rank(0).step.tolist() == [1, 2]
 
 
 def test_steps_within_text_are_found_and_placed_in_time(tmp_path: Path) -> None:
-    said = to_object(Step(0, 1, 1, 2.5, 0.5)) | {"time": START + 10}
-    later = to_object(Step(0, 1, 2, 2.0, 0.5)) | {"time": START + 11}
+    said = to_object(StepFinished(0, 1, 1, 2.5, 0.5)) | {"time": START + 10}
+    later = to_object(StepFinished(0, 1, 2, 2.0, 0.5)) | {"time": START + 11}
     lines = f"{PREFIX}{dumps(said)}\nstep 1\n{PREFIX}{dumps(later)}"
-    history = History(plan(1)).training().say(0, Text(0, "stdout", lines), after=100)
+    history = History(plan(1)).training().say(0, OutputText(0, "stdout", lines), after=100)
     run = read(recorded(tmp_path, history))
     assert run.steps.loss.tolist() == [2.5, 2.0]
     assert run.steps.time.tolist() == pytest.approx([0.5, 1.5])
@@ -145,7 +148,7 @@ def test_steps_within_text_are_found_and_placed_in_time(tmp_path: Path) -> None:
 def test_a_step_that_claims_to_be_endless_moves_no_other(tmp_path: Path) -> None:
     history = History(plan(1)).training()
     for step, seconds in ((1, math.inf), (2, 1e300), (3, LAST_TIME), (4, 0.1)):
-        history.rank(0, Step(0, 1, step, 1.0, seconds))
+        history.rank(0, StepFinished(0, 1, step, 1.0, seconds))
     run = read(recorded(tmp_path, history))
     assert run.zero == run.started == START + 0.01
     assert run.steps.step.tolist() == [3, 4], "more than a record may say is no record"
@@ -153,7 +156,7 @@ def test_a_step_that_claims_to_be_endless_moves_no_other(tmp_path: Path) -> None
 
 
 def test_samples_become_curves_over_time(tmp_path: Path) -> None:
-    history = History(plan(1)).training(device="cuda:0").rank(0, Step(0, 1, 1, 1.0, 0.01))
+    history = History(plan(1)).training(device="cuda:0").rank(0, StepFinished(0, 1, 1, 1.0, 0.01))
     first = history.now - 0.01
     sample = HostSample((50.0, 100.0), 3, 8, 1000, 2000)
     history.say(0, sample, RankSample(0, 80.0, 5), after=1.0)
@@ -186,7 +189,7 @@ def test_facts_and_evaluations_are_kept(tmp_path: Path) -> None:
 def test_a_users_program_has_no_steps(tmp_path: Path) -> None:
     history = History(plan(2, script=True))
     for rank in (0, 1):
-        history.rank(rank, Text(rank, "stdout", "hello"), Exited(rank, 0))
+        history.rank(rank, OutputText(rank, "stdout", "hello"), Exited(rank, 0))
     run = read(recorded(tmp_path, history.session(Closed())))
     assert (run.job, run.script, run.what) == (None, ("train.py",), "train.py")
     assert (len(run.steps), run.steps.ranks) == (0, ())
@@ -200,36 +203,40 @@ def test_a_users_program_has_no_steps(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("script", [True, False])
 def test_only_a_users_program_has_metrics(tmp_path: Path, script: bool) -> None:
-    said = f"{PREFIX}{dumps(to_object(Metrics(0, 1, 0.0, (('val_loss', 2.5),))))}"
-    history = History(plan(1, script=script)).rank(0, Text(0, "stdout", said))
+    said = f"{PREFIX}{dumps(to_object(ScriptMetrics(0, 1, 0.0, (('val_loss', 2.5),))))}"
+    history = History(plan(1, script=script)).rank(0, OutputText(0, "stdout", said))
     run = read(recorded(tmp_path, history))
     assert [(one.name, one.value) for one in run.metrics] == [("val_loss", 2.5)] * script
 
 
 def test_a_diverged_run_says_so(tmp_path: Path) -> None:
     history = History(plan(1)).training(steps=2)
-    history.rank(0, Step(0, 1, 3, math.nan, 0.1))
+    history.rank(0, StepFinished(0, 1, 3, math.nan, 0.1))
     run = read(recorded(tmp_path, history))
     assert run.diverged == "loss is NaN at step 3 (rank 0)"
     assert math.isnan(run.final_loss())
 
 
 def test_percentiles_and_means() -> None:
-    steps = table(*(Step(0, 1, step, 1.0, float(step)) for step in range(1, 102)))
+    steps = table(*(StepFinished(0, 1, step, 1.0, float(step)) for step in range(1, 102)))
     assert steps.percentiles("seconds", (50, 99, 100)) == (51.0, 100.0, 101.0)
     assert steps.warm().percentiles("seconds", (0,)) == (2.0,)
     assert steps.total("seconds") == sum(range(1, 102))
 
 
 def test_a_column_of_what_all_ranks_made() -> None:
-    two = [Step(rank, 1, step, 10.0 * rank + step, 1.0) for rank in (0, 1) for step in (1, 2)]
-    numbers, losses = table(*two, Step(0, 1, 3, 3.0, 1.0)).matrix("loss")
+    two = [
+        StepFinished(rank, 1, step, 10.0 * rank + step, 1.0) for rank in (0, 1) for step in (1, 2)
+    ]
+    numbers, losses = table(*two, StepFinished(0, 1, 3, 3.0, 1.0)).matrix("loss")
     assert numbers.tolist() == [1, 2]
     assert losses.tolist() == [[1.0, 11.0], [2.0, 12.0]]
 
 
 def test_the_accuracy_of_a_batch() -> None:
-    steps = table(Step(0, 1, 1, 1.0, 1.0, samples=4, correct=3), Step(0, 1, 2, 1.0, 1.0))
+    steps = table(
+        StepFinished(0, 1, 1, 1.0, 1.0, samples=4, correct=3), StepFinished(0, 1, 2, 1.0, 1.0)
+    )
     assert steps.column("accuracy")[0] == 0.75
     assert math.isnan(steps.column("accuracy")[1])
 
@@ -237,8 +244,8 @@ def test_the_accuracy_of_a_batch() -> None:
 # Who waited for whom ------------------------------------------------------------------------------
 
 
-def beaten(rank: int, step: int, ready: float, sync: float = 1.0) -> Step:
-    return Step(rank, 1, step, 1.0, 2.0, sync=sync, ready=ready)
+def beaten(rank: int, step: int, ready: float, sync: float = 1.0) -> StepFinished:
+    return StepFinished(rank, 1, step, 1.0, 2.0, sync=sync, ready=ready)
 
 
 def test_all_wait_for_the_rank_whose_gradient_comes_last() -> None:
@@ -262,7 +269,7 @@ def test_a_rank_waits_no_longer_than_it_was_blocked() -> None:
 def test_steps_without_others_count_for_the_next_one_with_them() -> None:
     """As with local_sgd: rank 1's steps take twice as long, and rank 0 waits at the third."""
     steps = [
-        Step(rank, 1, step, 1.0, seconds, sync=sync, ready=0.5)
+        StepFinished(rank, 1, step, 1.0, seconds, sync=sync, ready=0.5)
         for rank, seconds in ((0, 1.0), (1, 2.0))
         for step, sync in ((1, 0.0), (2, 0.0), (3, 5.0))
     ]
@@ -303,7 +310,7 @@ def test_torn_and_strange_records_are_left_out_and_told_of(tmp_path: Path) -> No
 
 
 def test_losses_that_are_too_large_for_a_mean_are_no_warning() -> None:
-    steps = [Step(0, 1, step, 1.7e308, 0.1) for step in (1, 2, 3)]
+    steps = [StepFinished(0, 1, step, 1.7e308, 0.1) for step in (1, 2, 3)]
     assert math.isnan(table(*steps).mean("loss"))
 
 

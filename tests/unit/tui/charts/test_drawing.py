@@ -16,15 +16,23 @@ from remote.run.run_state import RunState
 from tests.kit.histories import START, History, plan, said, stepped
 from tests.kit.scripts import line, logging, script, seen, started
 from training.job import Job
-from training.wire.events import Evaluated, HostSample, RankSample, Record, Saved, Started, Step
+from training.wire.events import (
+    Evaluated,
+    HostSample,
+    RankSample,
+    Record,
+    Saved,
+    Started,
+    StepFinished,
+)
 from tui.charts import heading as values
 from tui.charts import remembered_charts as memory
 from tui.charts.axis import Axis
 from tui.charts.chart_view import ChartView, CurveMode, XAxis
 from tui.charts.deck import Deck
-from tui.charts.drawing import SPAN, Drawing, drawing, smooth
+from tui.charts.drawing import SMOOTHED_STEPS, Drawing, make_drawing, smooth
 from tui.charts.kinds import KINDS, ChartKind, available
-from tui.charts.plot_frame import frame
+from tui.charts.plot_frame import make_frame
 from tui.charts.remembered_charts import ChartChoice
 from tui.kit import user_state as remembered
 
@@ -50,11 +58,11 @@ def trained(steps: int = 60, ranks: int = 4) -> RunState:
 
 
 def draw(state: RunState, kind: ChartKind = LOSS, view: ChartView | None = None) -> Drawing:
-    return drawing(state, kind, view or ChartView(smoothing=0.0))
+    return make_drawing(state, kind, view or ChartView(smoothing=0.0))
 
 
 def test_the_mean_with_one_band_over_the_ranks_is_what_one_sees_first() -> None:
-    drawn = drawing(trained(), LOSS, ChartView())
+    drawn = make_drawing(trained(), LOSS, ChartView())
     raw, even, test = drawn.curves
     assert (raw.faint, raw.band) == (True, True)
     assert (even.faint, even.band) == (False, False)
@@ -81,7 +89,7 @@ def test_band_all_ranks_and_one_against_the_mean() -> None:
 def test_the_names_of_several_curves_stand_on_them_so_that_no_colour_is_needed() -> None:
     def names(view: ChartView, ranks: int = 4, width: int = 60) -> set[str]:
         drawn = draw(trained(ranks=ranks), view=view)
-        made = frame(drawn.curves, replace(drawn.look, warm=None), width, 20)
+        made = make_frame(drawn.curves, replace(drawn.options, warm=None), width, 20)
         assert made
         return {chr(sign) for sign in made.picture.sign.flat if sign}
 
@@ -100,7 +108,7 @@ def test_more_ranks_than_can_be_told_apart_are_not_drawn() -> None:
 def test_steps_epochs_time_and_samples() -> None:
     state = trained()
     batch = Job().batch_size
-    ends = {along: draw(state, view=ChartView(along, smoothing=0.0)).ends for along in XAxis}
+    ends = {along: draw(state, view=ChartView(along, smoothing=0.0)).x_range for along in XAxis}
     assert ends[XAxis.STEP] == (1, 60)
     assert ends[XAxis.EPOCH] == (0.1, 6.0)
     assert ends[XAxis.SAMPLES] == (batch, 60 * batch)
@@ -114,9 +122,9 @@ def test_steps_epochs_time_and_samples() -> None:
 
 def test_phases_are_stacked_and_add_up() -> None:
     drawn = draw(trained(), PHASES)
-    assert drawn.look.stacked
+    assert drawn.options.stacked
     assert [curve.mean[9] for curve in drawn.curves] == pytest.approx([0.01, 0.06, 0.03])
-    found = frame(drawn.curves, drawn.look, 60, 12)
+    found = make_frame(drawn.curves, drawn.options, 60, 12)
     assert found is not None
     column = [chr(code) for code in found.picture.sign[:, 10] if code]
     assert column == sorted(column, key="█▒░".index)
@@ -131,7 +139,7 @@ def test_a_test_is_a_point_and_a_mark() -> None:
     assert [(curve.x[0], curve.mean[0]) for curve in drawn.curves if curve.single] == [(60, 0.4)]
     assert drawn.marks == ((60.0, "T"), (60.0, "C"))
     assert draw(state, view=ChartView(marks=False)).marks == ()
-    found = frame(drawn.curves, drawn.look, 80, 16, marks=drawn.marks)
+    found = make_frame(drawn.curves, drawn.options, 80, 16, marks=drawn.marks)
     assert found is not None
     assert (found.picture.sign == ord("◆")).sum() == 1
     assert draw(state, ACCURACY).curves[-1].mean[0] == 90.0
@@ -146,7 +154,9 @@ def test_charts_come_as_soon_as_there_is_something_to_see() -> None:
     assert not {"staleness", "bytes", "host_cpu"} & set(names), "all of these are 0"
     apply_record(state, Record(0, 0, 3_000, START + 30, RankSample(0, 50.0, 1 << 30)))
     apply_record(state, Record(0, 0, 3_001, START + 30, HostSample((10.0,), 5, 9, 0, 0)))
-    apply_record(state, Record(0, 0, 3_002, START + 30, Step(0, 7, 61, 1.0, 0.1, staleness=3)))
+    apply_record(
+        state, Record(0, 0, 3_002, START + 30, StepFinished(0, 7, 61, 1.0, 0.1, staleness=3))
+    )
     assert {"staleness", "memory", "host_memory", "cores"} < {kind.id for kind in available(state)}
     assert len({kind.id for kind in available(state)}) == len(available(state))
 
@@ -172,9 +182,9 @@ def test_panning_stops_at_the_ends() -> None:
 
 def test_following_shows_the_newest_part_of_what_grows() -> None:
     view = ChartView().followed(WHOLE, ENDS)
-    assert view.shows(ENDS) == (75.0, 100.0)
-    assert view.shows((0.0, 180.0)) == (155.0, 180.0)
-    assert view.whole().shows(ENDS) is None
+    assert view.visible_range(ENDS) == (75.0, 100.0)
+    assert view.visible_range((0.0, 180.0)) == (155.0, 180.0)
+    assert view.whole().visible_range(ENDS) is None
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -182,7 +192,7 @@ def test_no_sequence_of_keys_leaves_what_there_is_to_see(seed: int) -> None:
     dice, view = random.Random(seed), ChartView()
     for _ in range(300):
         log = dice.random() < 0.3
-        low, high = view.shows((1.0, 1e4)) or (1.0, 1e4)
+        low, high = view.visible_range((1.0, 1e4)) or (1.0, 1e4)
         axis, ends = Axis(low, high, log), (1.0, 1e4)
         match dice.randrange(4):
             case 0:
@@ -193,7 +203,7 @@ def test_no_sequence_of_keys_leaves_what_there_is_to_see(seed: int) -> None:
                 view = view.followed(axis, ends)
             case _:
                 view = view if dice.random() < 0.9 else view.whole()
-        low, high = view.shows(ends) or ends
+        low, high = view.visible_range(ends) or ends
         assert low < high
         assert high > 0.9
         assert low < 1.1e4
@@ -206,7 +216,7 @@ def test_a_view_of_the_last_steps_is_fine_grained() -> None:
     )
     for step in range(1, 5_001):
         apply_record(
-            state, Record(0, 0, 1 + step, START + step, Step(0, 1, step, float(step), 0.1))
+            state, Record(0, 0, 1 + step, START + step, StepFinished(0, 1, step, float(step), 0.1))
         )
     assert len(draw(state).lines[0].x) <= 1024
     near = draw(state, view=ChartView(tail=200.0, smoothing=0.0))
@@ -233,7 +243,7 @@ def test_the_average_is_as_exact_over_many_steps_as_one_by_one() -> None:
     dice = random.Random(5)
     steps = np.cumsum([dice.choice([1.0, 2.0, 50.0]) for _ in range(4_000)])
     values = np.array([dice.gauss(2, 1) if dice.random() < 0.9 else math.nan for _ in steps])
-    size = 2.0 ** math.floor(math.log2((steps[-1] - steps[0]) / SPAN))
+    size = 2.0 ** math.floor(math.log2((steps[-1] - steps[0]) / SMOOTHED_STEPS))
     for weight in (1e-9, 0.5, 0.9, 0.999):
         wanted, total, count, before = [], 0.0, 0.0, steps[0]
         for step, value in zip(steps, values, strict=True):
@@ -248,12 +258,12 @@ def test_the_average_is_as_exact_over_many_steps_as_one_by_one() -> None:
 def test_the_cursor_tells_the_mean_and_who_has_the_least_and_the_greatest() -> None:
     state = trained()
     view = ChartView(cursor=10.2, smoothing=0.0)
-    told = values.at_cursor(draw(state, view=view), LOSS, view)
+    told = values.cursor_text(draw(state, view=view), LOSS, view)
     assert told == "step 10  mean 0.310  min 0.290 (rank 2)  max 0.350 (rank 3)"
     each = replace(view, mode=CurveMode.EACH)
-    told = values.at_cursor(draw(state, view=each), LOSS, each)
+    told = values.cursor_text(draw(state, view=each), LOSS, each)
     assert told == "step 10  0 0.300  1 0.300  2 0.290  3 0.350"
-    told = values.at_cursor(draw(state, PHASES, view), PHASES, view)
+    told = values.cursor_text(draw(state, PHASES, view), PHASES, view)
     assert told == "step 10  data 0.0100  compute 0.0600  sync 0.0300"
 
 
@@ -278,10 +288,10 @@ def test_the_cursor_goes_from_point_to_point() -> None:
     view = ChartView()
     at = []
     for by in (-1, -1, -1, 1, 1, 1):
-        view = replace(view, cursor=values.moved(drawn, view, axis, by))
+        view = replace(view, cursor=values.next_cursor(drawn, view, axis, by))
         at.append(view.cursor)
     assert at == [60, 59, 58, 59, 60, 60]
-    assert values.moved(draw(RunState(plan(1))), ChartView(), axis, 1) is None
+    assert values.next_cursor(draw(RunState(plan(1))), ChartView(), axis, 1) is None
 
 
 def test_a_heading_says_how_a_chart_is_drawn_and_names_its_curves() -> None:
@@ -332,12 +342,12 @@ def test_charts_and_views_are_remembered_for_each_kind_of_run(tmp_path: Path) ->
     file = tmp_path / "state" / "charts.json"
     deck = Deck(plan(2), 3, file)
     kinds = available(trained())
-    assert [deck.at(place, kinds).id for place in range(3)] == ["loss", "phases", "accuracy"]
-    following = deck.following(0, kinds, [0, 1])
+    assert [deck.chart_at(place, kinds).id for place in range(3)] == ["loss", "phases", "accuracy"]
+    following = deck.next_chart(0, kinds, [0, 1])
     assert following is ACCURACY
     deck.put(0, following, kinds)
     assert deck.shown == ["accuracy", "phases", "loss"]
-    deck.see(
+    deck.set_view(
         LOSS, ChartView(XAxis.TIME, CurveMode.ONE, 2, log_y=True, window=(1.0, 2.0), cursor=3.0)
     )
     again = Deck(plan(2), 3, file)
@@ -349,21 +359,21 @@ def test_charts_and_views_are_remembered_for_each_kind_of_run(tmp_path: Path) ->
 def test_no_chart_stands_twice_beside_itself(tmp_path: Path) -> None:
     deck = Deck(plan(2, script=True), 3, tmp_path / "charts.json")
     assert deck.shown == ["loss", "phases", "accuracy"]
-    assert [deck.at(place, [LOSS, ACCURACY]).id for place in range(2)] == ["loss", "accuracy"]
+    assert [deck.chart_at(place, [LOSS, ACCURACY]).id for place in range(2)] == ["loss", "accuracy"]
     three = [LOSS, ChartKind("cpu", "CPU", "", ("host_cpu",)), ACCURACY]
-    assert [deck.at(place, three).id for place in range(3)] == ["loss", "accuracy", "cpu"]
+    assert [deck.chart_at(place, three).id for place in range(3)] == ["loss", "accuracy", "cpu"]
 
 
 def test_a_chart_is_put_where_it_is_asked_for_and_charts_that_a_run_lacks_are_kept(
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "charts.json"
-    memory.save("script", ChartChoice(("gpu", "loss", "phases")), file)
+    memory.save_choice("script", ChartChoice(("gpu", "loss", "phases")), file)
     deck, cpu = Deck(plan(2, script=True), 3, file), ChartKind("cpu", "CPU", "", ("host_cpu",))
     kinds = [LOSS, PHASES, ACCURACY, cpu]
 
     def seen() -> list[str]:
-        return [deck.at(place, kinds).id for place in range(3)]
+        return [deck.chart_at(place, kinds).id for place in range(3)]
 
     assert seen() == ["loss", "phases", "accuracy"]
     deck.put(1, cpu, kinds)
@@ -371,15 +381,19 @@ def test_a_chart_is_put_where_it_is_asked_for_and_charts_that_a_run_lacks_are_ke
     deck.put(2, LOSS, kinds)
     assert seen() == ["phases", "cpu", "loss"]
     again = Deck(plan(2, script=True), 3, file)
-    assert [again.at(place, [*kinds, GPU]).id for place in range(3)] == ["gpu", "phases", "cpu"]
+    assert [again.chart_at(place, [*kinds, GPU]).id for place in range(3)] == [
+        "gpu",
+        "phases",
+        "cpu",
+    ]
 
 
 def test_what_lasts_is_remembered_once_it_changes(tmp_path: Path) -> None:
     file = tmp_path / "charts.json"
     first, second = (Deck(plan(2), 3, file) for _ in range(2))
-    first.see(LOSS, replace(first.view(LOSS), window=(1.0, 2.0), cursor=1.5))
+    first.set_view(LOSS, replace(first.view(LOSS), window=(1.0, 2.0), cursor=1.5))
     assert not file.exists(), "the part in view does not last"
-    second.see(LOSS, replace(second.view(LOSS), log_y=True))
+    second.set_view(LOSS, replace(second.view(LOSS), log_y=True))
     assert Deck(plan(2), 3, file).view(LOSS).log_y
 
 
@@ -396,21 +410,21 @@ def test_what_cannot_be_read_is_not_remembered(text: str, tmp_path: Path) -> Non
     file.write_text(text)
     deck = Deck(plan(2, script=True), 3, file)
     kinds = available(RunState(plan(2)))
-    assert len({deck.at(place, kinds).id for place in range(3)}) == 3
+    assert len({deck.chart_at(place, kinds).id for place in range(3)}) == 3
     assert deck.view(LOSS) in (ChartView(), ChartView(one=0))
-    deck.see(LOSS, ChartView(log_y=True))
+    deck.set_view(LOSS, ChartView(log_y=True))
     assert "script" in json.loads(file.read_text())
 
 
 def test_where_nothing_can_be_written_nothing_fails(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    Deck(plan(1), 3, tmp_path / "file" / "charts.json").see(LOSS, ChartView(log_y=True))
+    Deck(plan(1), 3, tmp_path / "file" / "charts.json").set_view(LOSS, ChartView(log_y=True))
 
 
 def test_few_kinds_of_run_are_remembered(tmp_path: Path) -> None:
     file = tmp_path / "charts.json"
     for number in range(100):
-        memory.save(f"kind {number}", ChartChoice(("loss",)), file)
+        memory.save_choice(f"kind {number}", ChartChoice(("loss",)), file)
     known = json.loads(file.read_text())
     assert len(known) == remembered.MOST
     assert "kind 99" in known
@@ -427,7 +441,7 @@ def test_no_values_and_no_view_break_a_chart(seed: int) -> None:
     for step in range(1, dice.choice([2, 3, 40, 1_500])):
         rank = dice.randrange(3)
         figures = [dice.choice(odd) for _ in range(6)]
-        one = Step(rank, 1, step, *figures, samples=dice.randrange(3), correct=1)
+        one = StepFinished(rank, 1, step, *figures, samples=dice.randrange(3), correct=1)
         apply_record(state, Record(rank, 0, step, START + dice.random() * step, one))
     for kind in available(state):
         view = ChartView(
@@ -439,12 +453,16 @@ def test_no_values_and_no_view_break_a_chart(seed: int) -> None:
             tail=dice.choice([0.0, 5.0]),
             cursor=dice.choice([None, 3.0, -5.0, 1e9]),
         )
-        drawn = drawing(state, kind, view)
+        drawn = make_drawing(state, kind, view)
         values.heading(drawn, kind, view, dice.randrange(80))
         for width, height in ((1, 1), (3, 2), (40, 10), (300, 100)):
-            found = frame(drawn.curves, drawn.look, width, height, dice.random() < 0.5, drawn.marks)
+            found = make_frame(
+                drawn.curves, drawn.options, width, height, dice.random() < 0.5, drawn.marks
+            )
             if found:
-                assert {len(row) + found.picture.dots.shape[1] for row in found.rows} == {width}
+                assert {len(row) + found.picture.dots.shape[1] for row in found.row_labels} == {
+                    width
+                }
 
 
 # A user's own program -----------------------------------------------------------------------------
@@ -455,7 +473,7 @@ def test_charts_of_a_program_that_prints() -> None:
     kinds = available(history.state())
     assert [kind.id for kind in kinds] == ["loss", "seconds", "metric:grad_norm"]
     assert kinds[0].tests == "metric:val_loss"
-    drawn = drawing(history.state(), kinds[0], ChartView())
+    drawn = make_drawing(history.state(), kinds[0], ChartView())
     assert list(drawn.curves[-1].mean) == [1.0] * 29
     assert drawn.curves[-1].single
 

@@ -16,8 +16,8 @@ from tests.kit.dashboard import Stage
 from tests.kit.histories import History, plan
 from training.wire.events import Evaluated, Saved
 from tui.charts.chart_view import ChartView, CurveMode, XAxis
-from tui.charts.drawing import Drawing, drawing
-from tui.charts.export import picture, save, table
+from tui.charts.drawing import Drawing, make_drawing
+from tui.charts.export import save_chart, to_csv, to_svg
 from tui.charts.kinds import KINDS, ChartKind
 from tui.charts.plot_frame import PlotOptions
 from tui.charts.raster import Curve
@@ -82,11 +82,11 @@ def test_every_chart_and_view_is_a_picture(
     for along in XAxis:
         window = None if along is XAxis.SAMPLES else (0.1, 9.0)
         view = ChartView(along, mode, log_y=along is XAxis.TIME, window=window)
-        drawn = drawing(state, kind, view)
-        root = ElementTree.fromstring(picture(drawn, kind, view))
+        drawn = make_drawing(state, kind, view)
+        root = ElementTree.fromstring(to_svg(drawn, kind, view))
         assert len(list(root.iter(f"{SVG}path"))) > 5
-        assert table(drawn, kind).count("\n") == 1 + sum(len(line.x) for line in drawn.lines)
-    assert len(save(tmp_path, "chart", drawn, kind, view)) == 3
+        assert to_csv(drawn).count("\n") == 1 + sum(len(line.x) for line in drawn.lines)
+    assert len(save_chart(tmp_path, "chart", drawn, kind, view)) == 3
 
 
 def test_a_picture_says_of_which_run_and_what_its_curves_and_axes_are() -> None:
@@ -103,8 +103,8 @@ def test_a_picture_says_of_which_run_and_what_its_curves_and_axes_are() -> None:
         (ready, ChartView(mode=CurveMode.EACH), {"ready (s)", "rank 0", "rank 1"}),
         (KINDS[1], ChartView(), {"s/iteration", "data", "compute", "sync"}),
     ):
-        drawn = drawing(state, kind, view)
-        root = ElementTree.fromstring(picture(drawn, kind, view, "a run"))
+        drawn = make_drawing(state, kind, view)
+        root = ElementTree.fromstring(to_svg(drawn, kind, view, "a run"))
         told = [text.text for text in root.iter(f"{SVG}text")]
         assert wanted <= set(told)
         assert "TC" in told, "marks at one place stand beside each other"
@@ -115,12 +115,12 @@ def test_hostile_names_and_values_leave_the_picture_whole() -> None:
     values = np.array([np.nan, 1e308, -np.inf, 2.0, 3.0])
     curve = Curve("<script>&\"'", 0, x, values, values, values)
     stage_drawn = Drawing((curve,), ((2.0, "<"),), PlotOptions("step"), (), (1.0, 4.0))
-    root = ElementTree.fromstring(picture(stage_drawn, KINDS[0], ChartView()))
+    root = ElementTree.fromstring(to_svg(stage_drawn, KINDS[0], ChartView()))
     assert "<script>&\"'" in [text.text for text in root.iter(f"{SVG}text")]
     assert not list(root.iter(f"{SVG}script"))
 
 
 def test_a_chart_of_one_point_is_no_empty_one() -> None:
     run = History(plan(2)).training(steps=1).state()
-    drawn = drawing(run, KINDS[0], ChartView())
-    assert "no data" not in picture(drawn, KINDS[0], ChartView())
+    drawn = make_drawing(run, KINDS[0], ChartView())
+    assert "no data" not in to_svg(drawn, KINDS[0], ChartView())

@@ -39,7 +39,7 @@ def first(stage: Stage) -> Charts:
 
 
 async def drawn(stage: Stage, pilot: Pilot[None]) -> None:
-    await until(pilot, lambda: all(chart.query_one(Chart).along for chart in shown(stage)))
+    await until(pilot, lambda: all(chart.query_one(Chart).x_axis for chart in shown(stage)))
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ async def test_of_ranks_that_do_not_tell_when_they_are_ready_none_is_the_slowest
         for step in range(61, 82):
             for rank in range(4):
                 ready = (math.nan, 0.02, 0.08, 0.02)[rank]
-                one = events_of.Step(rank, 1, step, 1.0, 0.1, ready=ready)
+                one = events_of.StepFinished(rank, 1, step, 1.0, 0.1, ready=ready)
                 stage.session.say(stage.session.host_of(rank), one)
         await stage.heard(pilot, 81)
         chart = first(stage)
@@ -172,7 +172,7 @@ async def test_before_a_restart_on_fewer_hosts_all_ranks_are_read_again(tmp_path
         folder.mkdir()
         with (folder / "events.jsonl").open("w") as file:
             for rank in (0, 1):
-                made = [events_of.Step(rank, 1, step, 2.0, 0.1) for step in range(1, 5_001)]
+                made = [events_of.StepFinished(rank, 1, step, 2.0, 0.1) for step in range(1, 5_001)]
                 stage.session.say(rank, *made)
                 for number, one in enumerate(made, 2):
                     record = Record(rank, 0, number, 1_000.0 + number / 10, one)
@@ -182,7 +182,7 @@ async def test_before_a_restart_on_fewer_hosts_all_ranks_are_read_again(tmp_path
         await until(pilot, lambda: stage.session.state.step == 5_010)
         await pilot.press("3")
         chart = first(stage)
-        chart.see(replace(chart.view, window=(1_000.0, 1_040.0)))
+        chart.set_view(replace(chart.view, window=(1_000.0, 1_040.0)))
         await until(pilot, lambda: chart._fine.curves is not None)
         assert chart._fine.curves
         assert chart._fine.curves.rows("loss") == (0, 1)
@@ -193,11 +193,11 @@ async def test_a_replay_that_goes_back_shows_no_later_step() -> None:
     async with stage.training() as pilot:
         await drawn(stage, pilot)
         chart = first(stage)
-        assert chart._drawn
-        assert chart._drawn.ends
+        assert chart._drawing
+        assert chart._drawing.x_range
         with stage.session.lock:
             chart.show(RunState(stage.session.plan))
-        assert not chart._drawn.ends
+        assert not chart._drawing.x_range
 
 
 async def test_the_cursor_tells_its_values_above_the_chart() -> None:
@@ -245,7 +245,7 @@ async def test_a_view_is_kept_where_a_run_has_fewer_charts_than_places() -> None
         stage.session.start()
         for step in range(1, 4):
             for rank in range(4):
-                stage.session.say(rank // 2, events_of.Step(rank, 1, step, 2.0 / step, 0.0))
+                stage.session.say(rank // 2, events_of.StepFinished(rank, 1, step, 2.0 / step, 0.0))
         await until(pilot, lambda: len(shown(stage)) == 1)
         await drawn(stage, pilot)
         await pilot.press("3", "l", "c")
@@ -258,7 +258,7 @@ async def test_the_screen_of_an_older_run_leaves_newer_choices_alone() -> None:
     stage = Stage()
     async with stage.training() as pilot:
         newer = Deck(stage.session.plan, Charts.copies)
-        newer.see(KINDS[0], replace(newer.view(KINDS[0]), log_y=True))
+        newer.set_view(KINDS[0], replace(newer.view(KINDS[0]), log_y=True))
         stage.session.close()
         await stage.ended(pilot)
         await pilot.press("q")
@@ -312,7 +312,7 @@ async def test_deep_in_a_long_run_the_record_is_read_again(tmp_path: Path) -> No
         stage.session.start(steps=9_000)
         folder = tmp_path / stage.session.plan.run
         folder.mkdir()
-        made = [events_of.Step(0, 1, step, 2.0 + step % 2, 0.1) for step in range(1, 9_001)]
+        made = [events_of.StepFinished(0, 1, step, 2.0 + step % 2, 0.1) for step in range(1, 9_001)]
         with (folder / "events.jsonl").open("w") as file:
             for number, one in enumerate(made, 2):
                 file.write(events_of.encode(Record(0, 0, number, 1_000.0 + number / 10, one)))
@@ -320,15 +320,15 @@ async def test_deep_in_a_long_run_the_record_is_read_again(tmp_path: Path) -> No
         await until(pilot, lambda: "step 9000/9000" in stage.text())
         await pilot.press("3", "b")
         chart = first(stage)
-        chart.see(replace(chart.view, window=(3_000.0, 3_040.0)))
+        chart.set_view(replace(chart.view, window=(3_000.0, 3_040.0)))
         await until(pilot, lambda: chart._fine.curves is not None)
         await until(pilot, lambda: seen_steps(chart) == list(range(3_000, 3_041)))
-        assert chart._drawn
-        assert chart._drawn.ends
-        assert chart._drawn.ends[1] > 8_900, "the ends are those of the whole run"
+        assert chart._drawing
+        assert chart._drawing.x_range
+        assert chart._drawing.x_range[1] > 8_900, "the ends are those of the whole run"
 
 
 def seen_steps(chart: Charts) -> list[float]:
-    assert chart._drawn
-    x = chart._drawn.lines[0].x
+    assert chart._drawing
+    x = chart._drawing.lines[0].x
     return [step for step in x.tolist() if 3_000 <= step <= 3_040]

@@ -28,10 +28,10 @@ from training.wire.events import (
     Exited,
     GpuSample,
     HostSample,
+    OutputText,
     RankSample,
     Saved,
-    Step,
-    Text,
+    StepFinished,
 )
 from tui.commands.export import Format, export
 from tui.export.tensorboard import GPUS, HOSTS, RANKS, STEPS
@@ -46,7 +46,9 @@ def history(name: str = "a-run") -> History:
     for step in (1, 2, 3):
         for rank in (0, 1):
             loss = math.nan if (rank, step) == (1, 3) else 1 / 3 / step + rank
-            of.rank(rank, Step(rank, 1, step, loss, 0.1 * step, samples=32, correct=8 * rank))
+            of.rank(
+                rank, StepFinished(rank, 1, step, loss, 0.1 * step, samples=32, correct=8 * rank)
+            )
     of.rank(0, Evaluated(0, 1, 3, 0.5, 0.75, 100, 0.2), Saved(0, 1, 3, 0.1, 999))
     of.rank(1, Epoch(1, 1, 3, 0.7, 0.6, 96, 0.6))
     of.say(0, HostSample((50.0, 70.0), 3, 8, 100, 200), RankSample(0, 80.0, 5), after=1.0)
@@ -228,7 +230,7 @@ def test_metrics_of_a_program_are_exported(run: Run, tmp_path: Path) -> None:
 def test_names_of_metrics_are_fit_for_every_format(run: Run, tmp_path: Path) -> None:
     of = History(replace(plan(1, script=True), run="mine"))
     of.rank(
-        0, Text(0, "stdout", '{"step": 1, "loss": 0.5, "a\\ud800b": 1, "\\u001b[2Jc": 2}')
+        0, OutputText(0, "stdout", '{"step": 1, "loss": 0.5, "a\\ud800b": 1, "\\u001b[2Jc": 2}')
     ).rank(0, Exited(0, 0))
     recorded(tmp_path / "runs", of.session(Closed()))
     for kind in Format:

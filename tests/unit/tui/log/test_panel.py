@@ -29,7 +29,7 @@ async def trained(stage: Stage, size: tuple[int, int] = (100, 40)) -> AsyncItera
         stage.session.steps(1, 10)
         for rank in range(4):
             said = f"{ROUTINE}\nloading shard\nreached (step) {rank * 7}"
-            stage.session.say(stage.session.host_of(rank), events.Text(rank, "stdout", said))
+            stage.session.say(stage.session.host_of(rank), events.OutputText(rank, "stdout", said))
         await until(pilot, lambda: "[3] reached (step) 21" in stage.text())
         await pilot.press(str(stage.screen.query_one(LogPanel).number))
         yield pilot
@@ -171,7 +171,7 @@ def test_capitals_count_where_there_are_any() -> None:
 async def test_levels_and_esc_leaves_one_layer_after_the_other() -> None:
     stage = Stage()
     async with trained(stage) as pilot:
-        stage.session.say(0, events.Text(1, "stderr", "WARNING: slow\nValueError: bad"))
+        stage.session.say(0, events.OutputText(1, "stderr", "WARNING: slow\nValueError: bad"))
         await until(pilot, lambda: "ValueError" in stage.text())
         await pilot.press("L")
         await until(pilot, lambda: "warnings, all ranks" in caption(stage))
@@ -196,10 +196,15 @@ async def test_the_first_error_is_the_culprits_from_any_panel_and_filter() -> No
         raised = "Traceback (most recent call last):\n  main()\nValueError: bad batch"
         for rank in (0, 2, 3):
             session.say(
-                session.host_of(rank), events.Text(rank, "stderr", broken), events.Exited(rank, 1)
+                session.host_of(rank),
+                events.OutputText(rank, "stderr", broken),
+                events.Exited(rank, 1),
             )
         session.say(
-            session.host_of(1), events.Text(1, "stderr", raised), events.Exited(1, 1), after=0.5
+            session.host_of(1),
+            events.OutputText(1, "stderr", raised),
+            events.Exited(1, 1),
+            after=0.5,
         )
         await until(pilot, lambda: "cause: node1, rank 1: ValueError" in stage.text())
         view = stage.screen.query_one(LogView)
@@ -216,7 +221,7 @@ async def test_an_error_that_was_gone_to_stays_in_view_where_the_log_gets_smalle
     stage = Stage()
     async with trained(stage) as pilot:
         raised = "Traceback (most recent call last):\n  main()\nValueError: bad batch"
-        stage.session.say(0, events.Text(1, "stderr", raised))
+        stage.session.say(0, events.OutputText(1, "stderr", raised))
         await until(pilot, lambda: "  [1] ValueError: bad batch" in log(stage))
         await pilot.press("E")
         view = stage.screen.query_one(LogView)
@@ -231,7 +236,7 @@ async def test_where_there_is_no_room_for_an_error_the_log_is_zoomed() -> None:
     stage = Stage()
     async with trained(stage, (80, 24)) as pilot:
         raised = "Traceback (most recent call last):\n  main()\nValueError: bad batch"
-        stage.session.say(0, events.Text(1, "stderr", raised), events.Exited(1, 1))
+        stage.session.say(0, events.OutputText(1, "stderr", raised), events.Exited(1, 1))
         await until(pilot, lambda: bool(stage.session.state.cause))
         stage.session.fail(1)
         await stage.ended(pilot)

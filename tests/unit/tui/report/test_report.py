@@ -30,7 +30,7 @@ from tests.kit.histories import History, plan, raised
 from tests.kit.recorded import recorded
 from tests.kit.scripts import script, seen, started
 from tests.kit.studies import BYTES, study
-from training.wire.events import Exited, HostSample, Text
+from training.wire.events import Exited, HostSample, OutputText
 from tui.commands import report as command
 from tui.commands.report import report
 from tui.report.chapter import make_chapter
@@ -523,7 +523,7 @@ def test_what_a_program_tells_is_in_the_report(tmp_path: Path) -> None:
         for rank in range(4):
             history.say(history.plan.slots[rank].host, seen(rank, step, 2.0 / step), after=0.01)
         text = f"step={step} loss=1.0 perplexity={step + 0.25}"
-        history.say(0, Text(0, "stdout", text))
+        history.say(0, OutputText(0, "stdout", text))
     history.rank(0, Exited(0, 0)).session(Closed())
     folder = recorded(tmp_path, history)
     sections = make_chapter(SubjectReader(tmp_path, 0.0, str).read_runs([folder])).sections

@@ -17,7 +17,7 @@ from tests.kit.histories import History, plan
 from tests.kit.recorded import recorded
 from tests.kit.studies import BYTES, study
 from training.job import Job
-from training.wire.events import Epoch, GpuSample, Hello, HostSample, Step
+from training.wire.events import Epoch, GpuSample, Hello, HostSample, StepFinished
 from tui.report.chapter import make_chapter
 from tui.report.curves import MOST_POINTS, average_curve, smooth
 from tui.report.load import SubjectReader
@@ -45,7 +45,7 @@ def run_of(
         of.now += seconds
         for rank in (0, 1):
             sync = (0.2 + 0.1 * rank) * seconds
-            of.rank(rank, Step(rank, 1, step, loss, seconds, sync=sync, bytes_sent=BYTES))
+            of.rank(rank, StepFinished(rank, 1, step, loss, seconds, sync=sync, bytes_sent=BYTES))
     return read(recorded(folder, of.done(0, 1).session(Closed())))
 
 
@@ -93,7 +93,7 @@ def test_who_waited_names_a_rank_that_a_restart_left_out(tmp_path: Path) -> None
     of = History(plan(3)).training()
     for step in range(1, 11):
         for rank in range(3):
-            of.rank(rank, Step(rank, 1, step, 1.0, 1.0, sync=0.5, ready=0.1 + 0.3 * rank))
+            of.rank(rank, StepFinished(rank, 1, step, 1.0, 1.0, sync=0.5, ready=0.1 + 0.3 * rank))
     of.session(Restarted((0, 1), "node3 was lost"))
     of.attempt = 1
     run = read(recorded(tmp_path, of.done(0, 1).session(Closed())))
@@ -434,7 +434,9 @@ def test_the_root_sends_most(tmp_path: Path) -> None:
         of.now += 0.5
         for rank in range(3):
             sent = BYTES * (1 if rank else 2)
-            of.rank(rank, Step(rank, 1, step, 1.0, 0.5, sync=0.2, compute=0.3, bytes_sent=sent))
+            of.rank(
+                rank, StepFinished(rank, 1, step, 1.0, 0.5, sync=0.2, compute=0.3, bytes_sent=sent)
+            )
     run = read(recorded(tmp_path, of.done(0, 1, 2).session(Closed())))
     star = RunGroup("star", "star", 3, 3, 3, 64, 1e6, {1: run}, "done")
     found = measure_traffic(star)

@@ -8,12 +8,14 @@ import statistics
 import pytest
 
 from remote.run.series.pace import RECENT, Pace
-from training.wire.events import Step
+from training.wire.events import StepFinished
 
 
-def step(number: int) -> Step:
+def step(number: int) -> StepFinished:
     """One of which each figure has a value of its own."""
-    return Step(0, 1, number, *(number + place / 16 for place in range(7)), 16, number, 1 << 40, 3)
+    return StepFinished(
+        0, 1, number, *(number + place / 16 for place in range(7)), 16, number, 1 << 40, 3
+    )
 
 
 def test_figures_are_those_of_the_last_steps_in_order() -> None:
