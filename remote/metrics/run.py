@@ -17,8 +17,9 @@ from remote.metrics.waiting import WaitTimes, measure_waits
 from remote.plan.expected import GRADIENT
 from remote.plan.plan import Script
 from remote.record import files, summary
+from remote.record.events_file import read_records
 from remote.record.layout import PLAN
-from remote.record.read import load_plan, records
+from remote.record.read import load_plan
 from remote.run.apply import apply_record
 from remote.run.findings.script_visibility import unused_rules
 from remote.run.output.script_readings import expander
@@ -185,7 +186,7 @@ def read_figures(folder: Path, remark: Callable[[str], object] = _ignore) -> Run
     plan = load_plan(folder)
     state = RunState(plan)
     collector = RunCollector()
-    for record in records(folder, len(plan.hosts), remark, expander(plan)):
+    for record in read_records(folder, len(plan.hosts), remark, expander(plan)):
         apply_record(state, record)
         collector.take(record, state)
     for message in unused_rules(state):

@@ -14,7 +14,8 @@ from remote.launch import Launcher
 from remote.metrics.conditions import find_conditions
 from remote.plan.plan import PlanError
 from remote.record import summary
-from remote.record.read import RunFolderError, load_plan
+from remote.record.events_file import RunFolderError
+from remote.record.read import load_plan
 from remote.run.run_state import RunState
 from remote.run.state.phases import Verdict
 from remote.session.session import Session

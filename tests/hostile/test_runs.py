@@ -26,8 +26,9 @@ from remote.limits import LIMITS
 from remote.plan.plan import Plan, PlanError, Policy
 from remote.record import files, trust
 from remote.record import read as reading
+from remote.record.events_file import RunFolderError
 from remote.record.lock import launcher
-from remote.record.read import RunFolderError, load_plan
+from remote.record.read import load_plan
 from remote.record.write import Recorder
 from remote.run.run_state import RunState
 from remote.transport import Channel, Transport, Unreachable

@@ -55,7 +55,8 @@ def follow(agent: socket.socket | None, options: AgentOptions, times: AgentTimes
 
 
 def reach(options: AgentOptions, times: AgentTimes, preload: Preload) -> socket.socket | None:
-    """A connection to the agent, or None if it has ended. Starts the agent if there never was one.
+    """Return a connection to the agent, or None if it has ended. Start the agent if there never was
+    one.
 
     Raises: OSError, if the folder cannot be written.
     """
@@ -88,7 +89,7 @@ def _connect() -> socket.socket | None:
 
 
 def _take_lock() -> int:
-    """A descriptor that holds the lock, or 0 while the guard is alive."""
+    """Return a descriptor that holds the lock, or 0 while the guard is alive."""
     lock = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -136,5 +137,6 @@ def _wait_for_more(agent: socket.socket) -> bool:
 
 
 def _copy(reader: JournalReader) -> None:
+    """Write what is new in the journal to stdout."""
     for block in reader.blocks():
         write_all(sys.stdout.fileno(), block)

@@ -14,7 +14,8 @@ from remote.metrics.compare import compare_runs
 from remote.metrics.doubt import Doubt
 from remote.metrics.run import RunFigures, read_figures
 from remote.plan.plan import Plan, PlanError, Script
-from remote.record.read import RunFolderError, load_plan
+from remote.record.events_file import RunFolderError
+from remote.record.read import load_plan
 from remote.study.conclusion import answer, effects
 from remote.study.folder import Begun, Ended, Entry, Outcome, StudyFolder
 from remote.study.limits import shortcomings

@@ -30,6 +30,7 @@ from typing import Any
 
 from training.agent.host import facts, system
 from training.wire.jsonl import load
+from training.wire.line_cutter import read_line
 from training.wire.requirements import lacking
 
 Told = Iterator[dict[str, Any]]
@@ -101,7 +102,7 @@ def _obstacle() -> str:
 def install(words: Sequence[str]) -> Told:
     """Make the environment, complete it, or give it other versions."""
     venv = Venv(words[0])
-    order = load(_line()) or {}
+    order = load(read_line(0)) or {}
     child = ChildProcess()
     threading.Thread(target=child.end_with_launcher, daemon=True).start()
     threading.Thread(target=_beat, args=(str(venv.folder.parent),), daemon=True).start()
@@ -242,11 +243,3 @@ class ChildProcess:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._pid, signal.SIGKILL)
         os._exit(1)
-
-
-def _line() -> bytes:
-    """The first line on stdin, read by the byte, so that the rest stays there."""
-    line = b""
-    while not line.endswith(b"\n") and (byte := os.read(0, 1)):
-        line += byte
-    return line

@@ -14,7 +14,8 @@ from remote.metrics.run import RunFigures, read_figures
 from remote.metrics.steps import StepColumns, StepTable
 from remote.metrics.waiting import measure_waits
 from remote.record import layout
-from remote.record.read import RunFolderError, summarized
+from remote.record.events_file import RunFolderError
+from remote.record.read import summarized
 from remote.run.state.phases import Verdict
 from remote.statistics.mean import finite_mean
 from tests.kit.histories import START, History, plan
