@@ -293,8 +293,8 @@ def expand(record: Record) -> Sequence[Record]:
 
 
 def _reported(line: str) -> tuple[Event, float | None] | None:
-    """See `training.wire.events.reported`."""
+    """See `training.wire.events.parse_report`."""
     said = _read_step.read(line)
     if said is None:
-        return wire.reported(line, load)
+        return wire.parse_report(line, load)
     return wire.StepFinished(*_figures_of(said)), said.time

@@ -1,10 +1,10 @@
-"""What numbers of repeated runs show: intervals, ratios, tests, stability, bandwidth. Arrays in,
+"""Statistics of repeated runs: intervals, ratios, tests, stability, bandwidth. Arrays in,
 frozen dataclasses out; knows no run and no study. Pure: whatever is drawn at random is seeded.
 
 **The unit is a run.** Steps of one run are correlated, so a run counts as one number.
 
 **Times are compared on their logarithms**, as ratios: noise of a machine multiplies. Accuracies and
-losses are compared as they are, as differences (`Scale`).
+losses are compared as they are, as differences (`ValueScale`).
 
 **Intervals of one cell** are t intervals below 20 runs and BCa bootstrap intervals from 20 on. Few
 runs have few different resamples: of five, a bootstrap interval of "95 %" covers about 82 %

@@ -46,7 +46,7 @@ from tui.app.dashboard import Dashboard
 from tui.app.study_app import StudyApp
 from tui.app.watch_app import WatchApp
 from tui.home.history import History
-from tui.kit.key_names import named
+from tui.kit.key_names import parse_key
 from tui.kit.replay import Replay
 from tui.kit.runs import Launch
 from tui.kit.session_clock import SessionClock
@@ -417,7 +417,7 @@ async def press(pilot: Pilot[None], *keys: str) -> None:
     """Press keys, each once all is drawn."""
     await drawn(pilot)
     for key in keys:
-        await pilot.press(named(key))
+        await pilot.press(parse_key(key))
         await drawn(pilot)
 
 

@@ -21,7 +21,7 @@ class Deck:
 
     def __init__(self, plan: Plan, places: int, file: Path | None = None) -> None:
         self._run_kind = remembered_charts.kind_of_run(plan)
-        self._file = file or user_state.path("charts")
+        self._file = file or user_state.state_file("charts")
         choice = remembered_charts.load_choice(self._run_kind, self._file)
         self._views = dict(choice.views)
         defaults = [kind.id for kind in KINDS if kind.is_default]

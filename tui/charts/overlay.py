@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from remote.metrics.points import Points, tested, trained
+from remote.metrics.points import Points, evaluation_points, training_points
 from remote.metrics.run import RunFigures
 from tui.charts.chart_view import ChartView
 from tui.charts.drawing import smooth
@@ -17,7 +17,7 @@ from tui.kit.palette import RUN_LETTERS
 class PointsReader(Protocol):
     """Reads the points of a run's metric, see `remote.metrics.points`."""
 
-    def __call__(self, run: RunFigures, figure: str, *, clock: bool) -> Points: ...
+    def __call__(self, run: RunFigures, figure: str, *, by_time: bool) -> Points: ...
 
 
 SMOOTHING = ChartView().smoothing
@@ -36,7 +36,7 @@ class CompareMeasure:
     @property
     def is_noisy(self) -> bool:
         """Whether each value comes from one step, of one batch."""
-        return self.read_points is trained
+        return self.read_points is training_points
 
     def curves(
         self, runs: Sequence[RunFigures], *, clock: bool, smoothed: bool = False
@@ -49,12 +49,12 @@ class CompareMeasure:
         step_curves = []
         curves = []
         for place, run in enumerate(runs):
-            x, values = self.read_points(run, self.metric, clock=clock)
+            x, values = self.read_points(run, self.metric, by_time=clock)
             values = values * factor
             if not (smoothed and self.is_noisy and len(values)):
                 curves.append(_curve(place, x, values))
                 continue
-            steps, _ = self.read_points(run, self.metric, clock=False)
+            steps, _ = self.read_points(run, self.metric, by_time=False)
             step_curves.append(_curve(place, x, values, faint=True))
             curves.append(_curve(place, x, smooth(steps, values, SMOOTHING)))
         return step_curves + curves if len(runs) <= MAX_RUNS_WITH_STEPS else curves
@@ -64,11 +64,11 @@ def _curve(place: int, x: Floats, values: Floats, faint: bool = False) -> Curve:
     return Curve(RUN_LETTERS[place], place, x, values, values, values, faint=faint, band=False)
 
 
-LOSS = CompareMeasure("training loss", trained, "loss")
-TEST_ACCURACY = CompareMeasure("test accuracy (%)", tested, "accuracy")
+LOSS = CompareMeasure("training loss", training_points, "loss")
+TEST_ACCURACY = CompareMeasure("test accuracy (%)", evaluation_points, "accuracy")
 MEASURES = (
     LOSS,
-    CompareMeasure("training accuracy (%)", trained, "accuracy"),
+    CompareMeasure("training accuracy (%)", training_points, "accuracy"),
     TEST_ACCURACY,
-    CompareMeasure("test loss", tested, "loss"),
+    CompareMeasure("test loss", evaluation_points, "loss"),
 )

@@ -15,8 +15,7 @@ from textual.binding import BindingType
 from textual.content import Content
 from textual.message import Message
 
-from remote.record.reread import Clocks
-from remote.record.reread import steps as read_steps
+from remote.record.reread import RunClocks, reread_steps
 from remote.run.output.script_readings import expander
 from remote.run.run_state import RunState
 from remote.run.series.curves import Curves
@@ -161,9 +160,9 @@ class Charts(Panel):
             return
         low, high = self._fine.steps
         read = partial(
-            read_steps,
+            reread_steps,
             ranks=run.plan.world_size,  # also ranks that a restart left out
-            clocks=Clocks.of(run),
+            clocks=RunClocks.of(run),
             low=low,
             high=high,
             expand=expander(run.plan),

@@ -8,8 +8,8 @@ from contextlib import suppress
 
 from remote.format import UNKNOWN, number, percent, seconds
 from remote.lab import spec
+from remote.statistics.comparison import Comparison, Finding
 from remote.statistics.interval import Interval
-from remote.statistics.ratio import Comparison, Finding
 from training import figures
 
 SAME = "equal within rounding"

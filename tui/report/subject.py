@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from remote.metrics.doubt import Doubt
 from remote.metrics.run import RunFigures
+from remote.statistics.comparison import Comparison
 from remote.statistics.interval import Interval
-from remote.statistics.ratio import Comparison
 
 STEP_SECONDS = "step_seconds"
 """The metric of a study that compares the time of a step."""

@@ -8,14 +8,18 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from remote.metrics.compare import Compared, compare, differing, side
+from remote.metrics.compare import ComparedRun, compare_runs, differing, make_side
 from remote.metrics.doubt import Doubt, find_doubt
 from remote.metrics.run import RunFigures
 from remote.metrics.steps import FIRST, LAST, Floats
-from remote.statistics import ratio as ratios
-from remote.statistics.interval import Interval, Method, interval, known
-from remote.statistics.ratio import Comparison
-from remote.statistics.stability import Stability, stability
+from remote.statistics.comparison import (
+    Comparison,
+    compare_cells,
+    mean_ratio,
+    measure_scaling,
+)
+from remote.statistics.interval import Interval, IntervalMethod, hide_few, mean_interval
+from remote.statistics.stability import Stability, check_stability
 from tui.report.subject import ReportSubject, RunGroup
 
 
@@ -126,7 +130,9 @@ def _measure_group(group: RunGroup) -> GroupTiming:
     percentiles = [math.nan] * 3
     if seconds.size:
         percentiles = np.percentile(seconds, [50, 99, 100]).tolist()
-    return GroupTiming(group, known(interval(values)), stability(values), tuple(percentiles))
+    return GroupTiming(
+        group, hide_few(mean_interval(values)), check_stability(values), tuple(percentiles)
+    )
 
 
 def _doubt_ratio(
@@ -138,8 +144,8 @@ def _doubt_ratio(
     if group.link != reference.link:
         names = (*names, "link")
     return find_doubt(
-        side(group.label, group.runs),
-        side(reference.label, reference.runs),
+        make_side(group.label, group.runs),
+        make_side(reference.label, reference.runs),
         ratio,
         names,
         is_speed_up=is_speed_up,
@@ -164,7 +170,7 @@ def _compare_cells(subject: ReportSubject, rows: dict[int, GroupTiming]) -> Subj
     noise = math.nan
     left_out: list[str] = []
     if pairs:
-        comparisons = ratios.compare(values, pairs)
+        comparisons = compare_cells(values, pairs)
         noise = comparisons.noise
         for block, cell in comparisons.left_out:
             left_out.append(f"{subject.groups[cell].label} #{block + 1}")
@@ -172,7 +178,7 @@ def _compare_cells(subject: ReportSubject, rows: dict[int, GroupTiming]) -> Subj
             rows[comparison.cell] = replace(rows[comparison.cell], against=comparison)
     if subject.baseline in rows:
         workers = [group.ranks for group in subject.groups]
-        for scaled in ratios.scaling(values, subject.baseline, workers):
+        for scaled in measure_scaling(values, subject.baseline, workers):
             if scaled.cell in rows:
                 rows[scaled.cell] = replace(
                     rows[scaled.cell], speed_up=scaled.speed_up, efficiency=scaled.efficiency
@@ -204,7 +210,7 @@ def _average_lines(
     means = {}
     for line, line_pairs in pairs_by_line.items():
         if len(line_pairs) > 1:
-            means[line] = known(ratios.mean_ratio(values, line_pairs)).inverse()
+            means[line] = hide_few(mean_ratio(values, line_pairs)).inverse()
     return means
 
 
@@ -227,22 +233,22 @@ def _add_doubts(subject: ReportSubject, timing: SubjectTiming, row: GroupTiming)
 
 def _compare_runs(rows: Sequence[GroupTiming]) -> SubjectTiming:
     """Compare single runs by their iterations with the first one that has some."""
-    compared = compare([row.group.runs[0] for row in rows])
+    compared = compare_runs([row.group.runs[0] for row in rows])
     if len(rows) == 1:
         return SubjectTiming((replace(rows[0], seconds=compared[0].seconds),))
     first = rows[0]
     return SubjectTiming(
         tuple(_apply_comparison(row, one, first) for row, one in zip(rows, compared, strict=True)),
-        is_per_sample=any(one.per_sample for one in compared),
+        is_per_sample=any(one.is_per_sample for one in compared),
     )
 
 
-def _apply_comparison(row: GroupTiming, compared: Compared, first: GroupTiming) -> GroupTiming:
+def _apply_comparison(row: GroupTiming, compared: ComparedRun, first: GroupTiming) -> GroupTiming:
     """Return the row of a run beside the first one."""
     against = compared.against
     share = first.group.ranks / row.group.ranks
     if against is None:
-        speed_up = Interval(1.0, 1.0, 1.0, compared.seconds.runs, Method.EXACT)
+        speed_up = Interval(1.0, 1.0, 1.0, compared.seconds.runs, IntervalMethod.EXACT)
         row = replace(row, seconds=compared.seconds)
     else:
         speed_up = against.ratio.inverse()

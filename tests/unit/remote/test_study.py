@@ -17,8 +17,8 @@ import pytest
 from remote.cluster.hosts import Cluster, Host
 from remote.lab.spec import Spec
 from remote.plan.plan import PlanError
-from remote.statistics.layout import DRAWS, FEW_DRAWS
-from remote.statistics.ratio import Comparisons, compare
+from remote.statistics.block_model import DRAWS, FEW_DRAWS
+from remote.statistics.comparison import Comparisons, compare_cells
 from remote.study import estimate, start
 from remote.study.choose import Width, another, next_trial, unstable
 from remote.study.conclusion import answer, conclusion, effects, pair
@@ -928,9 +928,9 @@ def test_bounds_are_rough_only_while_runs_are_missing(monkeypatch: pytest.Monkey
 
     def watched(*args: Any, draws: int, **kwargs: Any) -> Comparisons:
         drawn.append(draws)
-        return compare(*args, draws=draws, **kwargs)
+        return compare_cells(*args, draws=draws, **kwargs)
 
-    monkeypatch.setattr("remote.study.results.compare", watched)
+    monkeypatch.setattr("remote.study.results.compare_cells", watched)
     values = {"sync=all_reduce": [1.0, 1.1, 1.0], "sync=ring": [1.0, 1.2, 1.1]}
     whole = results(_progress(study, values)).cells[1].comparison
     part = results(_progress(study, values | {"sync=ring": [1.0, 1.2]})).cells[1].comparison

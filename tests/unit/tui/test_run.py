@@ -31,7 +31,7 @@ from tui.charts.chart import Chart
 from tui.charts.panel import Charts
 from tui.kit import palette
 from tui.kit.dialogs import Dialog, LeaveDialog, QuitDialog, TooSmall
-from tui.kit.key_names import named
+from tui.kit.key_names import parse_key
 from tui.kit.panel import Panel
 from tui.kit.runs import Launch
 from tui.launch.screen import LaunchScreen
@@ -344,7 +344,7 @@ async def test_a_screenshot_goes_into_the_folder_of_the_run(
 
 
 EVERY_KEY = [
-    *(named(character) for character in string.printable.strip()),
+    *(parse_key(character) for character in string.printable.strip()),
     *("enter", "space", "tab", "shift+tab", "escape", "backspace", "delete"),
     *("up", "down", "left", "right", "home", "end", "pageup", "pagedown"),
 ]

@@ -11,8 +11,8 @@ import numpy as np
 from remote.format import UNKNOWN, number
 from remote.metrics.run import RunFigures
 from remote.run.state.progress import not_learned
-from remote.statistics.equivalence import Equivalence, equivalence
-from remote.statistics.interval import Interval, Scale, interval, known
+from remote.statistics.equivalence import Equivalence, measure_equivalence
+from remote.statistics.interval import Interval, ValueScale, hide_few, mean_interval
 from tui.report.document import ReportTable, Section
 from tui.report.formatting import (
     SAME,
@@ -117,7 +117,7 @@ def compare_finals(subject: ReportSubject, final: FinalValue) -> list[GroupFinal
         reference = subject.reference_of(group)
         if reference and reference.by_repetition:
             against = _compare_repetitions(group, reference, final)
-        value = known(interval(values, Scale.DIFFERENCE))
+        value = hide_few(mean_interval(values, ValueScale.DIFFERENCE))
         rows.append(GroupFinal(group, value, against, reference.label if reference else ""))
     return rows
 
@@ -128,8 +128,8 @@ def _compare_repetitions(group: RunGroup, reference: RunGroup, final: FinalValue
     columns = []
     for runs in (group.by_repetition, reference.by_repetition):
         columns.append([final.of(runs[at]) if at in runs else math.nan for at in repetitions])
-    result = equivalence(*columns)
-    return replace(result, difference=known(result.difference))
+    result = measure_equivalence(*columns)
+    return replace(result, difference=hide_few(result.difference))
 
 
 def describe_equality(subject: ReportSubject) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from remote.format import UNKNOWN, count, seconds
 from remote.metrics.run import RunFigures
 from remote.record import marks
-from remote.statistics.stability import warm_up
+from remote.statistics.stability import count_warm_up
 from tui.report.document import ReportTable, Section, TextBlock
 from tui.report.formatting import format_moment
 from tui.report.subject import ReportSubject, RunGroup
@@ -84,7 +84,7 @@ def _row(group: RunGroup, repetition: int, run: RunFigures, is_outlier: bool) ->
         str(repetition),
         run.name,
         seconds(run.step_seconds()),
-        count(warm_up(step_seconds), "step"),
+        count(count_warm_up(step_seconds), "step"),
         run.verdict.word if run.verdict else "not ended",
         ", ".join(_remarks(run, is_outlier)) or UNKNOWN,
     )

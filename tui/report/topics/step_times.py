@@ -69,7 +69,7 @@ def _row(row: GroupTiming, timing: SubjectTiming) -> tuple[str, ...]:
 
 
 def _format_stability(row: GroupTiming) -> str:
-    if not row.stability.stable:
+    if not row.stability.is_stable:
         return "no"
     return "yes" if row.stability.runs >= FEWEST else "not known"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from remote.format import UNKNOWN, seconds
-from remote.statistics.interval import Interval, known
-from remote.statistics.ratio import Finding
+from remote.statistics.comparison import Finding
+from remote.statistics.interval import Interval, hide_few
 from tui.report.document import ReportTable, Section
 from tui.report.formatting import (
     SAME,
@@ -53,10 +53,10 @@ def _row(
     is_share = _is_share(subject)
     if _is_time(subject):
         middle = seconds(value.value)
-        bounds = format_seconds_bounds(known(value))
+        bounds = format_seconds_bounds(hide_few(value))
     else:
         middle = format_final(value.value, is_share=is_share)
-        bounds = format_final_bounds(known(value), is_share=is_share)
+        bounds = format_final_bounds(hide_few(value), is_share=is_share)
     against = outcome.against
     reference = subject.reference_of(group)
     if against is None or reference is None:

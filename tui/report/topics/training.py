@@ -11,10 +11,16 @@ from statistics import fmean
 import numpy as np
 
 from remote.format import UNKNOWN, fixed, number, percent
-from remote.metrics.points import Points, accuracy_by_time, loss_by_step, loss_by_time, tested
+from remote.metrics.points import (
+    Points,
+    accuracy_by_time,
+    evaluation_points,
+    loss_by_step,
+    loss_by_time,
+)
 from remote.metrics.run import RunFigures
 from remote.metrics.steps import Floats
-from remote.statistics.interval import Interval, by_t, known
+from remote.statistics.interval import Interval, hide_few, t_interval
 from remote.statistics.steps import time_to_target
 from tui.report.curves import STEP, CurvePicture, average_curve
 from tui.report.document import ReportPicture, ReportTable, Section
@@ -127,7 +133,7 @@ def find_targets(subject: ReportSubject) -> list[TrainingTarget]:
         metric, value = subject.target
         is_accuracy = metric == "accuracy"
         text = f"test {metric} {value:.1%}" if is_accuracy else f"test {metric} {value:g}"
-        points_of = partial(tested, figure=metric, clock=True)
+        points_of = partial(evaluation_points, figure=metric, by_time=True)
         targets.append(TrainingTarget(text, value, points_of, not is_accuracy))
     return targets
 
@@ -140,7 +146,7 @@ def measure_target(group: RunGroup, target: TrainingTarget) -> TargetTimes:
         time = time_to_target(seconds, values, target.value, target.is_falling, target.window)
         if math.isfinite(time):
             times.append(time)
-    return TargetTimes(known(by_t(times)), len(times), len(group.runs))
+    return TargetTimes(hide_few(t_interval(times)), len(times), len(group.runs))
 
 
 def _find_target_losses(subject: ReportSubject) -> list[float]:

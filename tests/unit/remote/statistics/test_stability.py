@@ -7,39 +7,45 @@ import math
 import numpy as np
 import pytest
 
-from remote.statistics.equivalence import equivalence
-from remote.statistics.ratio import Finding
-from remote.statistics.stability import outliers, stability, warm_up
-from remote.statistics.steps import block_length, compare_steps, time_to_target
+from remote.statistics.comparison import Finding
+from remote.statistics.equivalence import measure_equivalence
+from remote.statistics.stability import check_stability, count_warm_up, find_outliers
+from remote.statistics.steps import choose_block_length, compare_steps, time_to_target
 
 # Stability ----------------------------------------------------------------------------------------
 
 
 def test_runs_that_agree_are_stable(stats):
-    found = stability([1.00, 1.02, 0.99, math.nan, 1.01])
-    assert found.stable
+    found = check_stability([1.00, 1.02, 0.99, math.nan, 1.01])
+    assert found.is_stable
     assert found.runs == 4
     assert found.variation == pytest.approx(stats.variation([1.00, 1.02, 0.99, 1.01], ddof=1))
 
 
 def test_a_wide_spread_is_named():
-    assert stability([1.0, 1.2, 0.9]).warnings == ("the standard deviation is 15% of the mean",)
+    assert check_stability([1.0, 1.2, 0.9]).warnings == (
+        "the standard deviation is 15% of the mean",
+    )
 
 
 def test_extremes_are_named():
     steady = [1.0] * 60
-    assert stability([*steady, 1.55]).warnings == ("the maximum is 54% greater than the mean",)
-    assert stability([*steady, 0.45]).warnings == ("the minimum is 55% smaller than the mean",)
+    assert check_stability([*steady, 1.55]).warnings == (
+        "the maximum is 54% greater than the mean",
+    )
+    assert check_stability([*steady, 0.45]).warnings == (
+        "the minimum is 55% smaller than the mean",
+    )
 
 
 def test_an_outlier_is_named_by_its_index():
-    assert stability([1.0, math.nan, 1.01, 0.99, 1.3, 1.02]).outliers == (4,)
+    assert check_stability([1.0, math.nan, 1.01, 0.99, 1.3, 1.02]).outliers == (4,)
 
 
 @pytest.mark.parametrize("values", [[], [1.0], [1.0, 1.0]])
 def test_few_runs_are_not_called_unstable(values):
-    assert stability(values).stable
-    assert stability(values).outliers == ()
+    assert check_stability(values).is_stable
+    assert check_stability(values).outliers == ()
 
 
 @pytest.mark.parametrize(
@@ -53,7 +59,7 @@ def test_few_runs_are_not_called_unstable(values):
     ],
 )
 def test_outliers_are_hyperfines(values, expected):
-    assert len(outliers(values)) == expected
+    assert len(find_outliers(values)) == expected
 
 
 # Warm-up ------------------------------------------------------------------------------------------
@@ -61,31 +67,31 @@ def test_outliers_are_hyperfines(values, expected):
 
 def test_slow_first_steps_are_the_warm_up():
     steady = 1 + 0.01 * np.sin(np.arange(40))
-    assert warm_up([3.0, 1.2, *steady]) == 2
-    assert warm_up(steady) == 0
+    assert count_warm_up([3.0, 1.2, *steady]) == 2
+    assert count_warm_up(steady) == 0
 
 
 def test_a_slow_step_later_is_no_warm_up():
     steady = 1 + 0.01 * np.sin(np.arange(40))
     steady[5] = 3.0
-    assert warm_up(steady) == 0
+    assert count_warm_up(steady) == 0
 
 
 def test_a_warm_up_is_at_most_half():
-    assert warm_up([9.0, 8.0, 7.0, 1.0, 1.0, 1.0]) == 3
-    assert warm_up([9.0, 1.0, 1.0]) == 0
+    assert count_warm_up([9.0, 8.0, 7.0, 1.0, 1.0, 1.0]) == 3
+    assert count_warm_up([9.0, 1.0, 1.0]) == 0
 
 
 # Equivalence --------------------------------------------------------------------------------------
 
 
 def test_what_is_apart_by_rounding_is_the_same():
-    assert equivalence([2.1, 2.2], [2.1 + 2e-7, 2.2]).is_same
-    assert not equivalence([2.1, 2.2], [2.1 + 2e-5, 2.2]).is_same
+    assert measure_equivalence([2.1, 2.2], [2.1 + 2e-7, 2.2]).is_same
+    assert not measure_equivalence([2.1, 2.2], [2.1 + 2e-5, 2.2]).is_same
 
 
 def test_equal_losses_are_equal():
-    found = equivalence([2.1, 2.2, math.nan], [2.1, 2.2, 2.3])
+    found = measure_equivalence([2.1, 2.2, math.nan], [2.1, 2.2, 2.3])
     assert found.is_same
     assert found.within == 0
     assert found.difference.runs == 2
@@ -93,7 +99,7 @@ def test_equal_losses_are_equal():
 
 def test_losses_are_equal_within_what_two_one_sided_tests_show(stats):
     first, second = np.array([2.107, 2.120, 2.099, 2.111]), np.array([2.101, 2.125, 2.097, 2.104])
-    found = equivalence(first, second)
+    found = measure_equivalence(first, second)
     assert not found.is_same
     lower = stats.ttest_1samp(first - second, -found.within, alternative="greater").pvalue
     upper = stats.ttest_1samp(first - second, found.within, alternative="less").pvalue
@@ -101,14 +107,14 @@ def test_losses_are_equal_within_what_two_one_sided_tests_show(stats):
 
 
 def test_one_run_each_shows_no_margin():
-    found = equivalence([2.1], [2.2])
+    found = measure_equivalence([2.1], [2.2])
     assert found.difference.value == pytest.approx(-0.1)
     assert math.isnan(found.within)
     assert not found.is_same
 
 
 def test_no_common_repetition_is_not_equal():
-    assert not equivalence([2.1, math.nan], [math.nan, 2.1]).is_same
+    assert not measure_equivalence([2.1, math.nan], [math.nan, 2.1]).is_same
 
 
 # Two runs by their steps --------------------------------------------------------------------------
@@ -162,13 +168,13 @@ def test_blocks_are_as_long_as_the_correlation_asks(pull):
     """The best length for this process is known in closed form (Politis and White 2004)."""
     best = (6 * pull**2 / (1 - pull**2) ** 2 * 1000) ** (1 / 3)
     lengths = [
-        block_length(run) for run in correlated(np.random.default_rng(6), 1000, pull, 1)[:60]
+        choose_block_length(run) for run in correlated(np.random.default_rng(6), 1000, pull, 1)[:60]
     ]
     assert np.median(lengths) == pytest.approx(best, rel=0.4)
 
 
 def test_constant_steps_need_no_blocks():
-    assert block_length(np.ones(50)) == 1
+    assert choose_block_length(np.ones(50)) == 1
 
 
 # Targets ------------------------------------------------------------------------------------------
@@ -179,6 +185,6 @@ def test_time_to_target():
     assert time_to_target(seconds, accuracy, 0.5) == 20
     assert time_to_target(seconds, accuracy, 0.9) == math.inf
     loss = [2.3, 1.0, 1.9, 0.9]
-    assert time_to_target(seconds, loss, 1.0, falling=True) == 20
-    assert time_to_target(seconds, loss, 1.5, falling=True, window=2) == 30
+    assert time_to_target(seconds, loss, 1.0, is_falling=True) == 20
+    assert time_to_target(seconds, loss, 1.5, is_falling=True, window=2) == 30
     assert time_to_target([], [], 0.5) == math.inf

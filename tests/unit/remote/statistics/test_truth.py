@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 
 from remote.statistics import REPETITIONS
-from remote.statistics.ratio import Comparisons, Finding, compare
+from remote.statistics.comparison import Comparisons, Finding, compare_cells
 
 NOISE = 0.03
 """Coefficient of variation from run to run."""
@@ -26,7 +26,7 @@ def simulate(cells: int, count: int, slower: float = 1.0) -> list[Comparisons]:
     times = generator.lognormal(0, NOISE, runs) * generator.lognormal(0, DRIFT, blocks)
     times *= np.where(generator.random(runs) < SLOW, generator.uniform(1.1, 1.6, runs), 1)
     times[..., -1] *= slower
-    return [compare(table, [(cell, 0) for cell in range(1, cells)]) for table in times]
+    return [compare_cells(table, [(cell, 0) for cell in range(1, cells)]) for table in times]
 
 
 def found(comparisons: Comparisons) -> set[Finding]:

@@ -426,7 +426,7 @@ def test_few_kinds_of_run_are_remembered(tmp_path: Path) -> None:
     for number in range(100):
         memory.save_choice(f"kind {number}", ChartChoice(("loss",)), file)
     known = json.loads(file.read_text())
-    assert len(known) == remembered.MOST
+    assert len(known) == remembered.MOST_VALUES
     assert "kind 99" in known
 
 
