@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -19,6 +18,7 @@ from tui.app.file_saving import Saving
 from tui.app.key_bindings import Keyed
 from tui.app.quitting import Leaving, W
 from tui.kit.dialogs import Dialog, Leave, TooSmall, is_too_small
+from tui.kit.interpreter import switch_threads_often
 from tui.kit.messages import CompareRuns, ReadRecord, ScreenRequest, ShowChecks, ShowRank
 from tui.kit.run_session import LiveScreen
 from tui.kit.widgets.changes import Changes, Written
@@ -27,9 +27,6 @@ TICK = 0.5
 """Seconds between two drawings."""
 BLURRED = 4
 """Without focus, the terminal is drawn only at one of this many ticks."""
-SWITCH = 0.001
-"""Seconds for which another thread, such as the one that reads records, may keep a frame waiting.
-Drawing gives way to it many times a frame, so that Python's 5 ms would add up."""
 
 
 class Dashboard(Keyed, Saving, Leaving[W]):
@@ -48,7 +45,7 @@ class Dashboard(Keyed, Saving, Leaving[W]):
         self._written = Written()
 
     def on_mount(self) -> None:
-        sys.setswitchinterval(SWITCH)
+        switch_threads_often()
         if not self.is_headless:
             self.handle_signals()
         self.open()

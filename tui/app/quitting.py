@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import signal
 import sys
@@ -23,6 +22,7 @@ from remote.record.lock import STOP
 from tui.app.second_signal import Watched, ended_by_second_signal
 from tui.kit.dialogs import Dialog, Leave, LeaveDialog
 from tui.kit.exit import STOPPED
+from tui.kit.interpreter import keep_loaded_modules
 from tui.kit.run_session import RunSession
 
 ENDING = 15.0
@@ -104,7 +104,7 @@ class Leaving(App[None], Generic[W]):
 
     def show(self) -> None:
         """Show the dashboard until the user has left, then end what is live, see `finish`."""
-        gc.freeze()  # the modules stay: to search them for garbage again and again takes time
+        keep_loaded_modules()
         if not sys.stdin.isatty():  # a page of `serve`, which its server ends
             self._run_and_finish()
             return
