@@ -22,7 +22,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from remote.record.read import records as read
+from remote.record.events_file import read_records as read
 from training.wire.events import Evaluated, Record, StepFinished
 
 RANKBOARD = Path(sys.executable).parent / "rankboard"

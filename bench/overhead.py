@@ -41,7 +41,8 @@ from parts.cpu import used_by_others
 from parts.terminal import Terminal
 from parts.turns import Turns
 
-from remote.record.read import load_plan, records, verdict
+from remote.record.events_file import read_records
+from remote.record.read import load_plan, verdict
 from remote.run.apply import apply_record
 from remote.run.findings.alerts import Alarm, alerts
 from remote.run.run_state import RunState
@@ -171,7 +172,7 @@ class Watched:
         be."""
         (folder,) = (path.parent for path in self._runs.glob("*/events.jsonl"))
         state = RunState(load_plan(folder))
-        for record in records(folder):
+        for record in read_records(folder):
             apply_record(state, record)
             if isinstance(record.event, StepFinished):
                 yield Iteration(record.time, record.event.seconds)

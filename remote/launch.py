@@ -19,8 +19,8 @@ from remote.plan import plan as planning
 from remote.plan.environment import forwarded
 from remote.plan.plan import Plan, PlanError, Policy, Script, Upload
 from remote.record import marks, resume
+from remote.record.events_file import read_records
 from remote.record.layout import EVENTS, NODE
-from remote.record.read import records
 from remote.record.write import Recorder
 from remote.run.output.script_readings import Expand, expander
 from remote.transport import Transport
@@ -133,7 +133,7 @@ class Launcher:
         their own). Raises: RunFolderError."""
         folder = self.runs_dir / plan.run
         return (
-            records(folder, len(plan.hosts), self.remark, expand or expander(plan))
+            read_records(folder, len(plan.hosts), self.remark, expand or expander(plan))
             if (folder / EVENTS).exists()
             else iter(())
         )

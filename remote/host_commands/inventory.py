@@ -16,9 +16,10 @@ from remote.limits import LIMITS
 from remote.plan import serialize
 from remote.plan.plan import is_label
 from remote.record import entry, marks
+from remote.record.events_file import RunFolderError
 from remote.record.files import is_folder
 from remote.record.layout import EVENTS, NODE, PLAN, SUMMARY
-from remote.record.read import RunFolderError, load_plan, verdict
+from remote.record.read import load_plan, verdict
 from remote.record.trust import has_ways
 from remote.transport import Transport
 from remote.transport.registry import is_here
@@ -215,7 +216,7 @@ def records(
         )
         size = local_api.size(str(folder))
         idle = max(0.0, time.time() - newest)
-        found = entry.read(folder) if figures else None
+        found = entry.read_entry(folder) if figures else None
         yield Record(
             folder.name,
             folder,

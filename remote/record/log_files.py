@@ -19,7 +19,7 @@ from remote.events import Reaching
 from remote.format import count
 from remote.formats.files import is_of_numbers
 from remote.plan.plan import LOG_FILES, Plan, PlanError, Script
-from remote.record.follow import LOOK
+from remote.record.events_file import LOOK
 from remote.record.watch import WatchedRun
 from remote.record.write import Recorder
 from training.wire.enums import Reach
@@ -132,7 +132,7 @@ def _opened(path: Path) -> _Lines | _Numbers:
     return _Numbers(path) if is_of_numbers(path.name) else _Lines(path)
 
 
-def texts_of(path: Path) -> Iterator[str]:
+def file_texts(path: Path) -> Iterator[str]:
     """The text of a file of numbers, as the agent of a rank would send it. Raises: OSError."""
     file = _Numbers(path)
     while text := file.read():

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from remote import events as launcher
-from remote.record.read import records as read
+from remote.record.events_file import read_records as read
 from remote.run.state.phases import Verdict
 from tests.hostile.host import End, Hosts, Part, acted
 from tests.hostile.launcher import Watched, session, watch

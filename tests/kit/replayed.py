@@ -17,7 +17,7 @@ from typing import Any
 
 from remote.cluster.hosts import Host
 from remote.plan.plan import Plan
-from remote.record import read
+from remote.record import events_file, read
 from remote.run.apply import apply_record
 from remote.run.run_state import RunState
 from training.job import Job
@@ -108,7 +108,7 @@ def copy(folder: Path, note: str, slow: int | None) -> bytes:
         "job": {name: asdict(plan.job)[name] for name in SETTINGS},
     }
     lines = [json.dumps(head)]
-    for record in read.records(folder, len(plan.hosts)):
+    for record in events_file.read_records(folder, len(plan.hosts)):
         if isinstance(record.event, KEPT):
             when = round(record.time, 3)
             lines.append(encode(replace(record, time=when, event=_bare(record.event))).strip())

@@ -13,7 +13,7 @@ import pytest
 
 from remote.cluster.hosts import Host
 from remote.plan.plan import Plan, Policy
-from remote.record.read import records as read
+from remote.record.events_file import read_records as read
 from remote.record.write import Recorder
 from remote.run.run_state import RunState
 from remote.session.session import Session

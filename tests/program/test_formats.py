@@ -19,7 +19,7 @@ from remote.host_commands.errands import Answer
 from remote.plan import serialize
 from remote.plan.plan import Plan, PlanError
 from remote.plan.serialize import OtherFormat
-from remote.record import read, resume
+from remote.record import events_file, resume
 from remote.record.write import Recorder
 from tests.kit.commands import Done, Watched, plan_on_hosts, watching
 from tests.kit.histories import History
@@ -149,10 +149,10 @@ def test_records_of_another_format_are_not_read(
     folder.mkdir()
     lines = [encode(Record(SESSION, 0, seq, 2.0, Said(SESSION, "x"))) for seq in (1, 2)]
     (folder / "events.jsonl").write_text("".join(lines))
-    assert len(list(read.records(folder))) == 2
+    assert len(list(events_file.read_records(folder))) == 2
     rename_format(folder / "events.jsonl", number)
     with pytest.raises(OtherFormat) as refused:
-        list(read.records(folder))
+        list(events_file.read_records(folder))
     assert str(refused.value) == says
 
 

@@ -19,6 +19,8 @@ from textual.events import Event, Key, MouseDown, Resize
 from textual.message import Message
 from textual.screen import Screen
 
+from remote.plan.serialize import OtherFormat
+from remote.record.events_file import RunFolderError
 from tui.app.command_list import ActionPalette, list_commands
 from tui.app.file_saving import FileSaver
 from tui.app.quitting import DashboardRuns, Quitting
@@ -300,6 +302,6 @@ class Dashboard(App[None], Generic[RunsT]):
 
     async def _read_record(self, message: ReadRecord) -> None:
         curves = None
-        with suppress(OSError):
+        with suppress(RunFolderError, OtherFormat):  # a coarse chart stays
             curves = await asyncio.to_thread(message.read, self.runs.runs_dir / message.name)
         message.take(curves)

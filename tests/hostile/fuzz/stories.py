@@ -17,10 +17,10 @@ from remote.cluster.hosts import Host
 from remote.events import LAUNCHER_EVENTS
 from remote.events import decode as decode_fast
 from remote.limits import LIMITS
-from remote.metrics.gather import Gathered
+from remote.metrics.gather import RunCollector
 from remote.plan.plan import OnNan, OnStall, Plan, Policy, Script
 from remote.plan.serialize import OtherFormat
-from remote.record.read import Sieve
+from remote.record.events_file import RecordParser
 from remote.run.apply import apply_record
 from remote.run.output.script_readings import expander
 from remote.run.run_state import RunState
@@ -28,7 +28,7 @@ from remote.session import actions
 from remote.session.controller import Controller
 from remote.session.intake import Intake
 from remote.session.times import TIMES
-from remote.transport.failure import Cause
+from remote.transport.failure import Cause, Failure
 from tests.hostile.fuzz.budget import Budget
 from tests.hostile.fuzz.drawing import Drawer, Object, World
 from tests.hostile.fuzz.shown import Show
@@ -359,10 +359,8 @@ class _Live:
     def _open(self, agent: _Agent) -> None:
         """A connection comes to be, or not."""
         if agent.is_gone:
-            reason = f"node{agent.index + 1} does not answer"
-            self._controller.take_broken(
-                agent.index, reason, self._now, in_use=False, fed=False, cause=Cause.REFUSED
-            )
+            failure = Failure(Cause.REFUSED, "does not answer")
+            self._controller.take_broken(agent.index, failure, self._now, in_use=False, fed=False)
         else:
             self._controller.take_open(agent.index, self._now)
 
@@ -377,9 +375,8 @@ class _Live:
                 self._controller.detach(self._now)
             case _:
                 agent = self._random.choice(self._agents)
-                self._controller.take_broken(
-                    agent.index, "it broke", self._now, in_use=True, fed=True
-                )
+                failure = Failure(Cause.BROKEN, "it broke")
+                self._controller.take_broken(agent.index, failure, self._now, in_use=True, fed=True)
 
     def _answer(self, agent: _Agent, command: Command) -> None:
         """What an honest agent answers to a command."""
@@ -437,8 +434,8 @@ class _Recorded:
         self._plan, self._drawer, self._random = plan, drawer, drawer.random
         self._budget = budget
         self._mutated = _Mutated(drawer)
-        self._sieve = Sieve(plan.run, len(plan.hosts), expander(plan))
-        self._state, self._gathered = RunState(plan), Gathered()
+        self._sieve = RecordParser(plan.run, len(plan.hosts), expander(plan))
+        self._state, self._gathered = RunState(plan), RunCollector()
         self._world = World(len(plan.hosts), plan.world_size, time=1_795_000_000.0)
         self._show = Show(plan, self._random)
         self._seq = 0

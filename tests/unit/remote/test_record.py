@@ -18,9 +18,10 @@ import pytest
 from remote.events import Said, expand
 from remote.plan.plan import OnNan, Plan, PlanError, Policy
 from remote.record import layout, lock, summary, trust
+from remote.record.events_file import RunFolderError
+from remote.record.events_file import read_records as read
 from remote.record.lock import Holder, launcher
-from remote.record.read import RunFolderError, load_plan
-from remote.record.read import records as read
+from remote.record.read import load_plan
 from remote.record.write import Recorder
 from remote.run.run_state import RunState
 from tests.kit.histories import GLOO, START, History, plan, raised, said, state_of

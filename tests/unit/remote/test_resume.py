@@ -13,8 +13,8 @@ import pytest
 from remote.cluster.hosts import Host
 from remote.plan.plan import Plan, PlanError, Script, Upload
 from remote.record import resume, summary
+from remote.record.events_file import read_records as read
 from remote.record.layout import NODE
-from remote.record.read import records as read
 from remote.record.write import Recorder
 from tests.kit.histories import History, plan, stepped
 from tests.kit.launches import QUICK, launch, run
@@ -385,7 +385,7 @@ def test_a_run_whose_hosts_may_know_more_is_the_last_where_none_is_known_to_have
     ended(runs, "3-refused", None, "refused")
     assert located(runs, resume="last").resume == "2-left"
     (runs / "3-refused" / "events.jsonl").write_text(
-        r'{"text":"@rankboard {\"event\":\"saved\",\"rank\":0}"}'
+        r'{"text":"@rankboard {\"event\":\"saved\",\"rank\":0}"}' + "\n"
     )
     assert located(runs, resume="last").resume == "3-refused", "its records tell of one"
 

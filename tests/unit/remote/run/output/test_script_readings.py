@@ -13,23 +13,22 @@ from typing import Any
 import pytest
 
 from remote.events import Parsed, Reaching, Restarted, encode, expand
-from remote.formats import Kind, Rule
+from remote.formats import ReadingKind, Rule
 from remote.limits import LIMITS
 from remote.plan import serialize
 from remote.plan.plan import Plan, Script
 from remote.record import summary
-from remote.record.follow import Tail
-from remote.record.latest import latest
+from remote.record.events_file import EventsReader
+from remote.record.events_file import read_records as read
 from remote.record.layout import rank_log
-from remote.record.losses import losses
-from remote.record.read import records as read
-from remote.record.reread import Clocks, steps
+from remote.record.overview import read_loss_course, read_overview
+from remote.record.reread import RunClocks, reread_steps
 from remote.record.tape import Tape
 from remote.record.write import Recorder
 from remote.run.apply import apply_record
 from remote.run.findings.script_visibility import ways
 from remote.run.findings.stall import stalled
-from remote.run.output.script_readings import Expander, expander
+from remote.run.output.script_readings import expander
 from remote.run.run_state import RunState
 from remote.session.ledger import Ledger
 from tests.kit.histories import START, History, plan, said
@@ -87,7 +86,7 @@ def test_lines_become_steps_metrics_and_how_they_are_read() -> None:
 
 
 def test_rules_of_the_plan_come_first() -> None:
-    rule = Rule("round {step}: cost {loss}", "mine", Kind.STEP)
+    rule = Rule("round {step}: cost {loss}", "mine", ReadingKind.STEP)
     ruled = replace(script(), work=Script(("train.py",), watch=False, rules=(rule,)))
     kept = serialize.parse(serialize.dump(ruled))
     assert kept.work == ruled.work
@@ -526,9 +525,9 @@ def test_all_readers_come_to_the_same(
     folder = recorded(tmp_path, history)
     here = history.plan
     assert told(applied(here, read(folder, 2, expand=expander(here)))) == whole
-    tail = Tail(folder, 2, expander(here))
-    assert told(applied(here, (one for batch in tail.read() for one in batch))) == whole
-    tail.close()
+    reader = EventsReader(folder, 2, expander(here))
+    assert told(applied(here, reader)) == whole
+    reader.close()
 
     state, take = RunState(here), expander(here)
     for number, record in enumerate(history.records):
@@ -580,7 +579,7 @@ def applied_until(history: History, until: float) -> RunState:
 def test_a_part_that_is_read_again_has_the_printed_steps(tmp_path: Path) -> None:
     history = logging(started(script()), 3, range(1, 1_501), 0.1)
     state, folder = history.state(), recorded(tmp_path, history)
-    found = steps(folder, 4, Clocks.of(state), 700, 720, expander(history.plan))
+    found = reread_steps(folder, 4, RunClocks.of(state), 700, 720, expander(history.plan))
     assert list(found.of("loss", 3).step) == list(range(700, 721))
     assert list(found.of("metric:grad_norm", 3).mean) == [step / 4 for step in range(700, 721)]
 
@@ -589,14 +588,14 @@ def test_a_run_that_goes_on_is_listed_with_what_it_prints(tmp_path: Path) -> Non
     history = started(script())
     for step in range(1, 50):
         history.say(0, said(0, f"step={step} max_steps=600 loss={2.0 / step}", "stdout"), after=0.5)
-    found = latest(recorded(tmp_path, history), expand=Expander(4, watch=True))
+    found, _ = read_overview(recorded(tmp_path, history))
     assert (found.step, found.steps, found.diverged) == (49, 600, False)
     assert found.loss == pytest.approx(2.0 / 49)
 
 
 def test_the_course_of_a_printed_loss_is_seen_in_the_list(tmp_path: Path) -> None:
     history = logging(started(script()), 3, range(1, 400), 0.1)
-    course = losses(recorded(tmp_path, history), 8)
+    course = read_loss_course(recorded(tmp_path, history), 8)
     assert len(course) == 8
     assert course == sorted(course, reverse=True)
 
