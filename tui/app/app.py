@@ -13,6 +13,7 @@ from remote.record import marks
 from remote.record.find import find
 from training.job import Job
 from tui.app.dashboard import Dashboard
+from tui.app.file_saving import find_shown_session
 from tui.kit.background import run_in_background
 from tui.kit.bindings import key_of
 from tui.kit.dialogs import Leave, QuitDialog
@@ -237,7 +238,7 @@ class RankboardApp(Dashboard[Runs]):
                 self.push_screen(DoctorScreen(self.runs.checks, check_again))
 
     def on_new_run(self) -> None:
-        session = self.shown_session
+        session = find_shown_session(self)
         if session is None:
             self._show_form()
             return

@@ -22,7 +22,7 @@ from textual.screen import Screen
 from remote.plan.serialize import OtherFormat
 from remote.record.events_file import RunFolderError
 from tui.app.command_list import ActionPalette, list_commands
-from tui.app.file_saving import FileSaver
+from tui.app.file_saving import FileSaver, find_shown_session
 from tui.app.quitting import DashboardRuns, Quitting
 from tui.kit import keymap
 from tui.kit.actions import Place
@@ -39,7 +39,7 @@ from tui.kit.messages import (
     ShowChecks,
     ShowRank,
 )
-from tui.kit.run_session import LiveScreen, RunSession
+from tui.kit.run_session import LiveScreen
 from tui.kit.themes import find_next_theme, remember_theme, use_themes
 from tui.kit.widgets.changes import Changes, Written
 
@@ -76,8 +76,8 @@ class Dashboard(App[None], Generic[RunsT]):
         self.keymap = user_keys.keys
         """The keys that the user has chosen."""
         self._key_remarks = user_keys.remarks
-        self._files = FileSaver(self)
-        self.quitting = Quitting(self)
+        self._files = FileSaver(self, runs)
+        self.quitting = Quitting(self, runs)
         self._exiting = False
         self._ticks = 0
         self._screen_changed_at = 0.0
@@ -99,16 +99,6 @@ class Dashboard(App[None], Generic[RunsT]):
     def open(self) -> None:
         """Show the first screen."""
         raise NotImplementedError
-
-    @property
-    def shown_session(self) -> RunSession | None:
-        """Return the run on the screen, or under what lies over it."""
-        from tui.run.screen import RunScreen
-
-        for screen in reversed(self.screen_stack):
-            if isinstance(screen, RunScreen):
-                return screen.session
-        return None
 
     # Drawing
 
@@ -193,7 +183,7 @@ class Dashboard(App[None], Generic[RunsT]):
 
     async def action_quit(self) -> None:
         """Quit; ask first while a run is live."""
-        self.quitting.quit()
+        self.quitting.quit(self.make_quit_dialog, self.take_answer)
 
     def make_quit_dialog(self) -> Dialog:
         """Return the question how to leave what is live. Only dashboards with live runs ask it."""
@@ -245,28 +235,28 @@ class Dashboard(App[None], Generic[RunsT]):
     def on_show_checks(self, message: ShowChecks) -> None:
         from tui.doctor.screen import DoctorScreen
 
-        session = self.shown_session
+        session = find_shown_session(self)
         if session:
             self.push_screen(DoctorScreen(session))
 
     def on_show_rank(self, message: ShowRank) -> None:
         from tui.run.rank_screen import RankScreen
 
-        session = self.shown_session
+        session = find_shown_session(self)
         if session:
             self.push_screen(RankScreen(session, message.rank, asks=self.sends_commands))
 
     def on_show_stacks(self) -> None:
         from tui.run.stacks_screen import StacksScreen
 
-        session = self.shown_session
+        session = find_shown_session(self)
         if session:
             self.push_screen(StacksScreen(session, asks=self.sends_commands))
 
     def on_compare_run(self) -> None:
         from tui.compare.alike import PickAlike
 
-        session = self.shown_session
+        session = find_shown_session(self)
         if session:
             runs_dir = self.runs.runs_dir
             run = session.plan.run

@@ -6,17 +6,26 @@ import asyncio
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+
+from textual.app import App
 
 from training.writing import write_whole
+from tui.app.quitting import DashboardRuns
 from tui.kit.exit import to_install
 from tui.kit.messages import SaveChart, SaveText
-
-if TYPE_CHECKING:
-    from tui.app.dashboard import Dashboard
-    from tui.app.quitting import DashboardRuns
+from tui.kit.run_session import RunSession
 
 NO_PNG = f"no PNG without matplotlib: {to_install('report')}"
+
+
+def find_shown_session(app: App[None]) -> RunSession | None:
+    """Return the run on the screen, or under what lies over it."""
+    from tui.run.screen import RunScreen
+
+    for screen in reversed(app.screen_stack):
+        if isinstance(screen, RunScreen):
+            return screen.session
+    return None
 
 
 class FileSaver:
@@ -26,8 +35,9 @@ class FileSaver:
     the run before its own.
     """
 
-    def __init__(self, app: Dashboard[Any]) -> None:
+    def __init__(self, app: App[None], runs: DashboardRuns) -> None:
         self._app = app
+        self._runs = runs
 
     def save_screenshot(
         self, filename: str | None, path: str | None, time_format: str | None
@@ -35,10 +45,9 @@ class FileSaver:
         """Save the screen as SVG in the folder of the run that it shows. Return its path."""
         if not self._may_write():
             return None
-        runs = self._app.runs
-        session = self._app.shown_session
-        run_folder = runs.folder_of(session.plan.run) if session else None
-        folder = path or str(run_folder or runs.folder)
+        session = find_shown_session(self._app)
+        run_folder = self._runs.folder_of(session.plan.run) if session else None
+        folder = path or str(run_folder or self._runs.folder)
         try:
             saved = self._app.save_screenshot(filename, folder, time_format)
         except OSError as error:
@@ -79,9 +88,8 @@ class FileSaver:
 
     def _find_path(self, run: str, name: str) -> Path:
         """Return where a file about a run is saved."""
-        runs: DashboardRuns = self._app.runs
-        folder = runs.folder_of(run)
-        return folder / name if folder else runs.folder / f"{run}-{name}"
+        folder = self._runs.folder_of(run)
+        return folder / name if folder else self._runs.folder / f"{run}-{name}"
 
     def _may_write(self) -> bool:
         """Return whether files may be written: a visitor in a browser writes none here."""

@@ -10,7 +10,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Protocol
+
+from textual.app import App
 
 from remote.record.lock import STOP
 from tui.app.second_signal import Watched, ended_by_second_signal
@@ -18,9 +20,6 @@ from tui.kit.dialogs import Dialog, Leave, LeaveDialog
 from tui.kit.exit import STOPPED
 from tui.kit.interpreter import keep_loaded_modules
 from tui.kit.run_session import RunSession
-
-if TYPE_CHECKING:
-    from tui.app.dashboard import Dashboard
 
 ENDING = 15.0
 """Seconds that what is live has to end when its dashboard is gone."""
@@ -68,9 +67,9 @@ class DashboardRuns(Protocol):
 class Quitting:
     """What becomes of the live runs of a dashboard when the user leaves it."""
 
-    def __init__(self, app: Dashboard[Any]) -> None:
+    def __init__(self, app: App[None], runs: DashboardRuns) -> None:
         self._app = app
-        self._runs: DashboardRuns = app.runs
+        self._runs = runs
         self._watched: Watched | None = None
         self._is_abandoned = False
         self.is_leaving = False
@@ -101,7 +100,9 @@ class Quitting:
 
     # Keys and answers
 
-    def quit(self) -> None:
+    def quit(
+        self, make_dialog: Callable[[], Dialog], take_answer: Callable[[Leave | None], None]
+    ) -> None:
         """Exit; ask first while a run is live. A key that is pressed twice does not answer."""
         screen = self._app.screen
         if not self._runs.live:
@@ -109,8 +110,8 @@ class Quitting:
         elif isinstance(screen, LeaveDialog):
             self.abandon()
         elif not isinstance(screen, Dialog):
-            dialog = LeaveDialog() if self.is_leaving else self._app.make_quit_dialog()
-            self._app.push_screen(dialog, self._app.take_answer)
+            dialog = LeaveDialog() if self.is_leaving else make_dialog()
+            self._app.push_screen(dialog, take_answer)
 
     def take_answer(self, answer: Leave | None) -> None:
         """Do what the user has answered."""
