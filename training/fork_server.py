@@ -78,7 +78,7 @@ def run_rank(argv: Sequence[str]) -> NoReturn:
 
 
 def state(files: Iterable[Path]) -> FileStates:
-    """The state of these files, without folders. Raises: OSError, where one is gone."""
+    """Return the state of these files, without folders. Raises: OSError, if one is gone."""
     states = {}
     for path in files:
         status = path.lstat()
@@ -88,7 +88,7 @@ def state(files: Iterable[Path]) -> FileStates:
 
 
 def is_unchanged(code: FileStates) -> bool:
-    """Whether all files are as they were. Python may have compiled more of them since."""
+    """Return True if all files are as they were. Python may have compiled more of them since."""
     try:
         return state(code) == code
     except OSError:

@@ -126,10 +126,10 @@ class AgentServer:
 
     # Deciding
 
-    def _take(self, given: decide.Input) -> None:
+    def _take(self, incoming: decide.Input) -> None:
         """Pass an input to `decide` and carry out the actions. Inputs that arise in between come
         next."""
-        self._inputs.append(given)
+        self._inputs.append(incoming)
         if len(self._inputs) > 1:
             return
         while self._inputs:
@@ -186,12 +186,12 @@ class AgentServer:
             self._pending.append(OutputText(AGENT, "stderr", describe_leftovers(names)))
 
     def _finish(self, end: AgentEnded) -> None:
-        left = processes.end_descendants(self._times.last)
-        end = replace(end, left=tuple(left), age=self._age)
+        surviving_pids = processes.end_descendants(self._times.last)
+        end = replace(end, left=tuple(surviving_pids), age=self._age)
         if self._writes_since:
             folder = self._options.folder
-            own = (folder, layout.workdir_of(folder))
-            files = find_written(self._options.cwd, self._writes_since, own)
+            own_folders = (folder, layout.workdir_of(folder))
+            files = find_written(self._options.cwd, self._writes_since, own_folders)
             end = replace(
                 end,
                 written=tuple(files.paths),

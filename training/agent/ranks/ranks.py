@@ -71,11 +71,11 @@ class RankProcesses:
 
     @property
     def live(self) -> list[RankProcess]:
-        """The ranks that have not exited."""
+        """Return the ranks that have not exited."""
         return list(self._live.values())
 
     def open(self, number: int) -> tuple[RankProcess, Ends]:
-        """A new rank that is not started, and the ends of its pipes for its process.
+        """Add a rank that is not started, and return it with the ends of its pipes for its process.
 
         Its pipes are read once it is `spawned`: a rank that preload forks may write before preload
         reports it.
@@ -85,8 +85,11 @@ class RankProcesses:
         return self._live[number], ends
 
     def open_events(self, rank: RankProcess) -> int:
-        """One more pipe, for what the watch reports of a rank that is not started. Returns the end
-        for its process. What comes there is as if the rank had written it on stdout."""
+        """Open one more pipe, for what the watch reports of a rank that is not started. Return the
+        end for its process.
+
+        What comes there is as if the rank had written it on stdout.
+        """
         pipe, end = os.pipe()
         with contextlib.suppress(OSError, AttributeError):
             fcntl.fcntl(end, fcntl.F_SETPIPE_SZ, EVENTS)
@@ -99,7 +102,7 @@ class RankProcesses:
             self._pipes.register(pipe, selectors.EVENT_READ, pipe)
 
     def listen(self) -> None:
-        """The pipes have gathered."""
+        """Read the pipes again, as they have gathered."""
         self._selector.register(self._pipes, selectors.EVENT_READ, self._hear)
         self.listen_at = math.inf
 
@@ -123,7 +126,7 @@ class RankProcesses:
                 self._say(text)
 
     def spawned(self, rank: RankProcess, pid: int) -> None:
-        """The rank's process exists."""
+        """Note that the rank's process exists."""
         rank.pid = pid
         self._say(Spawned(rank.number, pid))
         self.hear(rank.pipes)
@@ -131,7 +134,7 @@ class RankProcesses:
             processes.send_group(pid, signal.SIGTERM)
 
     def exited(self, rank: RankProcess, status: int) -> None:
-        """The process of the rank has exited with this wait status."""
+        """Note that the process of the rank has exited with this wait status."""
         del self._live[rank.number]
         self.finish(rank.pipes)
         code = os.waitstatus_to_exitcode(status)
@@ -143,7 +146,8 @@ class RankProcesses:
         self._say(Exited(rank.number, code, signal_name(code), rank.stopped, out_of_memory))
 
     def reaped(self, pid: int, status: int) -> None:
-        """A child of the agent has exited: a rank that was started as a program, or an orphan."""
+        """Note that a child of the agent has exited: a rank that was started as a program, or an
+        orphan."""
         for rank in self.live:
             if rank.pid == pid:
                 self.exited(rank, status)
@@ -166,7 +170,7 @@ class RankProcesses:
 
 
 def open_pipes(number: int, redaction: Redaction) -> tuple[tuple[Pipe, Pipe], Ends]:
-    """Pipes for the stdout and stderr of this rank, or of AGENT."""
+    """Open pipes for the stdout and stderr of this rank, or of AGENT."""
     (out, out_end), (err, err_end) = os.pipe(), os.pipe()
     return (Pipe(out, number, "stdout", redaction), Pipe(err, number, "stderr", redaction)), (
         out_end,
@@ -175,7 +179,7 @@ def open_pipes(number: int, redaction: Redaction) -> tuple[tuple[Pipe, Pipe], En
 
 
 def signal_name(code: int) -> str:
-    """The name of the signal of a negative exit code, else ""."""
+    """Return the name of the signal of a negative exit code, else ""."""
     if code >= 0:
         return ""
     try:
