@@ -220,7 +220,7 @@ class RunScreen(LiveScreen, Screen[None]):
 
     def on_charts_view_changed(self, message: Charts.ViewChanged) -> None:
         self.refresh_bindings()
-        self._body.deck.see(message.kind, message.view)
+        self._body.deck.set_view(message.kind, message.view)
         self.tick()
 
     def action_zoom(self) -> None:
