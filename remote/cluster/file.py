@@ -30,7 +30,7 @@ from remote.cluster.hosts import (
     host_keys,
     unseen,
 )
-from remote.formats import Kind, Rule
+from remote.formats import ReadingKind, Rule
 from remote.formats.rules import OWN as OWN_FORMAT
 from remote.sanitise import unseen_character
 from training.registry import did_you_mean
@@ -261,7 +261,7 @@ def _rules(reading: _Reading, data: dict[str, Any]) -> tuple[Rule, ...]:
             if said == table:
                 reading.say(where, f"it has no line: write {WRITE_FORMAT['line']}")
             continue
-        kind = Kind(said["kind"]) if said.get("kind") else None
+        kind = ReadingKind(said["kind"]) if said.get("kind") else None
         rule = Rule(said["line"], said.get("name", OWN_FORMAT), kind)
         made.append(rule)
         try:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from remote.formats.patterns import LinePattern
-from remote.formats.reading import Kind, Reading
+from remote.formats.reading import Reading, ReadingKind
 
 KNOWN = Path(__file__).parent / "known"
 FAMILIES = (
@@ -44,7 +44,7 @@ class Sample(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def _reading(fields: dict[str, Any]) -> Reading:
-    kind = Kind(fields.pop("kind", Kind.STEP))
+    kind = ReadingKind(fields.pop("kind", ReadingKind.STEP))
     step = fields.pop("step", 0)
     epoch = float(fields.pop("epoch", 0.0))
     steps = fields.pop("steps", 0)
@@ -53,7 +53,7 @@ def _reading(fields: dict[str, Any]) -> Reading:
     return Reading(kind, step, epoch, values, steps, rank)
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unknown_fields=True):
+class FormatLine(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unknown_fields=True):
     """One kind of line of a format. `LinePattern` describes `pattern`, `pairs` and `names`."""
 
     pattern: str
@@ -75,12 +75,12 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unknown_
         return LinePattern(self.pattern, self.pairs, self.names)
 
     @property
-    def reading_kind(self) -> Kind | None:
+    def reading_kind(self) -> ReadingKind | None:
         """The kind of its readings; None: as the names of the values say."""
-        return None if self.kind == "any" else Kind(self.kind)
+        return None if self.kind == "any" else ReadingKind(self.kind)
 
 
-class Format(
+class LogFormat(
     msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True, forbid_unknown_fields=True
 ):
     """A log format."""
@@ -88,7 +88,7 @@ class Format(
     name: str
     marks: tuple[str, ...]
     """Each of its lines has one of these in it: to look for them costs little."""
-    lines: tuple[Line, ...] = ()
+    lines: tuple[FormatLine, ...] = ()
     samples: tuple[Sample, ...] = ()
     reader: str = "lines"
     """The class of `remote.formats.readers` that reads the lines, if patterns are not enough."""
@@ -117,18 +117,18 @@ class Format(
         return format_named, (self.name,)
 
 
-def _own_format(name: str, lines: tuple[Line, ...], family: str) -> Format:
-    return Format(name=name, marks=("",), lines=lines, family=family, own=True)
+def _own_format(name: str, lines: tuple[FormatLine, ...], family: str) -> LogFormat:
+    return LogFormat(name=name, marks=("",), lines=lines, family=family, own=True)
 
 
 class _File(msgspec.Struct, forbid_unknown_fields=True):
-    format: list[Format]
+    format: list[LogFormat]
 
 
 @cache
-def known_formats() -> tuple[Format, ...]:
+def known_formats() -> tuple[LogFormat, ...]:
     """Return all known formats, in the order in which they are tried."""
-    formats: list[Format] = []
+    formats: list[LogFormat] = []
     for family in FAMILIES:
         text = (KNOWN / f"{family}.toml").read_text(encoding="utf-8")
         formats += msgspec.toml.decode(text, type=_File).format
@@ -136,7 +136,7 @@ def known_formats() -> tuple[Format, ...]:
     return tuple(_completed(log_format, by_name) for log_format in formats)
 
 
-def _completed(log_format: Format, by_name: dict[str, Format]) -> Format:
+def _completed(log_format: LogFormat, by_name: dict[str, LogFormat]) -> LogFormat:
     """Return the format with what it has from the one that it is like."""
     if not log_format.like:
         return log_format
@@ -147,15 +147,15 @@ def _completed(log_format: Format, by_name: dict[str, Format]) -> Format:
 
 
 @cache
-def _by_name() -> dict[str, Format]:
+def _by_name() -> dict[str, LogFormat]:
     return {log_format.name: log_format for log_format in known_formats()}
 
 
-def format_named(name: str) -> Format:
+def format_named(name: str) -> LogFormat:
     """Return a known format. Raises: KeyError."""
     return _by_name()[name]
 
 
-def own_format(name: str, lines: Sequence[Line], family: str) -> Format:
+def own_format(name: str, lines: Sequence[FormatLine], family: str) -> LogFormat:
     """Return the format of a rule of the user."""
     return _own_format(name, tuple(lines), family)

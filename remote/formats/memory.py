@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from remote.formats.names import is_outcome
-from remote.formats.reading import EVALUATION, OTHER, STEP, Kind, Reading
+from remote.formats.reading import EVALUATION, OTHER, STEP, Reading, ReadingKind
 
 RATE = "steps_per_second"
 """The name of a value that becomes `step_seconds`."""
@@ -53,7 +53,7 @@ class Memory:
     step_base: CountBase = field(default_factory=CountBase)
     epoch_base: CountBase = field(default_factory=CountBase)
 
-    def count(self, kind: Kind | None, number: float, values: Mapping[str, float]) -> float:
+    def count(self, kind: ReadingKind | None, number: float, values: Mapping[str, float]) -> float:
         """Return the step of these values, counted from 1. Evaluations that a format names as such
         (`kind`) do not decide how steps are counted."""
         return _from_1(self.step_base, kind, number, values)
@@ -64,14 +64,14 @@ class Memory:
             self.epoch_base = CountBase(certainty=BY_TRAINING)
         return _from_1(self.epoch_base, None, number, values)
 
-    def place(self, kind: Kind | None, values: dict[str, float]) -> Reading | None:
+    def place(self, kind: ReadingKind | None, values: dict[str, float]) -> Reading | None:
         """Return the reading of these values, some of which say where the training is, and are
         removed. None: there are no others. Without a kind, the names of the values decide."""
         if "step" in values:
             values["step"] = self.count(kind, values["step"], values)
         return self.placed(kind, values)
 
-    def placed(self, kind: Kind | None, values: dict[str, float]) -> Reading | None:
+    def placed(self, kind: ReadingKind | None, values: dict[str, float]) -> Reading | None:
         """Do the same as `place` with a step that counts from 1."""
         step = 0
         if "step" in values:
@@ -99,7 +99,7 @@ class Memory:
         return Reading(kind or kind_of(values), step, epoch, values, steps or self.steps)
 
     def _step_within_epoch(
-        self, n: int, values: dict[str, float], epoch: float, step: int, kind: Kind | None
+        self, n: int, values: dict[str, float], epoch: float, step: int, kind: ReadingKind | None
     ) -> int:
         """Return the step of the whole run, of the `n`th of an epoch. A `step` of the line
         comes first."""
@@ -116,7 +116,7 @@ class Memory:
 
 
 def _from_1(
-    base: CountBase, kind: Kind | None, number: float, values: Mapping[str, float]
+    base: CountBase, kind: ReadingKind | None, number: float, values: Mapping[str, float]
 ) -> float:
     is_open = base.certainty < BY_TRAINING and 0 <= number < MAX_COUNT
     if is_open and kind is not EVALUATION:
@@ -137,7 +137,7 @@ def _take_epoch(values: dict[str, float]) -> float:
     return epoch if 0 <= epoch < MAX_COUNT else 0.0
 
 
-def kind_of(names: Collection[str]) -> Kind:
+def kind_of(names: Collection[str]) -> ReadingKind:
     """Return what values of these names belong to."""
     if "loss" in names:
         return STEP

@@ -11,7 +11,7 @@ from typing import TextIO
 
 from remote.formats.files import is_of_numbers, reader_of
 from remote.formats.reader import PIECE, LogReader
-from remote.formats.reading import Kind, Reading
+from remote.formats.reading import Reading, ReadingKind
 from remote.formats.rules import Rule
 
 MAX_SHAPES = 1_000
@@ -48,7 +48,7 @@ class ParseReport:
     path: str = ""
     lines: int = 0
     formats: Counter[str] = field(default_factory=Counter)
-    kinds: Counter[Kind] = field(default_factory=Counter)
+    kinds: Counter[ReadingKind] = field(default_factory=Counter)
     ranks: set[int] = field(default_factory=set)
     series: dict[str, Series] = field(default_factory=dict)
     first: tuple[str, Reading] | None = None

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from remote.formats import candidates, records
-from remote.formats.catalog import Format, known_formats
+from remote.formats.catalog import LogFormat, known_formats
 from remote.formats.memory import Memory, is_of_evaluation
 from remote.formats.patterns import MAX_NAMES
 from remote.formats.readers import FormatReader, make_reader
@@ -28,7 +28,7 @@ class LineReading(NamedTuple):
     """A reading, with the last line that reports it, and the format of that line."""
 
     line: str
-    format: Format
+    format: LogFormat
     reading: Reading
 
 
@@ -45,9 +45,9 @@ class LogReader:
         self.unread = 0
         self._on_unread = on_unread
         self._choice = FormatChoice((*rule_formats(rules), *known_formats()))
-        self._readers: dict[Format, FormatReader] = {}
+        self._readers: dict[LogFormat, FormatReader] = {}
         self._memory = Memory()
-        self._open_format: Format | None = None
+        self._open_format: LogFormat | None = None
         self._cut_record = ""
         self._last_steps: dict[int, int] = {}
         self._readings: list[LineReading] = []
@@ -114,7 +114,7 @@ class LogReader:
         if not block:
             return 0
         first = self._choice.first
-        active: list[tuple[str, Format]] | None = None
+        active: list[tuple[str, LogFormat]] | None = None
         end = 0
         for start in candidates.find_candidates(block):
             end = self._read_open(block, end, start)
@@ -143,13 +143,13 @@ class LogReader:
             end = stop + 1
         return end
 
-    def _try_formats(self, line: str, active: Sequence[tuple[str, Format]]) -> bool:
+    def _try_formats(self, line: str, active: Sequence[tuple[str, LogFormat]]) -> bool:
         """Read a line by the first format that can. Return False if none can."""
         if self._open_format is not None and self._read_as(self._open_format, line):
             return True
         return any(mark in line and self._read_as(format_, line) for mark, format_ in active)
 
-    def _read_as(self, log_format: Format, line: str) -> bool:
+    def _read_as(self, log_format: LogFormat, line: str) -> bool:
         """Read a line as one of this format. Return False if it is none."""
         line = line[: records.LONGEST]
         reader = self._readers.get(log_format)
@@ -207,7 +207,7 @@ def _line_end(block: str, start: int) -> int:
     return end if end >= 0 else len(block)
 
 
-def _active_marks(formats: Sequence[Format], block: str) -> list[tuple[str, Format]]:
+def _active_marks(formats: Sequence[LogFormat], block: str) -> list[tuple[str, LogFormat]]:
     """Return the marks that may be in a text, each with its format."""
     may_have = candidates.searcher(block)
     return [(mark, format_) for format_ in formats for mark in format_.marks if may_have(mark)]
@@ -226,26 +226,26 @@ def _belong_together(last: LineReading, new: LineReading) -> bool:
 class FormatChoice:
     """Chooses the format of a rank, and which readings of others count beside it."""
 
-    def __init__(self, formats: Sequence[Format]) -> None:
+    def __init__(self, formats: Sequence[LogFormat]) -> None:
         self._formats = formats
         self._order = {format_: number for number, format_ in enumerate(formats)}
         self._generic_kin = {format_.kin for format_ in formats if format_.generic}
-        self._locked: Format | None = None
-        self._named: Format | None = None
-        self._hints: dict[str, Format] = {}  # by kin, the format of a line without values
+        self._locked: LogFormat | None = None
+        self._named: LogFormat | None = None
+        self._hints: dict[str, LogFormat] = {}  # by kin, the format of a line without values
         self._hits: dict[str, int] = {}  # readings of others in a row, by kin
         self._evaluated: set[str] = set()
-        self.first: list[Format] = []
+        self.first: list[LogFormat] = []
         """The formats that are tried first, once that of the rank is known."""
         self.first_marks: list[str] = []
-        self.others: list[Format] = list(formats)
+        self.others: list[LogFormat] = list(formats)
 
     @property
     def name(self) -> str:
         """The name of the format; "" as long as nothing is read."""
         return self._named.name if self._named else ""
 
-    def filter(self, log_format: Format, reading: Reading) -> Reading | None:
+    def filter(self, log_format: LogFormat, reading: Reading) -> Reading | None:
         """Return a reading as far as it counts."""
         if not reading.values:
             self._hints[log_format.kin] = log_format
@@ -263,10 +263,10 @@ class FormatChoice:
         self._name(log_format)
         return reading
 
-    def _is_locked_as(self, log_format: Format) -> bool:
+    def _is_locked_as(self, log_format: LogFormat) -> bool:
         return self._locked is not None and self._locked.kin == log_format.kin
 
-    def _values_beside(self, log_format: Format, reading: Reading) -> Reading | None:
+    def _values_beside(self, log_format: LogFormat, reading: Reading) -> Reading | None:
         """Return what a line of a generic format reports of an evaluation that the rank's own
         format does not."""
         is_beside = self._locked is not None and log_format.generic
@@ -280,7 +280,7 @@ class FormatChoice:
                 values[name] = value
         return replace(reading, kind=EVALUATION, values=values) if values else None
 
-    def _count_hit(self, log_format: Format) -> bool:
+    def _count_hit(self, log_format: LogFormat) -> bool:
         """Count a reading of another format than the rank's. Return True if it counts, as there is
         none yet, or this becomes that of the rank."""
         locked = self._locked
@@ -304,7 +304,7 @@ class FormatChoice:
                     better[kin] = hits
         self._hits = better
 
-    def _lock(self, log_format: Format) -> None:
+    def _lock(self, log_format: LogFormat) -> None:
         self._locked = log_format
         self._named = None
         self._evaluated.clear()
@@ -315,7 +315,7 @@ class FormatChoice:
         self.first.sort(key=lambda format_: first_kin.index(format_.kin))
         self.first_marks = [mark for format_ in self.first for mark in format_.marks]
 
-    def _name(self, log_format: Format) -> None:
+    def _name(self, log_format: LogFormat) -> None:
         """Take the name of this format, or of a more specific one of its family."""
         hint = self._hints.get(log_format.kin, log_format)
         if self._order[hint] < self._order[log_format]:

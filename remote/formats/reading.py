@@ -7,7 +7,7 @@ from enum import StrEnum
 from training.wire.records import immutable
 
 
-class Kind(StrEnum):
+class ReadingKind(StrEnum):
     """What the values of a reading belong to."""
 
     STEP = "step"
@@ -15,9 +15,9 @@ class Kind(StrEnum):
     OTHER = "other"
 
 
-STEP = Kind.STEP
-EVALUATION = Kind.EVALUATION
-OTHER = Kind.OTHER
+STEP = ReadingKind.STEP
+EVALUATION = ReadingKind.EVALUATION
+OTHER = ReadingKind.OTHER
 
 
 @immutable
@@ -25,7 +25,7 @@ class Reading:
     """Values that a program printed, by normalised name where there is one (`remote.formats.names`)
     and as printed otherwise."""
 
-    kind: Kind
+    kind: ReadingKind
     step: int
     """Of the whole run, from 1, also if the program counts from 0 or anew in each epoch; 0:
     unknown."""

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from remote.formats.catalog import Format, Line, own_format
+from remote.formats.catalog import FormatLine, LogFormat, own_format
 from remote.formats.linear import LONGEST, UnknownExpression, compile_linear
 from remote.formats.names import PLACES
 from remote.formats.numbers import NUMBER
 from remote.formats.patterns import LinePattern
-from remote.formats.reading import Kind
+from remote.formats.reading import ReadingKind
 
 OWN = "own rules"
 """The family of the rules, and the name of the format of a rule without a name."""
@@ -61,7 +61,7 @@ class Rule:
     """A regular expression. `{NAME}` in it is a number called NAME, `{step}`, `{epoch}`, `{steps}`
     and the like are whole numbers, `{num}` and `{int}` are numbers without a name."""
     name: str = OWN
-    kind: Kind | None = None
+    kind: ReadingKind | None = None
     """None: as the names of the values say."""
 
     def check(self) -> None:
@@ -177,7 +177,7 @@ class RulePattern(LinePattern):
         return find_in_head
 
 
-class RuleLine(Line, frozen=True, kw_only=True, dict=True):
+class RuleLine(FormatLine, frozen=True, kw_only=True, dict=True):
     """The line of a rule."""
 
     @cached_property
@@ -186,9 +186,9 @@ class RuleLine(Line, frozen=True, kw_only=True, dict=True):
         return RulePattern(self.pattern)
 
 
-def rule_formats(rules: Sequence[Rule]) -> tuple[Format, ...]:
+def rule_formats(rules: Sequence[Rule]) -> tuple[LogFormat, ...]:
     """Return a format for each of the rules, without rules that cannot be run."""
-    formats: list[Format] = []
+    formats: list[LogFormat] = []
     for rule in rules:
         if not rule.problem:
             line = RuleLine(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy
 import pytest
 
-from remote.formats import Kind, LogReader, Reading
+from remote.formats import LogReader, Reading, ReadingKind
 from remote.formats.files import FileReader, reader_of, source_of
 from remote.formats.files import entries as limits
 from remote.formats.reader import PIECE
@@ -279,7 +279,7 @@ def test_files_that_go_on_with_each_other_are_one_source(path: str, source: str)
 def test_other_files_are_read_as_logs() -> None:
     reader = reader_of("train.log")
     assert isinstance(reader, LogReader)
-    assert [one.kind for one in reader.read("step=3 loss=0.5")] == [Kind.STEP]
+    assert [one.kind for one in reader.read("step=3 loss=0.5")] == [ReadingKind.STEP]
 
 
 SAMPLES = {

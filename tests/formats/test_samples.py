@@ -7,7 +7,7 @@ import math
 import pytest
 
 from remote.formats import LogReader, Reading
-from remote.formats.catalog import Format, Sample, known_formats
+from remote.formats.catalog import LogFormat, Sample, known_formats
 
 SAMPLES = [(one, sample) for one in known_formats() for sample in one.samples]
 
@@ -31,7 +31,7 @@ def same(one: Reading, other: Reading) -> bool:
 @pytest.mark.parametrize(
     ("one", "sample"), SAMPLES, ids=[f"{one.name}-{sample.text[:24]!r}" for one, sample in SAMPLES]
 )
-def test_a_sample_is_read(one: Format, sample: Sample) -> None:
+def test_a_sample_is_read(one: LogFormat, sample: Sample) -> None:
     reader = LogReader()
     read = reader.read(sample.text)
     assert len(read) == len(sample.expected()), read
@@ -41,7 +41,7 @@ def test_a_sample_is_read(one: Format, sample: Sample) -> None:
 
 
 @pytest.mark.parametrize("one", known_formats(), ids=[one.name for one in known_formats()])
-def test_every_format_has_samples(one: Format) -> None:
+def test_every_format_has_samples(one: LogFormat) -> None:
     assert any(sample.expected() for sample in one.samples)
 
 

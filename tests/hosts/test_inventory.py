@@ -14,13 +14,14 @@ import pytest
 
 from tests.kit.agents import Host, hosting, python
 from tests.kit.wait import wait
-from training.agent import kept
+from training.agent import server
 from training.agent.host.system import LINUX
 from training.agent.host_commands import journal_summary, run_folders
 from training.agent.host_commands.journal_summary import JournalSummary
 from training.agent.host_commands.removal import alone
 from training.agent.journal import Journal
 from training.agent.layout import CODE
+from training.agent.server import keep_file
 from training.wire.commands import Keep
 from training.wire.enums import EndReason
 from training.wire.events import (
@@ -122,7 +123,7 @@ def test_the_agent_keeps_files_of_plain_names_only(host: Host, tmp_path: Path) -
         "all are refused",
     )
     assert (host.folder / "plan.json").stat().st_mode & 0o777 == 0o600
-    assert (host.folder / CODE).read_text() == str(Path(kept.__file__).parents[2])
+    assert (host.folder / CODE).read_text() == str(Path(server.__file__).parents[2])
     assert not list(tmp_path.rglob("*.part"))
     assert not (tmp_path / "runs" / "a-run" / "up").exists()
     line.close()
@@ -130,13 +131,13 @@ def test_the_agent_keeps_files_of_plain_names_only(host: Host, tmp_path: Path) -
 
 def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert kept.write("plan.json", "old") == ""
+    assert keep_file("plan.json", "old") == ""
 
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr("os.replace", full)
-    assert kept.write("plan.json", "new") == "plan.json is not kept: No space left on device"
+    assert keep_file("plan.json", "new") == "plan.json is not kept: No space left on device"
     assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from remote.formats import Kind, Reading
+from remote.formats import Reading, ReadingKind
 
 
 def _reading(
-    kind: Kind,
+    kind: ReadingKind,
     number: int,
     more_values: dict[str, float] | None = None,
     /,
@@ -21,6 +21,6 @@ def _reading(
     return Reading(kind, number, epoch, values | (more_values or {}), steps, rank)
 
 
-step = partial(_reading, Kind.STEP)
-evaluation = partial(_reading, Kind.EVALUATION)
-other = partial(_reading, Kind.OTHER)
+step = partial(_reading, ReadingKind.STEP)
+evaluation = partial(_reading, ReadingKind.EVALUATION)
+other = partial(_reading, ReadingKind.OTHER)

@@ -312,9 +312,9 @@ class HostAgent(AgentServer):
         """What follows of what has happened. Returns whether the agent goes on. Raises: OSError."""
         self._look_at_clock(here.loop.now)
         self._flush()
-        if self._over:
+        if self._is_over:
             self._journal.close()
-        return not self._over
+        return not self._is_over
 
     @property
     def wakes_at(self) -> float:
@@ -391,15 +391,16 @@ class Processes:
         here.host.signal(pid, signal.Signals(number))
 
     @staticmethod
+    def leftovers(_: float) -> list[str]:
+        return []
+
+    @staticmethod
     def end_descendants(_: float) -> list[int]:
         here.host.kill_all(by_agent=True)
         return []
 
 
-class Kept:
-    """The module `training.agent.kept`."""
-
-    @staticmethod
-    def write(name: str, text: str) -> str:
-        here.host.kept[name] = text
-        return ""
+def keep_file(name: str, text: str) -> str:
+    """Keep a file in the memory of this host."""
+    here.host.kept[name] = text
+    return ""

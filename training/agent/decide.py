@@ -139,9 +139,9 @@ class AgentState:
     end: AgentEnded | None = None
 
 
-def decide(state: AgentState, times: AgentTimes, now: float, given: Input) -> list[Action]:
+def decide(state: AgentState, times: AgentTimes, now: float, incoming: Input) -> list[Action]:
     """Update `state` by an input. Return the actions to carry out, in order."""
-    match given:
+    match incoming:
         case FollowerCame():
             state.followers = state.followers + 1
             state.heard_at = now
@@ -152,7 +152,7 @@ def decide(state: AgentState, times: AgentTimes, now: float, given: Input) -> li
             state.heard_at = now
             return _obey(state, times, now, command, size)
         case Exited():
-            _note_exit(state, now, given)
+            _note_exit(state, now, incoming)
         case Terminated():
             return _end(state, times, now, AgentEnded(EndReason.TERMINATED))
         case GuardGone():
@@ -169,8 +169,10 @@ def decide(state: AgentState, times: AgentTimes, now: float, given: Input) -> li
 
 
 def due(state: AgentState, times: AgentTimes, now: float) -> float:
-    """The next time at which `TimePassed` may return actions. Deadlines that may be noticed a tick
-    late, such as the lease, are left out."""
+    """Return the next time at which `TimePassed` may return actions.
+
+    Deadlines that may be noticed a tick late, such as the lease, are left out.
+    """
     alone_until = state.alone_since + times.reconnect
     return min(state.kill_at, alone_until if alone_until > now else math.inf)
 
@@ -201,15 +203,15 @@ def _start(state: AgentState, times: AgentTimes, now: float, command: StartAttem
     if command.attempt <= state.attempt:  # sent again, over a new connection
         return []
     if state.end or state.alive:
-        why = "the agent is ending" if state.end else "ranks of the one before still run"
-        return [_complaint(f"attempt {command.attempt} is not started: {why}")]
-    killed = _kill(state, times, now) if state.kill_at < math.inf else []
+        reason = "the agent is ending" if state.end else "ranks of the one before still run"
+        return [_complaint(f"attempt {command.attempt} is not started: {reason}")]
+    kill_actions = _kill(state, times, now) if state.kill_at < math.inf else []
     state.attempt = command.attempt
     state.again = command.again
     if command.placements:
         state.alive = {placement.rank for placement in command.placements}
         state.failed = state.incomplete = False
-    return [*killed, StartRanks(command)]
+    return [*kill_actions, StartRanks(command)]
 
 
 def _complaint(text: str) -> Action:
@@ -253,17 +255,17 @@ def _look_for_operator(state: AgentState, times: AgentTimes, now: float) -> list
     if state.end:
         return []
     seconds_alone = 0.0 if state.followers else now - state.alone_since
-    alone = seconds_alone >= times.reconnect
+    is_alone = seconds_alone >= times.reconnect
     if state.keep and state.attempt < 0:  # only a launcher can start the ranks
         if seconds_alone >= times.lease:
             return _end(state, times, now, AgentEnded(EndReason.NO_LAUNCHER, f"{times.lease:g} s"))
     elif state.keep and not state.alive:
-        if alone and not _may_start_again(state, times, now):
+        if is_alone and not _may_start_again(state, times, now):
             return _end(state, times, now, AgentEnded(EndReason.ALL_ENDED))
     elif state.keep:
-        if alone and state.failed and state.kill_at == math.inf:
+        if is_alone and state.failed and state.kill_at == math.inf:
             return _stop(state, now, times.grace)  # no launcher is there to do it
-    elif alone:
+    elif is_alone:
         return _end(state, times, now, AgentEnded(EndReason.OPERATOR_GONE))
     elif now - state.heard_at >= times.lease:
         return _end(state, times, now, AgentEnded(EndReason.LEASE_EXPIRED, f"{times.lease:g} s"))
@@ -271,7 +273,7 @@ def _look_for_operator(state: AgentState, times: AgentTimes, now: float) -> list
 
 
 def _may_start_again(state: AgentState, times: AgentTimes, now: float) -> bool:
-    """Whether a launcher may still start another attempt after ranks failed."""
+    """Return True if a launcher may still start another attempt after ranks failed."""
     since = max(state.alone_since, state.exited_at)
     return state.again and state.incomplete and now - since < times.restart
 

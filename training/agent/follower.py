@@ -7,7 +7,6 @@ record.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import select
 import signal
@@ -23,6 +22,7 @@ from training.agent.layout import LOCK, SOCKET
 from training.agent.options import AgentOptions
 from training.agent.ranks.launch import Preload
 from training.agent.times import AgentTimes
+from training.file_locks import try_lock
 from training.wire.enums import EndReason
 from training.wire.events import AgentEnded
 from training.writing import write_all
@@ -55,7 +55,8 @@ def follow(agent: socket.socket | None, options: AgentOptions, times: AgentTimes
 
 
 def reach(options: AgentOptions, times: AgentTimes, preload: Preload) -> socket.socket | None:
-    """A connection to the agent, or None if it has ended. Starts the agent if there never was one.
+    """Return a connection to the agent, or None if it has ended. Start the agent if there never was
+    one.
 
     Raises: OSError, if the folder cannot be written.
     """
@@ -88,11 +89,9 @@ def _connect() -> socket.socket | None:
 
 
 def _take_lock() -> int:
-    """A descriptor that holds the lock, or 0 while the guard is alive."""
+    """Return a descriptor that holds the lock, or 0 while the guard is alive."""
     lock = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not try_lock(lock):
         os.close(lock)
         return 0
     return lock
@@ -136,5 +135,6 @@ def _wait_for_more(agent: socket.socket) -> bool:
 
 
 def _copy(reader: JournalReader) -> None:
+    """Write what is new in the journal to stdout."""
     for block in reader.blocks():
         write_all(sys.stdout.fileno(), block)

@@ -31,18 +31,18 @@ def guard(
     _detach({lock, listener.fileno()})
     processes.name("rankboard-guard")
     processes.adopt()
-    own = os.getpid()
+    guard_pid = os.getpid()
     agent = os.fork()
     if agent == 0:
         os.close(lock)
-        _act(options, listener, times, preload, own)
+        _act(options, listener, times, preload, guard_pid)
     listener.close()
     _, status = os.waitpid(agent, 0)
     if not LINUX:
         _end_groups(options.host)
-    left = processes.end_descendants(times.last)
+    surviving_pids = processes.end_descendants(times.last)
     if status:
-        _bury(options.host, os.waitstatus_to_exitcode(status), left)
+        _bury(options.host, os.waitstatus_to_exitcode(status), surviving_pids)
     os._exit(0)
 
 
@@ -78,15 +78,16 @@ def _act(
         os._exit(status)
 
 
-def _bury(host: int, code: int, left: list[int]) -> None:
+def _bury(host: int, code: int, surviving_pids: list[int]) -> None:
     """Write the last record in place of an agent that died."""
-    why = signal_name(code) or _last_words() or f"exit code {code}"
+    reason = signal_name(code) or _last_words() or f"exit code {code}"
     if not LINUX:
-        why += "; processes that left the process group of their rank may still run"
-    write_last(".", host, AgentEnded(EndReason.AGENT_DIED, why, left=tuple(left)))
+        reason += "; processes that left the process group of their rank may still run"
+    write_last(".", host, AgentEnded(EndReason.AGENT_DIED, reason, left=tuple(surviving_pids)))
 
 
 def _last_words() -> str:
+    """Return the last line of the agent's log."""
     with open(LOG, errors="replace") as file:
         return file.read().strip().rpartition("\n")[2]
 

@@ -30,7 +30,8 @@ class AgentOptions:
 
 
 def parse(words: Sequence[str], umask: int) -> AgentOptions:
-    """The options of the verb `follow`, with the umask of the ranks. Exits if they are wrong."""
+    """Return the options of the verb `follow`, with the umask of the ranks. Exit if they are
+    wrong."""
     given = _parser().parse_args(words)
     return AgentOptions(
         _absolute(given.folder),

@@ -45,10 +45,10 @@ class Misplaced(OSError):
 
 
 def entries_of(objects: Any) -> list[FileEntry]:
-    """The entries that the other end announces. Raises: OSError, where they are none; Misplaced,
-    see `check`."""
+    """Return the entries that the other end announces. Raises: OSError, if they are none;
+    Misplaced, see `check`."""
     try:
-        entries = [read_entry(one) for one in objects]
+        entries = [read_entry(entry_object) for entry_object in objects]
     except (TypeError, ValueError, LookupError) as error:
         raise OSError(
             errno.EPROTO, f"what the other end sent is no list of files ({error})"
@@ -59,8 +59,8 @@ def entries_of(objects: Any) -> list[FileEntry]:
 
 
 def check(entry: FileEntry) -> None:
-    """Raises: Misplaced, where the path is not plainly below the folder, or the link leads
-    elsewhere."""
+    """Check that the path lies plainly below the folder, and that a link stays there. Raises:
+    Misplaced."""
     parts = entry.path.split("/")
     if (
         any(part in ("", ".", "..") or "\0" in part for part in parts)
@@ -87,8 +87,10 @@ def _encodable(entry: FileEntry) -> bool:
 
 
 def stays(path: str, link: str) -> bool:
-    """Whether a link at this path can lead to nothing outside, whatever else is a link: it climbs
-    first, as far as there are folders above it, and then only descends."""
+    """Return True if a link at this path can lead to nothing outside, whatever else is a link.
+
+    Such a link climbs first, as far as there are folders above it, and then only descends.
+    """
     steps = [step for step in link.split("/") if step not in ("", ".")]
     climbs = next((number for number, step in enumerate(steps) if step != ".."), len(steps))
     return (
@@ -100,13 +102,15 @@ def stays(path: str, link: str) -> bool:
 
 
 def stamp(state: os.stat_result) -> Stamp:
-    """The stamp of a file."""
+    """Return the stamp of a file."""
     return state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino
 
 
 def chunks(file: int, size: int) -> Iterator[bytes]:
-    """Exactly so many bytes from an open file: zeros in place of what it lacks, whose digest then
-    tells."""
+    """Yield exactly so many bytes from an open file.
+
+    Zeros stand in for what it lacks; its digest shows it then.
+    """
     while size:
         data = os.read(file, min(size, CHUNK)) or bytes(min(size, CHUNK))
         size -= len(data)
@@ -114,18 +118,18 @@ def chunks(file: int, size: int) -> Iterator[bytes]:
 
 
 def digest(file: int, moved: Callable[[], object] = lambda: None) -> str:
-    """The SHA-256 of what an open file has to be read, in hexadecimal; `moved` is called now and
+    """Return the SHA-256 of the rest of an open file, in hexadecimal; `moved` is called now and
     then."""
-    found = hashlib.sha256()
+    checksum = hashlib.sha256()
     while data := os.read(file, CHUNK):
-        found.update(data)
+        checksum.update(data)
         moved()
-    return found.hexdigest()
+    return checksum.hexdigest()
 
 
 @contextmanager
 def opened(name: str, folder: int | None = None) -> Iterator[int]:
-    """A file, open to be read; not through a link."""
+    """Open a file to read; not through a link."""
     file = os.open(name, _FILE, dir_fd=folder)
     try:
         yield file

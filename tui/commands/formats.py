@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from remote.formats.candidates import looks_unread
-from remote.formats.catalog import Format, known_formats
+from remote.formats.catalog import LogFormat, known_formats
 from remote.sanitise import shown
 from training.registry import did_you_mean
 from tui.kit.exit import UsageError, refusing
@@ -46,7 +46,7 @@ def formats(
         print_table(("format", "a line of it"), rows)
 
 
-def _find_format(name: str) -> Format:
+def _find_format(name: str) -> LogFormat:
     """Return the format of a name, or of one that begins so. Raises: UsageError."""
     by_name = {log_format.name.lower(): log_format for log_format in known_formats()}
     if name.lower() in by_name:
@@ -64,14 +64,14 @@ def _sample_lines(text: str) -> list[str]:
     return [line for line in shown(text.replace("\r", "\n")) if line.strip()]
 
 
-def _example(log_format: Format) -> str:
+def _example(log_format: LogFormat) -> str:
     """Return a line of the format, with a value if it has such."""
     lines = _sample_lines(log_format.samples[0].text)
     lines_with_values = [line for line in lines if looks_unread(line)]
     return (lines_with_values or lines)[0].strip()
 
 
-def _show_format(log_format: Format) -> None:
+def _show_format(log_format: LogFormat) -> None:
     echo(log_format.name)
     for sample in log_format.samples:
         echo()
@@ -84,7 +84,7 @@ def _show_format(log_format: Format) -> None:
             echo("    -> nothing: the line has no value of the training")
 
 
-def _format_json(log_format: Format) -> dict[str, object]:
+def _format_json(log_format: LogFormat) -> dict[str, object]:
     samples = []
     for sample in log_format.samples:
         readings = [reading_json(reading) for reading in sample.expected()]

@@ -20,7 +20,7 @@ from tui.flags.common import RUNS, HostsFile, Run, RunsDir
 from tui.flags.recorded import open_run, read_records
 from tui.kit.exit import UNREACHABLE, UsageError
 from tui.kit.narrate import echo, narrate
-from tui.parse import parsing
+from tui.parse import script_report as parsing
 from tui.run.narration import prefixed
 
 

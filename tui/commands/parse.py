@@ -12,7 +12,7 @@ import typer
 
 from remote.cluster.rules import own_rules
 from remote.format import count
-from remote.formats import Kind, Reading, Rule
+from remote.formats import Reading, ReadingKind, Rule
 from remote.formats.files import is_of_numbers
 from remote.formats.parse_report import ParseReport, split_texts
 from remote.record.find import find
@@ -150,11 +150,10 @@ def _show(name: str, report: ParseReport) -> None:
 
 
 def _show_readings(report: ParseReport) -> None:
-    kinds = report.kinds
-    echo(
-        f"  {count(kinds[Kind.STEP], 'step')}, {count(kinds[Kind.EVALUATION], 'evaluation')}, "
-        f"{count(kinds[Kind.OTHER], 'reading')} of other values"
-    )
+    steps = count(report.kinds[ReadingKind.STEP], "step")
+    evaluations = count(report.kinds[ReadingKind.EVALUATION], "evaluation")
+    others = count(report.kinds[ReadingKind.OTHER], "reading")
+    echo(f"  {steps}, {evaluations}, {others} of other values")
     if len(report.formats) > 1:
         formats = [f"{name} ({readings:,})" for name, readings in report.formats.items()]
         echo(f"  formats: {', '.join(formats)}")
@@ -201,8 +200,8 @@ def _report_json(name: str, report: ParseReport) -> dict[str, Any]:
         "format": report.format,
         "formats": dict(report.formats),
         "lines": report.lines,
-        "steps": report.kinds[Kind.STEP],
-        "evaluations": report.kinds[Kind.EVALUATION],
+        "steps": report.kinds[ReadingKind.STEP],
+        "evaluations": report.kinds[ReadingKind.EVALUATION],
         "ranks": sorted(report.ranks),
         "first": _line_json(report.first),
         "last": _line_json(report.last),

@@ -5,17 +5,21 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from remote.formats import Kind, Reading
+from remote.formats import Reading, ReadingKind
 from remote.sanitise import one_line
 
-_KINDS = {Kind.STEP: "step", Kind.EVALUATION: "evaluation", Kind.OTHER: "other values"}
+_KINDS = {
+    ReadingKind.STEP: "step",
+    ReadingKind.EVALUATION: "evaluation",
+    ReadingKind.OTHER: "other values",
+}
 
 
 def describe_reading(reading: Reading) -> str:
     """Format a reading in one line: "step 42 of 500, epoch 2: loss 0.5, lr 0.001"."""
     place = _KINDS[reading.kind]
     if reading.step:
-        if reading.kind is not Kind.STEP:
+        if reading.kind is not ReadingKind.STEP:
             place += ", step"
         place += f" {reading.step:,}"
         if reading.steps:

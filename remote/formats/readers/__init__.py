@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from remote.formats.catalog import Format
+from remote.formats.catalog import LogFormat
 from remote.formats.memory import Memory
 from remote.formats.readers.bars import Bar, LightningBar
 from remote.formats.readers.epochs import FastaiTable, KerasBar, UltralyticsTable
@@ -31,7 +31,7 @@ class FormatReader(Protocol):
         format, or reports nothing by itself. Raises: ValueError, if a number in it is none."""
 
 
-_READERS: dict[str, Callable[[Format], FormatReader]] = {
+_READERS: dict[str, Callable[[LogFormat], FormatReader]] = {
     "lines": LineReader,
     "bar": Bar,
     "lightning": LightningBar,
@@ -46,6 +46,6 @@ _READERS: dict[str, Callable[[Format], FormatReader]] = {
 }
 
 
-def make_reader(log_format: Format) -> FormatReader:
+def make_reader(log_format: LogFormat) -> FormatReader:
     """Return a reader for the lines of one rank."""
     return _READERS[log_format.reader](log_format)

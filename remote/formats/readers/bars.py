@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from remote.formats.catalog import Format
+from remote.formats.catalog import LogFormat
 from remote.formats.memory import Memory
 from remote.formats.names import is_outcome
 from remote.formats.numbers import NUMBER, number
 from remote.formats.patterns import LazyRegex, LinePattern, Pairs
-from remote.formats.reading import EVALUATION, STEP, UNDERSTOOD, Kind, Reading
+from remote.formats.reading import EVALUATION, STEP, UNDERSTOOD, Reading, ReadingKind
 
 _UNITS = r"it/s|s/it|step/s|s/step|steps/s|batch/s|s/batch|batches/s|s/ba|ba/s"
 _BAR = LazyRegex(
@@ -30,7 +30,7 @@ class Bar:
 
     open = False
 
-    def __init__(self, log_format: Format) -> None:
+    def __init__(self, log_format: LogFormat) -> None:
         self._epochs_from_0 = False  # until epoch 0 is seen
         self._of_epoch: dict[str, float] = {}
 
@@ -76,7 +76,7 @@ class Bar:
         if rate > 0:
             is_seconds = bar["unit"].startswith("s/")
             values.setdefault("step_seconds", rate if is_seconds else 1 / rate)
-        kind: Kind | None = EVALUATION if _EVALUATES.search(description) else None
+        kind: ReadingKind | None = EVALUATION if _EVALUATES.search(description) else None
         count = float(bar["n"])
         total = float(bar["total"])
         epoch = _EPOCH.search(description)
@@ -113,7 +113,7 @@ class LightningBar(Bar):
     its logger, or come with bars of its loaders.
     """
 
-    def __init__(self, log_format: Format) -> None:
+    def __init__(self, log_format: LogFormat) -> None:
         super().__init__(log_format)
         self._epochs_from_0 = True
         self.open = False

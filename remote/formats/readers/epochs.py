@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from remote.formats.catalog import Format
+from remote.formats.catalog import LogFormat
 from remote.formats.memory import Memory
 from remote.formats.names import NEVER
 from remote.formats.numbers import number
@@ -34,7 +34,7 @@ class UltralyticsTable:
 
     open = False
 
-    def __init__(self, log_format: Format) -> None:
+    def __init__(self, log_format: LogFormat) -> None:
         self._columns: list[str] = []
 
     def read(self, line: str, start: int, memory: Memory) -> Reading | None:
@@ -89,7 +89,7 @@ class KerasBar:
 
     open = False
 
-    def __init__(self, log_format: Format) -> None:
+    def __init__(self, log_format: LogFormat) -> None:
         self._has_ended = True
 
     def read(self, line: str, start: int, memory: Memory) -> Reading | None:
@@ -157,7 +157,7 @@ _LONGEST_ROW = 1_000
 class FastaiTable:
     """Reads fastai's table: a header with the columns, a row for each epoch."""
 
-    def __init__(self, log_format: Format) -> None:
+    def __init__(self, log_format: LogFormat) -> None:
         self.open = False
         self._columns: list[str] = []
         self._names = NameTable(log_format.names)

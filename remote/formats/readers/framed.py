@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from remote.formats.catalog import Format
+from remote.formats.catalog import LogFormat
 from remote.formats.memory import Memory
 from remote.formats.names import NEVER
 from remote.formats.numbers import number
@@ -16,7 +16,7 @@ _SHORTEST_FRAME = 9
 class FramedTable:
     """Reads a table as one step."""
 
-    def __init__(self, log_format: Format) -> None:
+    def __init__(self, log_format: LogFormat) -> None:
         self.open = False
         self._names = NameTable(log_format.names)
         self._group = ""

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from remote.formats.catalog import Format, Line
+from remote.formats.catalog import FormatLine, LogFormat
 from remote.formats.derive import DERIVATIONS
 from remote.formats.memory import Memory
-from remote.formats.reading import STEP, UNDERSTOOD, Kind, Reading
+from remote.formats.reading import STEP, UNDERSTOOD, Reading, ReadingKind
 
 
 class LineReader:
     """Reads a line by the first of the patterns that matches it."""
 
-    def __init__(self, log_format: Format) -> None:
+    def __init__(self, log_format: LogFormat) -> None:
         self._format = log_format
         self.open = False
         self._header: dict[str, float] = {}
-        self._header_kind: Kind | None = STEP
+        self._header_kind: ReadingKind | None = STEP
         self._kept: dict[str, float] = {}
 
     def read(self, line: str, start: int, memory: Memory) -> Reading | None:
@@ -33,7 +33,9 @@ class LineReader:
                 return reading
         return None
 
-    def _reading(self, line: Line, values: dict[str, float], memory: Memory) -> Reading | None:
+    def _reading(
+        self, line: FormatLine, values: dict[str, float], memory: Memory
+    ) -> Reading | None:
         if line.derive:
             derived = DERIVATIONS[line.derive](values, self._kept, memory)
             if not derived:

@@ -6,12 +6,12 @@ import json
 import re
 from typing import Any
 
-from remote.formats.catalog import Format
+from remote.formats.catalog import LogFormat
 from remote.formats.memory import Memory
 from remote.formats.names import NEVER
 from remote.formats.numbers import NUMBER, is_number
 from remote.formats.patterns import LazyRegex, NameTable
-from remote.formats.reading import EVALUATION, OTHER, STEP, UNDERSTOOD, Kind, Reading
+from remote.formats.reading import EVALUATION, OTHER, STEP, UNDERSTOOD, Reading, ReadingKind
 from remote.formats.step_counter import StepCounter, reports_progress
 
 WRAPPED = LazyRegex(
@@ -30,7 +30,7 @@ class ObjectLine:
 
     open = False
 
-    def __init__(self, log_format: Format) -> None:
+    def __init__(self, log_format: LogFormat) -> None:
         self._names = NameTable(log_format.names)
         self._counter = StepCounter()
 
@@ -70,7 +70,7 @@ def _decode_object(text: str) -> dict[str, Any]:
 
 
 _MLPERF = ":::MLLOG"
-_MLPERF_KINDS: dict[str, Kind] = {
+_MLPERF_KINDS: dict[str, ReadingKind] = {
     "train_loss": STEP,
     "train_accuracy": STEP,
     "tracked_stats": OTHER,
@@ -86,7 +86,7 @@ class MlPerfLine:
 
     open = False
 
-    def __init__(self, log_format: Format) -> None:
+    def __init__(self, log_format: LogFormat) -> None:
         self._names = NameTable(log_format.names)
 
     def read(self, line: str, start: int, memory: Memory) -> Reading | None:

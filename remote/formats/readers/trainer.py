@@ -6,11 +6,11 @@ the progress bar before it, or follows from the epoch.
 
 from __future__ import annotations
 
-from remote.formats.catalog import Format
+from remote.formats.catalog import LogFormat
 from remote.formats.memory import Memory, as_count
 from remote.formats.numbers import NUMBER
 from remote.formats.patterns import LazyRegex, Pairs
-from remote.formats.reading import EVALUATION, OTHER, STEP, UNDERSTOOD, Kind, Reading
+from remote.formats.reading import EVALUATION, OTHER, STEP, UNDERSTOOD, Reading, ReadingKind
 
 _PAIR = rf"'([^'\n]{{1,80}})': (?:np\.\w{{1,10}}\()?(')?({NUMBER})(?(2)%?'|(?![\w.]))"
 _BAR = LazyRegex(r"(\d{1,12})/(\d{1,12}) \[\d{1,4}:[^\]\n]{0,60}\]")
@@ -26,7 +26,7 @@ class TrainerDict:
 
     open = False
 
-    def __init__(self, log_format: Format) -> None:
+    def __init__(self, log_format: LogFormat) -> None:
         self._pairs = Pairs(_PAIR, log_format.names)
 
     def read(self, line: str, start: int, memory: Memory) -> Reading | None:
@@ -68,7 +68,7 @@ def _read_header(text: str, memory: Memory) -> Reading | None:
     return UNDERSTOOD
 
 
-def _kind_of(values: dict[str, float]) -> Kind:
+def _kind_of(values: dict[str, float]) -> ReadingKind:
     if not _OF_RUN.isdisjoint(values):
         return OTHER
     if "loss" not in values and any(name.startswith("val_") for name in values):
@@ -76,7 +76,7 @@ def _kind_of(values: dict[str, float]) -> Kind:
     return STEP
 
 
-def _find_step(kind: Kind, epoch: float, bar: tuple[str, str] | None, memory: Memory) -> int:
+def _find_step(kind: ReadingKind, epoch: float, bar: tuple[str, str] | None, memory: Memory) -> int:
     """Return the step by the bar in front of the dict or in a line before it, or else by the epoch;
     0 if it is unknown."""
     step = memory.bar

@@ -14,7 +14,7 @@ from dataclasses import replace
 from statistics import median
 
 from remote.events import Parsed, expand
-from remote.formats import Kind, Reading, Rule
+from remote.formats import Reading, ReadingKind, Rule
 from remote.formats.files import FileReader, reader_of, source_of
 from remote.plan.plan import Plan, Script
 from remote.run.series.timing import NAN
@@ -231,7 +231,7 @@ class _Output:
         for reading in readings:
             values = self._values(source, reading.values)
             self._steps = reading.steps or self._steps
-            if reading.kind is Kind.STEP and numbers:
+            if reading.kind is ReadingKind.STEP and numbers:
                 self._printed = reading.step or self._printed
                 before = self._step
                 self._step = next(upcoming)
@@ -251,7 +251,7 @@ class _Output:
             self._ahead = min(self._ahead, self._printed - self._seen)
 
     def _tells_steps(self, source: str, readings: Sequence[Reading]) -> bool:
-        if self._of_steps is None and any(one.kind is Kind.STEP for one in readings):
+        if self._of_steps is None and any(one.kind is ReadingKind.STEP for one in readings):
             self._of_steps = source
         return self._of_steps == source
 
@@ -292,7 +292,7 @@ class _Output:
         numbers = list[int]()
         newest = self._step
         for reading in readings:
-            if reading.kind is Kind.STEP:
+            if reading.kind is ReadingKind.STEP:
                 is_behind = reading.step == newest - 1 > 0
                 newest = newest if is_behind else reading.step or newest + 1
                 numbers.append(newest)

@@ -13,9 +13,9 @@ from typing import Any
 
 from remote.host_commands import inventory, pruning
 from remote.limits import LIMITS
-from remote.metrics.compare import compare
+from remote.metrics import compare
 from remote.metrics.run import RunFigures
-from remote.metrics.run import read as figures_of
+from remote.metrics.run import read_figures as figures_of
 from remote.record import checkpoints, index, layout, query, resume, tape
 from remote.record.alike import most_alike
 from remote.record.events_file import RunFolderError, follow_records, read_records
@@ -48,7 +48,7 @@ from tui.home import listing as runs_text
 from tui.home.history import History
 from tui.kit.exit import MISTAKES, UsageError
 from tui.kit.replay import Replay
-from tui.parse import parsing
+from tui.parse import script_report as parsing
 from tui.report.chapter import make_chapter
 from tui.report.data import to_csv, to_json
 from tui.report.load import SubjectReader
@@ -287,7 +287,7 @@ def export_run(case: Case) -> None:
 
 def compare_runs(case: Case) -> None:
     """`rankboard compare`."""
-    compared = compare(_figures(case))
+    compared = compare.compare_runs(_figures(case))
     json.dumps(compare_text.objects(compared), allow_nan=False)
     compare_text.markdown(compared, {})
 

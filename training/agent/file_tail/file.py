@@ -25,14 +25,14 @@ State = tuple[int, int]
 """The size of a file, and when it was written to, in nanoseconds."""
 
 
-def identity(found: os.stat_result) -> Identity:
-    """Which file it is, whatever its name."""
-    return found.st_dev, found.st_ino
+def identity(status: os.stat_result) -> Identity:
+    """Return which file it is, whatever its name."""
+    return status.st_dev, status.st_ino
 
 
-def state(found: os.stat_result) -> State:
-    """What changes with each write."""
-    return found.st_size, found.st_mtime_ns
+def state(status: os.stat_result) -> State:
+    """Return what changes with each write."""
+    return status.st_size, status.st_mtime_ns
 
 
 @dataclass(frozen=True)
@@ -45,25 +45,25 @@ class ReadPosition:
     state: State = (0, 0)
 
     def is_in(self, file: int) -> bool:
-        """Whether the file still has what is known of it."""
+        """Return True if the file still has the bytes that were read from it."""
         tail = os.pread(file, len(self.tail), self.at - len(self.tail))
         return tail == self.tail and os.pread(file, len(self.head), 0) == self.head
 
     def after(self, block: bytes) -> ReadPosition:
-        """The place behind a block that follows."""
+        """Return the position behind a block that follows."""
         head = self.head if len(self.head) == EDGE else (self.head + block)[:EDGE]
         return ReadPosition(self.at + len(block), head, (self.tail + block)[-EDGE:])
 
 
 def end_of(path: str) -> tuple[Identity, ReadPosition]:
-    """A file, and its present end. Raises: OSError."""
+    """Return which file it is, and the position of its present end. Raises: OSError."""
     file = regular(path)
     try:
-        found = os.fstat(file)
-        size = found.st_size
+        status = os.fstat(file)
+        size = status.st_size
         before = max(0, size - EDGE)
         edges = os.pread(file, min(EDGE, size), 0), os.pread(file, size - before, before)
-        return identity(found), ReadPosition(size, *edges, state(found))
+        return identity(status), ReadPosition(size, *edges, state(status))
     finally:
         os.close(file)
 
@@ -72,10 +72,10 @@ class TextCutter(Protocol):
     """Makes text of blocks of bytes."""
 
     def feed(self, block: bytes) -> str | None:
-        """The whole lines up to now."""
+        """Return the whole lines up to now."""
 
     def end(self) -> str | None:
-        """What is left where nothing more comes."""
+        """Return the rest; nothing more comes."""
 
 
 class GrowingFile:
@@ -95,19 +95,20 @@ class GrowingFile:
 
     @property
     def problem(self) -> str:
-        """What is wrong with its contents, if anything."""
+        """Say what is wrong with the contents, if anything."""
         return self._cutter.problem if isinstance(self._cutter, Frames) else ""
 
     @property
     def is_gone(self) -> bool:
-        """Whether its name leads to no file, or to another one."""
+        """Return True if its name leads to no file, or to another one."""
         try:
             return identity(os.lstat(self.path)) != self.identity
         except OSError:
             return True
 
     def read(self, most: int) -> Iterator[str]:
-        """What has come, whole lines, at most so many bytes. Raises: OSError."""
+        """Yield the text that has come, in whole lines, of at most so many bytes. Raises:
+        OSError."""
         present = state(os.fstat(self._file))
         if present == self._state:
             if self.path.endswith(".json") and (text := self._cutter.end()):
@@ -126,7 +127,7 @@ class GrowingFile:
             self._state = present
 
     def end(self) -> str:
-        """The last line, if it has no newline. Nothing more is read."""
+        """Return the last line, if it has no newline. Nothing more is read."""
         os.close(self._file)
         return self._cutter.end() or ""
 
@@ -140,7 +141,7 @@ class GrowingFile:
         )
 
     def _header(self) -> str:
-        """The first line of a table that is read from later on."""
+        """Return the first line of a table that is read from later on."""
         self._lacks_header = False
         line, newline, _ = os.pread(self._file, CHUNK, 0).partition(b"\n")
         if self._place.at <= len(line):  # it was not whole, and is read with the rest

@@ -36,7 +36,7 @@ class Dialler:
 
     @property
     def due(self) -> float:
-        """The next time at which a connection times out."""
+        """Return the next time at which a connection times out."""
         return min((attempt.until for attempt in self._under_way), default=math.inf)
 
     def dial(self, targets: Iterable[tuple[str, int]], seconds: float) -> None:
@@ -69,7 +69,7 @@ class Dialler:
 
     def expire(self, now: float) -> None:
         """Give up the connections that timed out."""
-        for attempt in [one for one in self._under_way if now >= one.until]:
+        for attempt in [pending for pending in self._under_way if now >= pending.until]:
             self._selector.unregister(attempt.socket)
             self._end(attempt, f"timed out after {attempt.until - attempt.since:g} s")
 

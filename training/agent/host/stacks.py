@@ -104,8 +104,8 @@ class StackRequest:
 
 
 def collect(ranks: Sequence[tuple[int, int]], folder: str) -> Iterator[Stack]:
-    """The stack of each of these (rank, pid), in the order in which they answer, within about two
-    seconds."""
+    """Yield the stack of each of these (rank, pid), in the order in which they answer, within about
+    two seconds."""
     mute: list[StackRequest] = []
     asked: list[StackRequest] = []
     for rank, pid in ranks:
@@ -152,7 +152,7 @@ def _ask(rank: int, pid: int, folder: str) -> StackRequest:
 
 
 def _descriptor(process: int, folder: str) -> str:
-    """The descriptor of the file for stacks in the process, or ""."""
+    """Return the descriptor of the file for stacks in the process, or ""."""
     with contextlib.suppress(OSError):
         for number in os.listdir(f"/proc/{process}/fd"):
             with contextlib.suppress(OSError):
@@ -162,8 +162,10 @@ def _descriptor(process: int, folder: str) -> str:
 
 
 def _answer(question: StackRequest) -> str:
-    """The stacks that the process wrote, once it has written all of them; "" before. A thread that
-    writes blocks the signal."""
+    """Return the stacks that the process wrote, once it has written all of them; "" before.
+
+    A thread that writes blocks the signal.
+    """
     path = f"/proc/{question.process}/fd/{question.descriptor}"
     with contextlib.suppress(OSError):
         if os.stat(path).st_size == question.size or _blocking(question.process) - question.blocked:
@@ -185,7 +187,7 @@ def _blocking(process: int) -> frozenset[str]:
 
 
 def _mask(process: int | str, name: str) -> bool:
-    """Whether this signal mask of a process or thread contains SIGNAL."""
+    """Return True if this signal mask of a process or thread contains SIGNAL."""
     return bool(int(spy.status(process, name) or "0", 16) >> (SIGNAL - 1) & 1)
 
 
@@ -193,8 +195,7 @@ _FRAME = re.compile(r'  File "(.+)", line (\d+) in .*')
 
 
 def _with_code(text: str, folder: str) -> str:
-    """The text with the source line below each frame, if there is one. Relative paths are in
-    `folder`."""
+    """Add the source line below each frame, if there is one. Relative paths are in `folder`."""
     files: dict[str, list[str]] = {}
     lines: list[str] = []
     for line in text.splitlines():
@@ -204,7 +205,7 @@ def _with_code(text: str, folder: str) -> str:
             path = os.path.join(folder, match[1])
             source = files[path] if path in files else files.setdefault(path, _source(path))
             code = source[int(match[2]) - 1 : int(match[2])]
-            lines += [f"    {one.strip()}" for one in code if one.strip()]
+            lines += [f"    {code_line.strip()}" for code_line in code if code_line.strip()]
     return "\n".join(lines)
 
 
@@ -222,12 +223,12 @@ def _source(path: str) -> list[str]:
 
 
 def _look_from_outside(questions: Sequence[StackRequest]) -> Iterator[Stack]:
-    """The stacks by py-spy, if it is installed and finds one, else by the kernel."""
-    program = spy.path()
+    """Yield the stacks by py-spy, if it is installed and finds one, else by the kernel."""
+    spy_path = spy.path()
     spies = {
-        question.rank: spy.start(program, question.process)
+        question.rank: spy.start(spy_path, question.process)
         for question in questions
-        if program and question.process
+        if spy_path and question.process
     }
     deadline = time.monotonic() + SPY
     for question in questions:
@@ -236,14 +237,14 @@ def _look_from_outside(questions: Sequence[StackRequest]) -> Iterator[Stack]:
         yield Stack(
             question.rank,
             source,
-            f"{spy.state(question.process)}\n{text or _excuse(question, bool(program))}",
+            f"{spy.state(question.process)}\n{text or _excuse(question, bool(spy_path))}",
         )
 
 
-def _excuse(question: StackRequest, spied: bool) -> str:
+def _excuse(question: StackRequest, has_spy: bool) -> str:
     tried = (
         "py-spy found none either"
-        if spied
+        if has_spy
         else "py-spy, which could look from outside, is not installed here"
     )
     again = (

@@ -125,21 +125,21 @@ def _become(command: ProcessSpec, function: RankFunction, parent: int) -> int:
     return function(command.argv)
 
 
-def environment(options: AgentOptions, *more: tuple[str, str]) -> dict[str, str]:
-    """The environment of the agent, with the run, its folder on this host, unbuffered output, and
-    `more`."""
+def environment(options: AgentOptions, *variables: tuple[str, str]) -> dict[str, str]:
+    """Return the environment of the agent, with the run, its folder on this host, unbuffered
+    output, and `variables`."""
     return {
         **os.environ,
         "PYTHONUNBUFFERED": "1",
         "RANKBOARD_RUN": options.run,
         FOLDER: options.folder,
-        **dict(more),
+        **dict(variables),
     }
 
 
 def of_program(options: AgentOptions, placement: Placement) -> dict[str, str]:
-    """The environment of a user's own program: that of its rank, with our `site` in front on its
-    PYTHONPATH, and the folder of this Python on its PATH, as where its venv is activated."""
+    """Return the environment of a script: that of its rank, with our `site` in front on its
+    PYTHONPATH, and the folder of this Python on its PATH, as if its venv was activated."""
     env = dict(placement.defaults) | environment(options, *placement.env)
     programs = os.path.dirname(sys.executable)
     paths = env.get("PATH", os.defpath).split(os.pathsep)
@@ -151,8 +151,8 @@ def of_program(options: AgentOptions, placement: Placement) -> dict[str, str]:
 
 
 def common(placements: Sequence[Placement]) -> tuple[tuple[str, str], ...]:
-    """The variables that all placements share: some, such as OMP_NUM_THREADS, are read when preload
-    imports torch.
+    """Return the variables that all placements share: some, such as OMP_NUM_THREADS, are read when
+    preload imports torch.
 
     Secrets are not among them: they are for the ranks, which get theirs when they have been forked.
     """
@@ -160,5 +160,5 @@ def common(placements: Sequence[Placement]) -> tuple[tuple[str, str], ...]:
     return tuple(
         entry
         for entry in first.env
-        if entry[0] not in first.secret and all(entry in one.env for one in others)
+        if entry[0] not in first.secret and all(entry in other.env for other in others)
     )

@@ -71,7 +71,7 @@ class RankStarter:
 
     @property
     def preload(self) -> int:
-        """The pid of the process that forks ranks; 0 if there is none."""
+        """Return the pid of the process that forks ranks; 0 if there is none."""
         return self._preload.pid if self._preload else 0
 
     def start(self, command: commands.StartAttempt, listener: socket.socket | None) -> None:
@@ -94,7 +94,7 @@ class RankStarter:
                 self._start_alone(placement, of_program(self._options, placement))
 
     def _function(self) -> RankFunction | None:
-        """What a fork of this process does to run a rank, if it can.
+        """Return what a fork of this process does to run a rank, if it can.
 
         No thread may run at a fork besides this one and the spawner's: what it has locked would
         stay locked in the fork.
@@ -149,7 +149,7 @@ class RankStarter:
         ends = {
             placement.rank: self._ranks.open(placement.rank)[1] for placement in command.placements
         }
-        given = [descriptor for pair in ends.values() for descriptor in pair]
+        descriptors = [descriptor for pair in ends.values() for descriptor in pair]
         pipes, own_ends = open_pipes(AGENT, self._redaction)
         self._ranks.hear(pipes)
         report, report_end = os.pipe()
@@ -158,37 +158,37 @@ class RankStarter:
         program = self._how if isinstance(self._how, tuple) else PRELOAD
         argv = [*program, "--report-fd", str(report_end)]
         argv += ["--pipes", ",".join(f"{rank}:{out}:{err}" for rank, (out, err) in ends.items())]
-        inherited = [report_end, *given]
+        inherited = [report_end, *descriptors]
         if listener and 0 in ends:
             argv += ["--listen-fd", str(listener.fileno())]
             inherited.append(listener.fileno())
         env = environment(self._options, *common(command.placements))
-        order = _file_of(command)
-        started = ProcessSpec(
+        command_file = _file_of(command)
+        spec = ProcessSpec(
             argv,
             env,
             self._options.cwd,
             *own_ends,
-            stdin=order,
+            stdin=command_file,
             inherited=inherited,
             umask=self._options.umask,
         )
         self._preload = PreloadProcess(0, pipes, report)
-        self._preload.pid = self._spawn(started, *own_ends, order, report_end, *given)
+        self._preload.pid = self._spawn(spec, *own_ends, command_file, report_end, *descriptors)
         if not self._preload.pid:
             self._preload_ended(_CANNOT_START)
 
     def _spawn(self, command: ProcessSpec, out_end: int, error_end: int, *more_ends: int) -> int:
-        """The pid of the new process; 0 if it failed, and the reason is on its stderr. Closes our
-        copies of the ends."""
+        """Start a process and return its pid; 0 if it failed, and the reason is on its stderr.
+        Close our copies of the ends."""
         try:
             return self._spawner.start(command)
         except (OSError, ValueError) as error:
-            why = (
+            reason = (
                 f"cannot start {command.argv[0]} in {command.cwd}: "
                 f"{getattr(error, 'strerror', None) or error}\n"
             )
-            os.write(error_end, why.encode(errors="replace"))
+            os.write(error_end, reason.encode(errors="replace"))
             return 0
         finally:
             for descriptor in (out_end, error_end, *more_ends):
@@ -201,24 +201,25 @@ class RankStarter:
         if not block:
             self._selector.unregister(self._preload.report)
         for line in (self._preload.lines.feed(block) or "").splitlines():
-            word, number, figure = line.split()
+            verb, number, value = line.split()
             for rank in self._ranks.live:
                 if rank.number == int(number):
-                    (self._ranks.spawned if word == "pid" else self._ranks.exited)(
-                        rank, int(figure)
-                    )
+                    (self._ranks.spawned if verb == "pid" else self._ranks.exited)(rank, int(value))
 
     def reaped(self, pid: int, status: int) -> None:
-        """A child of the agent has exited: preload, a rank that was started as a program, or an
-        orphan."""
+        """Note that a child of the agent has exited: preload, a rank that was started as a program,
+        or an orphan."""
         if self._preload and pid == self._preload.pid:
             self._preload_ended(status)
         else:
             self._ranks.reaped(pid, status)
 
     def _preload_ended(self, status: int) -> None:
-        """Preload has exited. Ranks whose exit it did not report count as exited with it, because
-        nobody else can wait for them."""
+        """Note that preload has exited.
+
+        Ranks whose exit it did not report count as exited with it, because nobody else can wait for
+        them.
+        """
         assert self._preload
         while self._preload.report in self._selector.get_map():
             try:
@@ -241,8 +242,8 @@ class RankStarter:
 
 
 def _file_of(command: commands.StartAttempt) -> int:
-    """A file with the command's line, to be read by preload: other than a pipe it takes a line of
-    any length at once.
+    """Write the command's line to a file for preload: other than a pipe it takes a line of any
+    length at once.
 
     It has no name any more: the environments in it may hold secrets, and end with whoever holds it
     open.

@@ -51,7 +51,7 @@ class ImportWatcher:
 
 
 def watch() -> "Any":
-    """The package `training.watch`, under a name that leads to no other of ours."""
+    """Import the package `training.watch`, under a name that leads to no other of ours."""
     from importlib.util import module_from_spec, spec_from_file_location
 
     name = "_rankboard_watch"

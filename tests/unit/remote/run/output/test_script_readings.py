@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from remote.events import Parsed, Reaching, Restarted, encode, expand
-from remote.formats import Kind, Rule
+from remote.formats import ReadingKind, Rule
 from remote.limits import LIMITS
 from remote.plan import serialize
 from remote.plan.plan import Plan, Script
@@ -86,7 +86,7 @@ def test_lines_become_steps_metrics_and_how_they_are_read() -> None:
 
 
 def test_rules_of_the_plan_come_first() -> None:
-    rule = Rule("round {step}: cost {loss}", "mine", Kind.STEP)
+    rule = Rule("round {step}: cost {loss}", "mine", ReadingKind.STEP)
     ruled = replace(script(), work=Script(("train.py",), watch=False, rules=(rule,)))
     kept = serialize.parse(serialize.dump(ruled))
     assert kept.work == ruled.work

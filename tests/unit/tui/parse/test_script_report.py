@@ -9,7 +9,7 @@ import pytest
 from remote.cluster.hosts import Host
 from remote.plan.plan import Plan, Script
 from training.wire.events import Record, ScriptMetrics, StepFinished
-from tui.parse.parsing import show
+from tui.parse.script_report import show
 
 PLAN = Plan("20261124-000000-x", (Host("a", "", slots=2, transport="local"),), Script(("x.py",)))
 
