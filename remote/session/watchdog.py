@@ -16,7 +16,7 @@ def watch(view: View) -> list[Action]:
     """Notice a stall, and act on it once the stacks of the ranks have come, or should have."""
     if view.course.stage is not Stage.RUNNING:
         return []
-    found = stall.stalled(view.run, view.now, view.times.stall)
+    found = stall.find_stall(view.run, view.now, view.times.stall)
     if found:
         return [Say(found), *ask_stacks(view)]
     current = view.run.stall
@@ -27,7 +27,9 @@ def watch(view: View) -> list[Action]:
             return []  # the ranks may wait for a host that is silent
         if view.course.stacks_asked_at < _moving_again_at(view):
             return ask_stacks(view) if view.now >= _moving_again_at(view) else []
-    if view.now < view.course.stacks_asked_at + view.times.stacks and not stall.complete(view.run):
+    if view.now < view.course.stacks_asked_at + view.times.stacks and not stall.has_all_stacks(
+        view.run
+    ):
         return []
     return _act(view, current)
 

@@ -238,8 +238,8 @@ def _facts(run: RunState, now: float) -> None:
     assert 0 <= run.elapsed < math.inf
     if run.cause:
         run.cause.text()
-    stall.stalled(run, now)
-    stall.complete(run)
+    stall.find_stall(run, now)
+    stall.has_all_stacks(run)
     straggler.sentence(run.watch.slow, run.hosts) if run.watch.slow else ""
     slow_spells(run)
     waiting(run, now)
