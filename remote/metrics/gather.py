@@ -46,7 +46,7 @@ class Gathered:
         self.started: dict[int, Started] = {}
         self.saved: dict[int, list[Saved]] = defaultdict(list)
         self.metrics: list[MetricValue] = []
-        self._known = metrics.Metrics()
+        self._known = metrics.ScriptMetrics()
         self.tested: dict[tuple[int, int], float] = {}
 
     def take(self, record: Record, state: RunState) -> None:

@@ -13,7 +13,7 @@ from remote.events import Clock, Parsed, decode, expand
 from remote.record import files
 from remote.record.layout import EVENTS
 from remote.run.output.script_readings import Expand
-from remote.run.run_state import BELIEVED, began_here
+from remote.run.run_state import AGE_TOLERANCE, began_here
 from remote.statistics.mean import finite_mean
 from training.wire.events import (
     Ended,
@@ -112,7 +112,7 @@ def _duration(records: Sequence[Record]) -> tuple[float, float]:
         begun = min(begun, when - age)
     if newest < first:
         return records[0].time, 0.0
-    started = max(begun, first - BELIEVED)
+    started = max(begun, first - AGE_TOLERANCE)
     return started, newest - started
 
 

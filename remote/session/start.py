@@ -190,7 +190,7 @@ def give_up(view: View) -> list[Action]:
     for host, _ in view.taking_part():
         if host.ended and not host.lost:
             why = "its agent ended while the ranks were being started"
-            why += f": {agent_end.describe(host.ended)}"
+            why += f": {agent_end.describe_end(host.ended)}"
             actions.append(lose(view, host, f"{view.run.host_name(host.index)}: {why}"))
     return actions
 

@@ -13,7 +13,7 @@ from textual.reactive import reactive
 from textual.selection import Selection
 from textual.strip import Strip
 
-from remote.run.output.run_log import Log
+from remote.run.output.run_log import RunLog
 from remote.run.state.types import LogLine
 from tui.kit.widgets.following import Following
 from tui.log.log_ink import Ink, selected
@@ -51,7 +51,7 @@ class LogView(Following):
     def __init__(self) -> None:
         super().__init__()
         self.rows = Rows(Filter())
-        self._log: Log | None = None
+        self._log: RunLog | None = None
         self._recent = RecentLines()
         self._count = 0
         self.margin = Margin()
@@ -65,7 +65,7 @@ class LogView(Following):
         """All lines that are kept, but for routine ones."""
         return self._recent.news
 
-    def show(self, log: Log, ranks: int) -> None:
+    def show(self, log: RunLog, ranks: int) -> None:
         """Take over what is new in the log of a run with so many ranks."""
         if log is not self._log or log.count < self._count:  # another run, or another time of it
             self._log, self._recent, self._count, self.unseen = log, RecentLines(), 0, 0

@@ -20,7 +20,7 @@ from remote.events import (
 from remote.format import duration
 from remote.record import summary
 from remote.run.diagnosis.stacks import Presence, whereabouts
-from remote.run.diagnosis.stall_causes import culprits
+from remote.run.diagnosis.stall_causes import find_culprits
 from remote.run.findings import stall
 from remote.run.findings.stall import STALL_LIMITS, find_stall, has_all_stacks
 from remote.run.run_state import RunState
@@ -424,12 +424,17 @@ def test_whether_a_rank_is_inside_a_collective_is_read_off_its_newest_calls(
 
 
 def test_culprits_are_those_that_are_not_inside_while_others_are() -> None:
-    assert culprits({0: WAITS, 1: WAITS, 2: LOADS, 3: WAITS}) == (2,)
-    assert culprits({0: WAITS, 1: STOPPED, 2: LOADS}) == (1, 2)
-    assert culprits({0: LOADS, 1: STOPPED}) == (1,)
-    assert culprits({0: WAITS, 1: MUTE}) == (1,)
-    assert culprits({0: WAITS, 1: MUTE, 2: LOADS}) == (2,)
-    assert culprits({0: WAITS, 1: WAITS}) == culprits({0: LOADS, 1: LOADS}) == culprits({}) == ()
+    assert find_culprits({0: WAITS, 1: WAITS, 2: LOADS, 3: WAITS}) == (2,)
+    assert find_culprits({0: WAITS, 1: STOPPED, 2: LOADS}) == (1, 2)
+    assert find_culprits({0: LOADS, 1: STOPPED}) == (1,)
+    assert find_culprits({0: WAITS, 1: MUTE}) == (1,)
+    assert find_culprits({0: WAITS, 1: MUTE, 2: LOADS}) == (2,)
+    assert (
+        find_culprits({0: WAITS, 1: WAITS})
+        == find_culprits({0: LOADS, 1: LOADS})
+        == find_culprits({})
+        == ()
+    )
 
 
 def told(**stacks: Stack) -> RunState:
