@@ -32,7 +32,7 @@ from remote.record.write import Recorder
 from remote.session.session import Session
 from remote.transport.ssh.transport import SshTransport
 from training.job import Job
-from training.wire.events import Record, Text
+from training.wire.events import OutputText, Record
 from tui import GARBAGE
 from tui.app.app import RankboardApp
 from tui.kit.runs import Launch
@@ -76,7 +76,7 @@ class Heard(Session):
             texts = [
                 record.event.text
                 for record in batch
-                if isinstance(record.event, Text) and record.event.rank >= 0
+                if isinstance(record.event, OutputText) and record.event.rank >= 0
             ]
             self.ready += sum("ready" in text.split("\n", 1)[0] for text in texts)
             if count := sum(text.count("\nline ") + text.startswith("line ") for text in texts):

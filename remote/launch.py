@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from remote.cluster.hosts import HOSTS_FILE, Cluster
+from remote.cluster.hosts import Cluster
 from remote.cluster.rules import rules_for
 from remote.format import count
 from remote.host_commands.kept_plan import KeptPlan
@@ -19,8 +19,8 @@ from remote.plan import plan as planning
 from remote.plan.environment import forwarded
 from remote.plan.plan import Plan, PlanError, Policy, Script, Upload
 from remote.record import marks, resume
+from remote.record.events_file import read_records
 from remote.record.layout import EVENTS, NODE
-from remote.record.read import records
 from remote.record.write import Recorder
 from remote.run.output.script_readings import Expand, expander
 from remote.transport import Transport
@@ -68,7 +68,7 @@ class Launcher:
         policy = policy or self.policy
         is_looked_for = isinstance(work, Script) and bool(work.fetch)  # to say what is missing
         policy = replace(policy, fetch=policy.fetch and (is_looked_for or not local))
-        plan = Plan(run, hosts, work, policy, uploads, project, cluster.file or HOSTS_FILE)
+        plan = Plan(run, hosts, work, policy, uploads, project)
         planning.check(plan)
         if policy.min_nodes > len(hosts):
             what = f"the run has only {count(len(hosts), 'host')}"
@@ -133,7 +133,7 @@ class Launcher:
         their own). Raises: RunFolderError."""
         folder = self.runs_dir / plan.run
         return (
-            records(folder, len(plan.hosts), self.remark, expand or expander(plan))
+            read_records(folder, len(plan.hosts), self.remark, expand or expander(plan))
             if (folder / EVENTS).exists()
             else iter(())
         )

@@ -15,7 +15,7 @@ from training.wire.events import Record
 
 _OFTEN = frozenset(
     {
-        *(events.Text, events.Step, events.Metrics),
+        *(events.OutputText, events.StepFinished, events.ScriptMetrics),
         *(events.HostSample, events.RankSample, events.GpuSample),
     }
 )

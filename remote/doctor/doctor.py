@@ -43,7 +43,6 @@ __all__ = [
     "reservations",
     "warning",
     "whose",
-    "with_hosts_file",
 ]
 
 SECONDS = 3.0
@@ -87,7 +86,6 @@ OF_CAUSES = {
     Cause.NO_ROOM: "disk",
 }
 """The check that a host fails which cannot be reached for this cause; for any other, the login."""
-TRUST_ALL = "rankboard trust --all"
 
 
 def check_facts(
@@ -113,7 +111,8 @@ def check_facts(
             continue
         failure = (failures[index] if failures else None) or UNREACHED
         if failure in unknown and len(unknown) > 1:  # one command for all of them
-            failure = replace(failure, advice=TRUST_ALL)
+            command = f"rankboard trust{plan.hosts_option} --all"
+            failure = replace(failure, advice=command)
         found += _not_reached(plan.hosts[index], index, failure)
     return found
 
@@ -197,7 +196,7 @@ def check_connections(
     found: list[Checked] = []
     for index, own in enumerate(reserved):
         if own:
-            found.append(_checked(index, "port", network.port(index, own)))
+            found.append(_checked(index, "port", network.port(known, index, own)))
         if asked[index]:
             found.append(
                 _checked(
@@ -212,12 +211,6 @@ def lost(on: int, reason: str) -> Checked:
     return Checked(
         on, "connect", FAILED, reason, "see whether it is still up, then check once more"
     )
-
-
-def with_hosts_file(plan: Plan, checks: Sequence[Checked]) -> list[Checked]:
-    """Name the plan's hosts file in the checks, and group them."""
-    named = plan.named
-    return grouped([replace(one, text=named(one.text), advice=named(one.advice)) for one in checks])
 
 
 def grouped(checks: Sequence[Checked]) -> list[Checked]:

@@ -35,7 +35,7 @@ def address(facts: Facts, index: int) -> Found:
     return Found(
         WARNING,
         f"the same machine ({count(hello.cores, 'core')}): such hosts do not make training faster",
-        f"in hosts.toml set the address of each to a machine of its own, or keep {names[0]} "
+        f"in {own.hosts_file} set the address of each to a machine of its own, or keep {names[0]} "
         "alone, with slots = "
         f"{sum(facts.host(other).slots for other in same)}",
     )
@@ -45,7 +45,7 @@ def disk(facts: Facts, index: int) -> Found:
     """Room in the work folder, for the journals and checkpoints of runs."""
     free = facts.hello(index).disk_free
     workdir = facts.host(index).workdir
-    advice = make_room(workdir)
+    advice = make_room(workdir, facts.host(index).hosts_file)
     if not free:
         return Found(OK, "not known")
     if free < DISK_NEEDED:
@@ -63,7 +63,8 @@ def memory(facts: Facts, index: int) -> Found:
     """Memory that is left for the ranks of this machine."""
     free = facts.hello(index).memory_free
     ranks = facts.ranks(index)
-    advice = "end what else runs there, or give it fewer slots in hosts.toml"
+    hosts_file = facts.plan.hosts_file
+    advice = f"end what else runs there, or give it fewer slots in {hosts_file}"
     what = f"{size(free)} free for {count(ranks, 'rank')}"
     if not free:
         return Found(OK, "not known")
@@ -83,7 +84,7 @@ def memory(facts: Facts, index: int) -> Found:
             WARNING,
             f"{size(of_a_rank(index))} of memory per rank, but {size(usual)} on "
             f"{facts.median_host}: a batch that fits there may not fit here",
-            "choose a batch size that fits it, or give it fewer slots in hosts.toml",
+            f"choose a batch size that fits it, or give it fewer slots in {hosts_file}",
         )
     return Found(OK, size(free))
 
@@ -119,7 +120,7 @@ def cores(facts: Facts, index: int) -> Found:
     return Found(
         WARNING,
         f"{count(own.slots, 'rank')}{each} on {count(there, 'core')}: they wait for each other",
-        "give it fewer " + ("threads or slots" if own.threads else "slots") + " in hosts.toml",
+        f"give it fewer {'threads or slots' if own.threads else 'slots'} in {own.hosts_file}",
     )
 
 
@@ -141,7 +142,7 @@ def _compared_cores(facts: Facts, index: int) -> Found:
         return Found(OK, f"{there:g}")
     advice = f"leave it out with --exclude {facts.host(index).name}"
     if facts.host(index).slots > 1:
-        advice = f"give it fewer slots in hosts.toml, or {advice}"
+        advice = f"give it fewer slots in {facts.plan.hosts_file}, or {advice}"
     return Found(
         WARNING,
         f"{of_a_rank(index):.3g} cores per rank, but {usual:.3g} on {facts.median_host}: every "
@@ -196,6 +197,7 @@ def gpus(facts: Facts, index: int) -> Found:
     return Found(
         WARNING,
         lack if hello.gpus else f"{lack}, but there are some on {theirs}",
-        "then all ranks train on CPUs: set slots in hosts.toml to the GPUs of each host, or "
+        f"then all ranks train on CPUs: set slots in {facts.plan.hosts_file} to the GPUs of each "
+        "host, or "
         "--exclude those that have none",
     )

@@ -88,8 +88,8 @@ def _no_address(facts: Facts, index: int) -> Found:
     return Found(
         FAILED,
         f"it cannot reach {master.address}: the name does not resolve there, or there is no route",
-        f"set the address of {master.name} in hosts.toml to one that all hosts reach, as ip route "
-        "get ADDRESS on each "
+        f"set the address of {master.name} in {facts.plan.hosts_file} to one that all hosts reach, "
+        "as ip route get ADDRESS on each "
         f"shows, or set interface on all hosts",
     )
 
@@ -108,8 +108,8 @@ def _loopback(facts: Facts, index: int, address: str) -> Found:
         FAILED,
         f"{master.address}, the address of {master.name}, means {address} there, which is this "
         "host itself",
-        f"set the address of {master.name} in hosts.toml to one that means the same on all hosts, "
-        "as its IP address",
+        f"set the address of {master.name} in {facts.plan.hosts_file} to one that means the same "
+        "on all hosts, as its IP address",
     )
 
 
@@ -127,7 +127,7 @@ def _choose(facts: Facts, index: int) -> str:
     if not known:
         return "give it an IPv4 address on the network that joins the hosts"
     listed = " or ".join(f'"{name}" ({address})' for name, address in known)
-    return f"in hosts.toml set interface for {facts.host(index).name} to {listed}"
+    return f"in {facts.plan.hosts_file} set interface for {facts.host(index).name} to {listed}"
 
 
 def _joins(address: str, prefix: int, others: set[str]) -> bool:
@@ -139,18 +139,19 @@ def _addresses(facts: Facts, index: int) -> set[str]:
     return {address for _, address, _ in facts.hello(index).interfaces}
 
 
-def port(index: int, reserved: Reserved) -> Found:
+def port(facts: Facts, index: int, reserved: Reserved) -> Found:
     """The port that was reserved on the host: the rendezvous on the first, any other one
     elsewhere."""
     if not reserved.error:
         return Found(OK, f"{reserved.port} is free")
-    hint = (
-        "set another master_port for it in hosts.toml, or leave the key out and a free one is "
+    hosts_file = facts.plan.hosts_file
+    if index:
+        return Found(FAILED, reserved.error, f"set interface for it in {hosts_file}")
+    advice = (
+        f"set another master_port for it in {hosts_file}, or leave the key out and a free one is "
         "chosen"
     )
-    return Found(
-        FAILED, reserved.error, hint if index == 0 else "set interface for it in hosts.toml"
-    )
+    return Found(FAILED, reserved.error, advice)
 
 
 def connect(
@@ -170,7 +171,9 @@ def connect(
         f"{_name(facts, one, listening)} at {one.address}:{one.port} ({one.error})"
         for one in failed
     )
-    return Found(FAILED, f"cannot reach {missed} from {own_address(facts, index)}", _advice(failed))
+    return Found(
+        FAILED, f"cannot reach {missed} from {own_address(facts, index)}", _advice(facts, failed)
+    )
 
 
 def _name(facts: Facts, tried: Connected, listening: Sequence[Reserved | None]) -> str:
@@ -181,7 +184,7 @@ def _name(facts: Facts, tried: Connected, listening: Sequence[Reserved | None]) 
     return facts.host(found[0]).name if found else "another host"
 
 
-def _advice(failed: Sequence[Connected]) -> str:
+def _advice(facts: Facts, failed: Sequence[Connected]) -> str:
     errors = " ".join(one.error.lower() for one in failed)
     if "refused" in errors:
         why = "another machine has that address, or a firewall rejects"
@@ -191,5 +194,5 @@ def _advice(failed: Sequence[Connected]) -> str:
         why = "that address is on a network which this host does not reach"
     return (
         f"{why}; let the hosts reach each other by TCP on all ports, or set interface in "
-        "hosts.toml to their common network"
+        f"{facts.plan.hosts_file} to their common network"
     )

@@ -12,8 +12,6 @@ from remote.transport.bootstrap.archive import archive
 from training import registry
 from training.wire.events import Hello
 
-INSTEAD = "; or set python in hosts.toml to one that has it"
-
 
 def python(facts: Facts, index: int) -> Found:
     """The version of Python, of which the first two numbers count."""
@@ -24,7 +22,8 @@ def python(facts: Facts, index: int) -> Found:
     return Found(
         WARNING,
         f"{hello.python}, but {usual} on {facts.names(lambda one: _minor(one) == usual)}",
-        f'set python in hosts.toml to a Python {usual} there, as python = "/usr/bin/python{usual}"',
+        f"set python in {facts.plan.hosts_file} to a Python {usual} there, as python = "
+        f'"/usr/bin/python{usual}"',
     )
 
 
@@ -41,14 +40,15 @@ def torch(facts: Facts, index: int) -> Found:
         return Found(
             FAILED,
             f"{hello.executable} (Python {hello.python}) has no torch",
-            _install(facts, hello, "torch torchvision") + INSTEAD,
+            _install(facts, hello, "torch torchvision") + _or_other_python(facts),
         )
     if _torch(hello) != usual:
         return Found(
             FAILED,
             f"torch {hello.torch or 'none'}, but {usual or 'none'} on "
             f"{facts.names(lambda one: _torch(one) == usual)}",
-            _install(facts, hello, f"torch=={usual}", f" --torch {usual}") + INSTEAD,
+            _install(facts, hello, f"torch=={usual}", f" --torch {usual}")
+            + _or_other_python(facts),
         )
     return _backend(facts, hello)
 
@@ -59,10 +59,14 @@ def _install(facts: Facts, hello: Hello, packages: str, options: str = "") -> st
     by_hand = f"{hello.executable} -m pip install {packages}"
     if facts.plan.is_local:
         return f"install it with {by_hand}"
+    setup = f"rankboard setup{facts.plan.hosts_option}{options}"
     return (
-        f"rankboard setup{options} installs it on all hosts; by hand, in an environment of your "
-        f"own there: {by_hand}"
+        f"{setup} installs it on all hosts; by hand, in an environment of your own there: {by_hand}"
     )
+
+
+def _or_other_python(facts: Facts) -> str:
+    return f"; or set python in {facts.plan.hosts_file} to one that has it"
 
 
 def _torch(hello: Hello) -> str:

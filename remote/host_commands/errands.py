@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from remote.at_once import done_within
@@ -63,16 +63,7 @@ def ask(
     def patience(host: Host) -> float:
         return host.timeout + longer
 
-    answers = perform(transport, hosts, errand, patience, within=within)
-    return [_named(answer) for answer in answers]
-
-
-def _named(answer: Answer) -> Answer:
-    """The answer, with the host's name in its error."""
-    name = answer.host.name
-    error = answer.error
-    known = not error or error.startswith(name)
-    return answer if known else replace(answer, error=f"{name}: {error}")
+    return perform(transport, hosts, errand, patience, within=within)
 
 
 def values(objects: Iterable[dict[str, Any]]) -> list[Any]:
@@ -127,7 +118,8 @@ def _perform(
             objects += taken.take(block)
     except TimeoutError as error:
         return Answer(
-            host, error=f"{host.name}: {error}; if it is only slow, raise timeout in hosts.toml"
+            host,
+            error=f"{host.name}: {error}; if it is only slow, raise timeout in {host.hosts_file}",
         )
     except (AnswerTooLong, LineTooLong) as error:
         return Answer(host, error=f"{host.name}: {error}")
@@ -139,6 +131,7 @@ def _perform(
     if len(errors) > limits.errors:
         errors[limits.errors :] = [f"and {len(errors) - limits.errors} more errors"]
     if not errors and WHOLE not in objects:
-        errors = [f"{host.name}: {last_line(said) or 'its answer broke off'}"]
+        errors = [last_line(said) or "its answer broke off"]
     answered = tuple(found for found in objects if found != WHOLE and "error" not in found)
-    return Answer(host, answered, "; ".join(errors), taken.moment, time.time())
+    complaint = f"{host.name}: {'; '.join(errors)}" if errors else ""
+    return Answer(host, answered, complaint, taken.moment, time.time())

@@ -17,8 +17,8 @@ from remote.sanitise import one_line
 from remote.transport import Channel, Errand, Transport, Unreachable
 from training.agent import WHOLE
 from training.wire.events import (
-    Dropped,
     Record,
+    RecordsDropped,
     decode,
 )
 from training.wire.line_cutter import LineCutter, LineTooLong
@@ -72,9 +72,13 @@ def fetch(
 
 
 def _time(record: Record, offsets: Mapping[int, float]) -> float:
-    """When it was written, by this machine's clock. `Dropped` is of the moment in which the journal
-    was read."""
-    return 0.0 if isinstance(record.event, Dropped) else record.time - offsets.get(record.host, 0.0)
+    """When it was written, by this machine's clock. `RecordsDropped` is of the moment
+    in which the journal was read."""
+    return (
+        0.0
+        if isinstance(record.event, RecordsDropped)
+        else record.time - offsets.get(record.host, 0.0)
+    )
 
 
 class _Reading:
@@ -113,7 +117,7 @@ class _Reading:
                 if b"\n" not in block and came - line_began > longest:
                     why = (
                         f"one line of its journal took more than {longest:g} s; if it is only "
-                        "slow, raise timeout in hosts.toml"
+                        f"slow, raise timeout in {self._host.hosts_file}"
                     )
                     break
                 self._room.acquire()
@@ -125,7 +129,7 @@ class _Reading:
         except TimeoutError:
             why = (
                 f"its journal stood still for {self._host.timeout:g} s; if it is only slow, raise "
-                "timeout in hosts.toml"
+                f"timeout in {self._host.hosts_file}"
             )
         except OSError as error:
             why = f"the connection broke: {error}"

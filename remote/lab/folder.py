@@ -24,7 +24,7 @@ from typing import TextIO
 from remote.lab import quota, relay
 from remote.lab.lab import Lab, LabState
 from remote.lab.spec import LabError, Spec, flag
-from training.wire.codec import reader_of
+from training.wire.codec import decoder_of
 from training.wire.jsonl import dumps
 from training.writing import make_private_folders
 
@@ -44,7 +44,7 @@ class Standing:
     lab: LabState
 
 
-_read = reader_of(Standing)
+_read = decoder_of(Standing)
 
 
 class Folder:

@@ -15,9 +15,9 @@ from remote.metrics.run import RunFigures
 from remote.metrics.settings import alike
 from remote.metrics.steps import Floats, StepTable
 from remote.plan.plan import Script
-from remote.statistics.interval import Interval, Method
-from remote.statistics.ratio import Comparison, Finding
-from remote.statistics.steps import BETWEEN_RUNS, compare_steps, spread, time_to_target
+from remote.statistics.comparison import Comparison, Finding
+from remote.statistics.interval import Interval, IntervalMethod
+from remote.statistics.steps import BETWEEN_RUNS, compare_steps, pooled_spread, time_to_target
 from training.job import Job
 
 
@@ -137,14 +137,14 @@ def _alike(runs: Sequence[RunFigures]) -> list[list[int]]:
 def _between(groups: Sequence[Sequence[int]], times: Sequence[Floats]) -> Between:
     """The noise from run to run, as far as runs with equal settings show it."""
     means = [[float(times[at].mean()) for at in group if times[at].size] for group in groups]
-    share, freedom = spread(means)
+    share, freedom = pooled_spread(means)
     return Between(share, freedom) if freedom else Between()
 
 
 def _without_bounds(against: Comparison) -> Comparison:
     """The comparison of two runs with equal settings: it shows how far they are apart, and nothing
     of the settings."""
-    ratio = replace(against.ratio, low=math.nan, high=math.nan, method=Method.NONE)
+    ratio = replace(against.ratio, low=math.nan, high=math.nan, method=IntervalMethod.NONE)
     return replace(against, ratio=ratio, p=math.nan, finding=Finding.NOT_SHOWN)
 
 

@@ -15,12 +15,12 @@ from training.wire.events import (
     Evaluated,
     GpuSample,
     HostSample,
-    Metrics,
     RankSample,
     Record,
     Saved,
+    ScriptMetrics,
     Started,
-    Step,
+    StepFinished,
 )
 
 
@@ -46,7 +46,7 @@ class Gathered:
         self.started: dict[int, Started] = {}
         self.saved: dict[int, list[Saved]] = defaultdict(list)
         self.metrics: list[MetricValue] = []
-        self._known = metrics.ScriptMetrics()
+        self._known = metrics.RunMetrics()
         self.tested: dict[tuple[int, int], float] = {}
 
     def take(self, record: Record, state: RunState) -> None:
@@ -64,7 +64,7 @@ class Gathered:
 
     def _take_of_rank(self, record: Record, rank: RankState, when: float) -> None:
         match record.event:
-            case Step():
+            case StepFinished():
                 self.steps.add(record.event, record.attempt, when)
             case RankSample():
                 self.ranks[rank.rank].append(rank_row(record.event, when))
@@ -75,7 +75,7 @@ class Gathered:
                 self.steps.resume(record.attempt, record.event.resumed)
             case Saved():
                 self.saved[rank.rank].append(record.event)
-            case Metrics(step=step) if isinstance(rank, ScriptRank):
+            case ScriptMetrics(step=step) if isinstance(rank, ScriptRank):
                 told = self._known.take(record.event, rank.step).values
                 of = (rank.rank, step, when)
                 self.metrics += (MetricValue(*of, name, value) for name, value in told)

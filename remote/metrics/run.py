@@ -17,8 +17,9 @@ from remote.metrics.waiting import Waiting, waiting
 from remote.plan.expected import GRADIENT
 from remote.plan.plan import Plan, Script
 from remote.record import files, summary
+from remote.record.events_file import read_records
 from remote.record.layout import PLAN
-from remote.record.read import load_plan, records
+from remote.record.read import load_plan
 from remote.run.apply import apply_record
 from remote.run.findings.script_visibility import unused_rules
 from remote.run.output.script_readings import expander
@@ -179,7 +180,7 @@ def read(folder: Path, remark: Callable[[str], object] = len) -> RunFigures:
     plan = load_plan(folder)
     state = RunState(plan)
     gathered = Gathered()
-    for record in records(folder, len(plan.hosts), remark, expander(plan)):
+    for record in read_records(folder, len(plan.hosts), remark, expander(plan)):
         apply_record(state, record)
         gathered.take(record, state)
     for message in unused_rules(state):

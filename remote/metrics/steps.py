@@ -9,7 +9,7 @@ from operator import attrgetter
 import numpy as np
 from numpy.typing import NDArray
 
-from training.wire.events import Step
+from training.wire.events import StepFinished
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -25,8 +25,8 @@ class StepTable:
     """One row per rank and step, ordered by rank, then step. All columns have one length.
 
     `time` is the end of the step, in seconds since the run's first step began. The other columns
-    are those of `training.wire.events.Step`. A step that was made again after a restart is there
-    once, as it was made last.
+    are those of `training.wire.events.StepFinished`. A step that was made again after a
+    restart is there once, as it was made last.
     """
 
     rank: Ints
@@ -134,19 +134,19 @@ COLUMNS = tuple(column.name for column in fields(StepTable))
 SERIES = tuple(name for name in COLUMNS if name not in ("rank", "step", "epoch", "time"))
 """The columns that are measured at each step."""
 _WHOLE = ("rank", "step", "epoch")
-_measured: Callable[[Step], tuple[float, ...]] = attrgetter(*SERIES)
+_measured: Callable[[StepFinished], tuple[float, ...]] = attrgetter(*SERIES)
 
 
 class StepColumns:
     """Gathers the steps of a run, in order of arrival."""
 
     def __init__(self) -> None:
-        self._steps: list[tuple[Step, int, float]] = []
+        self._steps: list[tuple[StepFinished, int, float]] = []
         self._whole: list[Ints] = []
         self._figures: list[Floats] = []
         self._resumed: dict[int, int] = {}
 
-    def add(self, step: Step, attempt: int, when: float) -> None:
+    def add(self, step: StepFinished, attempt: int, when: float) -> None:
         """Take in a step of an attempt that ended at this Unix time."""
         self._steps.append((step, attempt, when))
         if len(self._steps) >= BLOCK:

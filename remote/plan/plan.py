@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from remote.cluster.hosts import HOSTS, HOSTS_FILE, RANKS, Host, naming
+from remote.cluster.hosts import HOSTS, HOSTS_FILE, RANKS, Host, hosts_option
 from remote.formats.rules import Rule
 from remote.plan.python_line import python_line
 from training.agent.layout import LAST, NODE, UPLOADS, run_folder
@@ -151,7 +151,7 @@ class Plan:
     """One run: `work` done by one rank per slot of the hosts, in their order.
 
     `uploads` land on each host in the folder `<workdir>/files/<project>`, and there the ranks then
-    work; `project` is "" where there are none. `hosts_file` is where the hosts come from. `label`
+    work; `project` is "" where there are none. `label`
     is the name that a person gave the run at its start. `rules_left_out` is how many rules for its
     output the recorded plan has that are not used, as somebody else may have written them.
     """
@@ -162,7 +162,6 @@ class Plan:
     policy: Policy = Policy()
     uploads: tuple[Upload, ...] = ()
     project: str = ""
-    hosts_file: str = HOSTS_FILE
     label: str = ""
     rules_left_out: int = 0
 
@@ -182,9 +181,15 @@ class Plan:
         directory of the run."""
         return all(host.workdir.endswith(f"/{self.run}/{NODE}") for host in self.hosts)
 
-    def named(self, text: str) -> str:
-        """The text with the name of the plan's own hosts file."""
-        return naming(self.hosts_file, text)
+    @property
+    def hosts_file(self) -> str:
+        """Return the file that the hosts come from."""
+        return self.hosts[0].hosts_file if self.hosts else HOSTS_FILE
+
+    @property
+    def hosts_option(self) -> str:
+        """Return what a command that we advise needs to find the hosts."""
+        return hosts_option(self.hosts_file)
 
     def __post_init__(self) -> None:
         """Refuse sizes out of bounds, wherever they come from. Raises: PlanError."""

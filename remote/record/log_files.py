@@ -19,7 +19,7 @@ from remote.events import Reaching
 from remote.format import count
 from remote.formats.files import is_of_numbers
 from remote.plan.plan import LOG_FILES, Plan, PlanError, Script
-from remote.record.follow import LOOK
+from remote.record.events_file import LOOK
 from remote.record.watch import WatchedRun
 from remote.record.write import Recorder
 from training.wire.enums import Reach
@@ -29,9 +29,9 @@ from training.wire.events import (
     SESSION,
     Event,
     Launched,
+    OutputText,
     Record,
     Spawned,
-    Text,
     encode,
 )
 
@@ -78,7 +78,7 @@ class LogFiles:
                 text = file.read()
                 if text:
                     is_more = True
-                    self._say(Text(rank, file.stream, text))
+                    self._say(OutputText(rank, file.stream, text))
             problem = self._recorder.flush()
             if problem:
                 raise OSError(problem)
@@ -88,7 +88,7 @@ class LogFiles:
         for rank, file in enumerate(self._files):
             text = file.rest()
             if text:
-                self._say(Text(rank, file.stream, text))
+                self._say(OutputText(rank, file.stream, text))
         self._recorder.flush()
         self._recorder.release()
 
@@ -132,7 +132,7 @@ def _opened(path: Path) -> _Lines | _Numbers:
     return _Numbers(path) if is_of_numbers(path.name) else _Lines(path)
 
 
-def texts_of(path: Path) -> Iterator[str]:
+def file_texts(path: Path) -> Iterator[str]:
     """The text of a file of numbers, as the agent of a rank would send it. Raises: OSError."""
     file = _Numbers(path)
     while text := file.read():

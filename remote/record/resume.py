@@ -19,9 +19,10 @@ from remote.plan.plan import Plan, PlanError
 from remote.record import find as naming
 from remote.record import layout
 from remote.record.checkpoints import has_saved, may_have_saved, saved_step
+from remote.record.events_file import RunFolderError
 from remote.record.files import is_folder
 from remote.record.layout import FETCHED, NODE, PLAN, fetched, local_run
-from remote.record.read import RunFolderError, has_begun, load_plan, summarized
+from remote.record.read import has_begun, load_plan, summarized
 from remote.sanitise import one_line
 from training.agent.layout import LAST
 from training.job import Job

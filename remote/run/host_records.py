@@ -28,7 +28,7 @@ def apply(run: RunState, record: Record, host: HostState, when: float) -> None:
     host.hear(when, run.now)
     rank = run.rank_of(getattr(record.event, "rank", -1), host)
     is_current = record.attempt >= run.attempt
-    if isinstance(record.event, events.Text):
+    if isinstance(record.event, events.OutputText):
         _print(run, record.event, host, rank, when)
     elif rank is None:
         _apply_agent(run, record, host, when)
@@ -40,7 +40,7 @@ def apply(run: RunState, record: Record, host: HostState, when: float) -> None:
 
 
 def _print(
-    run: RunState, text: events.Text, host: HostState, rank: RankState | None, when: float
+    run: RunState, text: events.OutputText, host: HostState, rank: RankState | None, when: float
 ) -> None:
     if text.path:  # it was written to a file, not printed
         return
@@ -61,16 +61,16 @@ def _apply_rank(run: RunState, event: Event, host: HostState, rank: RankState, w
         return
     if isinstance(event, events.GpuSample) and run.plan.job and not rank.on_gpu:
         return
-    if isinstance(event, events.Metrics):
+    if isinstance(event, events.ScriptMetrics):
         if run.plan.job:
             return
         event = _take_metrics(run, event, rank, when)
-    elif rank.begun is None and isinstance(event, events.Step):  # a script reports no start
+    elif rank.begun is None and isinstance(event, events.StepFinished):  # a script reports no start
         _begin_script(run, event, when)
     rank.apply(event, when)
     run.curves.take(event, rank.rank, rank.step, when - run.started)
     match event:
-        case events.Step():
+        case events.StepFinished():
             _take_step(run, event, host, rank, when)
         case events.RankSample():
             host.loads[rank.rank] = event.cpu
@@ -104,7 +104,7 @@ def _apply_rank(run: RunState, event: Event, host: HostState, rank: RankState, w
 
 
 def _take_step(
-    run: RunState, step: events.Step, host: HostState, rank: RankState, when: float
+    run: RunState, step: events.StepFinished, host: HostState, rank: RankState, when: float
 ) -> None:
     is_first = not math.isfinite(step.loss) and not run.progress.diverged
     if is_first and rank.is_diverged:
@@ -129,8 +129,8 @@ def _renew_forecast(run: RunState, rank: RankState) -> bool:
 
 
 def _take_metrics(
-    run: RunState, event: events.Metrics, rank: RankState, when: float
-) -> events.Metrics:
+    run: RunState, event: events.ScriptMetrics, rank: RankState, when: float
+) -> events.ScriptMetrics:
     """Take in values of a script. Return those that are kept."""
     had_room = not run.metrics.beyond
     event = run.metrics.take(event, rank.step)
@@ -141,7 +141,7 @@ def _take_metrics(
     return event
 
 
-def _begin_script(run: RunState, step: events.Step, when: float) -> None:
+def _begin_script(run: RunState, step: events.StepFinished, when: float) -> None:
     """Take in the first step of an attempt of a script, which shows whether torch is watched."""
     if not run.progress.watched and run.plan.job is None and (step.compute or step.sync):
         run.progress.watched = True
@@ -226,7 +226,7 @@ def _apply_agent(run: RunState, record: Record, host: HostState, when: float) ->
             run.note(host.name, error, when)
         case events.Reserved(address, port) if host is _first_living_host(run):
             run.rendezvous = f"{address}:{port}"
-        case events.Dropped(first, last):
+        case events.RecordsDropped(first, last):
             host.dropped = True
             what = "were dropped: the journal on the host was full"
             run.note(host.name, f"records {first} to {last} {what}", when)
@@ -235,7 +235,7 @@ def _apply_agent(run: RunState, record: Record, host: HostState, when: float) ->
             host.stop_heard = True
         case events.HostSample():
             run.curves.sample(host.index, record.event, host.used, when - run.started)
-        case events.Ended() as event:
+        case events.AgentEnded() as event:
             host.age_at_end = host.count_age(event.age, record.time)
             _end_agent(run, event, host, when)
     host.apply(record.event, record.attempt, when)
@@ -270,14 +270,14 @@ def _reason_to_restart(run: RunState) -> str:
     return run.cause.text() if run.cause and is_known else ""
 
 
-def _end_agent(run: RunState, event: events.Ended, host: HostState, when: float) -> None:
+def _end_agent(run: RunState, event: events.AgentEnded, host: HostState, when: float) -> None:
     take_age(run, when, event.age)
     host.reason = agent_end.describe_end(event)
     if host.phase is not HostPhase.LOST:
         host.enter(HostPhase.ENDED, when)
     if event.died:
         folder = host.hello.folder if host.hello else ""
-        what, advice = explain_agent_end(event, host.name, folder)
+        what, advice = explain_agent_end(event, run.plan.hosts[host.index], folder)
         run.judge.judge_host(host, what, _began_to_end_at(run, host, when), advice=advice)
     elif event.reason in agent_end.STOPPED:
         run.judge.stop_reason = run.judge.stop_reason or agent_end.explain_end(event)

@@ -150,7 +150,7 @@ def _check(run: RunState, check: launcher.Checked, when: float) -> None:
     was_warning = before is not None and before.outcome == WARNING  # before a restart
     if check.outcome == WARNING and is_told(check) and not was_warning:
         local = f" --local {run.plan.world_size}" if run.plan.is_local else ""
-        command = run.plan.named(f"rankboard doctor{local}")
+        command = f"rankboard doctor{run.plan.hosts_option}{local}"
         run.note("", warning([host.name for host in run.hosts], check, command), when)
 
 

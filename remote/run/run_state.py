@@ -20,7 +20,7 @@ from remote.run.state.launcher_state import LauncherState
 from remote.run.state.phases import RunPhase, Verdict
 from remote.run.state.progress import Progress, Restart
 from remote.run.state.rank_state import RankState
-from remote.run.state.script_metrics import ScriptMetrics
+from remote.run.state.script_metrics import RunMetrics
 from remote.run.state.script_rank import ScriptRank, unknown_if_zero
 from remote.run.state.types import Cause, Stall
 from training.wire.events import SESSION, Record
@@ -75,7 +75,7 @@ class RunState:
         """What happened on the way."""
         self.curves = Curves(len(self.ranks), len(self.hosts))
         """Its series over steps and time."""
-        self.metrics = ScriptMetrics()
+        self.metrics = RunMetrics()
         """Values that a script reports by name."""
         self.checks: dict[tuple[int, str], launcher.Checked] = {}
         """The latest results of checks, by host (or SESSION) and name."""

@@ -14,7 +14,8 @@ from remote.launch import Launcher
 from remote.metrics.conditions import conditions
 from remote.plan.plan import PlanError
 from remote.record import summary
-from remote.record.read import RunFolderError, load_plan
+from remote.record.events_file import RunFolderError
+from remote.record.read import load_plan
 from remote.run.run_state import RunState
 from remote.run.state.phases import Verdict
 from remote.session.session import Session
@@ -248,6 +249,6 @@ class Runner:
 
 def _width(values: Sequence[float]) -> float:
     """Half the width of the interval of a cell, as a share of its middle."""
-    from remote.statistics.interval import interval  # numpy takes a while to import
+    from remote.statistics.interval import mean_interval  # numpy takes a while to import
 
-    return interval(values).percent / 100
+    return mean_interval(values).percent / 100

@@ -19,9 +19,9 @@ from remote.limits import LIMITS, Limits
 from remote.transport import Channel, Errand, Transport, Unreachable
 from remote.transport.talk import last_line
 from remote.upload.sources import shown
-from training.transfer.entries import Entry
-from training.transfer.incoming import Incoming
-from training.transfer.tree import Damaged
+from training.transfer.entries import FileEntry
+from training.transfer.incoming import TransferReader
+from training.transfer.tree import DamagedTransfer
 from training.wire.enums import Reach
 from training.wire.jsonl import dumps
 
@@ -75,7 +75,7 @@ class Transfer:
         self.channel = transport.open(self.host, Errand(words), _Quiet())
         self.last = time.monotonic()
         self.marked = (0, self.last)
-        self.incoming = Incoming(self._read, self.limits.listing, self.limits.values)
+        self.incoming = TransferReader(self._read, self.limits.listing, self.limits.values)
 
     def _read(self) -> bytes:
         assert self.channel
@@ -115,7 +115,7 @@ class Transfer:
             f"it said {self.limits.busy_lines:,} times that it is busy, and gave no answer"
         )
 
-    def begin(self, entries: Sequence[Entry]) -> None:
+    def begin(self, entries: Sequence[FileEntry]) -> None:
         """These files will move."""
         self.files, self.size = len(entries), sum(entry.size for entry in entries)
 
@@ -202,7 +202,7 @@ class Transfers:
             work(transfer)
         except Unreachable as error:
             return str(error).removeprefix(f"{transfer.host.name}: ")
-        except (OSError, Damaged, LookupError, TypeError, ValueError) as error:
+        except (OSError, DamagedTransfer, LookupError, TypeError, ValueError) as error:
             if self.stopped.is_set():
                 return _STOPPED
             if transfer.stalled:

@@ -19,7 +19,7 @@ from tests.kit.wait import wait
 from training.agent.host import spy, stacks
 from training.agent.host.stacks import SIGNAL
 from training.agent.ranks.launch import SITE
-from training.wire.commands import Placement, Stacks, Start
+from training.wire.commands import Placement, Stacks, StartAttempt
 from training.wire.events import Spawned, Stack
 
 AT = "print('at it', flush=True)"
@@ -192,7 +192,7 @@ def test_the_agent_goes_on_while_a_rank_is_slow_to_answer(host: Host, tmp_path: 
     follower.start(run(script(tmp_path, block + LOAD + "load_batch()\n")))
     follower.wait_for_text("at it")
     follower.send(Stacks())
-    follower.send(Start(2, False, (python("pass"),)))  # refused, and said so at once
+    follower.send(StartAttempt(2, False, (python("pass"),)))  # refused, and said so at once
     wait(lambda: "still run" in follower.text(-1, "stderr"), "the answer to a command")
     assert not follower.of(Stack)
     stack = follower.wait_for(Stack)[0]

@@ -455,7 +455,7 @@ def test_the_form_warns_of_bf16_on_this_machine(
     local = Plan(
         "a-run", (Host("local", "127.0.0.1", workdir="/r/a-run/node"),), Job(precision="bf16")
     )
-    assert any("no bf16 instructions" in line for line in facts.warnings(local)) == warned
-    there = "\n".join(facts.warnings(plan(2, work=Job(precision="bf16"))))
+    assert any("no bf16 instructions" in line for line in facts.list_warnings(local)) == warned
+    there = "\n".join(facts.list_warnings(plan(2, work=Job(precision="bf16"))))
     assert "the checks look at those of the hosts" in there
-    assert not any("bf16" in line for line in facts.warnings(plan(2)))
+    assert not any("bf16" in line for line in facts.list_warnings(plan(2)))

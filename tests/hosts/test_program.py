@@ -19,7 +19,7 @@ from remote.plan.plan import Plan, PlanError, Script
 from remote.transport.local import LocalTransport
 from tests.kit.checks import hello
 from training.agent.host import program as programs
-from training.agent.ranks.errors import MOST, read
+from training.agent.ranks.ranks import ERROR_BYTES, read_error_file
 
 
 def plan(words: str, cwd: Path | str) -> Plan:
@@ -189,7 +189,7 @@ TRACE = "Traceback (most recent call last):\nValueError: bad batch"
 )
 def test_the_error_file_is_read(data: object, text: str, tmp_path: Path) -> None:
     (tmp_path / "e.json").write_text(json.dumps(data))
-    assert read(str(tmp_path / "e.json")) == text
+    assert read_error_file(str(tmp_path / "e.json")) == text
 
 
 def test_an_error_file_that_is_none(tmp_path: Path) -> None:
@@ -197,6 +197,6 @@ def test_an_error_file_that_is_none(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "bytes").write_bytes(b"\xff\x00{")
     (tmp_path / "deep").write_text("[" * 100_000)
-    (tmp_path / "long").write_text(json.dumps({"message": "x" * (MOST + 10)}))
+    (tmp_path / "long").write_text(json.dumps({"message": "x" * (ERROR_BYTES + 10)}))
     for name in ("fifo", "bytes", "deep", "long", "missing", ".", "a\0b"):
-        assert read(f"{tmp_path}/{name}") == ""
+        assert read_error_file(f"{tmp_path}/{name}") == ""

@@ -14,7 +14,7 @@ from remote.study.folder import Begun, Ended, Outcome, StudyFolder
 from remote.study.study import Study, Trial
 from tests.kit.histories import History, plan
 from tests.kit.recorded import recorded
-from training.wire.events import Evaluated, Hello, HostSample, Step
+from training.wire.events import Evaluated, Hello, HostSample, StepFinished
 
 BYTES = 61_706 * 4
 """The gradients of the model, as `History.training` has it."""
@@ -34,7 +34,7 @@ def history(trial: Trial, seconds: float, name: str, steps: int = 12, threads: i
         for rank in hosts:
             of.rank(
                 rank,
-                Step(
+                StepFinished(
                     rank,
                     1,
                     step,

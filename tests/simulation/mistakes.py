@@ -143,9 +143,9 @@ def _() -> AbstractContextManager[object]:
     real = Controller.take_open
 
     def take_open(self: Any, on: int, now: float) -> None:
-        sent = set(self.contacts[on].sent)
+        sent = set(self.links[on].sent)
         real(self, on, now)
-        self.contacts[on].sent |= sent
+        self.links[on].sent |= sent
 
     return patch.object(Controller, "take_open", take_open)
 
@@ -186,7 +186,7 @@ def _() -> AbstractContextManager[object]:
     real = Controller.take_open
 
     def take_open(self: Any, on: int, now: float) -> None:
-        self.contacts[on].met = False
+        self.links[on].met = False
         real(self, on, now)
 
     return patch.object(Controller, "take_open", take_open)
@@ -206,8 +206,8 @@ def _() -> AbstractContextManager[object]:
 def _() -> AbstractContextManager[object]:
     real = finish._patience
 
-    def patience(view: Any, contact: Any) -> float:
-        return max(real(view, contact), view.course.ending_at + view.times.closing)
+    def patience(view: Any, link: Any) -> float:
+        return max(real(view, link), view.course.ending_at + view.times.closing)
 
     return patch.object(finish, "_patience", patience)
 

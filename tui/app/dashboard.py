@@ -15,10 +15,12 @@ from textual.events import Event, Resize
 from textual.message import Message
 from textual.screen import Screen
 
+from remote.plan.serialize import OtherFormat
+from remote.record.events_file import RunFolderError
 from tui.app.file_saving import Saving
 from tui.app.key_bindings import Keyed
 from tui.app.quitting import Leaving, W
-from tui.kit.dialogs import Dialog, Leave, TooSmall, too_small
+from tui.kit.dialogs import Dialog, Leave, TooSmall, is_too_small
 from tui.kit.messages import CompareRuns, ReadRecord, ScreenRequest, ShowChecks, ShowRank
 from tui.kit.run_session import LiveScreen
 from tui.kit.widgets.changes import Changes, Written
@@ -98,7 +100,7 @@ class Dashboard(Keyed, Saving, Leaving[W]):
         return self.runs.folder_of(run)
 
     def on_resize(self, event: Resize) -> None:
-        small = too_small(event.size)
+        small = is_too_small(event.size)
         if small and not isinstance(self.screen, TooSmall):
             self.push_screen(TooSmall())
         elif not small and isinstance(self.screen, TooSmall):
@@ -161,6 +163,6 @@ class Dashboard(Keyed, Saving, Leaving[W]):
 
     async def _read_record(self, message: ReadRecord) -> None:
         found = None
-        with suppress(OSError):
+        with suppress(RunFolderError, OtherFormat):  # a coarse chart stays
             found = await asyncio.to_thread(message.read, self.runs.runs_dir / message.name)
         message.take(found)

@@ -12,10 +12,10 @@ from textual.screen import Screen
 
 from tui.app.command_palette import Commands
 from tui.kit import keymap
-from tui.kit.actions import Place
-from tui.kit.bindings import also, bindings, places
+from tui.kit.actions import ACTIONS_BY_NAME, Place
+from tui.kit.bindings import bindings, focus_places
 from tui.kit.dialogs import Dialog
-from tui.kit.key_names import written
+from tui.kit.key_names import format_key
 from tui.kit.themes import Themed
 
 READING = 15.0
@@ -60,17 +60,18 @@ class Keyed(Themed):
                 act = partial(self.run_action, binding.action, node)
                 about = f"{help_text} (key {self.get_key_display(binding)})"
                 yield SystemCommand(name, about, act)
-                for other in also(binding.id):
+                action = ACTIONS_BY_NAME.get(binding.id)
+                for other in action.also if action else ():
                     yield SystemCommand(f"{other}: {name}", about, act, discover=False)
         for command in super().get_system_commands(screen):
             if command.title not in listed:
                 yield command
 
     def get_key_display(self, binding: Binding) -> str:
-        """How the key of a binding is written."""
-        return written(binding.key)
+        """How the key of a binding is format_key."""
+        return format_key(binding.key)
 
     def action_help(self) -> None:
         from tui.app.help import HelpDialog
 
-        self.push_screen(HelpDialog(self, places(self.screen)))
+        self.push_screen(HelpDialog(self, focus_places(self.screen)))

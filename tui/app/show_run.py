@@ -119,7 +119,7 @@ def _print_session(launcher: Launcher, session: Session, how: Lines, watched: Wa
         for records in session.batches():
             watched.answer()
             _show_batch(show, records, session, how.leaves)
-            if detach and session.has_got_going:
+            if detach and session.is_under_way:
                 session.detach()
                 detach = False
         show.end(session.state)

@@ -19,7 +19,7 @@ class Deck:
     some."""
 
     def __init__(self, plan: Plan, places: int, file: Path | None = None) -> None:
-        self._kind, self._file = memory.kind_of(plan), file or remembered.path("charts")
+        self._kind, self._file = memory.kind_of(plan), file or remembered.state_file("charts")
         chosen = memory.load(self._kind, self._file)
         self._views = dict(chosen.views)
         usual = [kind.id for kind in KINDS if kind.begins]

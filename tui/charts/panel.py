@@ -15,7 +15,7 @@ from textual.binding import BindingType
 from textual.content import Content
 from textual.message import Message
 
-from remote.record.reread import Clocks, steps
+from remote.record.reread import RunClocks, reread_steps
 from remote.run.output.script_readings import expander
 from remote.run.run_state import RunState
 from remote.run.series.curves import Curves
@@ -142,9 +142,9 @@ class Charts(Panel):
         if not self._fine.begin(part, self.view, last):
             return
         low, high = self._fine.steps
-        clocks, ranks = Clocks.of(run), run.plan.world_size  # also those that a restart left out
+        clocks, ranks = RunClocks.of(run), run.plan.world_size  # also those that a restart left out
         expand = expander(run.plan)
-        read = partial(steps, ranks=ranks, clocks=clocks, low=low, high=high, expand=expand)
+        read = partial(reread_steps, ranks=ranks, clocks=clocks, low=low, high=high, expand=expand)
         take = partial(self._take, self._fine, self._fine.steps)
         self.post_message(ReadRecord(run.plan.run, read, take))
 

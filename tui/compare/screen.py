@@ -20,7 +20,7 @@ from remote.format import count
 from remote.metrics.compare import Compared, compare
 from remote.metrics.run import read
 from remote.plan.plan import PlanError
-from remote.record.read import RunFolderError
+from remote.record.events_file import RunFolderError
 from tui.charts.chart import Chart
 from tui.charts.frame import Look
 from tui.charts.overlay import LOSS, MEASURES, TEST_ACCURACY, WEIGHT

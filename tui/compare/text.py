@@ -14,7 +14,7 @@ from remote.metrics.run import RunFigures
 from remote.metrics.settings import differing, settings
 from remote.record.summary import finite
 from remote.sanitise import one_line
-from remote.statistics.ratio import Finding
+from remote.statistics.comparison import Finding
 from training import figures
 from tui.kit.narrate import echo
 from tui.kit.palette import RUN_LETTERS

@@ -17,7 +17,6 @@ from remote.cluster.hosts import (
     Cluster,
     Host,
     HostsError,
-    naming,
     select,
     with_slots,
 )
@@ -284,8 +283,8 @@ def reach_hosts(path: Path | None) -> tuple[Transport | None, tuple[Host, ...]]:
     return Transports(cluster.hosts), cluster.hosts
 
 
-def report_unreachable(problems: Sequence[str], path: Path | None) -> None:
-    """Name the hosts of a file that did not answer, and end the command with exit code 3."""
-    narrate(*(naming(str(path or HOSTS), problem) for problem in problems))
+def report_unreachable(problems: Sequence[str]) -> None:
+    """Name the hosts that did not answer, and end the command with exit code 3."""
+    narrate(*problems)
     if problems:
         raise SystemExit(UNREACHABLE)

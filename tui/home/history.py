@@ -16,11 +16,13 @@ from remote.cluster.load import has_usual, load, load_usual
 from remote.host_commands.kept_plan import KeptPlan
 from remote.launch import Launcher
 from remote.plan.plan import Plan, PlanError, Policy
+from remote.plan.serialize import OtherFormat
 from remote.record import index, marks, read, resume
 from remote.record.entry import Entry
+from remote.record.events_file import RunFolderError
 from remote.record.files import is_folder
 from remote.record.lock import launcher
-from remote.record.losses import losses
+from remote.record.overview import read_loss_course
 from remote.study.folder import SUFFIX, StudyFolder
 from remote.study.progress import Progress
 from remote.study.reader import StudyError
@@ -142,8 +144,8 @@ class History:
         return {run: self._course(self.runs_dir / run, places) for run in runs}
 
     def _course(self, folder: Path, places: int) -> list[float]:
-        with suppress(OSError):
-            return losses(folder, places)
+        with suppress(OtherFormat, RunFolderError):
+            return read_loss_course(folder, places)
         return []
 
     def launcher(self, plan: Plan) -> Launcher:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Generic, TypeVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -17,29 +17,40 @@ from textual.widgets.option_list import Option
 from tui.kit.actions import Place
 from tui.kit.bindings import bindings, key_of
 
-CSS = """
-{0} {{ align: center middle; background: $background 50%; }}
-{0} Vertical {{
-    width: 76; max-width: 100%; height: auto; max-height: 100%; padding: 0 1;
-    border: round $primary; background: $surface;
-}}
-{0} Static {{ width: 1fr; height: auto; color: $text-muted; }}
-{0} OptionList, {0} OptionList:focus {{
-    height: auto; max-height: 20; border: none; padding: 0;
-    background: $surface; background-tint: $surface 0%;
-    scrollbar-size-vertical: 1;
-}}
-"""
-
-
 PAUSE = 1.0
 """Seconds after which letters begin another word."""
+ResultT = TypeVar("ResultT")
 
 
-class ChoiceDialog(ModalScreen[str | None]):
-    """A choice out of a list, which one may type; the result is None where the user leaves it."""
+class BoxDialog(ModalScreen[ResultT | None], Generic[ResultT]):
+    """A box in the middle of the screen. The result is None if the user leaves it."""
 
-    DEFAULT_CSS = CSS.format("ChoiceDialog")
+    DEFAULT_CSS = """
+    BoxDialog { align: center middle; background: $background 50%; }
+    BoxDialog Vertical {
+        width: 76; max-width: 100%; height: auto; max-height: 100%; padding: 0 1;
+        border: round $primary; background: $surface;
+    }
+    BoxDialog Static { width: 1fr; height: auto; color: $text-muted; }
+    BoxDialog OptionList, BoxDialog OptionList:focus {
+        height: auto; max-height: 20; border: none; padding: 0;
+        background: $surface; background-tint: $surface 0%;
+        scrollbar-size-vertical: 1;
+    }
+    """
+
+    def action_move(self, action: str) -> None:
+        """Move in the list by an action of `OptionList`, such as `cursor_down`."""
+        move = getattr(self.query_one(OptionList), f"action_{action}")
+        move()
+
+    def action_back(self) -> None:
+        self.dismiss(None)
+
+
+class ChoiceDialog(BoxDialog[str]):
+    """A choice from a list. Typing letters moves to the choice that begins with them."""
+
     place = Place.CHOICE
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
@@ -57,54 +68,54 @@ class ChoiceDialog(ModalScreen[str | None]):
             box.border_title = self._title
             box.border_subtitle = key_of(self.app, "back")
             yield Static(self._help, markup=False)
-            yield OptionList(*(Option(Content(one), id=f"at-{n}") for n, one in self._numbered()))
-
-    def _numbered(self) -> Sequence[tuple[int, str]]:
-        return list(enumerate(self._choices))
+            yield OptionList(*(Option(Content(choice)) for choice in self._choices))
 
     def on_mount(self) -> None:
-        shown = self.query_one(OptionList)
-        shown.focus()
+        options = self.query_one(OptionList)
+        options.focus()
         if self._current in self._choices:
-            shown.highlighted = self._choices.index(self._current)
+            options.highlighted = self._choices.index(self._current)
 
     def on_key(self, event: Key) -> None:
         """Go to the choice that begins with what is typed. A letter that begins none is a key."""
         letter = (event.character or "").lower()
         if not letter.isprintable() or letter in ("", " "):
             return
-        is_on = event.time - self._typed_at < PAUSE
-        for typed in (self._typed + letter, letter) if is_on else (letter,):
-            found = self._beginning(typed)
-            if found is not None:
-                self._typed = typed
+        beginnings = [letter]
+        if event.time - self._typed_at < PAUSE:
+            beginnings.insert(0, self._typed + letter)
+        for beginning in beginnings:
+            number = self._find_choice(beginning)
+            if number is not None:
+                self._typed = beginning
                 self._typed_at = event.time
-                self.query_one(OptionList).highlighted = found
+                self.query_one(OptionList).highlighted = number
                 event.stop()
                 event.prevent_default()
                 return
 
-    def _beginning(self, typed: str) -> int | None:
-        """The next choice that begins so; one letter goes on from the present choice."""
-        here = (self.query_one(OptionList).highlighted or 0) + (len(typed) == 1)
-        places = [*range(here, len(self._choices)), *range(here)]
-        places = [at % len(self._choices) for at in places]
-        return next((at for at in places if self._choices[at].lower().startswith(typed)), None)
+    def _find_choice(self, beginning: str) -> int | None:
+        """Return the number of the next choice that begins so, from the present one on.
+
+        A single letter goes on from the present choice, so that it can be typed again.
+        """
+        first = self.query_one(OptionList).highlighted or 0
+        if len(beginning) == 1:
+            first += 1
+        total = len(self._choices)
+        for step in range(total):
+            number = (first + step) % total
+            if self._choices[number].lower().startswith(beginning):
+                return number
+        return None
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         self.dismiss(self._choices[event.option_index])
 
-    def action_move(self, action: str) -> None:
-        getattr(self.query_one(OptionList), f"action_{action}")()
 
-    def action_back(self) -> None:
-        self.dismiss(None)
+class TextPrompt(BoxDialog[str]):
+    """A line of text to type."""
 
-
-class TextPrompt(ModalScreen[str | None]):
-    """A name to type; the result is None where the user leaves it."""
-
-    DEFAULT_CSS = CSS.format("TextPrompt")
     place = Place.TEXT
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
@@ -123,6 +134,3 @@ class TextPrompt(ModalScreen[str | None]):
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         self.dismiss(event.value.strip())
-
-    def action_back(self) -> None:
-        self.dismiss(None)

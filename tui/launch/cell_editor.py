@@ -9,16 +9,17 @@ from textual.geometry import Region
 from textual.widgets import Input
 from textual.widgets.input import Selection
 
-STEPS = {"enter": 0, "down": 1, "tab": 1, "up": -1, "shift+tab": -1}
+ROWS_DOWN = {"enter": 0, "down": 1, "tab": 1, "up": -1, "shift+tab": -1}
 """The keys that end an edit, and how many rows they go down."""
 
 
 class CellEditor(Input):
     """Hidden until a text is edited. What is typed counts at once; escape takes it back.
 
-    Keys count in the order in which they were typed, however late they are handled: Textual handles
-    characters at once, but keys with bindings only after they came to the app. So those that end an
-    edit have none, and what the keys behind them do is done here.
+    Keys count in the order in which they were typed, however late they are handled. Textual handles
+    characters at once, but keys with bindings only after they came to the app. So the keys that end
+    an edit have no binding, and the editor itself runs the actions of keys that were typed after
+    them.
     """
 
     DEFAULT_CSS = """
@@ -30,76 +31,78 @@ class CellEditor(Input):
 
     def __init__(self) -> None:
         super().__init__(compact=True, select_on_focus=False)
-        self._before = ""
-        self._typed: Callable[[str], object] | None = None
-        self._left: Callable[[int], object] = abs
+        self._text_before = ""
+        self._on_text: Callable[[str], object] | None = None
+        self._on_end: Callable[[int], object] | None = None
 
     def edit(
         self,
         text: str,
-        at: Region,
-        typed: Callable[[str], object],
-        left: Callable[[int], object],
-        begin: str = "",
+        region: Region,
+        on_text: Callable[[str], object],
+        on_end: Callable[[int], object],
+        typed: str = "",
         *,
-        whole: bool = False,
+        replaces_text: bool = False,
     ) -> None:
-        """Edit a text at a place of the screen.
+        """Edit a text in a region of the screen.
 
-        `typed` is told of each other text, and `left` of the end, with how many rows to go down.
-        `begin` takes the place of the text; where it is `whole`, the first key does.
+        `on_text` gets each other text, and `on_end` the number of rows to go down. `typed` takes
+        the place of the text at once; if the edit `replaces_text`, the first key does.
         """
-        self._before = text
-        self._typed = typed
-        self._left = left
-        self.move(at)
+        self._text_before = text
+        self._on_text = on_text
+        self._on_end = on_end
+        self.move(region)
         self.display = True
         with self.prevent(Input.Changed):
-            self.value = begin or text
-        if begin:
-            typed(begin)
-        self.selection = Selection(0 if whole and not begin else len(self.value), len(self.value))
+            self.value = typed or text
+        if typed:
+            on_text(typed)
+        end = len(self.value)
+        self.selection = Selection(0 if replaces_text and not typed else end, end)
         self.screen.set_focus(self)
 
-    def move(self, at: Region) -> None:
-        """Go to another place of the screen."""
-        self.styles.offset = (at.x, at.y)
-        self.styles.width = at.width
+    def move(self, region: Region) -> None:
+        """Go to another region of the screen."""
+        self.styles.offset = (region.x, region.y)
+        self.styles.width = region.width
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
-        if self._typed:
-            self._typed(event.value)
+        if self._on_text:
+            self._on_text(event.value)
 
     async def _on_key(self, event: Key) -> None:
-        if self._typed and event.key not in (*STEPS, "escape"):
+        is_editing = self._on_text is not None
+        if is_editing and event.key not in (*ROWS_DOWN, "escape"):
             await super()._on_key(event)
             return
         event.stop()
         event.prevent_default()
-        if not self._typed:
-            await self._pass_on(event.key)
+        if not is_editing:
+            await self._run_key(event.key)
         elif event.key == "escape":
-            self.value = self._before
-            self.leave(0)
+            self.value = self._text_before
+            self.end()
         else:
-            self.leave(STEPS[event.key])
+            self.end(ROWS_DOWN[event.key])
 
-    async def _pass_on(self, key: str) -> None:
-        """Do what a key does that was typed behind the end of the edit."""
+    async def _run_key(self, key: str) -> None:
+        """Run the action of a key that was typed after the end of the edit."""
         active = self.screen.active_bindings.get(key)
         if active and active.enabled:
             await self.app.run_action(active.binding.action, active.node)
 
     def on_blur(self) -> None:
         if self.app.app_focus and self.screen.focused is not self:  # the terminal may come back
-            self.leave(0)
+            self.end()
 
-    def leave(self, step: int) -> None:
-        """End, and keep the text; `step` is how many rows to go down."""
-        typed = self._typed
-        if typed:
-            self._typed = None
-            typed(self.value)
-            self._left(step)
+    def end(self, rows_down: int = 0) -> None:
+        """End the edit, if there is one, and keep the text."""
+        on_text = self._on_text
+        if on_text and self._on_end:
+            self._on_text = None
+            on_text(self.value)
+            self._on_end(rows_down)
             self.display = False

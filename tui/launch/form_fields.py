@@ -1,7 +1,7 @@
-"""The fields of the launch form. Each holds a text.
+"""The fields of the launch form, each of which holds a text.
 
-They are made of what the program declares: the settings of `Job`, the options of a sync method and
-the options of the policy. What is added there is in the form by itself.
+They are made of what is declared elsewhere: the settings of `Job`, the options of a sync method and
+the flags of the policy. What is added there appears in the form by itself.
 """
 
 from __future__ import annotations
@@ -18,45 +18,53 @@ from training import job as jobs
 from training import options, registry
 from training.job import TYPES, Job, JobError
 from training.mistake import NUMBERS, Mistake
-from tui.flags import policy as flags
+from tui.flags import policy as policy_module
 
 ON = "on"
 OFF = "off"
 SWITCH = (ON, OFF)
 OPTIONS = "sync_option"
 """The setting of which the form has one field per option."""
+OPTION_FLAG = "--sync-option"
 SETTINGS = {setting.name: setting for setting in dataclasses.fields(Job)}
 
 
 @dataclass(frozen=True)
-class Field:
-    """A row of the form. `choices` are the values that can be chosen, none where a text is typed.
-    `default` is the text of a field that nobody has changed. `numeric`: digits begin a text."""
+class FormField:
+    """A row of the form."""
 
     name: str
     label: str
     help: str
     default: str
+    """The text of a field that nobody has changed."""
     choices: tuple[str, ...] = ()
-    numeric: bool = False
+    """The values that can be chosen; none if a text is typed."""
+    is_numeric: bool = False
+    """Whether typing a digit begins a new text."""
+    flag: str = ""
+    """The flag that stands for the field in mistakes."""
 
     @property
     def is_switch(self) -> bool:
-        """Whether it is on or off."""
+        """Return True if the field is on or off."""
         return self.choices == SWITCH
 
 
-def write(value: Any) -> str:
-    """A value as the text of a field."""
+def format_value(value: Any) -> str:
+    """Return a value as the text of a field."""
+    if value is None:
+        return ""
     if isinstance(value, bool):
         return ON if value else OFF
     if isinstance(value, float):
-        return short if float(short := f"{value:g}") == value else repr(value)
-    return "" if value is None else str(value)
+        short = f"{value:g}"
+        return short if float(short) == value else repr(value)
+    return str(value)
 
 
-def read(kind: type[Any], text: str, flag: str) -> Any:
-    """The value that a text stands for. Raises: JobError."""
+def parse_value(kind: type[Any], text: str, flag: str) -> Any:
+    """Return the value that a text stands for. Raises: JobError."""
     if kind is bool:
         return text == ON
     try:
@@ -65,66 +73,67 @@ def read(kind: type[Any], text: str, flag: str) -> Any:
         raise JobError(Mistake(flag, repr(text), hint=f"write {NUMBERS[kind]}")) from None
 
 
-def argument(choice: str) -> str:
-    """The beginning of a choice that is completed by typing, as `torchvision/NAME` is; "" of any
-    other."""
+def choice_prefix(choice: str) -> str:
+    """Return the beginning of a choice that is completed by typing, such as `torchvision/`; ""
+    of any other choice."""
     return registry.prefix(choice)
 
 
-def is_of(text: str, choice: str) -> bool:
-    """Whether a text is this choice, or completes it."""
-    before = argument(choice)
-    return text.startswith(before) if before else text == choice
+def matches_choice(text: str, choice: str) -> bool:
+    """Return True if a text is this choice, or completes it."""
+    prefix = choice_prefix(choice)
+    return text.startswith(prefix) if prefix else text == choice
 
 
 # Settings of a job --------------------------------------------------------------------------------
 
 
-def of_setting(setting: dataclasses.Field[Any]) -> Field:
-    """The field of a setting of `Job`."""
+def make_setting_field(setting: dataclasses.Field[Any]) -> FormField:
+    """Return the field of a setting of `Job`."""
     kind = TYPES[str(setting.type)]
-    return Field(
+    flag = jobs.flag(setting)
+    return FormField(
         setting.name,
-        jobs.flag(setting).removeprefix("--"),
+        flag.removeprefix("--"),
         str(setting.metadata["help"]),
-        write(setting.default),
+        format_value(setting.default),
         SWITCH if kind is bool else jobs.choices(setting),
         kind in (int, float),
+        flag,
     )
 
 
-def read_setting(setting: dataclasses.Field[Any], text: str) -> Any:
-    """The value that a text gives a setting. Raises: JobError."""
+def parse_setting(setting: dataclasses.Field[Any], text: str) -> Any:
+    """Return the value of a text for a setting, whose range is not checked. Raises: JobError."""
     if setting.default is None and not text.strip():
         return None
-    value = read(TYPES[str(setting.type)], text, jobs.flag(setting))
-    jobs.check(setting, value)
-    return value
+    return parse_value(TYPES[str(setting.type)], text, jobs.flag(setting))
 
 
 # Options of a sync method -------------------------------------------------------------------------
 
 
 @cache
-def of_method(method: str) -> tuple[Field, ...]:
-    """The fields of the options of a method. Raises: UnknownName."""
-    return tuple(_of_option(method, option) for option in options.declared(method))
+def make_method_fields(method: str) -> tuple[FormField, ...]:
+    """Return the fields of the options of a sync method. Raises: UnknownName."""
+    return tuple(_make_option_field(method, option) for option in options.declared(method))
 
 
-def _of_option(method: str, option: options.Option) -> Field:
+def _make_option_field(method: str, option: options.Option) -> FormField:
     kind = type(option.default)
-    return Field(
+    return FormField(
         f"{method}.{option.name}",
         option.name,
         option.help,
-        write(option.default),
+        format_value(option.default),
         SWITCH if kind is bool else option.choices,
         kind in (int, float),
+        f"{OPTION_FLAG} {option.name}",
     )
 
 
-def option_word(name: str, text: str) -> str:
-    """An option as `Job` has it: `key=value`."""
+def format_option(name: str, text: str) -> str:
+    """Return an option as `Job` has it: `key=value`."""
     value = {ON: "yes", OFF: "no"}.get(text, text.strip())
     return f"{name}={value}"
 
@@ -132,75 +141,77 @@ def option_word(name: str, text: str) -> str:
 # The policy ---------------------------------------------------------------------------------------
 
 
-def of_policy(keep: bool) -> tuple[Field, ...]:
-    """The fields of the policy. `keep` is the default of --on-disconnect."""
-    return tuple(
-        Field(
-            f"policy.{name}",
-            name.replace("_", "-"),
-            help,
-            _ending(keep) if default is None else write(default),
-            choices,
-            kind in (int, float),
+def make_policy_fields(keep: bool) -> tuple[FormField, ...]:
+    """Return the fields of the policy. `keep` is the default of --on-disconnect."""
+    fields = []
+    for name, (kind, choices, help, default) in _read_declared().items():
+        label = name.replace("_", "-")
+        text = _format_disconnect(keep) if default is None else format_value(default)
+        is_numeric = kind in (int, float)
+        fields.append(
+            FormField(f"policy.{name}", label, help, text, choices, is_numeric, f"--{label}")
         )
-        for name, (kind, choices, help, default) in _declared().items()
-    )
+    return tuple(fields)
 
 
-def read_policy(texts: Mapping[str, str], keep: bool) -> Policy:
-    """The policy of the texts of its fields. Raises: JobError, PlanError."""
-    given = {}
-    for field in of_policy(keep):
+def parse_policy(texts: Mapping[str, str], keep: bool) -> Policy:
+    """Return the policy of the texts of its fields. Raises: JobError, PlanError."""
+    values = {}
+    for field in make_policy_fields(keep):
         name = field.name.removeprefix("policy.")
         text = texts[field.name]
         if field.choices and text not in field.choices:
-            known = options.join(field.choices)
-            raise PlanError(Mistake(f"--{field.label}", text, hint=f"write {known}"))
-        given[name] = read(_declared()[name][0], text, f"--{field.label}")
-    return flags.policy(given, keep)
+            hint = f"write {options.join(field.choices)}"
+            raise PlanError(Mistake(field.flag, text, hint=hint))
+        values[name] = parse_value(_read_declared()[name][0], text, field.flag)
+    return policy_module.policy(values, keep)
 
 
-def write_policy(policy: Policy) -> dict[str, str]:
-    """The texts of the fields of a policy."""
-    return {
-        f"policy.{name}": _ending(policy.keep) if default is None else write(getattr(policy, name))
-        for name, (*_, default) in _declared().items()
-    }
+def format_policy(policy: Policy) -> dict[str, str]:
+    """Return the texts of the fields of a policy."""
+    texts = {}
+    for name, (*_, default) in _read_declared().items():
+        is_disconnect = default is None  # its default depends on where the run is shown
+        value = _format_disconnect(policy.keep) if is_disconnect else getattr(policy, name)
+        texts[f"policy.{name}"] = format_value(value)
+    return texts
 
 
-def policy_words(texts: Mapping[str, str], keep: bool) -> tuple[str, ...]:
-    """The options of the command line for the fields of the policy that are changed."""
-    words: list[str] = []
-    for field in of_policy(keep):
+def format_policy_flags(texts: Mapping[str, str], keep: bool) -> tuple[str, ...]:
+    """Return the arguments of the command line for the fields of the policy that are changed."""
+    arguments: list[str] = []
+    for field in make_policy_fields(keep):
         text = texts[field.name]
-        flag = f"--{field.label}"
         if text == field.default:
             continue
         if field.is_switch:
-            words.append(flag if text == ON else f"--no-{field.label}")
+            arguments.append(field.flag if text == ON else f"--no-{field.label}")
         else:
-            words += [flag, text.strip()]
-    return tuple(words)
+            arguments += [field.flag, text.strip()]
+    return tuple(arguments)
 
 
-def _ending(keep: bool) -> str:
+def _format_disconnect(keep: bool) -> str:
     return "keep" if keep else "stop"
 
 
 @cache
-def _declared() -> dict[str, tuple[type[Any], tuple[str, ...], str, Any]]:
-    """The options of the policy: type, choices, help and default."""
-    hints = get_type_hints(flags.declared, include_extras=True)
-    found = {}
-    for name, parameter in inspect.signature(flags.declared).parameters.items():
+def _read_declared() -> dict[str, tuple[type[Any], tuple[str, ...], str, Any]]:
+    """Return type, choices, help and default of each flag of the policy."""
+    hints = get_type_hints(policy_module.declared, include_extras=True)
+    parameters = inspect.signature(policy_module.declared).parameters
+    declared = {}
+    for name, parameter in parameters.items():
         hint, option = get_args(hints[name])
-        kind = next((one for one in get_args(hint) if one is not type(None)), hint)
+        kinds = [part for part in get_args(hint) if part is not type(None)]
+        kind = kinds[0] if kinds else hint
         choices: tuple[str, ...] = ()
         if get_origin(kind) is Literal:
-            kind, choices = str, get_args(kind)
+            choices = get_args(kind)
+            kind = str
         elif kind is bool:
             choices = SWITCH
         elif issubclass(kind, str):
             choices = tuple(map(str, kind))
-        found[name] = (kind, choices, str(option.help), parameter.default)
-    return found
+        declared[name] = (kind, choices, str(option.help), parameter.default)
+    return declared

@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen, Screen
+from textual.screen import Screen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
@@ -20,29 +20,31 @@ from remote.plan.plan import Script
 from tui.kit.actions import Place
 from tui.kit.background import run_in_background
 from tui.kit.bindings import bindings, key_of
-from tui.kit.choice_dialogs import CSS, TextPrompt
+from tui.kit.choice_dialogs import BoxDialog, TextPrompt
 from tui.launch import presets
 from tui.launch.draft import CheckedDraft, LaunchDraft
 from tui.launch.presets import Preset, PresetError
-from tui.launch.recent_work import Recent, recent
+from tui.launch.recent_work import RecentWork, list_recent_work
+
+PRESET_ID = "preset-"
+RECENT_ID = "recent-"
+"""The beginnings of the ids of options; a preset's name follows, or a number."""
 
 
-class PresetsDialog(ModalScreen[Preset | Recent | None]):
+class PresetsDialog(BoxDialog[Preset | RecentWork]):
     """Presets, then jobs of recorded runs; the result is what the form takes over."""
 
-    DEFAULT_CSS = CSS.format("PresetsDialog")
-    CSS = "PresetsDialog Vertical { width: 60%; min-width: 76; }"
+    DEFAULT_CSS = "PresetsDialog Vertical { width: 60%; min-width: 76; }"
     place = Place.PRESETS
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
-    def __init__(self, keep: bool, recent: Callable[[], list[Recent]]) -> None:
-        """`keep`: see `presets.save`. `recent` reads the recorded runs, in a thread."""
+    def __init__(self, keep: bool, read_recent: Callable[[], list[RecentWork]]) -> None:
+        """`keep`: see `presets.save`. `read_recent` runs in a thread."""
         super().__init__()
         self._keep = keep
-        self._read = recent
-        self._recent: list[Recent] | None = None
-        self._names: list[str] = []
-        self._asked = ""
+        self._read_recent = read_recent
+        self._recent: list[RecentWork] | None = None
+        self._preset_to_delete = ""
 
     def compose(self) -> ComposeResult:
         with Vertical() as box:
@@ -53,144 +55,140 @@ class PresetsDialog(ModalScreen[Preset | Recent | None]):
 
     @property
     def _help(self) -> str:
-        return f"enter: take the settings; the hosts stay. {self._delete}: delete a preset."
+        return f"enter: take the settings; the hosts stay. {self._delete_key}: delete a preset."
 
     @property
-    def _delete(self) -> str:
+    def _delete_key(self) -> str:
         return key_of(self.app, "delete-preset")
 
     def on_mount(self) -> None:
-        self._list()
+        self._show_options()
         self.query_one(OptionList).focus()
-        run_in_background(self, self._read, self._take)
+        run_in_background(self, self._read_recent, self._take_recent)
 
-    def _take(self, found: list[Recent]) -> None:
-        self._recent = found
-        self._list()
+    def _take_recent(self, recent: list[RecentWork]) -> None:
+        self._recent = recent
+        self._show_options()
 
-    def _list(self) -> None:
-        """Show all, and keep the place."""
-        shown = self.query_one(OptionList)
-        at = shown.highlighted or 0
-        self._names = presets.names()
-        shown.clear_options()
-        shown.add_options([Option(Content(name), id=f"preset-{name}") for name in self._names])
-        if not self._names:
-            shown.add_option(Option("no preset yet: save one from the form", disabled=True))
-        shown.add_option(None)
-        shown.add_options(self._recents())
-        if shown.option_count:
-            shown.highlighted = min(at, shown.option_count - 1)
+    def _show_options(self) -> None:
+        """Show all options, and keep the cursor at its place."""
+        options = self.query_one(OptionList)
+        cursor = options.highlighted or 0
+        names = presets.list_names()
+        options.clear_options()
+        options.add_options([Option(Content(name), id=f"{PRESET_ID}{name}") for name in names])
+        if not names:
+            options.add_option(Option("no preset yet: save one from the form", disabled=True))
+        options.add_option(None)
+        options.add_options(self._make_recent_options())
+        options.highlighted = min(cursor, options.option_count - 1)
 
-    def _recents(self) -> list[Option]:
+    def _make_recent_options(self) -> list[Option]:
         if self._recent is None:
             return [Option("reading the recorded runs …", disabled=True)]
         if not self._recent:
             return [Option("no job is recorded yet", disabled=True)]
         return [
-            Option(Content(_described(one)), id=f"recent-{number}")
-            for number, one in enumerate(self._recent)
+            Option(Content(_describe(recent)), id=f"{RECENT_ID}{number}")
+            for number, recent in enumerate(self._recent)
         ]
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        kind, _, name = (event.option.id or "").partition("-")
-        if kind == "recent" and self._recent:
-            self.dismiss(self._recent[int(name)])
+        option_id = event.option.id or ""
+        if option_id.startswith(RECENT_ID) and self._recent:
+            number = int(option_id.removeprefix(RECENT_ID))
+            self.dismiss(self._recent[number])
             return
         try:
-            self.dismiss(presets.load(name, self._keep))
+            self.dismiss(presets.load(option_id.removeprefix(PRESET_ID), self._keep))
         except PresetError as error:
-            self._say(str(error))
+            self._show_text(str(error))
 
     def action_delete(self) -> None:
         """Delete the chosen preset, at the second press."""
-        name = self._chosen()
+        name = self._find_chosen_preset()
         if not name:
             return
-        if self._asked != name:
-            self._asked = name
-            self._say(f"delete {name!r}? press {self._delete} once more")
+        if self._preset_to_delete != name:
+            self._preset_to_delete = name
+            self._show_text(f"delete {name!r}? press {self._delete_key} once more")
             return
         try:
             presets.delete(name)
         except OSError as error:
-            self._say(f"cannot delete {name!r}: {error}")
+            self._show_text(f"cannot delete {name!r}: {error}")
         else:
-            self._list()
-            self._say(f"{name!r} is deleted")
+            self._show_options()
+            self._show_text(f"{name!r} is deleted")
 
     def on_option_list_option_highlighted(self) -> None:
-        if self._asked:
-            self._asked = ""
-            self._say(self._help)
+        if self._preset_to_delete:
+            self._preset_to_delete = ""
+            self._show_text(self._help)
 
-    def _chosen(self) -> str:
-        """The preset under the cursor; "" where it is on none."""
-        shown = self.query_one(OptionList)
-        if shown.highlighted is None:
+    def _find_chosen_preset(self) -> str:
+        """Return the name of the preset under the cursor; "" if it is on none."""
+        options = self.query_one(OptionList)
+        if options.highlighted is None:
             return ""
-        kind, _, name = (shown.get_option_at_index(shown.highlighted).id or "").partition("-")
-        return name if kind == "preset" else ""
+        option_id = options.get_option_at_index(options.highlighted).id or ""
+        return option_id.removeprefix(PRESET_ID) if option_id.startswith(PRESET_ID) else ""
 
-    def _say(self, text: str) -> None:
+    def _show_text(self, text: str) -> None:
         self.query_one(Static).update(text)
 
-    def action_move(self, action: str) -> None:
-        getattr(self.query_one(OptionList), f"action_{action}")()
 
-    def action_back(self) -> None:
-        self.dismiss(None)
-
-
-def _described(one: Recent) -> str:
-    """When it ran, how it ended, and what it was."""
-    if isinstance(one.work, Script):
-        words = f"-- {one.work.command_line()}"
+def _describe(recent: RecentWork) -> str:
+    """Return when the work ran, how the run ended, and what it was."""
+    if isinstance(recent.work, Script):
+        words = f"-- {recent.work.command_line()}"
     else:
-        words = " ".join(one.work.flags()) or "the defaults"
-    return f"{moment(one.run.started or 0)}  {one.run.verdict:8}  {words}"
+        words = " ".join(recent.work.flags()) or "the defaults"
+    return f"{moment(recent.run.started or 0)}  {recent.run.verdict:8}  {words}"
 
 
 class PresetForm(Screen[None]):
-    """A form whose settings are saved as presets, and taken from presets and recent jobs.
-    `checked` is what the `draft` amounts to; recent jobs are those of the runs in `runs_dir`."""
+    """A form whose settings are saved as presets, and taken from presets and recent jobs."""
 
     draft: LaunchDraft
     checked: CheckedDraft
+    """What the draft amounts to."""
     runs_dir: Path
+    """Where the recent jobs are recorded."""
 
-    def changed(self) -> None:
-        """Other settings were taken."""
+    def take_changes(self) -> None:
+        """Check and show the draft after a change."""
         raise NotImplementedError
 
     def action_presets(self) -> None:
         """Choose a preset or a recent job."""
-        read = partial(recent, self.runs_dir)
-        self.app.push_screen(PresetsDialog(self.draft.keep, read), self._take)
+        read_recent = partial(list_recent_work, self.runs_dir)
+        self.app.push_screen(PresetsDialog(self.draft.keep, read_recent), self._take_settings)
 
-    def _take(self, chosen: Preset | Recent | None) -> None:
-        if isinstance(chosen, Recent):
-            self.draft.fill(chosen.work)
-        elif chosen:
-            self.draft.fill(chosen.work)
+    def _take_settings(self, chosen: Preset | RecentWork | None) -> None:
+        if chosen is None:
+            return
+        self.draft.fill_work(chosen.work)
+        if isinstance(chosen, Preset):
             self.draft.fill_policy(chosen.policy)
-        if chosen:
-            self.changed()
+        self.take_changes()
 
     def action_save(self) -> None:
         """Save the settings as a preset, under a name."""
-        if self.checked.plan is None:
+        if self.checked.ready is None:
             self.notify("correct the mistakes before you save a preset", severity="warning")
             return
-        known = ", ".join(presets.names()) or "none yet"
-        help = f"A preset keeps all settings but the hosts, under a name. There are: {known}"
+        names = ", ".join(presets.list_names()) or "none yet"
+        help = f"A preset keeps all settings but the hosts, under a name. There are: {names}"
         self.app.push_screen(TextPrompt("save as preset", help), self._save)
 
     def _save(self, name: str | None) -> None:
+        ready = self.checked.ready
+        if not name or ready is None:
+            return
         try:
-            if name and (work := self.draft.work()):
-                preset = Preset(work, self.checked.policy)
-                file = presets.save(name, preset, self.draft.keep)
-                self.notify(f"saved in {file}", markup=False)
+            file = presets.save(name, Preset(ready.work, ready.policy), self.draft.keep)
         except (PresetError, OSError) as error:
             self.notify(f"not saved: {error}", severity="error", markup=False)
+        else:
+            self.notify(f"saved in {file}", markup=False)

@@ -1,4 +1,4 @@
-"""The jobs and programs of recorded runs, for the launch form."""
+"""The jobs and scripts of recorded runs, for the launch form."""
 
 from __future__ import annotations
 
@@ -13,42 +13,40 @@ from remote.record.entry import DEFAULTS, Entry
 from training.job import Job, JobError
 from training.registry import UnknownName
 
-MOST = 30
-"""How many are listed."""
+MOST_LISTED = 30
 
 
 @dataclass(frozen=True)
-class Recent:
-    """A job or a program, and the newest run of it."""
+class RecentWork:
+    """A job or a script, and the newest run of it."""
 
     work: Job | Script
     run: Entry
 
 
-def recent(runs_dir: Path) -> list[Recent]:
-    """The jobs and programs of the recorded runs, the newest first, each once. A job starts anew:
-    it resumes nothing. Runs of studies, and jobs that this version does not know, are left out."""
-    found: dict[Job | Script, Entry] = {}
+def list_recent_work(runs_dir: Path) -> list[RecentWork]:
+    """Return the jobs and scripts of the recorded runs, the newest first, each once.
+
+    A job starts anew: it resumes nothing. Runs of studies, and jobs that this version does not
+    know, are left out.
+    """
+    newest_runs: dict[Job | Script, Entry] = {}
     for entry in reversed(index.entries(runs_dir)):
-        work = None if entry.study else _work(entry)
-        if work and work not in found:
-            found[work] = entry
-            if len(found) == MOST:
-                break
-    return [Recent(work, entry) for work, entry in found.items()]
+        work = None if entry.study else _parse_work(entry)
+        if work and work not in newest_runs:
+            newest_runs[work] = entry
+        if len(newest_runs) == MOST_LISTED:
+            break
+    return [RecentWork(work, run) for work, run in newest_runs.items()]
 
 
-def _work(entry: Entry) -> Job | Script | None:
+def _parse_work(entry: Entry) -> Job | Script | None:
     if entry.job is not None:
-        return _job(entry)
-    with suppress(ValueError):  # a line that was too long for the list
+        with suppress(JobError, UnknownName, TypeError, ValueError):
+            job = Job.of({**DEFAULTS, **entry.job})
+            return replace(job, resume="")
+        return None
+    words: list[str] = []
+    with suppress(ValueError):  # a command line that was too long for the list is cut off
         words = shlex.split(entry.script)
-        if words:
-            return Script(tuple(words))
-    return None
-
-
-def _job(entry: Entry) -> Job | None:
-    with suppress(JobError, UnknownName, TypeError, ValueError):
-        return replace(Job.of({**DEFAULTS, **(entry.job or {})}), resume="")
-    return None
+    return Script(tuple(words)) if words else None

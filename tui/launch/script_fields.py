@@ -1,4 +1,4 @@
-"""The fields of the launch form for a program of the user's own."""
+"""The fields of the launch form for a script, which runs in place of a job."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 
 from remote.plan.plan import PlanError, Script
 from training.mistake import Mistake
-from tui.flags import script as flags
+from tui.flags import script as script_flags
 from tui.flags import torchrun
 from tui.kit.exit import UsageError
-from tui.launch.form_fields import OFF, ON, SWITCH, Field
+from tui.launch.form_fields import OFF, ON, SWITCH, FormField
 
 GROUP = "your script"
 """The name of their group."""
@@ -20,50 +20,68 @@ WATCH = "program.watch"
 FOLLOW = "program.follow"
 FETCH = "program.fetch"
 FIELDS = (
-    Field(
+    FormField(
         WORDS,
         "program",
         "your own program and its arguments, such as train.py --lr 0.1; without one, rankboard "
         "trains itself",
         "",
+        flag="--program",
     ),
-    Field(CWD, "cwd", "the folder on the hosts to work in; empty: the path of this folder", ""),
-    Field(WATCH, "watch", "watch torch to see loss, iterations and waits", ON, SWITCH),
-    Field(FOLLOW, "follow", "files that it writes, to read as they grow, such as logs/*.csv", ""),
-    Field(FETCH, "fetch", "files to copy from the hosts at the end, such as 'out/*.pt'", ""),
+    FormField(
+        CWD,
+        "cwd",
+        "the folder on the hosts to work in; empty: the path of this folder",
+        "",
+        flag="--cwd",
+    ),
+    FormField(
+        WATCH, "watch", "watch torch to see loss, iterations and waits", ON, SWITCH, flag="--watch"
+    ),
+    FormField(
+        FOLLOW,
+        "follow",
+        "files that it writes, to read as they grow, such as logs/*.csv",
+        "",
+        flag="--follow",
+    ),
+    FormField(
+        FETCH,
+        "fetch",
+        "files to copy from the hosts at the end, such as 'out/*.pt'",
+        "",
+        flag="--fetch",
+    ),
 )
+PROGRAM_FLAGS = {"--module", "--no-python", "--use-env"}
+"""The flags of torchrun that say how to start a program, not where."""
 
 
-def of_program(is_chosen: bool) -> tuple[Field, ...]:
-    """The fields; only that of the program itself where there is none."""
-    return FIELDS if is_chosen else FIELDS[:1]
-
-
-def read(text: Callable[[str], str]) -> Script:
-    """The program that the texts of the fields describe. Raises: PlanError."""
+def parse_script(get_text: Callable[[str], str]) -> Script:
+    """Return the script that the texts of the fields describe. Raises: PlanError."""
     try:
-        line = torchrun.read(_split("program", text(WORDS)))
+        line = torchrun.read(_split("--program", get_text(WORDS)))
     except UsageError as error:
         raise PlanError(Mistake("--program", problem=str(error))) from None
-    other = line.flags.keys() - {"--module", "--no-python", "--use-env"}
-    if other:
+    other_flags = line.flags.keys() - PROGRAM_FLAGS
+    if other_flags:
         hint = "leave flags of torchrun out here"
-        raise PlanError(Mistake("--program", problem=min(other), hint=hint))
+        raise PlanError(Mistake("--program", problem=min(other_flags), hint=hint))
     if line.env:
         hint = "write variables in env of hosts.toml"
         raise PlanError(Mistake("--program", problem=line.env[0][0], hint=hint))
-    given = {
-        "watch": text(WATCH) == ON,
-        "follow": _split("follow", text(FOLLOW)),
-        "results": _split("fetch", text(FETCH)),
+    values = {
+        "watch": get_text(WATCH) == ON,
+        "follow": _split("--follow", get_text(FOLLOW)),
+        "results": _split("--fetch", get_text(FETCH)),
     }
-    made = flags.script(line.words, given, {})
-    assert made
-    return made
+    script = script_flags.script(line.words, values, {})
+    assert script  # there are words
+    return script
 
 
-def write(script: Script) -> Mapping[str, str]:
-    """The texts of the fields for a program."""
+def format_script(script: Script) -> Mapping[str, str]:
+    """Return the texts of the fields for a script."""
     return {
         WORDS: script.command_line(),
         WATCH: ON if script.watch else OFF,
@@ -72,20 +90,23 @@ def write(script: Script) -> Mapping[str, str]:
     }
 
 
-def words(script: Script, cwd: str) -> list[str]:
-    """The program on a command line, with its options."""
-    options = ["--cwd", cwd] if cwd else []
-    options += [] if script.watch else ["--no-watch"]
+def format_script_arguments(script: Script, cwd: str) -> list[str]:
+    """Return the arguments of the command line for a script, with its own words last."""
+    arguments = []
+    if cwd:
+        arguments += ["--cwd", cwd]
+    if not script.watch:
+        arguments.append("--no-watch")
     for pattern in script.follow:
-        options += ["--follow", pattern]
+        arguments += ["--follow", pattern]
     for pattern in script.fetch:
-        options += ["--fetch", pattern]
-    return [*options, "--", *script.words]
+        arguments += ["--fetch", pattern]
+    return [*arguments, "--", *script.words]
 
 
 def _split(flag: str, text: str) -> list[str]:
     try:
         return shlex.split(text)
     except ValueError as error:
-        problem = str(error).lower()
-        raise PlanError(Mistake(f"--{flag}", text, problem, "close the quotes")) from None
+        mistake = Mistake(flag, text, str(error).lower(), "close the quotes")
+        raise PlanError(mistake) from None

@@ -29,7 +29,7 @@ from tui.kit.session_clock import SessionClock
 from tui.kit.widgets.keys import Keys
 from tui.kit.widgets.plain import plain
 from tui.kit.widgets.table import INKS
-from tui.log.panel import Log
+from tui.log.panel import LogPanel
 from tui.run.components.rank_facts import TROUBLE, Fact, facts
 from tui.run.components.row import state
 from tui.run.components.stack import stack
@@ -54,12 +54,12 @@ class RankScreen(Screen[None], LiveScreen):
     RankScreen #charts { height: 2fr; min-height: 4; }
     RankScreen Charts { margin-left: 2; }
     RankScreen Charts:first-of-type { margin-left: 0; }
-    RankScreen Log, RankScreen #stack { height: 3fr; min-height: 3; }
+    RankScreen LogPanel, RankScreen #stack { height: 3fr; min-height: 3; }
     RankScreen #stack { border-top: solid $primary 40%; border-title-color: $text-muted; }
     RankScreen #stack:focus { border-top: heavy $primary; border-title-color: $text; }
     RankScreen #stack { display: none; }
     RankScreen.-stack #stack { display: block; }
-    RankScreen.-stack Log { display: none; }
+    RankScreen.-stack LogPanel { display: none; }
     RankScreen.-low #charts, RankScreen.-bare #charts { display: none; }
     """
     VERTICAL_BREAKPOINTS = [(0, "-low"), (18, "-tall")]  # noqa: RUF012
@@ -83,7 +83,7 @@ class RankScreen(Screen[None], LiveScreen):
         with Horizontal(id="charts"):
             for _ in WIDTHS:
                 yield Charts()
-        yield Log()
+        yield LogPanel()
         with VerticalScroll(id="stack"):
             yield Static()
         yield Keys()
@@ -125,7 +125,7 @@ class RankScreen(Screen[None], LiveScreen):
             self.dismiss()
 
     def _show_log(self, run: RunState) -> None:
-        log = self.query_one(Log)
+        log = self.query_one(LogPanel)
         log.fix_rank(self._rank)
         log.show(run)
 

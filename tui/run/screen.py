@@ -16,7 +16,7 @@ from remote.run.state.phases import RunPhase
 from tui.charts.panel import Charts
 from tui.kit import desktop
 from tui.kit.actions import Place
-from tui.kit.bindings import bindings, named_keys, panel_action
+from tui.kit.bindings import bindings, find_panel_action, named_keys
 from tui.kit.dialogs import TextDialog
 from tui.kit.messages import CompareRun, GoHome, NewRun, OtherRun, ShowChecks, ShowStacks
 from tui.kit.panel import Panel
@@ -193,7 +193,7 @@ class RunScreen(LiveScreen, Screen[None]):
 
     async def action_elsewhere(self, name: str) -> None:
         """Go to the first panel that has this action, and do it there."""
-        place, action = panel_action(name)
+        place, action = find_panel_action(name)
         panel = next((panel for panel in self._in_order() if panel.place is place), None)
         if panel is not None:
             self._focus(panel)

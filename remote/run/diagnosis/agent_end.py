@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from training.wire.enums import EndReason
-from training.wire.events import Ended
+from training.wire.events import AgentEnded
 
 QUIET = (EndReason.CLOSED, EndReason.ALL_ENDED)
 """The ends of an agent that are no failure."""
@@ -27,7 +27,7 @@ _BEFORE_DETAIL = {EndReason.LEASE_EXPIRED: " for ", EndReason.NO_LAUNCHER: " wit
 """The word between the sentence and a detail that is a time."""
 
 
-def explain_end(end: Ended) -> str:
+def explain_end(end: AgentEnded) -> str:
     """Return why the agent ended: "the agent died: SIGKILL; could not be killed: pid 7"."""
     text = _SENTENCES[end.reason]
     if end.detail:
@@ -37,7 +37,7 @@ def explain_end(end: Ended) -> str:
     return text
 
 
-def describe_end(end: Ended) -> str:
+def describe_end(end: AgentEnded) -> str:
     """Return what the agent did: "stopped: its launcher is gone", or why it ended."""
     text = explain_end(end)
     return f"stopped: {text}" if end.reason in STOPPED else text

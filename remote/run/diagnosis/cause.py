@@ -10,13 +10,14 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from remote.cluster.hosts import Host
 from remote.format import listed
 from remote.run.diagnosis.agent_end import describe_end
 from remote.run.output.tracebacks import errors_of, find_exception, speaks_of_communication
 from remote.run.state.host_state import strip_host_name
 from remote.run.state.types import Death, Evidence
 from training.wire.enums import EndReason
-from training.wire.events import Ended, Exited
+from training.wire.events import AgentEnded, Exited
 
 TAIL = 20
 """Lines of a rank's last words that a cause keeps."""
@@ -87,37 +88,37 @@ def _describe_code(code: int, tail: Sequence[str]) -> str:
     return f"exit code {code}"
 
 
-def advise_on_exit(exited: Exited, tail: Sequence[str], host: str) -> str:
+def advise_on_exit(exited: Exited, tail: Sequence[str], host: Host) -> str:
     """Return what a user can do about an end with these last lines; "" if nothing is known."""
     if exited.out_of_memory:
         return (
-            f"{host} has too little memory for its ranks: give them a smaller --batch-size, or "
-            "the host fewer slots"
+            f"{host.name} has too little memory for its ranks: give them a smaller --batch-size, "
+            "or the host fewer slots"
         )
     if exited.code != 0 and _NO_SPACE.search(errors_of(tail)):
         return (
-            f"a disk of {host} is full: make room there, or set its workdir in hosts.toml to a "
-            "folder on a larger one"
+            f"a disk of {host.name} is full: make room there, or set its workdir in "
+            f"{host.hosts_file} to a folder on a larger one"
         )
     return ""
 
 
-def explain_agent_end(end: Ended, host: str, folder: str) -> tuple[str, str]:
+def explain_agent_end(end: AgentEnded, host: Host, folder: str) -> tuple[str, str]:
     """Return what an agent that could not go on has died of, and what to do about it.
 
     `folder` is the run's on that host, "" if it is not known.
     """
     if end.reason is EndReason.AGENT_DIED and end.detail == "SIGKILL":
         advice = (
-            f"something on {host} killed it: the kernel, where memory ran out (see dmesg there), a "
-            "person, or a program that kills its parent"
+            f"something on {host.name} killed it: the kernel, where memory ran out (see dmesg "
+            "there), a person, or a program that kills its parent"
         )
         return describe_end(end), advice
     if end.reason is EndReason.DISK_FULL and folder:
         what = describe_end(replace(end, detail=f"no room for the run's journal in {folder}"))
         advice = (
-            f"make room there (df -h {folder}), or set workdir of {host} in hosts.toml to a "
-            "folder on a larger disk"
+            f"make room there (df -h {folder}), or set workdir of {host.name} in "
+            f"{host.hosts_file} to a folder on a larger disk"
         )
         return what, advice
     return describe_end(end), ""

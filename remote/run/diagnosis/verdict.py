@@ -122,7 +122,7 @@ class Judge:
             last_words(tuple(words), cause.TAIL),
             refused=is_unfit and not has_begun,
             during=DURING.get(rank.exited_from, "") if is_ours and not rank.pace else "",
-            advice=self.plan.named(cause.advise_on_exit(rank.exited, words, host.name)),
+            advice=cause.advise_on_exit(rank.exited, words, self.plan.hosts[host.index]),
             of_agent=not rank.tail,
             lack=missing_inputs.find_missing(words) if is_script else None,
         )
@@ -150,7 +150,7 @@ class Judge:
             what,
             tail=last_words(tuple(host.tail), cause.TAIL),
             refused=refused,
-            advice=self.plan.named(advice),
+            advice=advice,
             names_hosts=names_host(what, host.name),
         )
         self.settle()

@@ -10,7 +10,7 @@ from operator import attrgetter
 from struct import Struct
 
 from remote.run.series.definitions import STEP
-from training.wire.events import Step
+from training.wire.events import StepFinished
 
 NAN = float("nan")
 LAST_EARLY = 40
@@ -109,7 +109,7 @@ class StepTotals:
         if not self.count:
             self._untimed = step
 
-    def append(self, step: Step) -> None:
+    def append(self, step: StepFinished) -> None:
         """Add the next iteration, whose seconds have to be finite."""
         self.count += 1
         self._seconds += step.seconds
@@ -122,7 +122,7 @@ class StepTotals:
         if (self.count - 1) % self._stride == 0:
             self._keep(step.seconds)
 
-    def repeat(self, more: int, step: Step) -> None:
+    def repeat(self, more: int, step: StepFinished) -> None:
         """Add so many iterations like the last one: one report stands for all of them."""
         self.count += more
         self._seconds += more * step.seconds
@@ -227,7 +227,7 @@ _pack = Struct(f"{_WIDTH}d").pack
 
 
 class RecentSteps:
-    """The last steps of a rank in its present attempt. Figures are those of `Step`.
+    """The last steps of a rank in its present attempt. Figures are those of `StepFinished`.
 
     All are NaN before the first step. That one warms up: it counts only while it is alone.
     """
@@ -253,7 +253,7 @@ class RecentSteps:
     def __bool__(self) -> bool:
         return bool(self._recent)
 
-    def append(self, step: Step) -> None:
+    def append(self, step: StepFinished) -> None:
         """Take in a step."""
         recent = self._recent
         recent.frombytes(_pack(*_figures_of(step)))
@@ -318,13 +318,13 @@ class StepTimes:
         self.totals = totals or StepTotals()
         self.recent = RecentSteps()
 
-    def append(self, step: Step) -> None:
+    def append(self, step: StepFinished) -> None:
         """Take in a step. One whose seconds are not finite counts for no total."""
         self.recent.append(step)
         if math.isfinite(step.seconds):
             self.totals.append(step)
 
-    def append_last_of(self, number: int, step: Step) -> None:
+    def append_last_of(self, number: int, step: StepFinished) -> None:
         """Take in the last of so many steps, of which a log reports this one alone.
 
         If it reports no time, the steps with a time begin after this one.

@@ -102,7 +102,7 @@ class HostState:
     """The port that it has reserved."""
     connected: list[events.Connected] = field(default_factory=list)
     """The connections to other hosts that it has tried."""
-    ended: events.Ended | None = None
+    ended: events.AgentEnded | None = None
     """The end of its agent."""
     lost: bool = False
     """The launcher has given it up."""
@@ -191,7 +191,7 @@ class HostState:
                 self.running |= set(ranks)
             case events.Exited(rank):
                 self.running.discard(rank)
-            case events.Ended():
+            case events.AgentEnded():
                 self.ended = event
                 self.running.clear()
 

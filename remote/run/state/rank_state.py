@@ -177,7 +177,7 @@ class RankState:
         """Take in what the rank, or its agent, reports of it."""
         self.heard = when
         match event:
-            case events.Step():
+            case events.StepFinished():
                 self.take_step(event)
                 self.stepped_at = when
                 self.stalled = False
@@ -208,7 +208,7 @@ class RankState:
             case events.Exited():
                 self._exit(event, when)
 
-    def take_step(self, step: events.Step) -> None:
+    def take_step(self, step: events.StepFinished) -> None:
         """Take in one step."""
         if step.epoch != self.epoch:
             self._close_epoch()

@@ -18,7 +18,7 @@ LONGEST = 80
 
 
 @dataclass(slots=True)
-class ScriptMetric:
+class RunMetric:
     """The newest value of a metric and its extremes, which are finite, each with its step."""
 
     rank: int
@@ -49,16 +49,16 @@ class ScriptMetric:
 
 
 @dataclass
-class ScriptMetrics:
+class RunMetrics:
     """The metrics that a script reports."""
 
-    named: dict[str, ScriptMetric] = field(default_factory=dict)
+    named: dict[str, RunMetric] = field(default_factory=dict)
     """The first `MOST` of the run."""
     beyond: set[str] = field(default_factory=set)
     """The names of others, of which nothing is kept."""
     _known: dict[str, str] = field(default_factory=dict)
 
-    def take(self, event: events.Metrics, step: int) -> events.Metrics:
+    def take(self, event: events.ScriptMetrics, step: int) -> events.ScriptMetrics:
         """Take in values after `step`. Return those that are kept, by names that can be shown."""
         kept_values = []
         is_same = True
@@ -70,7 +70,7 @@ class ScriptMetrics:
             kept_values.append((name, value))
             metric = self.named.get(name)
             if metric is None:
-                metric = self.named[name] = ScriptMetric(event.rank)
+                metric = self.named[name] = RunMetric(event.rank)
             if metric.rank == event.rank:
                 metric.take(value, event.step or step)
         return event if is_same else replace(event, values=tuple(kept_values))

@@ -82,9 +82,9 @@ class ScriptRank(RankState):
             case Parsed():
                 self.parsed = event
                 return
-            case events.Step() | events.Metrics():
+            case events.StepFinished() | events.ScriptMetrics():
                 self._note_report(when)
-        if isinstance(event, events.Metrics):
+        if isinstance(event, events.ScriptMetrics):
             self.heard = when
             self._take_metrics(event)
         else:
@@ -98,7 +98,7 @@ class ScriptRank(RankState):
         self.stepped_at = when
         self.stalled = False
 
-    def _take_metrics(self, event: events.Metrics) -> None:
+    def _take_metrics(self, event: events.ScriptMetrics) -> None:
         self.metrics.update(event.values)
         if not self._steps_have_losses:
             self.loss = self.metrics.get("loss", self.loss)
@@ -108,7 +108,7 @@ class ScriptRank(RankState):
     def _steps_have_losses(self) -> bool:
         return not all(map(math.isnan, self.losses))
 
-    def take_step(self, step: events.Step) -> None:
+    def take_step(self, step: events.StepFinished) -> None:
         """Take in one step, or the last of several."""
         steps_made = step.step - self.step if 0 < self.step < step.step else 1
         self.step = step.step

@@ -35,9 +35,9 @@ from tui.charts.drawing import coarse, drawing
 from tui.charts.kinds import Kind, available
 from tui.charts.view import Along, Mode, View
 from tui.export.tables import about, tables
-from tui.log.log_margin import Margin
-from tui.log.log_rows import Filter, Rows
-from tui.log.log_text import as_shown, entry_text
+from tui.log.margin import LogMargin
+from tui.log.row_text import format_entry, format_rows
+from tui.log.rows import LogFilter, LogRows
 from tui.run import hosts_panel as hosts_panel
 from tui.run import live_printer as live
 from tui.run import outcome as text_outcome
@@ -258,13 +258,13 @@ def _facts(run: RunState, now: float) -> None:
 
 def _log(run: RunState, _: float) -> None:
     """The panel of the log."""
-    rows = Rows(Filter(), re.compile("a"))
+    rows = LogRows(LogFilter(), re.compile("a"))
     rows.add(run.log.since(0))
-    margin = Margin(len(run.ranks))
-    shown = as_shown(rows, rows.lines[-50:], margin)
+    margin = LogMargin(len(run.ranks))
+    shown = format_rows(rows, rows.lines[-50:], margin)
     assert not CONTROL.search(shown), ascii(shown[:2_000])
     if rows.lines:
-        entry_text(rows, len(rows.lines) - 1)
+        format_entry(rows, len(rows.lines) - 1)
 
 
 def _copied(run: RunState, _: float) -> None:

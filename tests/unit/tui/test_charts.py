@@ -16,7 +16,15 @@ from remote.run.run_state import RunState
 from tests.kit.histories import START, History, plan, said, stepped
 from tests.kit.scripts import line, logging, script, seen, started
 from training.job import Job
-from training.wire.events import Evaluated, HostSample, RankSample, Record, Saved, Started, Step
+from training.wire.events import (
+    Evaluated,
+    HostSample,
+    RankSample,
+    Record,
+    Saved,
+    Started,
+    StepFinished,
+)
 from tui.charts import memory, values
 from tui.charts.axis import Axis
 from tui.charts.deck import Deck
@@ -143,7 +151,9 @@ def test_charts_come_as_soon_as_there_is_something_to_see() -> None:
     assert not {"staleness", "bytes", "host_cpu"} & set(names), "all of these are 0"
     apply_record(state, Record(0, 0, 3_000, START + 30, RankSample(0, 50.0, 1 << 30)))
     apply_record(state, Record(0, 0, 3_001, START + 30, HostSample((10.0,), 5, 9, 0, 0)))
-    apply_record(state, Record(0, 0, 3_002, START + 30, Step(0, 7, 61, 1.0, 0.1, staleness=3)))
+    apply_record(
+        state, Record(0, 0, 3_002, START + 30, StepFinished(0, 7, 61, 1.0, 0.1, staleness=3))
+    )
     assert {"staleness", "memory", "host_memory", "cores"} < {kind.id for kind in available(state)}
     assert len({kind.id for kind in available(state)}) == len(available(state))
 
@@ -203,7 +213,7 @@ def test_a_view_of_the_last_steps_is_fine_grained() -> None:
     )
     for step in range(1, 5_001):
         apply_record(
-            state, Record(0, 0, 1 + step, START + step, Step(0, 1, step, float(step), 0.1))
+            state, Record(0, 0, 1 + step, START + step, StepFinished(0, 1, step, float(step), 0.1))
         )
     assert len(draw(state).lines[0].x) <= 1024
     near = draw(state, view=View(tail=200.0, smoothing=0.0))
@@ -405,7 +415,7 @@ def test_few_kinds_of_run_are_remembered(tmp_path: Path) -> None:
     for number in range(100):
         memory.save(f"kind {number}", Chosen(("loss",)), file)
     known = json.loads(file.read_text())
-    assert len(known) == remembered.MOST
+    assert len(known) == remembered.MOST_VALUES
     assert "kind 99" in known
 
 
@@ -420,7 +430,7 @@ def test_no_values_and_no_view_break_a_chart(seed: int) -> None:
     for step in range(1, dice.choice([2, 3, 40, 1_500])):
         rank = dice.randrange(3)
         figures = [dice.choice(odd) for _ in range(6)]
-        one = Step(rank, 1, step, *figures, samples=dice.randrange(3), correct=1)
+        one = StepFinished(rank, 1, step, *figures, samples=dice.randrange(3), correct=1)
         apply_record(state, Record(rank, 0, step, START + dice.random() * step, one))
     for kind in available(state):
         view = View(

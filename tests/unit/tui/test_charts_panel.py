@@ -24,7 +24,7 @@ from tui.charts.deck import Deck
 from tui.charts.kinds import KINDS
 from tui.charts.panel import Charts
 from tui.charts.view import Along, Mode
-from tui.log.panel import Log
+from tui.log.panel import LogPanel
 from tui.run.hosts_panel import Hosts
 from tui.run.outcome_panel import Outcome
 from tui.run.ranks_panel import Ranks
@@ -69,7 +69,7 @@ async def test_on_24_lines_8_ranks_have_a_line_each() -> None:
         await pilot.pause()
         assert stage.screen.query_one(Ranks).size.height >= 9
         assert first(stage).size.height >= 4
-        assert stage.screen.query_one(Log).size.height >= 2
+        assert stage.screen.query_one(LogPanel).size.height >= 2
 
 
 async def test_the_end_on_24_lines_leaves_room_for_a_chart_with_its_axis() -> None:
@@ -140,7 +140,7 @@ async def test_of_ranks_that_do_not_tell_when_they_are_ready_none_is_the_slowest
         for step in range(61, 82):
             for rank in range(4):
                 ready = (math.nan, 0.02, 0.08, 0.02)[rank]
-                one = events_of.Step(rank, 1, step, 1.0, 0.1, ready=ready)
+                one = events_of.StepFinished(rank, 1, step, 1.0, 0.1, ready=ready)
                 stage.session.say(stage.session.host_of(rank), one)
         await stage.heard(pilot, 81)
         chart = first(stage)
@@ -172,7 +172,7 @@ async def test_before_a_restart_on_fewer_hosts_all_ranks_are_read_again(tmp_path
         folder.mkdir()
         with (folder / "events.jsonl").open("w") as file:
             for rank in (0, 1):
-                made = [events_of.Step(rank, 1, step, 2.0, 0.1) for step in range(1, 5_001)]
+                made = [events_of.StepFinished(rank, 1, step, 2.0, 0.1) for step in range(1, 5_001)]
                 stage.session.say(rank, *made)
                 for number, one in enumerate(made, 2):
                     record = Record(rank, 0, number, 1_000.0 + number / 10, one)
@@ -245,7 +245,7 @@ async def test_a_view_is_kept_where_a_run_has_fewer_charts_than_places() -> None
         stage.session.start()
         for step in range(1, 4):
             for rank in range(4):
-                stage.session.say(rank // 2, events_of.Step(rank, 1, step, 2.0 / step, 0.0))
+                stage.session.say(rank // 2, events_of.StepFinished(rank, 1, step, 2.0 / step, 0.0))
         await until(pilot, lambda: len(shown(stage)) == 1)
         await drawn(stage, pilot)
         await pilot.press("3", "l", "c")
@@ -312,7 +312,7 @@ async def test_deep_in_a_long_run_the_record_is_read_again(tmp_path: Path) -> No
         stage.session.start(steps=9_000)
         folder = tmp_path / stage.session.plan.run
         folder.mkdir()
-        made = [events_of.Step(0, 1, step, 2.0 + step % 2, 0.1) for step in range(1, 9_001)]
+        made = [events_of.StepFinished(0, 1, step, 2.0 + step % 2, 0.1) for step in range(1, 9_001)]
         with (folder / "events.jsonl").open("w") as file:
             for number, one in enumerate(made, 2):
                 file.write(events_of.encode(Record(0, 0, number, 1_000.0 + number / 10, one)))

@@ -18,7 +18,7 @@ from tests.kit.histories import History, plan, said
 from tests.kit.recorded import recorded
 from tests.kit.scripts import ended, script, started
 from training.job import Job
-from training.wire.events import Evaluated, Exited, Step
+from training.wire.events import Evaluated, Exited, StepFinished
 from tui.charts.frame import Look
 from tui.charts.plot import plot
 from tui.charts.raster import Curve
@@ -38,7 +38,7 @@ def runs(tmp_path: Path) -> list[str]:
         for step in range(1, 31):
             for rank in (0, 1):
                 seconds = times * (0.1 + 0.001 * (step % 2))
-                history.rank(rank, Step(rank, 1, step, 2.0 / step, seconds, samples=32))
+                history.rank(rank, StepFinished(rank, 1, step, 2.0 / step, seconds, samples=32))
         history.rank(0, Evaluated(0, 1, 30, 0.5, 0.75, 100, 1.0))
         recorded(tmp_path / "runs", history.done(0, 1).session(Closed()))
     return ["20261123-a", "last"]
@@ -133,7 +133,7 @@ def test_no_setting_reaches_the_terminal_raw(run: Run, runs: list[str], tmp_path
 
 def test_what_one_has_to_know_comes_first(run: Run, runs: list[str], tmp_path: Path) -> None:
     history = History(replace(plan(1), run="c")).training(steps=3)
-    history.rank(0, Step(0, 1, 4, math.nan, 0.1))
+    history.rank(0, StepFinished(0, 1, 4, math.nan, 0.1))
     recorded(tmp_path / "runs", history)
     lines = run(compare, runs=["c", runs[0]]).stdout.splitlines()
     assert lines[0].startswith("A  c: 1 rank on 1 host, ddp, lenet5 on digits; not ended after")
@@ -148,7 +148,9 @@ def test_what_more_nodes_cannot_bring_gets_no_verdict(run: Run, tmp_path: Path) 
         for step in range(1, 31):
             for rank in range(nodes):
                 took = seconds * (1 + 0.01 * (step % 3))
-                history.rank(rank, Step(rank, 1, step, 2.0 / step, took, samples=64 // nodes))
+                history.rank(
+                    rank, StepFinished(rank, 1, step, 2.0 / step, took, samples=64 // nodes)
+                )
         recorded(tmp_path / "runs", history.done(*range(nodes)).session(Closed()))
     lines = run(compare, runs=["one", "four"]).stdout.splitlines()
     assert lines[2].startswith(

@@ -299,7 +299,7 @@ async def test_replays_that_are_too_many_are_closed(
             await home.is_at(pilot, HomeScreen)
         assert home.app.runs.sessions == [seen[2].session]
         await until(pilot, lambda: not any(one.is_running for one in seen[:2]))
-        await until(pilot, lambda: all(one.session._tape._tail._file.closed for one in seen[:2]))
+        await until(pilot, lambda: all(one.session._tape._reader._file.closed for one in seen[:2]))
         await pilot.press("q")
 
 

@@ -351,7 +351,7 @@ async def test_any_size_any_name_any_figure(seed: int) -> None:
         for first in range(1, 60, 6):
             stage.session.steps(first, first + 5, late=1)
             odd = chance.choice([float("nan"), float("inf"), -1.0, 0.0, 1e300])
-            one = events.Step(0, 1, first + 6, odd, odd, odd, odd, odd, odd, odd, 0, 0)
+            one = events.StepFinished(0, 1, first + 6, odd, odd, odd, odd, odd, odd, odd, 0, 0)
             stage.session.say(0, one, events.RankSample(0, 1e9, 1 << 62))
             await pilot.resize_terminal(chance.randrange(40, 301), chance.randrange(10, 101))
             keys = ["1", "o", "enter", "escape", "down", "right", "end", "left", "s", "c", "f"]

@@ -24,7 +24,7 @@ _GOING = ".removed-"
 of it."""
 
 
-class Refused(Exception):
+class RemovalRefused(Exception):
     """Something is not removed; says why."""
 
 
@@ -37,7 +37,7 @@ def remove(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
     for name in arguments[1:]:
         try:
             _remove(workdir, name, left)
-        except Refused as error:
+        except RemovalRefused as error:
             yield codec.object(Removed(name, str(error)))
         except OSError as error:
             yield codec.object(Removed(name, error.strerror or str(error)))
@@ -50,18 +50,18 @@ def remove(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
 def _remove(workdir: str, name: str, left: set[tuple[str, int]]) -> None:
     found = _NAME.fullmatch(name)
     if not found or any(part in (".", "..") for part in name.split("/")):
-        raise Refused("no name of a run's folder or of code")
+        raise RemovalRefused("no name of a run's folder or of code")
     if found[3]:
         _remove_archive(workdir, found[3])
         return
     run = found[1]
     host = int(found[2])
     if (run, host) not in run_folders.folders(workdir):
-        raise Refused("no such folder, or a link")
+        raise RemovalRefused("no such folder, or a link")
     if (run, host) in left:
-        raise Refused("processes of it are left: rankboard ps --orphans")
+        raise RemovalRefused("processes of it are left: rankboard ps --orphans")
     if run_folders.examine(workdir, run, host).live:
-        raise Refused("it is live")
+        raise RemovalRefused("it is live")
     with alone(run_folder(workdir, run, host)):
         rename(run_folder(workdir, run, host), os.path.join(workdir, RUNS))
     with suppress(OSError):  # another host's folder is in it
@@ -74,7 +74,7 @@ def _remove_archive(workdir: str, name: str) -> None:
         archive.name == name and not archive.used
         for archive in run_folders.archives(workdir, found)
     ):
-        raise Refused("a run uses it, or may")
+        raise RemovalRefused("a run uses it, or may")
     rename(os.path.join(workdir, ARCHIVES, name), os.path.join(workdir, ARCHIVES))
 
 
@@ -92,7 +92,7 @@ def alone(folder: str) -> Iterator[None]:
                 break
             except BlockingIOError:
                 if attempt == 4:
-                    raise Refused("it is live") from None
+                    raise RemovalRefused("it is live") from None
                 time.sleep(0.02)
         yield
     finally:

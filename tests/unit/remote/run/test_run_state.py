@@ -37,14 +37,23 @@ from remote.run.findings.alerts import find_alerts
 from remote.run.run_state import RunState
 from remote.run.state.phases import HostPhase, RankPhase, RunPhase, Verdict
 from remote.sanitise import shown
-from tests.kit.histories import GLOO, START, History, plan, raised, said, state_of, stepped
+from tests.kit.histories import (
+    GLOO,
+    START,
+    History,
+    from_file,
+    plan,
+    raised,
+    said,
+    state_of,
+    stepped,
+)
 from training.wire.enums import EndReason, Phase, Reach
 from training.wire.events import (
     EVENTS,
     PREFIX,
     SESSION,
-    Dropped,
-    Ended,
+    AgentEnded,
     Entered,
     Epoch,
     Evaluated,
@@ -55,10 +64,11 @@ from training.wire.events import (
     Launched,
     RankSample,
     Record,
+    RecordsDropped,
     Reserved,
     Spawned,
     Started,
-    Step,
+    StepFinished,
     dumps,
     to_object,
 )
@@ -105,7 +115,7 @@ def test_the_way_of_a_run() -> None:
     assert then(SESSION, Stopping("enough", True)) == ("stopping", "ready", "evaluating")
     assert then(1, Exited(1, -15, "SIGTERM", stopped=True)) == ("stopping", "ready", "stopped")
     assert then(1, Entered(1, "training")) == ("stopping", "ready", "stopped")
-    assert then(1, Ended(EndReason.CLOSED)) == ("stopping", "ended", "stopped")
+    assert then(1, AgentEnded(EndReason.CLOSED)) == ("stopping", "ended", "stopped")
     assert state.verdict is None
     assert (state.ranks[1].pid, state.ranks[1].exit, state.hosts[1].hello) == (77, "SIGTERM", HELLO)
     closed = history.closed()
@@ -144,10 +154,10 @@ def test_a_loss_that_is_no_number_is_warned_of_once(
     history = (
         History(plan(2))
         .training(steps=11)
-        .rank(1, Step(1, 2, 12, value, 0.1))
-        .rank(0, Step(0, 2, 12, value, 0.1))
+        .rank(1, StepFinished(1, 2, 12, value, 0.1))
+        .rank(0, StepFinished(0, 2, 12, value, 0.1))
     )
-    history.rank(1, Step(1, 2, 13, later, 0.1)).done(0, 1)
+    history.rank(1, StepFinished(1, 2, 13, later, 0.1)).done(0, 1)
     state = history.closed()
     told = [note.text for note in state.log.notes if "loss" in note.text]
     assert told == [f"{text}; training continues. Lower --lr, or stop such runs with --on-nan stop"]
@@ -157,7 +167,7 @@ def test_a_loss_that_is_no_number_is_warned_of_once(
 
 def test_a_loss_that_is_nan_fails_a_run_that_is_to_stop_then() -> None:
     history = History(replace(plan(2), policy=Policy(on_nan=OnNan.STOP))).training(steps=11)
-    history.rank(1, Step(1, 2, 12, math.nan, 0.1)).done(0, 1)
+    history.rank(1, StepFinished(1, 2, 12, math.nan, 0.1)).done(0, 1)
     state = history.closed()
     assert state.verdict is Verdict.FAILED
     assert state.cause is not None
@@ -166,14 +176,14 @@ def test_a_loss_that_is_nan_fails_a_run_that_is_to_stop_then() -> None:
 
 
 def test_a_restart_from_before_the_divergence_forgets_it() -> None:
-    history = History(plan(2)).training(steps=5).rank(0, Step(0, 1, 6, math.nan, 0.1))
+    history = History(plan(2)).training(steps=5).rank(0, StepFinished(0, 1, 6, math.nan, 0.1))
     state = started_again(history, 4)
     assert state.progress.diverged is None
     assert started_again(history, 6).progress.diverged is not None
 
 
 def test_records_dropped_from_a_journal_may_have_held_the_end() -> None:
-    history = History(plan(1)).training(steps=3).rank(0, Dropped(4, 9), Exited(0, 0))
+    history = History(plan(1)).training(steps=3).rank(0, RecordsDropped(4, 9), Exited(0, 0))
     state = history.closed()
     assert state.verdict is Verdict.FINISHED
     assert "records 4 to 9 were dropped" in state.log.notes[0].text
@@ -188,7 +198,7 @@ def test_what_is_told_again_after_records_were_dropped_changes_nothing() -> None
 
 
 def test_who_missed_how_ranks_began_and_ended_learns_it_from_what_is_told_again() -> None:
-    history = History(plan(1, slots=2)).rank(0, Dropped(1, 9), Launched((0, 1), (0,)))
+    history = History(plan(1, slots=2)).rank(0, RecordsDropped(1, 9), Launched((0, 1), (0,)))
     state = history.rank(1, Exited(1, 3)).state()
     assert state.hosts[0].running == {0}
     assert state.ranks[1].exit == "exit code 3"
@@ -199,7 +209,7 @@ def test_a_lost_host_stays_lost() -> None:
         History(plan(2))
         .training()
         .session(Lost(1, "no sign of life", True))
-        .say(1, Ended(EndReason.CLOSED))
+        .say(1, AgentEnded(EndReason.CLOSED))
         .state()
     )
     assert (state.hosts[1].phase, state.ranks[1].phase) == ("lost", "lost")
@@ -377,7 +387,7 @@ def epoch(
     )
 
 
-def steps(first: int, last: int, seconds: float = 0.1) -> list[Step]:
+def steps(first: int, last: int, seconds: float = 0.1) -> list[StepFinished]:
     return [stepped(0, step, seconds) for step in range(first, last + 1)]
 
 
@@ -455,9 +465,9 @@ def test_a_restart_that_the_checks_refuse_is_no_run_that_was_not_started(steps: 
 def test_a_run_that_ended_before_its_launcher_returned_took_until_then(before: bool) -> None:
     """Where agents end only once it is there, or a host is lost, it takes until it is closed."""
     history = History(plan(2)).training(steps=4).session(Detached())
-    history.done(0).say(0, Ended(EndReason.ALL_ENDED))
+    history.done(0).say(0, AgentEnded(EndReason.ALL_ENDED))
     if before:
-        history.done(1).say(1, Ended(EndReason.ALL_ENDED))
+        history.done(1).say(1, AgentEnded(EndReason.ALL_ENDED))
     took = history.now - history.records[0].time
     history.session(Attached(), after=500.0)
     if not before:
@@ -575,7 +585,7 @@ def test_a_warning_of_a_check_is_noted_once_though_a_restart_checks_again() -> N
 
 def test_a_warning_of_many_hosts_names_some_of_them() -> None:
     hosts = tuple(range(40))
-    history = History(replace(plan(40), hosts_file="lab.toml"))
+    history = History(from_file(plan(40), "lab.toml"))
     for on in hosts:
         text = "the same machine (2 cores): such hosts do not make training faster"
         history.session(Checked(on, "address", "warning", text, "keep node1 alone", hosts))
@@ -655,7 +665,7 @@ def test_a_record_that_fits_nothing_changes_nothing_and_raises_nothing() -> None
 
 def test_a_step_of_nan_does_not_raise() -> None:
     state = RunState(plan(1))
-    apply_record(state, Record(0, 0, 1, START, Step(0, 1, 1, float("nan"), 0.1)))
+    apply_record(state, Record(0, 0, 1, START, StepFinished(0, 1, 1, float("nan"), 0.1)))
     assert math.isnan(state.ranks[0].loss)
     assert math.isnan(state.curves.of("loss", 0).mean[0])
 
@@ -684,7 +694,7 @@ def test_hosts_that_were_not_reached_for_the_same_reason_are_named_together() ->
     assert state.verdict is Verdict.LOST
 
 
-def of_two_launchers(ahead: float, *ends: Ended) -> tuple[RunState, RunState]:
+def of_two_launchers(ahead: float, *ends: AgentEnded) -> tuple[RunState, RunState]:
     """A run of two hosts as its first launcher has recorded it, and as one did that came later, on
     a machine whose clock is ahead. The first one fetches results for a while after the end."""
     first, second = History(plan(2)), History(plan(2))
@@ -707,12 +717,17 @@ def of_two_launchers(ahead: float, *ends: Ended) -> tuple[RunState, RunState]:
 @pytest.mark.parametrize(
     ("ends", "elapsed"),
     [
-        ((Ended(EndReason.CLOSED, age=48.0), Ended(EndReason.CLOSED, age=88.0)), 88.0),
-        ((Ended(EndReason.CLOSED, age=48.0), Ended(EndReason.AGENT_DIED, "SIGKILL")), 88.0),
-        ((Ended(EndReason.ALL_ENDED, age=48.0),), 48.0),
+        ((AgentEnded(EndReason.CLOSED, age=48.0), AgentEnded(EndReason.CLOSED, age=88.0)), 88.0),
+        (
+            (AgentEnded(EndReason.CLOSED, age=48.0), AgentEnded(EndReason.AGENT_DIED, "SIGKILL")),
+            88.0,
+        ),
+        ((AgentEnded(EndReason.ALL_ENDED, age=48.0),), 48.0),
     ],
 )
-def test_all_launchers_say_that_a_run_took_as_long(ends: tuple[Ended, ...], elapsed: float) -> None:
+def test_all_launchers_say_that_a_run_took_as_long(
+    ends: tuple[AgentEnded, ...], elapsed: float
+) -> None:
     """It ends with its last agent, not when a launcher has fetched its results."""
     for state in of_two_launchers(3600.0, *ends):
         assert state.elapsed == pytest.approx(elapsed, abs=1e-3)
@@ -721,9 +736,9 @@ def test_all_launchers_say_that_a_run_took_as_long(ends: tuple[Ended, ...], elap
 
 def test_a_run_whose_agents_do_not_tell_its_age_ends_with_its_record() -> None:
     """As an older version has recorded it."""
-    first, _ = of_two_launchers(0.0, Ended(EndReason.CLOSED), Ended(EndReason.CLOSED))
+    first, _ = of_two_launchers(0.0, AgentEnded(EndReason.CLOSED), AgentEnded(EndReason.CLOSED))
     history = History(plan(1)).session(Said(SESSION, "begun")).training().done(0)
-    history.say(0, Ended(EndReason.CLOSED)).session(Closing(), Closed(), after=15.0)
+    history.say(0, AgentEnded(EndReason.CLOSED)).session(Closing(), Closed(), after=15.0)
     assert history.state().ended == history.now
     assert first.elapsed == pytest.approx(88.0, abs=1e-3)
 
@@ -762,7 +777,7 @@ def test_a_restart_of_which_only_consequences_are_known_tells_no_reason() -> Non
 
 def test_no_host_can_spoil_the_time_that_a_run_took() -> None:
     """One that tells a wild age counts for nothing."""
-    honest, wild = Ended(EndReason.CLOSED, age=48.0), Ended(EndReason.CLOSED, age=1e9)
+    honest, wild = AgentEnded(EndReason.CLOSED, age=48.0), AgentEnded(EndReason.CLOSED, age=1e9)
     first, second = of_two_launchers(0.0, honest, wild)
     assert first.elapsed == second.elapsed == 48.0
     alone = History(plan(1)).rank(0, Launched((0,), (0,), age=1e9)).done(0)

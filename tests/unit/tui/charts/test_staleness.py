@@ -7,7 +7,7 @@ import pytest
 from remote.plan.plan import Plan
 from tests.kit.acted import ActedSession, cluster, make_plan, screen_text, until
 from training.job import Job
-from training.wire.events import Entered, Step
+from training.wire.events import Entered, StepFinished
 from tui.app.app import RankboardApp
 from tui.charts.kinds import available
 from tui.charts.panel import Charts
@@ -41,7 +41,7 @@ async def test_staleness_has_a_chart_of_its_own(size: tuple[int, int]) -> None:
         stage.session.start()
         stage.session.say(0, Entered(0, "serving"))
         for step in range(1, 31):
-            stage.session.say(1, Step(1, 1, step, 2.0, 0.1, staleness=step % 3), after=0.1)
+            stage.session.say(1, StepFinished(1, 1, step, 2.0, 0.1, staleness=step % 3), after=0.1)
         await until(pilot, lambda: "step 30" in stage.text())
         await pilot.press("3", *"c" * 3)
         for _ in range(6):

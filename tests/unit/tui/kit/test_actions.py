@@ -18,9 +18,9 @@ from tui.app.help import HelpDialog
 from tui.charts.chart import Chart
 from tui.charts.panel import Charts
 from tui.kit.actions import ACTIONS, WITHIN, Place
-from tui.kit.key_names import named, written
+from tui.kit.key_names import format_key, parse_key
 from tui.kit.widgets.keys import Line
-from tui.log.panel import Log
+from tui.log.panel import LogPanel
 from tui.run.panels import PANELS
 
 
@@ -31,7 +31,7 @@ def test_a_name_stands_for_one_action() -> None:
 
 @pytest.mark.parametrize("place", Place)
 def test_a_key_does_one_thing_in_a_place(place: Place) -> None:
-    keys = Counter(key for one in ACTIONS[place] for key in one.usual)
+    keys = Counter(key for one in ACTIONS[place] for key in one.default_keys)
     assert [key for key, many in keys.items() if many > 1] == []
 
 
@@ -56,14 +56,14 @@ def test_every_panel_is_within_the_run() -> None:
 def test_keys_are_named_as_textual_does_and_written_as_people_do(
     key: str, name: str, back: str
 ) -> None:
-    assert named(key) == name
-    assert written(name) == back
+    assert parse_key(key) == name
+    assert format_key(name) == back
 
 
 @pytest.mark.parametrize("key", ["ctlr+x", "escpae", "ctrl+", "ab", ""])
 def test_a_key_that_does_not_exist(key: str) -> None:
     with pytest.raises(ValueError, match="there is no key"):
-        named(key)
+        parse_key(key)
 
 
 async def test_the_line_of_keys_is_that_of_the_focus() -> None:
@@ -85,7 +85,7 @@ async def test_a_key_of_another_panel_goes_to_that_panel() -> None:
         assert chart.logarithmic
         assert stage.screen.focused is chart
         await pilot.press("r")
-        assert stage.screen.query_one(Log) in focused_path(stage)
+        assert stage.screen.query_one(LogPanel) in focused_path(stage)
         assert stage.screen.query(Charts).first() not in focused_path(stage)
 
 
@@ -156,7 +156,7 @@ def documented() -> Iterator[str]:
             yield f"## {place.value.capitalize()}"
         for text, alike in groupby(actions, lambda one: one.help):
             same = list(alike)
-            keys = [f"`{written(key)}`" for one in same for key in one.usual]
+            keys = [f"`{format_key(key)}`" for one in same for key in one.default_keys]
             names = [f"`{one.name}`" for one in same]
             if same[1:]:
                 yield f"| {names[0]} to {names[-1]} | {keys[0]} to {keys[-1]} | {text} |"

@@ -65,8 +65,8 @@ async def test_a_theme_of_the_list_of_commands_is_remembered_too() -> None:
 
 @pytest.mark.parametrize("text", ["", "[]", '{"theme": "gone"}', '{"theme": 3}', "\x00"])
 def test_what_cannot_be_read_is_not_remembered(text: str) -> None:
-    remembered.path().parent.mkdir(parents=True)
-    remembered.path().write_text(text)
+    remembered.state_file().parent.mkdir(parents=True)
+    remembered.state_file().write_text(text)
     assert Stage().app.theme == DARK.name
 
 

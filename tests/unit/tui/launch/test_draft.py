@@ -17,23 +17,36 @@ from tests.kit.acted import cluster, make_plan
 from training import options, registry
 from training.job import Job, groups
 from tui.kit.runs import RunOptions
-from tui.launch import script_fields as program
-from tui.launch.command_line import command, lacking
-from tui.launch.draft import HOSTS, POLICY, RANKS, CheckedDraft, LaunchDraft
-from tui.launch.form_fields import OFF, ON, policy_words, read_policy, write, write_policy
-from tui.launch.recent_work import recent
-from tui.launch.run_facts import facts
+from tui.launch import script_fields
+from tui.launch.command_line import explain_missing, format_command_line
+from tui.launch.draft import HOSTS, POLICY, RANKS, CheckedDraft, LaunchDraft, ReadyRun
+from tui.launch.form_fields import (
+    OFF,
+    ON,
+    format_policy,
+    format_policy_flags,
+    format_value,
+    parse_policy,
+)
+from tui.launch.recent_work import list_recent_work
+from tui.launch.run_facts import describe_run
 
 HERE = Cluster("this machine", (Host("local", "127.0.0.1", slots=4, transport=LOCAL),))
 
 
 def draft(job: Job | None = None, lab: Cluster | None = None, **policy: Any) -> LaunchDraft:
     lab = lab or cluster(4, 1)
-    return LaunchDraft.of(lab, lab, job or Job(), Policy(**policy), keep=False)
+    return LaunchDraft.create(lab, lab, job or Job(), Policy(**policy), keep=False)
 
 
 def checked(one: LaunchDraft) -> CheckedDraft:
     return one.check(make_plan)
+
+
+def ready(form: LaunchDraft) -> ReadyRun:
+    found = checked(form)
+    assert found.ready, found.mistakes
+    return found.ready
 
 
 # Fields -------------------------------------------------------------------------------------------
@@ -41,7 +54,7 @@ def checked(one: LaunchDraft) -> CheckedDraft:
 
 def test_every_setting_option_and_flag_has_a_field_in_a_group() -> None:
     shown = draft().groups()
-    assert list(shown) == [HOSTS, program.GROUP, *groups(), POLICY]
+    assert list(shown) == [HOSTS, script_fields.GROUP, *groups(), POLICY]
     names = {one.name for fields_of in shown.values() for one in fields_of}
     assert {one.name for one in fields(Job)} - {"sync_option"} <= names
     policy = {one.name for one in fields(Policy)} - {"keep"} | {"on_disconnect"}
@@ -58,7 +71,7 @@ def test_options_of_the_chosen_method_are_fields_where_they_have_an_effect(metho
     for one in known:
         acts = all(usual[other] in values for other, values in one.requires.items())
         assert (f"{method}.{one.name}" in shown) is acts
-        assert form.text(f"{method}.{one.name}") == write(one.default)
+        assert form.get_text(f"{method}.{one.name}") == format_value(one.default)
 
 
 JOBS = [
@@ -74,42 +87,39 @@ JOBS = [
 @pytest.mark.parametrize("job", JOBS, ids=range(len(JOBS)))
 def test_a_job_goes_through_the_form_unchanged(job: Job) -> None:
     policy = Policy(keep=True, max_restarts=2, min_nodes=1, doctor=False)
-    form = LaunchDraft.of(cluster(4, 1), cluster(4, 1), job, policy, keep=False)
-    found = checked(form)
-    assert found.mistakes == ()
-    assert found.plan
-    assert found.plan.work == job == form.job()
+    form = LaunchDraft.create(cluster(4, 1), cluster(4, 1), job, policy, keep=False)
+    found = ready(form)
+    assert found.plan.work == job == found.work
     assert found.plan.policy == found.policy == policy
 
 
 def test_only_what_is_changed_counts_as_changed() -> None:
     form = draft(Job(lr=0.5, seed=7))
-    assert form.changed("optimisation") == 2
-    form.set("lr", "0.1")
-    assert form.changed("optimisation") == 1
-    form.set("sync", "ring")
-    form.set("ring.bucket_mb", "10")
-    assert form.changed("method") == 2
+    assert form.count_changed("optimisation") == 2
+    form.set_text("lr", "0.1")
+    assert form.count_changed("optimisation") == 1
+    form.set_text("sync", "ring")
+    form.set_text("ring.bucket_mb", "10")
+    assert form.count_changed("method") == 2
 
 
 def test_the_learning_rate_is_that_of_the_model_unless_one_is_written() -> None:
     form = draft()
-    form.set("model", "vgg11")
-    assert form.text("lr") == "0.01"
-    form.set("lr", "0.3")
-    form.set("model", "lenet5")
-    assert form.text("lr") == "0.3"
+    form.set_text("model", "vgg11")
+    assert form.get_text("lr") == "0.01"
+    form.set_text("lr", "0.3")
+    form.set_text("model", "lenet5")
+    assert form.get_text("lr") == "0.3"
 
 
 def test_each_method_keeps_its_options() -> None:
     form = draft()
-    form.set("sync", "ring")
-    form.set("ring.bucket_mb", "10")
-    form.set("sync", "all_reduce")
-    assert checked(form).plan is not None
-    assert form.job() == Job(sync="all_reduce")
-    form.set("sync", "ring")
-    assert form.job() == Job(sync="ring", sync_option=("bucket_mb=10",))
+    form.set_text("sync", "ring")
+    form.set_text("ring.bucket_mb", "10")
+    form.set_text("sync", "all_reduce")
+    assert ready(form).work == Job(sync="all_reduce")
+    form.set_text("sync", "ring")
+    assert ready(form).work == Job(sync="ring", sync_option=("bucket_mb=10",))
 
 
 # Mistakes -----------------------------------------------------------------------------------------
@@ -137,27 +147,27 @@ MISTAKES = [
 @pytest.mark.parametrize(("name", "text", "said"), MISTAKES)
 def test_a_mistake_is_said_beside_its_field(name: str, text: str, said: str) -> None:
     form = draft()
-    form.set(name, text)
+    form.set_text(name, text)
     (mistake,) = checked(form).mistakes
     assert mistake.field == name
     assert said in mistake.short
     assert mistake.short in mistake.text
-    form.set(name, form.default(name))
+    form.set_text(name, form.get_default(name))
     assert checked(form).mistakes == ()
 
 
 def test_all_mistakes_are_found_at_once_and_nothing_is_lost() -> None:
     form = draft()
     for name, text in (("lr", "x"), ("steps", "y"), ("ddp.bucket_mb", "z")):
-        form.set(name, text)
+        form.set_text(name, text)
     assert {one.field for one in checked(form).mistakes} == {"lr", "steps", "ddp.bucket_mb"}
-    assert (form.text("lr"), form.text("steps"), form.job()) == ("x", "y", None)
+    assert (form.get_text("lr"), form.get_text("steps")) == ("x", "y")
 
 
 def test_each_mistake_in_the_policy_stands_beside_its_field() -> None:
     form = draft()
     for name, text in (("policy.on_stall", "restart"), ("policy.min_nodes", "1")):
-        form.set(name, text)
+        form.set_text(name, text)
     mistakes = checked(form).mistakes
     assert [one.field for one in mistakes] == ["policy.on_stall", "policy.min_nodes"]
     assert all("\n" not in one.text for one in mistakes)
@@ -165,11 +175,11 @@ def test_each_mistake_in_the_policy_stands_beside_its_field() -> None:
 
 def test_mistakes_of_several_fields_stand_in_the_first_that_is_named() -> None:
     form = draft(Job(sync="parameter_server"))
-    form.set("epochs", "2")
-    form.set("steps", "45")
+    form.set_text("epochs", "2")
+    form.set_text("steps", "45")
     assert [one.field for one in checked(form).mistakes] == ["epochs"]
-    form.set("epochs", "")
-    form.set("parameter_server.server", "9")
+    form.set_text("epochs", "")
+    form.set_text("parameter_server.server", "9")
     (mistake,) = checked(form).mistakes
     assert (mistake.field, mistake.short) == ("parameter_server.server", "ranks go from 0 to 3")
 
@@ -189,13 +199,12 @@ def test_a_mistake_of_no_field_is_said_all_the_same() -> None:
 
 def test_hosts_are_ticked_as_they_were_selected() -> None:
     lab = cluster(4, 1)
-    form = LaunchDraft.of(lab, select(lab, exclude=("node2",)), Job(), Policy(), keep=False)
-    assert [form.text(f"host.{number}") for number in range(4)] == [ON, OFF, ON, ON]
-    chosen = checked(form).cluster
-    assert chosen
+    form = LaunchDraft.create(lab, select(lab, exclude=("node2",)), Job(), Policy(), keep=False)
+    assert [form.get_text(f"host.{number}") for number in range(4)] == [ON, OFF, ON, ON]
+    chosen = ready(form).cluster
     assert [host.name for host in chosen.hosts] == ["node1", "node3", "node4"]
     for number in range(4):
-        form.set(f"host.{number}", OFF)
+        form.set_text(f"host.{number}", OFF)
     (mistake,) = checked(form).mistakes
     assert (mistake.field, "no host is chosen" in mistake.text) == (HOSTS, True)
 
@@ -203,12 +212,11 @@ def test_hosts_are_ticked_as_they_were_selected() -> None:
 @pytest.mark.parametrize("text", ["0", "", "x", "-1", "1.5", "99999"])
 def test_of_one_host_the_number_of_ranks_is_asked(text: str) -> None:
     form = draft(lab=HERE)
-    assert form.text(RANKS) == "4"
-    form.set(RANKS, text)
+    assert form.get_text(RANKS) == "4"
+    form.set_text(RANKS, text)
     assert [one.field for one in checked(form).mistakes] == [RANKS]
-    form.set(RANKS, "2")
-    found = checked(form).plan
-    assert found
+    form.set_text(RANKS, "2")
+    found = ready(form).plan
     assert found.world_size == 2
 
 
@@ -216,12 +224,10 @@ def test_of_one_host_the_number_of_ranks_is_asked(text: str) -> None:
 
 
 def line(form: LaunchDraft, options: RunOptions | None = None) -> str:
-    found = checked(form)
-    assert found.plan
-    assert found.cluster
-    assert found.plan.job
-    policy = policy_words(form.policy_texts(), form.keep)
-    return command(form.cluster, found.cluster, found.plan.job, policy, options or RunOptions())
+    found = ready(form)
+    policy = format_policy_flags(form.get_policy_texts(), form.keep)
+    options = options or RunOptions()
+    return format_command_line(form.cluster, found.cluster, found.work, policy, options)
 
 
 def test_the_command_line_has_what_differs_from_the_defaults() -> None:
@@ -229,7 +235,7 @@ def test_the_command_line_has_what_differs_from_the_defaults() -> None:
     assert line(form) == (
         "rankboard --sync ring --lr 0.3 --data-dir '/my data' --no-doctor --max-restarts 2"
     )
-    form.set("host.1", OFF)
+    form.set_text("host.1", OFF)
     assert "--only node1,node3,node4 " in line(form)
 
 
@@ -240,7 +246,7 @@ def test_the_command_line_starts_even_where_nothing_differs() -> None:
 def test_the_command_line_says_where_to_run() -> None:
     assert line(draft(lab=HERE)) == "rankboard --local 4 --sync ddp"
     form = draft(lab=HERE)
-    form.set(RANKS, "2")
+    form.set_text(RANKS, "2")
     options = RunOptions(slots=4, link="1gbit", cpus="0.5", runs_dir="other")
     assert line(form, options) == (
         "rankboard --local 2 --slots 2 --link 1gbit --cpus 0.5 --runs-dir other --sync ddp"
@@ -254,7 +260,7 @@ def test_the_command_line_says_where_to_run() -> None:
     assert line(draft(lab=named), RunOptions(host="a:4,b")) == "rankboard -H a:4,b --sync ddp"
     form = draft(lab=replace(named, hosts=named.hosts[:1]))
     assert line(form, RunOptions(host="me@a")) == "rankboard -H me@a --sync ddp"
-    form.set(RANKS, "3")
+    form.set_text(RANKS, "3")
     assert line(form, RunOptions(host="me@a:2")) == "rankboard -H me@a:3 --sync ddp"
 
 
@@ -262,10 +268,9 @@ def test_on_a_node_of_slurm_the_ranks_share_its_cores_and_the_command_line_says_
     node = Host("n1", "n1", slots=2, threads=8, slurm_job=7)
     form = draft(lab=Cluster("Slurm job 7", (node,)))
     assert line(form) == "rankboard --slurm --sync ddp"
-    form.set(RANKS, "8")
+    form.set_text(RANKS, "8")
     assert line(form) == "rankboard --slurm --slots 8 --sync ddp"
-    found = checked(form)
-    assert found.plan
+    found = ready(form)
     assert found.plan.hosts == (with_slots(node, 8),)
     assert found.plan.hosts[0].threads == 2
     nodes = replace(node, name="n2", slots=4), replace(node, slots=4)
@@ -277,12 +282,11 @@ def test_no_command_line_starts_other_ranks_on_the_host_of_a_file() -> None:
     form = draft(lab=Cluster("lab", (Host("n1", "10.0.0.1", slots=2),), file="lab.toml"))
 
     def lacks(options: RunOptions) -> str:
-        found = checked(form)
-        assert found.cluster
-        return lacking(form.cluster, found.cluster, options)
+        found = ready(form)
+        return explain_missing(form.cluster, found.cluster, options)
 
     assert lacks(RunOptions()) == ""
-    form.set(RANKS, "8")
+    form.set_text(RANKS, "8")
     said = "no command line starts 8 ranks on n1: write slots = 8 in lab.toml"
     assert lacks(RunOptions()) == said
     assert lacks(RunOptions(host="n1")) == ""
@@ -303,7 +307,7 @@ def test_the_command_line_is_understood_as_the_same_job(
         return 0
 
     monkeypatch.setattr(start, "start", hear)
-    form = LaunchDraft.of(HERE, HERE, job, Policy(max_restarts=1), keep=False)
+    form = LaunchDraft.create(HERE, HERE, job, Policy(max_restarts=1), keep=False)
     words = shlex.split(line(form))
     assert CliRunner().invoke(cli.application(), words[1:]).exit_code == 0
     assert heard == [job]
@@ -314,34 +318,33 @@ def test_the_command_line_is_understood_as_the_same_job(
 
 def test_a_program_takes_the_place_of_the_settings() -> None:
     form = draft()
-    form.set(program.WORDS, "train.py --name 'a b'")
-    assert list(form.groups()) == [HOSTS, program.GROUP, POLICY]
-    form.set(program.CWD, "/project")
-    form.set(program.WATCH, OFF)
-    form.set(program.FETCH, "out/*.pt logs")
-    form.set("host.0", OFF)
-    found = checked(form)
-    assert found.plan
-    assert found.plan.work == form.work()
-    assert form.work() == Script(("train.py", "--name", "a b"), False, (), ("out/*.pt", "logs"))
+    form.set_text(script_fields.WORDS, "train.py --name 'a b'")
+    assert list(form.groups()) == [HOSTS, script_fields.GROUP, POLICY]
+    form.set_text(script_fields.CWD, "/project")
+    form.set_text(script_fields.WATCH, OFF)
+    form.set_text(script_fields.FETCH, "out/*.pt logs")
+    form.set_text("host.0", OFF)
+    found = ready(form)
+    assert found.plan.work == found.work
+    assert found.work == Script(("train.py", "--name", "a b"), False, (), ("out/*.pt", "logs"))
     assert {host.cwd for host in found.plan.hosts} == {"/project"}
-    form.set(program.WORDS, " ")
-    assert form.work() == Job()
+    form.set_text(script_fields.WORDS, " ")
+    assert ready(form).work == Job()
 
 
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        (program.WORDS, "train.py 'a", "no closing quotation: close the quotes"),
-        (program.WORDS, "torchrun --nnodes 2 train.py", "--nnodes: leave flags of torchrun out"),
-        (program.WORDS, "accelerate launch x.py", "accelerate starts ranks itself"),
-        (program.FETCH, "/etc/*", "write a pattern below the folder"),
+        (script_fields.WORDS, "train.py 'a", "no closing quotation: close the quotes"),
+        (script_fields.WORDS, "torchrun --nnodes 2 a.py", "--nnodes: leave flags of torchrun out"),
+        (script_fields.WORDS, "accelerate launch x.py", "accelerate starts ranks itself"),
+        (script_fields.FETCH, "/etc/*", "write a pattern below the folder"),
     ],
 )
 def test_a_mistake_in_a_program_is_shown_beside_it(name: str, text: str, message: str) -> None:
     form = draft()
-    form.set(program.WORDS, "train.py")
-    form.set(name, text)
+    form.set_text(script_fields.WORDS, "train.py")
+    form.set_text(name, text)
     (mistake,) = checked(form).mistakes
     assert mistake.field == name
     assert message in mistake.text
@@ -368,12 +371,10 @@ def test_the_command_line_of_a_program_is_understood_as_the_same(
         return 0
 
     monkeypatch.setattr(start, "start", hear)
-    form = LaunchDraft.of(HERE, HERE, script, Policy(max_restarts=1), keep=False, cwd="/x")
-    found = checked(form)
-    assert found.plan
-    assert found.cluster
-    policy = policy_words(form.policy_texts(), keep=False)
-    text = command(HERE, found.cluster, found.plan.work, policy, RunOptions(), "/x")
+    form = LaunchDraft.create(HERE, HERE, script, Policy(max_restarts=1), keep=False, cwd="/x")
+    found = ready(form)
+    policy = format_policy_flags(form.get_policy_texts(), keep=False)
+    text = format_command_line(HERE, found.cluster, found.plan.work, policy, RunOptions(), "/x")
     assert CliRunner().invoke(cli.application(), shlex.split(text)[1:]).exit_code == 0
     assert heard == [(script, "/x")]
 
@@ -383,10 +384,10 @@ def test_the_command_line_of_a_program_is_understood_as_the_same(
 
 def test_a_policy_goes_through_its_texts() -> None:
     for policy in (Policy(), Policy(keep=True, on_stall=OnStall.STOP, start_timeout=2.5)):
-        assert read_policy(write_policy(policy), keep=False) == policy
-    texts = write_policy(Policy(keep=True))
-    assert policy_words(texts, keep=True) == ()
-    assert policy_words(texts, keep=False) == ("--on-disconnect", "keep")
+        assert parse_policy(format_policy(policy), keep=False) == policy
+    texts = format_policy(Policy(keep=True))
+    assert format_policy_flags(texts, keep=True) == ()
+    assert format_policy_flags(texts, keep=False) == ("--on-disconnect", "keep")
 
 
 # What a job amounts to ----------------------------------------------------------------------------
@@ -394,7 +395,7 @@ def test_a_policy_goes_through_its_texts() -> None:
 
 def known(job: Job, lab: Cluster | None = None, link: float = 0.0) -> str:
     found = make_plan(lab or cluster(4, 1), job)
-    return "\n".join(facts(found, link))
+    return "\n".join(describe_run(found, link))
 
 
 def test_the_figures_of_a_job_are_said() -> None:
@@ -443,7 +444,7 @@ def test_recent_jobs_are_those_of_recorded_runs_each_once(
         entry("f", job={"lr": 0.1, "model": "vgg11"}),
     ]
     monkeypatch.setattr(index, "entries", lambda _: runs)
-    found = recent(tmp_path)
+    found = list_recent_work(tmp_path)
     assert [(one.run.name, one.work) for one in found] == [
         ("f", Job(model="vgg11", lr=0.1)),
         ("d", Script(("train.py",))),

@@ -28,13 +28,11 @@ from training.wire.events import SESSION
 from tui.app.app import RankboardApp
 from tui.doctor import checks
 from tui.doctor.screen import DoctorScreen
-from tui.kit import choice_dialogs as pick
+from tui.kit import choice_dialogs
 from tui.kit.choice_dialogs import ChoiceDialog
 from tui.kit.runs import Launch
-from tui.launch import host_marks as marks
-from tui.launch import presets
+from tui.launch import host_marks, presets, script_fields
 from tui.launch import screen as launch
-from tui.launch import script_fields as program
 from tui.launch.cell_editor import CellEditor
 from tui.launch.form_fields import ON
 from tui.launch.form_table import FormTable
@@ -96,11 +94,11 @@ class Form:
     async def ready(self, pilot: Pilot[None]) -> None:
         await until(
             pilot,
-            lambda: isinstance(self.app.screen, LaunchScreen) and bool(self.fields.lines),
+            lambda: isinstance(self.app.screen, LaunchScreen) and bool(self.fields.form_rows),
         )
 
     async def go(self, pilot: Pilot[None], name: str) -> None:
-        self.fields.go(name)
+        self.fields.go_to(name)
         await pilot.pause()
 
     async def type(self, pilot: Pilot[None], name: str, text: str) -> None:
@@ -109,19 +107,19 @@ class Form:
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(self.app.focused, CellEditor))
         await pilot.press("ctrl+u", *text)
-        await until(pilot, lambda: self.screen.draft.text(name) == text)
+        await until(pilot, lambda: self.screen.draft.get_text(name) == text)
         await pilot.pause()
 
     def text(self, name: str) -> str:
-        return self.screen.draft.text(name)
+        return self.screen.draft.get_text(name)
 
     def shown(self, name: str) -> str:
         return str(self.screen.query_one(f"#{name}", Static).content)
 
     def row(self, name: str) -> str:
         """The row of a field or a group, as it is drawn."""
-        for number, line in enumerate(self.fields.lines):
-            if name == (line.field.name if line.field else line.group):
+        for number, line in enumerate(self.fields.form_rows):
+            if name == line.name:
                 return " ".join(cell.text for cell in self.fields._rows[number])
         raise AssertionError(f"{name} is folded")
 
@@ -142,16 +140,16 @@ async def test_every_field_can_be_reached_and_is_seen_and_explained(size: tuple[
     form = Form()
     async with form.opened(size=size) as pilot:
         for group in list(form.screen.draft.groups()):
-            form.fields.fold(group, folded=False)
+            form.fields.fold(group, is_folded=False)
         form.fields.cursor = 0
-        for line in form.fields.lines:
+        for line in form.fields.form_rows:
             await pilot.pause()
-            assert form.fields.line == line
+            assert form.fields.row == line
             if line.field:
                 assert any(f" {line.field.label} " in row for row in form.drawn())
                 assert line.field.help.split("\n")[0] in form.shown("help")
             await pilot.press("down")
-        shown = {line.field.name for line in form.fields.lines if line.field}
+        shown = {line.field.name for line in form.fields.form_rows if line.field}
         assert {setting.name for setting in fields(Job)} - {"sync_option"} <= shown
 
 
@@ -168,9 +166,11 @@ async def test_a_group_folds_and_says_how_much_in_it_is_changed() -> None:
     async with form.opened() as pilot:
         await form.go(pilot, "seed")
         await pilot.press("space")
-        assert form.fields.line.field is None
+        assert form.fields.row.field is None
         assert form.row("optimisation").endswith("optimisation 3 changed ")
-        assert all(line.field is None for line in form.fields.lines if line.group == "optimisation")
+        assert all(
+            line.field is None for line in form.fields.form_rows if line.group == "optimisation"
+        )
         await pilot.press("right")
         await form.go(pilot, "seed")
         await pilot.press("r")
@@ -189,7 +189,7 @@ async def test_many_hosts_are_folded() -> None:
     form = Form(lab=cluster(60, 1), work=Job(batch_size=600))
     async with form.opened():
         assert "60 of 60 hosts" in form.row("hosts")
-        assert len([line for line in form.fields.lines if line.group == "hosts"]) == 1
+        assert len([line for line in form.fields.form_rows if line.group == "hosts"]) == 1
 
 
 async def test_hosts_are_ticked_and_the_plan_follows() -> None:
@@ -236,8 +236,8 @@ async def test_digits_begin_a_number_and_arrows_leave_it() -> None:
         await pilot.press("3", "2", "down")
         await until(pilot, lambda: form.app.focused is form.fields)
         assert form.text("batch_size") == "32"
-        assert form.fields.line.field
-        assert form.fields.line.field.name == "accumulate"
+        assert form.fields.row.field
+        assert form.fields.row.field.name == "accumulate"
         await pilot.press("2", "tab")
         await until(pilot, lambda: form.app.focused is form.fields)
         plan = await form.start(pilot)
@@ -248,7 +248,7 @@ async def test_a_digit_where_no_number_belongs_says_so() -> None:
     form = Form()
     async with form.opened() as pilot:
         for place, name in (("method", "method"), ("sync", "sync")):
-            form.fields.go(place)
+            form.fields.go_to(place)
             await pilot.press("3")
             said = f"{name} takes no number"
             await until(pilot, lambda: any(one.message == said for one in form.app._notifications))  # noqa: B023
@@ -309,7 +309,7 @@ async def test_a_choice_is_picked_from_a_list_or_turned() -> None:
 
 
 async def test_letters_go_to_a_choice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pick, "PAUSE", 600.0)
+    monkeypatch.setattr(choice_dialogs, "PAUSE", 600.0)
     form = Form()
     async with form.opened() as pilot:
         for keys, choice in (
@@ -324,7 +324,7 @@ async def test_letters_go_to_a_choice(monkeypatch: pytest.MonkeyPatch) -> None:
             await pilot.press(*keys, "enter")
             await until(pilot, lambda: isinstance(form.app.screen, LaunchScreen))
             assert form.text("sync") == choice
-            form.fields.set("sync", "all_reduce")
+            form.fields.set_text("sync", "all_reduce")
 
 
 async def test_a_choice_that_takes_an_argument_is_completed_by_typing() -> None:
@@ -373,12 +373,12 @@ async def test_mistakes_stand_beside_their_fields_and_at_the_top() -> None:
         await form.type(pilot, "batch_size", "2x")
         await pilot.press("enter")
         assert "(and 1 more mistake)" in form.shown("status")
-        form.fields.fold("optimisation", folded=True)
+        form.fields.fold("optimisation", is_folded=True)
         assert "2 mistakes" in form.row("optimisation")
         await pilot.press("f5")
         assert form.begun == []
-        assert form.fields.line.field
-        assert form.fields.line.field.name == "batch_size"
+        assert form.fields.row.field
+        assert form.fields.row.field.name == "batch_size"
         await pilot.press("delete")
         await form.go(pilot, "lr")
         await pilot.press("delete")
@@ -420,7 +420,7 @@ async def test_a_preset_is_saved_chosen_and_deleted(folder: Path) -> None:
     form = Form(work=Job(sync="ring", lr=0.3), policy=Policy(max_restarts=2))
     async with form.opened() as pilot:
         await pilot.press("w", *"mine", "enter")
-        await until(pilot, lambda: presets.names() == ["mine"])
+        await until(pilot, lambda: presets.list_names() == ["mine"])
         await form.type(pilot, "lr", "0.7")
         await pilot.press("enter")
         await form.go(pilot, "sync")
@@ -433,10 +433,10 @@ async def test_a_preset_is_saved_chosen_and_deleted(folder: Path) -> None:
         await pilot.press("p")
         await until(pilot, lambda: isinstance(form.app.screen, PresetsDialog))
         await pilot.press("delete")
-        assert presets.names() == ["mine"]
+        assert presets.list_names() == ["mine"]
         await pilot.press("delete", "escape")
         await form.ready(pilot)
-        assert presets.names() == []
+        assert presets.list_names() == []
         plan = await form.start(pilot)
     assert plan.work == Job(sync="ring", lr=0.3)
     assert plan.policy == Policy(max_restarts=2)
@@ -447,10 +447,10 @@ async def test_texts_name_the_keys_that_the_user_has_chosen(folder: Path) -> Non
     (folder.parent / "keys.toml").write_text('[keys]\nfold = "F"\ndelete-preset = "X"\n')
     form = Form()
     async with form.opened() as pilot:
-        form.fields.go("method")
+        form.fields.go_to("method")
         await until(pilot, lambda: form.shown("help") == "method: F folds and unfolds the group")
         await pilot.press("w", *"mine", "enter")
-        await until(pilot, lambda: presets.names() == ["mine"])
+        await until(pilot, lambda: presets.list_names() == ["mine"])
         await pilot.press("p")
         await until(pilot, lambda: "X: delete a preset" in screen_text(form.app))
         await pilot.press("X")
@@ -462,8 +462,8 @@ async def test_a_program_with_its_arguments_is_a_preset(folder: Path) -> None:
     form = Form(work=script)
     async with form.opened() as pilot:
         await pilot.press("w", *"mine", "enter")
-        await until(pilot, lambda: presets.names() == ["mine"])
-        await form.type(pilot, program.WORDS, "other.py")
+        await until(pilot, lambda: presets.list_names() == ["mine"])
+        await form.type(pilot, script_fields.WORDS, "other.py")
         await pilot.press("enter", "p")
         await until(pilot, lambda: isinstance(form.app.screen, PresetsDialog))
         await pilot.press("enter")
@@ -548,13 +548,13 @@ async def test_checks_are_written_anew_only_where_they_have_found_something(
         written.append("table")
         return table(state, width)
 
-    def marked(state: RunState) -> dict[str, marks.Mark]:
+    def marked(state: RunState) -> dict[str, host_marks.HostMark]:
         written.append("marks")
         return known(state)
 
-    table, known = checks.table, marks.marks
+    table, known = checks.table, host_marks.mark_hosts
     monkeypatch.setattr(checks, "table", counted)
-    monkeypatch.setattr(launch, "marks", marked)
+    monkeypatch.setattr(launch, "mark_hosts", marked)
     async with form.opened(size=(120, 40)) as pilot:
         await pilot.press("f2")
         await until(pilot, lambda: "checking" in form.row("host.0"))
@@ -685,8 +685,8 @@ async def test_a_program_is_typed_and_started() -> None:
     """It takes the place of the settings of a job, and the line to paste says so."""
     form = Form()
     async with form.opened((120, 40)) as pilot:
-        assert form.row(program.WORDS).rstrip().endswith("none")
-        await form.type(pilot, program.WORDS, "train.py --lr 0.1")
+        assert form.row(script_fields.WORDS).rstrip().endswith("none")
+        await form.type(pilot, script_fields.WORDS, "train.py --lr 0.1")
         assert "ready: train.py --lr 0.1, 4 ranks on 4 hosts" in form.shown("status")
         assert "$ rankboard -- train.py --lr 0.1" in form.shown("amounts")
         with pytest.raises(AssertionError, match="is folded"):
@@ -700,7 +700,7 @@ async def test_a_program_is_typed_and_started() -> None:
 async def test_the_form_opens_with_a_program(size: tuple[int, int]) -> None:
     form = Form(work=Script(("train.py", "it's"), watch=False))
     async with form.opened(size) as pilot:
-        assert form.text(program.WORDS) == """train.py 'it'"'"'s'"""
-        assert "rankboard --no-watch -- train.py" in form.screen.command_line()
-        await form.type(pilot, program.WORDS, "")
+        assert form.text(script_fields.WORDS) == """train.py 'it'"'"'s'"""
+        assert "rankboard --no-watch -- train.py" in form.shown("amounts")
+        await form.type(pilot, script_fields.WORDS, "")
         assert form.row("model")

@@ -56,7 +56,7 @@ def test_a_preset_comes_back_as_it_was_saved(preset: Preset, folder: Path) -> No
     file = presets.save("my preset", preset, keep=False)
     assert file == folder / "my preset.toml"
     assert presets.load("my preset", keep=False) == preset
-    assert presets.names() == ["my preset"]
+    assert presets.list_names() == ["my preset"]
 
 
 def test_a_file_has_what_differs_from_the_defaults() -> None:
@@ -75,7 +75,7 @@ def test_a_preset_is_replaced_and_deleted_and_leaves_nothing(folder: Path) -> No
     assert [one.name for one in folder.iterdir()] == ["one.toml"]
     presets.delete("one")
     presets.delete("one")
-    assert presets.names() == []
+    assert presets.list_names() == []
     assert list(folder.iterdir()) == []
 
 
@@ -132,4 +132,4 @@ def test_other_files_are_no_presets(folder: Path) -> None:
     folder.mkdir(parents=True)
     for name in ("a.toml", ".b.toml.part", "c.txt", "-d.toml"):
         (folder / name).touch()
-    assert presets.names() == ["a"]
+    assert presets.list_names() == ["a"]

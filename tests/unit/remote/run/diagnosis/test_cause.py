@@ -16,7 +16,7 @@ from remote.run.state.phases import Verdict
 from remote.run.state.types import Cause, Evidence
 from tests.kit.histories import GLOO, TRACEBACK, History, plan, raised, said, state_of
 from training.wire.enums import EndReason
-from training.wire.events import AGENT, SESSION, Ended, Exited, Record, Text
+from training.wire.events import AGENT, SESSION, AgentEnded, Exited, OutputText, Record
 
 RESET = (
     "RuntimeError: [/gloo/transport/tcp/pair.cc:545] Read error [127.0.0.1]:52931: Connection "
@@ -272,7 +272,7 @@ HISTORIES: list[tuple[str, Build, Verdict, str, str]] = [
         lambda h: (
             h.rank(2, Exited(2, -15, "SIGTERM", stopped=True)),
             h.session(Stopping("a rank or host failed", False)),
-            h.say(2, Ended(EndReason.GUARD_DIED)),
+            h.say(2, AgentEnded(EndReason.GUARD_DIED)),
             [h.rank(r, Exited(r, -15, "SIGTERM", stopped=True)) for r in (0, 1, 3)],
         ),
         Verdict.LOST,
@@ -284,7 +284,7 @@ HISTORIES: list[tuple[str, Build, Verdict, str, str]] = [
         lambda h: (
             h.rank(2, Exited(2, -9, "SIGKILL", stopped=True)),
             [h.rank(r, *raised(r, GLOO)) for r in (0, 1, 3)],
-            h.say(2, Ended(EndReason.AGENT_DIED, "SIGKILL")),
+            h.say(2, AgentEnded(EndReason.AGENT_DIED, "SIGKILL")),
         ),
         Verdict.LOST,
         "node3: the agent died: SIGKILL; ranks 0 to 3 failed as a consequence",
@@ -328,7 +328,7 @@ HISTORIES: list[tuple[str, Build, Verdict, str, str]] = [
         "the operator is gone, the agents stop by themselves",
         lambda h: [
             h.rank(
-                r, Exited(r, -15, "SIGTERM", stopped=True), Ended(EndReason.OPERATOR_GONE)
+                r, Exited(r, -15, "SIGTERM", stopped=True), AgentEnded(EndReason.OPERATOR_GONE)
             )
             for r in range(4)
         ],
@@ -344,7 +344,7 @@ HISTORIES: list[tuple[str, Build, Verdict, str, str]] = [
             h.rank(3, *raised(3, GLOO)),
             h.session(Stopping("a rank or host "
             "failed", False)),  # by who has come back, and heard of some only
-            [h.rank(r, Ended(EndReason.OPERATOR_GONE)) for r in range(4)],
+            [h.rank(r, AgentEnded(EndReason.OPERATOR_GONE)) for r in range(4)],
         ),
         Verdict.STOPPED,
         "",
@@ -355,7 +355,7 @@ HISTORIES: list[tuple[str, Build, Verdict, str, str]] = [
         lambda h: (
             h.rank(3, *raised(3, "ValueError: bad batch")),
             [h.rank(r, Exited(r, -15, "SIGTERM", stopped=True)) for r in range(3)],
-            [h.rank(r, Ended(EndReason.OPERATOR_GONE)) for r in range(4)],
+            [h.rank(r, AgentEnded(EndReason.OPERATOR_GONE)) for r in range(4)],
         ),
         Verdict.FAILED,
         "node4, rank 3: ValueError: bad batch at step 12",
@@ -434,7 +434,7 @@ def test_a_rank_of_ours_may_refuse(
 
 @pytest.mark.parametrize(("own", "words"), [((), "agent on node2"), (("begin",), "begin")])
 def test_the_words_of_its_agent_are_not_those_of_a_rank(own: Sequence[str], words: str) -> None:
-    history = History(plan(2)).say(1, Text(AGENT, "stderr", "agent on node2"))
+    history = History(plan(2)).say(1, OutputText(AGENT, "stderr", "agent on node2"))
     history.rank(1, *(said(1, text) for text in own), Exited(1, -9, "SIGKILL"))
     cause = history.rank(0, Exited(0, -15, "SIGTERM", stopped=True)).closed().cause
     assert cause is not None

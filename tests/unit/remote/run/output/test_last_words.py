@@ -8,7 +8,7 @@ from remote.run.diagnosis.cause import TAIL
 from remote.run.output.last_words import HEADER, LINKS, last_words
 from tests.kit.histories import GLOO, History, plan, said
 from training.wire.enums import EndReason
-from training.wire.events import Ended, Exited, Hello
+from training.wire.events import AgentEnded, Exited, Hello
 from tui.run import outcome
 
 SITE = "/opt/venv/lib/python3.11/site-packages"
@@ -204,7 +204,7 @@ def test_a_full_disk_of_a_host_is_named_with_its_folder() -> None:
         folder="/data/runs/r/1",
     )
     history = History(plan(2)).say(1, hello).training(steps=3)
-    history.rank(1, Exited(1, -15, "SIGTERM", stopped=True)).say(1, Ended(EndReason.DISK_FULL))
+    history.rank(1, Exited(1, -15, "SIGTERM", stopped=True)).say(1, AgentEnded(EndReason.DISK_FULL))
     state = history.rank(0, Exited(0, -15, "SIGTERM", stopped=True)).closed()
     assert outcome.cause(state)[:2] == [
         "cause: node2: the disk is full: no room for the run's journal in /data/runs/r/1; rank 1 "

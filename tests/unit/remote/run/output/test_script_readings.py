@@ -13,23 +13,22 @@ from typing import Any
 import pytest
 
 from remote.events import Parsed, Reaching, Restarted, encode, expand
-from remote.formats import Kind, Rule
+from remote.formats import ReadingKind, Rule
 from remote.limits import LIMITS
 from remote.plan import serialize
 from remote.plan.plan import Plan, Script
 from remote.record import summary
-from remote.record.follow import Tail
-from remote.record.latest import latest
+from remote.record.events_file import EventsReader
+from remote.record.events_file import read_records as read
 from remote.record.layout import rank_log
-from remote.record.losses import losses
-from remote.record.read import records as read
-from remote.record.reread import Clocks, steps
+from remote.record.overview import read_loss_course, read_overview
+from remote.record.reread import RunClocks, reread_steps
 from remote.record.tape import Tape
 from remote.record.write import Recorder
 from remote.run.apply import apply_record
 from remote.run.findings.script_visibility import ways
 from remote.run.findings.stall import find_stall
-from remote.run.output.script_readings import Expander, expander
+from remote.run.output.script_readings import expander
 from remote.run.run_state import RunState
 from remote.session.ledger import Ledger
 from tests.kit.histories import START, History, plan, said
@@ -41,11 +40,11 @@ from training.wire.events import (
     Event,
     Exited,
     HostSample,
-    Metrics,
+    OutputText,
     Record,
+    ScriptMetrics,
     Spawned,
-    Step,
-    Text,
+    StepFinished,
     to_object,
 )
 from training.wire.jsonl import dumps
@@ -56,7 +55,7 @@ SAMPLE = HostSample((10.0,), 1, 2)
 def derived(history: History) -> list[Event]:
     """What is read out of the text of a history."""
     take = expander(history.plan)
-    kinds = (Step, Metrics, Parsed)
+    kinds = (StepFinished, ScriptMetrics, Parsed)
     found = [one.event for record in history.records for one in take(record)]
     return [event for event in found if isinstance(event, kinds)]
 
@@ -71,26 +70,30 @@ def test_a_job_of_ours_is_not_read() -> None:
 
 def test_lines_become_steps_metrics_and_how_they_are_read() -> None:
     found = derived(logging(started(script()), 3, [100, 200], 12.0))
-    assert [(one.rank, one.step, one.loss) for one in of(Step, found)] == [
+    assert [(one.rank, one.step, one.loss) for one in of(StepFinished, found)] == [
         (3, 100, 1.0),
         (3, 200, 0.5),
     ]
-    assert math.isnan(of(Step, found)[0].seconds)
-    assert of(Step, found)[1].seconds == pytest.approx(0.12), "a step, not the time between lines"
-    assert of(Metrics, found)[1] == Metrics(3, 200, 0.0, (("grad_norm", 50.0), ("val_loss", 1.0)))
+    assert math.isnan(of(StepFinished, found)[0].seconds)
+    assert of(StepFinished, found)[1].seconds == pytest.approx(0.12), (
+        "a step, not the time between lines"
+    )
+    assert of(ScriptMetrics, found)[1] == ScriptMetrics(
+        3, 200, 0.0, (("grad_norm", 50.0), ("val_loss", 1.0))
+    )
     assert [one.rank for one in of(Parsed, found)] == [3]
     assert of(Parsed, found)[0].format
 
 
 def test_rules_of_the_plan_come_first() -> None:
-    rule = Rule("round {step}: cost {loss}", "mine", Kind.STEP)
+    rule = Rule("round {step}: cost {loss}", "mine", ReadingKind.STEP)
     ruled = replace(script(), work=Script(("train.py",), watch=False, rules=(rule,)))
     kept = serialize.parse(serialize.dump(ruled))
     assert kept.work == ruled.work
     history = started(kept)
     history.say(0, said(0, "round 7: cost 0.25", "stdout"), after=1.0)
     found = derived(history)
-    assert [(one.rank, one.step, one.loss) for one in of(Step, found)] == [(0, 7, 0.25)]
+    assert [(one.rank, one.step, one.loss) for one in of(StepFinished, found)] == [(0, 7, 0.25)]
     assert [one.format for one in of(Parsed, found)] == ["mine"]
 
 
@@ -99,7 +102,7 @@ def test_steps_that_come_together_share_the_time() -> None:
     for first in (1, 5):
         text = "\n".join(line(step, 1.0) for step in range(first, first + 4))
         history.say(0, said(0, text, "stdout"), after=2.0)
-    times = [one.seconds for one in of(Step, derived(history))]
+    times = [one.seconds for one in of(StepFinished, derived(history))]
     assert all(map(math.isnan, times[:4]))
     assert times[4:] == pytest.approx([0.5] * 4)
 
@@ -109,7 +112,7 @@ def test_steps_that_no_line_numbers_are_counted() -> None:
     for batch in range(1, 5):
         text = f"Train Epoch: 1 [{64 * batch}/60000 ({batch}%)]\tLoss: {1 / batch:.6f}"
         history.say(0, said(0, text, "stdout"), after=1.0)
-    assert [one.step for one in of(Step, derived(history))] == [1, 2, 3, 4]
+    assert [one.step for one in of(StepFinished, derived(history))] == [1, 2, 3, 4]
 
 
 def test_what_the_watch_tells_is_no_second_step() -> None:
@@ -121,8 +124,8 @@ def test_what_the_watch_tells_is_no_second_step() -> None:
         if step > 1:
             history.say(0, said(0, line(step, 2.0 / step, lr=0.1), "stdout"))
     found = derived(history)
-    assert [one.step for one in of(Step, found)] == [1, 2, 3]
-    losses = [(one.step, dict(one.values).get("loss")) for one in of(Metrics, found)]
+    assert [one.step for one in of(StepFinished, found)] == [1, 2, 3]
+    losses = [(one.step, dict(one.values).get("loss")) for one in of(ScriptMetrics, found)]
     assert [one for one in losses if one[1]] == [
         (1, 2.0),
         (2, 1.0),
@@ -136,17 +139,17 @@ def test_what_the_watch_tells_is_no_second_step() -> None:
 def test_lines_alone_wait_for_the_watch_but_once() -> None:
     history = started(script(watch=True))
     history.say(0, said(0, line(1, 2.0), "stdout"))
-    assert not of(Step, derived(history))
+    assert not of(StepFinished, derived(history))
     history.say(0, SAMPLE, after=1.5)
-    assert [one.step for one in of(Step, derived(history))] == [1]
+    assert [one.step for one in of(StepFinished, derived(history))] == [1]
     history.say(0, said(0, line(2, 1.0), "stdout"))
-    assert [one.step for one in of(Step, derived(history))] == [1, 2]
+    assert [one.step for one in of(StepFinished, derived(history))] == [1, 2]
 
 
 def test_what_a_rank_prints_last_is_read_at_its_end() -> None:
     history = started(script(watch=True))
     history.say(0, said(0, line(1, 2.0), "stdout"), Exited(0, 0))
-    assert [one.step for one in of(Step, derived(history))] == [1]
+    assert [one.step for one in of(StepFinished, derived(history))] == [1]
 
 
 def test_ranks_that_print_nothing_hold_nothing_back() -> None:
@@ -211,19 +214,19 @@ def test_steps_of_a_log_that_counts_batches_are_those_of_the_optimiser() -> None
     assert history.state().progress.steps == 250
 
 
-def reported(steps: Iterable[int]) -> Text:
+def reported(steps: Iterable[int]) -> OutputText:
     """Quick steps that the watch tells together."""
     texts = (seen(0, step).text.replace('"seconds":0.5', '"seconds":0.01') for step in steps)
-    return Text(0, "stdout", "\n".join(texts))
+    return OutputText(0, "stdout", "\n".join(texts))
 
 
 def places(history: History) -> list[tuple[int, float]]:
     """The steps that values of `lr` are of."""
-    told = of(Metrics, derived(history))
+    told = of(ScriptMetrics, derived(history))
     return [(one.step, dict(one.values)["lr"]) for one in told if "lr" in dict(one.values)]
 
 
-def printed(steps: Iterable[int], first: int = 1) -> Text:
+def printed(steps: Iterable[int], first: int = 1) -> OutputText:
     """Lines of steps that the program counts from `first`; `lr` is the step counted from 1."""
     numbers = (step - 1 + first for step in steps)
     lines = (json.dumps({"step": at, "loss": 1.0, "lr": at + 1.0 - first}) for at in numbers)
@@ -332,7 +335,7 @@ def test_a_restart_begins_where_its_first_step_says() -> None:
 def test_more_names_than_are_kept_are_counted_and_said() -> None:
     history = started(script())
     values = tuple((f"m{number}", 1.0) for number in range(203))
-    history.say(0, Metrics(0, 1, 0.0, values), Metrics(0, 2, 0.0, values))
+    history.say(0, ScriptMetrics(0, 1, 0.0, values), ScriptMetrics(0, 2, 0.0, values))
     state = history.state()
     assert (len(state.metrics.named), len(state.metrics.beyond)) == (200, 3)
     assert len(state.curves.metrics) == 200
@@ -345,7 +348,7 @@ def test_more_names_than_are_kept_are_counted_and_said() -> None:
 
 def test_names_of_metrics_are_fit_to_be_shown() -> None:
     values = (("a\x1b[31mb\nc", 1.0), ("x" * 999, 2.0), ("", 3.0))
-    state = started(script()).say(0, Metrics(0, 1, 0.0, values)).state()
+    state = started(script()).say(0, ScriptMetrics(0, 1, 0.0, values)).state()
     assert list(state.metrics.named) == ["ab c", "x" * 80, "?"]
     assert list(state.ranks[0].metrics) == ["ab c", "x" * 80, "?"]  # type: ignore[attr-defined]
     assert state.curves.metrics == ["metric:ab c", f"metric:{'x' * 80}", "metric:?"]
@@ -353,14 +356,14 @@ def test_names_of_metrics_are_fit_to_be_shown() -> None:
 
 def test_a_job_has_no_metrics_whatever_its_ranks_say() -> None:
     history = History(plan(2)).training(2)
-    state = history.rank(0, Metrics(0, 1, 0.0, (("a", 1.0),))).state()
+    state = history.rank(0, ScriptMetrics(0, 1, 0.0, (("a", 1.0),))).state()
     assert (state.curves.metrics, state.metrics.named) == ([], {})
 
 
 # Files that are followed --------------------------------------------------------------------------
 
 
-def written(rank: int, text: str, path: str = "log.csv") -> Text:
+def written(rank: int, text: str, path: str = "log.csv") -> OutputText:
     return said(rank, text, f"file:{path}")
 
 
@@ -374,8 +377,12 @@ def test_files_tell_steps_and_metrics_and_are_no_output() -> None:
     history.say(1, written(2, table([10], header=True)), after=1.0)
     history.say(1, written(2, table([20, 30])), after=2.0)
     found = derived(history)
-    assert [(one.step, one.loss) for one in of(Step, found)] == [(10, 1.25), (20, 2.5), (30, 3.75)]
-    assert [one.values for one in of(Metrics, found)] == [
+    assert [(one.step, one.loss) for one in of(StepFinished, found)] == [
+        (10, 1.25),
+        (20, 2.5),
+        (30, 3.75),
+    ]
+    assert [one.values for one in of(ScriptMetrics, found)] == [
         (("beta", float(n)),) for n in (10, 20, 30)
     ]
     state = history.state()
@@ -391,8 +398,10 @@ def test_a_step_that_output_and_a_file_tell_is_one_and_so_is_a_value() -> None:
     history.say(0, said(0, f"{line(3, 0.5, beta=7.5)} gamma=2.5", "stdout"), after=1.0)
     history.say(0, written(0, table([3, 4])), after=1.0)
     found = derived(history)
-    assert [(one.step, one.loss) for one in of(Step, found)] == [(n, n / 8) for n in (1, 2, 3, 4)]
-    told = [(one.step, *each) for one in of(Metrics, found) for each in one.values]
+    assert [(one.step, one.loss) for one in of(StepFinished, found)] == [
+        (n, n / 8) for n in (1, 2, 3, 4)
+    ]
+    told = [(one.step, *each) for one in of(ScriptMetrics, found) for each in one.values]
     betas = [("beta", float(n)) for n in (1, 2, 3, 4)]
     assert [one[1:] for one in told if one[1] == "beta"] == betas
     assert [one for one in told if one[1] not in ("beta", "loss")] == [
@@ -407,14 +416,14 @@ def test_what_a_file_tells_late_is_of_its_own_step() -> None:
         history.say(0, seen(0, step, 1.0))
     history.say(0, written(0, table([10, 20], header=True)))
     found = derived(history)
-    assert len(of(Step, found)) == 30
-    assert [one.step for one in of(Metrics, found)] == [10, 20]
+    assert len(of(StepFinished, found)) == 30
+    assert [one.step for one in of(ScriptMetrics, found)] == [10, 20]
 
 
 def test_epochs_alone_are_the_steps_of_a_file() -> None:
     history = started(script())
     history.say(0, written(0, "epoch,val_map\n1,0.25\n2,0.5"))
-    assert [one.step for one in of(Metrics, derived(history))] == [1, 2]
+    assert [one.step for one in of(ScriptMetrics, derived(history))] == [1, 2]
 
 
 def test_the_histories_of_checkpoints_are_one() -> None:
@@ -424,7 +433,7 @@ def test_the_histories_of_checkpoints_are_one() -> None:
         text = json.dumps({"log_history": entries[:count], "max_steps": 9}, indent=2)
         history.say(0, written(0, text, f"out/checkpoint-{count}/trainer_state.json"))
     found = derived(history)
-    assert [one.step for one in of(Step, found)] == [1, 2, 3]
+    assert [one.step for one in of(StepFinished, found)] == [1, 2, 3]
     assert history.state().progress.steps == 9
     assert ways(history.state()) == ["reads out/checkpoint-*/trainer_state.json"]
 
@@ -435,10 +444,10 @@ def test_a_file_of_a_folder_that_hosts_share_is_read_once() -> None:
         history.say(host, written(rank, table([1], header=True)), after=1.0)
         history.say(host, written(rank, table([2])), after=1.0)
     found = derived(history)
-    assert [(one.rank, one.step) for one in of(Step, found)] == [(0, 1), (0, 2)]
+    assert [(one.rank, one.step) for one in of(StepFinished, found)] == [(0, 1), (0, 2)]
     history.say(1, written(2, "step,loss\n1,0.5", "other.csv"))
     history.say(0, written(0, "step,loss\n1,0.75", "other.csv"))
-    ranks = {one.rank for one in of(Metrics, derived(history)) if "loss" in dict(one.values)}
+    ranks = {one.rank for one in of(ScriptMetrics, derived(history)) if "loss" in dict(one.values)}
     assert ranks <= {0, 2}
     files = {one.rank: one.files for one in of(Parsed, derived(history))}
     assert files == {0: ("log.csv", "other.csv"), 2: ("other.csv",)}
@@ -516,9 +525,9 @@ def test_all_readers_come_to_the_same(
     folder = recorded(tmp_path, history)
     here = history.plan
     assert told(applied(here, read(folder, 2, expand=expander(here)))) == whole
-    tail = Tail(folder, 2, expander(here))
-    assert told(applied(here, (one for batch in tail.read() for one in batch))) == whole
-    tail.close()
+    reader = EventsReader(folder, 2, expander(here))
+    assert told(applied(here, reader)) == whole
+    reader.close()
 
     state, take = RunState(here), expander(here)
     for number, record in enumerate(history.records):
@@ -570,7 +579,7 @@ def applied_until(history: History, until: float) -> RunState:
 def test_a_part_that_is_read_again_has_the_printed_steps(tmp_path: Path) -> None:
     history = logging(started(script()), 3, range(1, 1_501), 0.1)
     state, folder = history.state(), recorded(tmp_path, history)
-    found = steps(folder, 4, Clocks.of(state), 700, 720, expander(history.plan))
+    found = reread_steps(folder, 4, RunClocks.of(state), 700, 720, expander(history.plan))
     assert list(found.of("loss", 3).step) == list(range(700, 721))
     assert list(found.of("metric:grad_norm", 3).mean) == [step / 4 for step in range(700, 721)]
 
@@ -579,14 +588,14 @@ def test_a_run_that_goes_on_is_listed_with_what_it_prints(tmp_path: Path) -> Non
     history = started(script())
     for step in range(1, 50):
         history.say(0, said(0, f"step={step} max_steps=600 loss={2.0 / step}", "stdout"), after=0.5)
-    found = latest(recorded(tmp_path, history), expand=Expander(4, watch=True))
+    found, _ = read_overview(recorded(tmp_path, history))
     assert (found.step, found.steps, found.diverged) == (49, 600, False)
     assert found.loss == pytest.approx(2.0 / 49)
 
 
 def test_the_course_of_a_printed_loss_is_seen_in_the_list(tmp_path: Path) -> None:
     history = logging(started(script()), 3, range(1, 400), 0.1)
-    course = losses(recorded(tmp_path, history), 8)
+    course = read_loss_course(recorded(tmp_path, history), 8)
     assert len(course) == 8
     assert course == sorted(course, reverse=True)
 
@@ -603,7 +612,7 @@ def test_a_watch_that_tells_of_endlessly_quick_steps_breaks_nothing() -> None:
     history = started(script(watch=True))
     history.say(0, said(0, line(1, 2.0), "stdout"))
     for step in (1, 2, 3):
-        event = Step(0, 0, step, 2.0, 5e-324)
-        history.say(0, Text(0, "stdout", PREFIX + dumps(to_object(event))))
+        event = StepFinished(0, 0, step, 2.0, 5e-324)
+        history.say(0, OutputText(0, "stdout", PREFIX + dumps(to_object(event))))
         history.say(0, said(0, line(step, 2.0 / step), "stdout"), SAMPLE)
     assert history.state().ranks[0].step == 3

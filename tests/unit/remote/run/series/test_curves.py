@@ -24,11 +24,11 @@ from training.wire.events import (
     Evaluated,
     GpuSample,
     HostSample,
-    Metrics,
     RankSample,
     Record,
+    ScriptMetrics,
     Started,
-    Step,
+    StepFinished,
 )
 
 
@@ -111,7 +111,9 @@ def test_rates_are_quotients_of_sums_and_add_up() -> None:
     curves = Curves(2, 1)
     for rank in range(2):
         for step, seconds in enumerate((0.5, 1.5), 1):
-            curves.take(Step(rank, 1, step, 1.0, seconds, samples=8, correct=2), rank, step, step)
+            curves.take(
+                StepFinished(rank, 1, step, 1.0, seconds, samples=8, correct=2), rank, step, step
+            )
     assert list(curves.of("throughput", 0).mean) == pytest.approx([16, 16 / 3])
     assert list(curves.whole("throughput").mean) == pytest.approx([32, 32 / 3])
     assert list(curves.whole("accuracy").mean) == [0.25, 0.25]
@@ -123,14 +125,14 @@ def test_rates_add_up_over_the_ranks_of_their_attempt() -> None:
         curves.rewind(first - 1)
         for rank in range(ranks):
             for step in range(first, first + 15):  # of which the next attempt makes 5 anew
-                one = Step(rank, 1, step, 1.0, 0.5, samples=8)
+                one = StepFinished(rank, 1, step, 1.0, 0.5, samples=8)
                 curves.take(one, rank, step, step)
     whole = curves.whole("throughput")
     assert whole.step.tolist() == [*range(1, 36)]
     assert whole.mean.tolist() == [64.0] * 10 + [32.0] * 10 + [48.0] * 15
     assert curves.rows("loss") == (0, 1, 2, 3)
     curves.rewind(0)
-    curves.take(Step(0, 1, 1, 1.0, 0.5, samples=8), 0, 1, 1)
+    curves.take(StepFinished(0, 1, 1, 1.0, 0.5, samples=8), 0, 1, 1)
     assert curves.whole("throughput").mean.tolist() == [16.0]
     assert curves.rows("loss") == (0,), "nothing of the others is left"
 
@@ -249,7 +251,7 @@ def test_the_use_of_a_gpu_that_does_not_tell_it_is_a_gap() -> None:
 def test_odd_values_are_kept_apart(odd: float) -> None:
     curves = Curves(1, 1)
     for step, loss in enumerate((1.0, odd, 2.0), 1):
-        curves.take(Step(0, 1, step, loss, 0.1), 0, step, step)
+        curves.take(StepFinished(0, 1, step, loss, 0.1), 0, step, step)
     for points in (curves.of("loss", 0), curves.whole("loss")):
         assert list(points.mean) == pytest.approx([1.0, odd, 2.0], nan_ok=True)
 
@@ -299,7 +301,7 @@ def test_after_a_long_way_back_the_last_steps_are_kept_one_by_one_again() -> Non
 
 
 def told(curves: Curves, rank: int, step: int, **values: float) -> None:
-    curves.take(Metrics(rank, step, 0.0, tuple(values.items())), rank, step, step / 10)
+    curves.take(ScriptMetrics(rank, step, 0.0, tuple(values.items())), rank, step, step / 10)
 
 
 def test_a_metric_is_a_series_from_its_first_value_on() -> None:

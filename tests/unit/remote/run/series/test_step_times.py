@@ -18,12 +18,14 @@ from remote.run.series.step_times import (
     StepTotals,
     join_means,
 )
-from training.wire.events import Step
+from training.wire.events import StepFinished
 
 
-def step(number: int) -> Step:
+def step(number: int) -> StepFinished:
     """One of which each figure has a value of its own."""
-    return Step(0, 1, number, *(number + place / 16 for place in range(7)), 16, number, 1 << 40, 3)
+    return StepFinished(
+        0, 1, number, *(number + place / 16 for place in range(7)), 16, number, 1 << 40, 3
+    )
 
 
 def test_figures_are_those_of_the_last_steps_in_order() -> None:
@@ -63,15 +65,17 @@ def test_the_first_step_warms_up_and_counts_only_while_it_is_alone() -> None:
     assert pace.mean("seconds") == pytest.approx(statistics.fmean(pace.last("seconds")))
 
 
-def timed(seconds: float, data: float = 0.0, compute: float = 0.0, sync: float = 0.0) -> Step:
-    return Step(0, 1, 1, 1.0, seconds, data, compute, sync, samples=16)
+def timed(
+    seconds: float, data: float = 0.0, compute: float = 0.0, sync: float = 0.0
+) -> StepFinished:
+    return StepFinished(0, 1, 1, 1.0, seconds, data, compute, sync, samples=16)
 
 
 def totals_of(times: Iterable[float], *, untimed: int = 0) -> StepTotals:
     """The totals of steps of these seconds, of which the first ones have no time."""
     steps = StepTimes()
     if untimed:
-        steps.append_last_of(untimed, Step(0, 1, untimed, 1.0, math.nan))
+        steps.append_last_of(untimed, StepFinished(0, 1, untimed, 1.0, math.nan))
     for seconds in times:
         steps.append(timed(seconds))
     return steps.totals
