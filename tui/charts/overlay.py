@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from remote.metrics.points import Points, tested, trained
+from remote.metrics.points import Points, evaluation_points, training_points
 from remote.metrics.run import RunFigures
 from tui.charts.drawing import smooth
 from tui.charts.raster import Curve, Floats
@@ -17,7 +17,7 @@ from tui.kit.palette import RUN_LETTERS
 class Draw(Protocol):
     """The points of a run's curve of a figure, see `remote.metrics.points`."""
 
-    def __call__(self, run: RunFigures, figure: str, *, clock: bool) -> Points: ...
+    def __call__(self, run: RunFigures, figure: str, *, by_time: bool) -> Points: ...
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Measure:
     @property
     def is_noisy(self) -> bool:
         """Whether it is told at each step, by one batch."""
-        return self.of is trained
+        return self.of is training_points
 
     @property
     def _factor(self) -> float:
@@ -46,10 +46,10 @@ class Measure:
         raw = []
         means = []
         for place, run in enumerate(runs):
-            along, values = self.of(run, self.figure, clock=clock)
+            along, values = self.of(run, self.figure, by_time=clock)
             values = mean = values * self._factor
             if smoothed and self.is_noisy and len(values):
-                mean = smooth(self.of(run, self.figure, clock=False)[0], values, WEIGHT)
+                mean = smooth(self.of(run, self.figure, by_time=False)[0], values, WEIGHT)
                 raw.append(_curve(place, along, values, faint=True))
             means.append(_curve(place, along, mean))
         return (raw if len(runs) <= FEW else []) + means
@@ -62,11 +62,11 @@ def _curve(place: int, along: Floats, values: Floats, faint: bool = False) -> Cu
 WEIGHT = View().smoothing
 FEW = 2
 """Runs of which the single steps are drawn, too."""
-LOSS = Measure("training loss", trained, "loss")
-TEST_ACCURACY = Measure("test accuracy (%)", tested, "accuracy")
+LOSS = Measure("training loss", training_points, "loss")
+TEST_ACCURACY = Measure("test accuracy (%)", evaluation_points, "accuracy")
 MEASURES = (
     LOSS,
-    Measure("training accuracy (%)", trained, "accuracy"),
+    Measure("training accuracy (%)", training_points, "accuracy"),
     TEST_ACCURACY,
-    Measure("test loss", tested, "loss"),
+    Measure("test loss", evaluation_points, "loss"),
 )

@@ -17,8 +17,8 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from remote.format import count
-from remote.metrics.compare import Compared, compare
-from remote.metrics.run import read
+from remote.metrics.compare import ComparedRun, compare_runs
+from remote.metrics.run import read_figures
 from remote.plan.plan import PlanError
 from remote.record.events_file import RunFolderError
 from tui.charts.chart import Chart
@@ -62,7 +62,7 @@ class CompareScreen(Screen[None]):
     def __init__(self, folders: Iterable[Path]) -> None:
         super().__init__()
         self._folders = tuple(folders)
-        self._compared: Sequence[Compared] = ()
+        self._compared: Sequence[ComparedRun] = ()
         self._measure = LOSS
         self._clock = True
 
@@ -83,10 +83,10 @@ class CompareScreen(Screen[None]):
         self.app.theme_changed_signal.subscribe(self, lambda _: self._draw())
         run_in_background(self, self._read, self._take, self._fail)  # long runs take seconds
 
-    def _read(self) -> Sequence[Compared]:
-        return compare([read(folder) for folder in self._folders])
+    def _read(self) -> Sequence[ComparedRun]:
+        return compare_runs([read_figures(folder) for folder in self._folders])
 
-    def _take(self, found: Sequence[Compared]) -> None:
+    def _take(self, found: Sequence[ComparedRun]) -> None:
         self._compared = found
         if all(len(one.run.evaluations) > 1 for one in found):
             self._measure = TEST_ACCURACY
@@ -139,7 +139,7 @@ class CompareScreen(Screen[None]):
         chart.logarithmic = not chart.logarithmic
 
 
-def _legend(compared: Sequence[Compared], width: int, dark: bool) -> Iterator[Content]:
+def _legend(compared: Sequence[ComparedRun], width: int, dark: bool) -> Iterator[Content]:
     """The runs with their colours; below each what is to be known of it, and the verdict; at last
     what is in doubt."""
     for place, one in enumerate(compared):
@@ -167,7 +167,7 @@ def _folded(line: str, width: int) -> list[str]:
     ]
 
 
-def _tables(compared: Sequence[Compared], room: int) -> list[str]:
+def _tables(compared: Sequence[ComparedRun], room: int) -> list[str]:
     """The final figures and the settings that differ: beside each other where there is room."""
     figures = _figures(compared, room)
     left = aligned(figures)
@@ -181,14 +181,14 @@ def _tables(compared: Sequence[Compared], room: int) -> list[str]:
     return [f"{one:{wide}}{other}".rstrip() for one, other in pairs]
 
 
-def _figures(compared: Sequence[Compared], room: int) -> list[Row]:
+def _figures(compared: Sequence[ComparedRun], room: int) -> list[Row]:
     """The final figures: a run per column, or where there is no room for that, per row."""
     table = text.figures_table(compared)
     columns = [*zip(*table, strict=True)]
     return columns if total_width(columns) <= room else without(text.DISPENSABLE, table, room)
 
 
-def _settings(compared: Sequence[Compared], room: int) -> list[Row]:
+def _settings(compared: Sequence[ComparedRun], room: int) -> list[Row]:
     """The settings that differ, in as many cells as there are; nothing where there are none."""
     head, *rows = text.settings_table(compared)
     if not rows:

@@ -15,8 +15,8 @@ from random import Random
 
 from rich.console import Console
 
-from remote.metrics.gather import Gathered
-from remote.metrics.run import RunFigures, _figures
+from remote.metrics.gather import RunCollector
+from remote.metrics.run import RunFigures, make_figures
 from remote.plan.plan import Plan
 from remote.record import summary
 from remote.run.diagnosis import straggler
@@ -104,9 +104,9 @@ class Show:
         self._object.end(run)
         self._check_printed()
 
-    def figures(self, run: RunState, gathered: Gathered) -> None:
+    def figures(self, run: RunState, gathered: RunCollector) -> None:
         """What the run amounts to."""
-        _check_figures(_figures(Path("/runs/a-run"), run.plan, run, gathered))
+        _check_figures(make_figures(Path("/runs/a-run"), run, gathered))
 
     def _check_printed(self) -> None:
         """Nothing that a terminal acts on is printed, and all JSON is strict."""
@@ -281,4 +281,4 @@ def _check_figures(run: RunFigures) -> None:
     run.final_loss()
     run.phases()
     run.payload()
-    run.waiting()
+    run.wait_times()

@@ -17,7 +17,7 @@ import pyarrow.parquet
 import pytest
 
 from remote.events import Closed
-from remote.metrics.run import RunFigures, read
+from remote.metrics.run import RunFigures, read_figures
 from tests.kit.commands import Done, run
 from tests.kit.histories import History, plan
 from tests.kit.recorded import recorded
@@ -59,7 +59,7 @@ def history(name: str = "a-run") -> History:
 @pytest.fixture
 def figures(tmp_path: Path) -> RunFigures:
     """Those of the recorded run."""
-    return read(recorded(tmp_path / "runs", history()))
+    return read_figures(recorded(tmp_path / "runs", history()))
 
 
 def same(values: list[float], others: list[float]) -> None:
