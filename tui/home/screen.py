@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -38,9 +38,6 @@ from tui.kit.run_session import LiveScreen
 from tui.kit.text_table import justified
 from tui.kit.widgets.choices import Choices
 from tui.kit.widgets.keys import Keys
-
-if TYPE_CHECKING:
-    pass
 
 LOOK_EVERY = 3.0
 """Seconds between two looks at what is recorded here, at least."""
