@@ -20,10 +20,10 @@ from remote.run.output.last_words import last_words
 from remote.run.run_state import RunState
 from remote.run.state.phases import Verdict
 from remote.run.state.types import Cause
+from remote.sanitise import plain
 from tui.kit import palette
 from tui.kit.turn import Turn
 from tui.kit.widgets.phase import phase
-from tui.kit.widgets.plain import plain
 from tui.kit.written import written
 from tui.run import hints, outcome
 

@@ -12,9 +12,9 @@ from remote.format import clock, count, moment
 from remote.run.findings.alerts import Alarm, Alert, Key, alerts, urgent_first
 from remote.run.run_state import RunState
 from remote.run.state.phases import RunPhase
+from remote.sanitise import plain
 from tui.kit import palette
 from tui.kit.bindings import key_of
-from tui.kit.widgets.plain import plain
 
 LINES = 2
 """Lines of alerts that are shown at once; a key lists all."""

@@ -13,9 +13,9 @@ from remote.run.run_state import RunState
 from remote.run.state.phases import FATES, RankPhase, RunPhase
 from remote.run.state.rank_state import RankState
 from remote.run.state.script_rank import ScriptRank
+from remote.sanitise import plain
 from tui.kit import palette
 from tui.kit.widgets.phase import phase
-from tui.kit.widgets.plain import plain
 from tui.kit.widgets.table import Cell, Column
 from tui.run.components.order import SLOW, UNMARKED, severity
 

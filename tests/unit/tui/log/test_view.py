@@ -19,8 +19,8 @@ from remote.limits import LIMITS
 from remote.run.output import run_log as log
 from remote.run.output.log_levels import Level
 from remote.run.output.run_log import Log
+from remote.sanitise import LONGEST_DRAWN, plain
 from tests.kit.acted import until
-from tui.kit.widgets.plain import LONGEST, plain
 from tui.log import rows as rows
 from tui.log.view import LogView
 from tui.log.wrapping import WrappedRows
@@ -510,7 +510,7 @@ async def test_any_size() -> None:
 
 
 def test_a_very_long_line_is_cut() -> None:
-    assert len(plain("x" * 1_000_000)) == LONGEST + 1
+    assert len(plain("x" * 1_000_000)) == LONGEST_DRAWN + 1
 
 
 async def test_text_stands_on_the_ground_of_the_view() -> None:
