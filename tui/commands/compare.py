@@ -113,15 +113,15 @@ def _show(compared: Sequence[ComparedRun], json: bool, markdown: bool) -> None:
 
 def _charts(compared: Sequence[ComparedRun], width: int, *, colour: bool) -> dict[str, list[str]]:
     """Draw the loss of all runs against steps and against time, by the titles of the charts."""
-    from tui.charts.frame import Look
     from tui.charts.overlay import LOSS
-    from tui.charts.plot import plot
+    from tui.charts.plot_frame import PlotOptions
+    from tui.charts.text_plot import plot_as_text
 
     charts = {}
     for along in ("step", "time"):
         clock = along == "time"
         curves = LOSS.curves([one.run for one in compared], clock=clock)
-        lines = plot(curves, Look(along, clock=clock), width, HEIGHT, colour)
+        lines = plot_as_text(curves, PlotOptions(along, clock=clock), width, HEIGHT, colour)
         if lines:
             charts[f"{LOSS.title} by {along}"] = lines
     return charts

@@ -21,9 +21,10 @@ from remote.metrics.compare import ComparedRun, compare_runs
 from remote.metrics.run import read_figures
 from remote.plan.plan import PlanError
 from remote.record.events_file import RunFolderError
+from remote.sanitise import plain
 from tui.charts.chart import Chart
-from tui.charts.frame import Look
-from tui.charts.overlay import LOSS, MEASURES, TEST_ACCURACY, WEIGHT
+from tui.charts.overlay import LOSS, MEASURES, SMOOTHING, TEST_ACCURACY
+from tui.charts.plot_frame import PlotOptions
 from tui.compare import text as text
 from tui.kit import palette
 from tui.kit.actions import Place
@@ -31,14 +32,13 @@ from tui.kit.background import run_in_background
 from tui.kit.bindings import bindings
 from tui.kit.text_table import GAP, Row, aligned, total_width, without
 from tui.kit.widgets.keys import Keys
-from tui.kit.widgets.plain import plain
 
 LONGEST = 30
 """Characters of a setting at most."""
 MARGIN = 3
 """Cells of a line that the padding and the scrollbar take."""
-STEP = Look("step", named=True)
-TIME = Look("time since the first step", clock=True, named=True)
+STEP = PlotOptions("step", named=True)
+TIME = PlotOptions("time since the first step", clock=True, named=True)
 
 
 class CompareScreen(Screen[None]):
@@ -104,13 +104,13 @@ class CompareScreen(Screen[None]):
 
     def _draw(self) -> None:
         title = f"{self._measure.title} by {'wall time' if self._clock else 'step'}"
-        smoothing = f"  ema {WEIGHT:g}".replace("0.", ".") if self._measure.is_noisy else ""
+        smoothing = f"  ema {SMOOTHING:g}".replace("0.", ".") if self._measure.is_noisy else ""
         self.query_one("#charts").border_title = f" {title}{smoothing} "
         if not self._compared:
             return
         runs = [one.run for one in self._compared]
         curves = self._measure.curves(runs, clock=self._clock, smoothed=True)
-        self.query_one(Chart).draw(curves, look=TIME if self._clock else STEP)
+        self.query_one(Chart).draw(curves, options=TIME if self._clock else STEP)
         room = self.size.width - MARGIN
         dark = self.app.current_theme.dark
         legend = Content("\n").join(_legend(self._compared, room, dark))
