@@ -53,8 +53,9 @@ def _key(
     pattern: str = "",
     known: Callable[[], tuple[str, ...]] | None = None,
 ) -> Any:
-    """A key of hosts.toml: `write` tells the user what to write, with an example. `low` and `high`
-    bound a number; a text has to match `pattern`, or be one of the names that `known` returns."""
+    """Declare a key of hosts.toml: `write` tells the user what to write, with an example. `low` and
+    `high` bound a number; a text has to match `pattern`, or be one of the names that `known`
+    returns."""
     metadata = {"write": write, "low": low, "high": high, "pattern": pattern, "known": known}
     return field(default=default, metadata=metadata)
 
@@ -164,7 +165,7 @@ def unseen(character: str) -> str:
 
 
 def bounds(key: Field[Any]) -> tuple[int, int]:
-    """The least and the greatest value of a field of `Host` that is a whole number."""
+    """Return the least and the greatest value of a field of `Host` that is a whole number."""
     return key.metadata["low"], key.metadata["high"]
 
 
@@ -188,7 +189,8 @@ class Cluster:
 
 
 def with_slots(host: Host, slots: int) -> Host:
-    """The host with so many ranks. On a node of a Slurm job they share the cores of the job."""
+    """Return the host with so many ranks. On a node of a Slurm job they share the cores of the
+    job."""
     threads = max(1, host.threads * host.slots // slots) if host.slurm_job and host.threads else 0
     return replace(host, slots=slots, threads=threads or host.threads)
 
@@ -209,8 +211,8 @@ def select(
     only: Iterable[str] = (),
     exclude: Iterable[str] = (),
 ) -> Cluster:
-    """The hosts named in `only` (all, where it is empty) and not in `exclude`; of these the first
-    `nodes` (None: all).
+    """Choose the hosts named in `only` (all, if it is empty) and not in `exclude`; of these the
+    first `nodes` (None: all).
 
     The order stays the file's. Raises: HostsError, for names that no host has and for more nodes
     than there are.

@@ -22,7 +22,8 @@ class Framework:
     why: str
 
     def is_told(self, hello: Hello) -> bool:
-        """Whether a person is told of it: the program could be read, and names the package."""
+        """Return True if a person is told of it: the script could be read, and names the
+        package."""
         return self.is_on(hello) and bool(hello.unnamed) and self.package not in hello.unnamed
 
 
@@ -47,22 +48,22 @@ FRAMEWORKS = (
 
 
 def defaults(hello: Hello | None) -> Variables:
-    """What counts only where the host has nothing else. `hello` has the facts of the host, once it
-    was asked."""
+    """Return the variables that count only if the host has nothing else. `hello` has the facts of
+    the host, once it was asked."""
     return dict(pair for one in FRAMEWORKS if hello and one.is_on(hello) for pair in one.env)
 
 
 def unwatched(script: Script) -> str:
-    """The option of Python for which a program is not watched, as in `python -I train.py`: it keeps
-    Python from our sitecustomize. "" if there is none."""
+    """Return the option of Python that keeps a script from being watched, as in `python -I
+    train.py`: Python then loads no sitecustomize of ours. "" if there is none."""
     line = python_line([word for word in script.words if word != NO_PYTHON])
     options = line.options if line else ()
     return next((option for option in options if option in ("-I", "-E", "-S")), "")
 
 
 def remarks(plan: Plan, facts: Sequence[Hello | None]) -> list[str]:
-    """What the ranks are given because of a framework that is installed, one line each, where the
-    program's file names it. And that torch is not watched, where this is so."""
+    """Say what the ranks are given because of a framework that is installed, one line each, if the
+    script's file names it; and that torch is not watched, if so."""
     if not isinstance(plan.work, Script):
         return []
     found = []

@@ -18,7 +18,7 @@ PROXIES = ("http_proxy", "https_proxy", "no_proxy")
 
 
 def on(plan: Plan, index: int) -> dict[str, Any]:
-    """What host number `index` is to look for, see `training.agent.host.needs.look`."""
+    """Return what host number `index` is to look for, see `training.agent.host.needs.look`."""
     work = plan.work
     host = plan.hosts[index]
     if isinstance(work, Job):
@@ -32,8 +32,8 @@ def on(plan: Plan, index: int) -> dict[str, Any]:
 
 
 def program(script: Script) -> tuple[str, str]:
-    """The kind of a program, `file` of Python, `module` or `command`, and its name; the name is ""
-    where it cannot be known."""
+    """Return the kind of a script, `file` of Python, `module` or `command`, and its name; the name
+    is "" if it cannot be known."""
     line = python_line(script.words)
     if line and line.interpreter in ("", *PYTHONS):
         return line.kind, line.name
@@ -42,7 +42,8 @@ def program(script: Script) -> tuple[str, str]:
 
 
 def of(job: Job) -> dict[str, Any]:
-    """What a job needs. A relative path is uploaded first, so there is nothing to look for yet."""
+    """Return what a job needs. A relative path is uploaded first, so there is nothing to look for
+    yet."""
     wanted: dict[str, Any] = {"resume": job.resume} if _is_findable(job.resume) else {}
     path = path_of(job)
     if path and path[0] in "/~":
@@ -77,10 +78,11 @@ def _with_proxies(wanted: dict[str, Any], host: Host) -> dict[str, Any]:
 
 
 def path_of(job: Job) -> str:
-    """The path in the name of the job's data set, "" where it has none."""
+    """Return the path in the name of the job's data set; "" if it has none."""
     return "".join(registry.split("datasets", job.dataset)[1])
 
 
 def _is_findable(resume: str) -> bool:
-    """Whether it is a run's name or a path that means the same wherever it is looked for."""
+    """Return True for a run's name, and for a path that means the same wherever it is looked
+    for."""
     return bool(resume) and ("/" not in resume or resume[0] in "/~")

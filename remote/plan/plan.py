@@ -53,8 +53,8 @@ class Script:
     rules: tuple[Rule, ...] = ()
 
     def argv(self, python: str, local_rank: int) -> tuple[str, ...]:
-        """What to execute for a rank, as torchrun would: `-m MODULE` and a file of Python with
-        `python`, the host's own; any other program, and what follows NO_PYTHON, as it is.
+        """Return what to execute for a rank, as torchrun would: `-m MODULE` and a file of Python
+        with `python`, the host's own; any other program, and what follows NO_PYTHON, as it is.
         `${local_rank}` in an argument is the number of the rank on its host."""
         first, *rest = (word.replace(LOCAL_RANK, str(local_rank)) for word in self.words)
         if first == NO_PYTHON:
@@ -67,7 +67,7 @@ class Script:
 
     @property
     def stem(self) -> str:
-        """The program in one plain word, such as `train` of `scripts/train.py`."""
+        """Name the script in one plain word, such as `train` of `scripts/train.py`."""
         words = [word for word in self.words if word != NO_PYTHON]
         line = python_line(words)
         name = posixpath.basename(line.name if line else "".join(words[:1]))
@@ -75,7 +75,7 @@ class Script:
         return re.sub(r"[^A-Za-z0-9_]+", "-", name).strip("-")[:24] or "script"
 
     def command_line(self) -> str:
-        """The program and its arguments, as a person would type them."""
+        """Return the script and its arguments, as a person would type them."""
         return shlex.join(self.words)
 
 
@@ -167,17 +167,17 @@ class Plan:
 
     @property
     def job(self) -> Job | None:
-        """The work, where it is a job of ours and not a user's own program."""
+        """Return the work, if it is a job and not a script."""
         return self.work if isinstance(self.work, Job) else None
 
     @property
     def what(self) -> str:
-        """What the ranks do, in a few words."""
+        """Describe what the ranks do, in a few words."""
         return what(self.work)
 
     @property
     def is_local(self) -> bool:
-        """Whether the hosts are this machine, as with `--local`: their files then lie in the
+        """Return True if the hosts are this machine, as with `--local`: their files then lie in the
         directory of the run."""
         return all(host.workdir.endswith(f"/{self.run}/{NODE}") for host in self.hosts)
 
@@ -200,12 +200,12 @@ class Plan:
 
     @property
     def world_size(self) -> int:
-        """The number of ranks."""
+        """Return the number of ranks."""
         return sum(host.slots for host in self.hosts)
 
     @property
     def slots(self) -> tuple[Slot, ...]:
-        """The place of every rank, in rank order."""
+        """Return the place of every rank, in rank order."""
         places = [
             (index, local) for index, host in enumerate(self.hosts) for local in range(host.slots)
         ]
@@ -213,16 +213,16 @@ class Plan:
 
     @property
     def copies(self) -> bool:
-        """Whether every host keeps a copy of the model in a checkpoint, since the run may restart
-        without some of them."""
+        """Return True if every host keeps a copy of the model in a checkpoint, since the run may
+        restart without some of them."""
         return self.policy.max_restarts > 0 and 0 < self.policy.min_nodes < len(self.hosts)
 
     def folder(self, index: int) -> str:
-        """The folder of the run on host number `index`."""
+        """Return the folder of the run on host number `index`."""
         return run_folder(self.hosts[index].workdir, self.run, index)
 
     def cwd(self, index: int) -> str:
-        """Where the ranks of host number `index` work."""
+        """Return the folder in which the ranks of host number `index` work."""
         host = self.hosts[index]
         if self.project:
             return f"{host.workdir}/{UPLOADS}/{self.project}"
@@ -230,15 +230,15 @@ class Plan:
 
 
 def what(work: Job | Script) -> str:
-    """What ranks do, in a few words: "ddp, lenet5 on digits", or the command line of a user's own
-    program."""
+    """Describe what ranks do, in a few words: "ddp, lenet5 on digits", or the command line of a
+    script."""
     if isinstance(work, Job):
         return f"{work.sync}, {work.model} on {work.dataset}"
     return work.command_line()
 
 
 def new_run(work: Job | Script, now: datetime) -> str:
-    """A name for a run: the time, the work and four random letters, as in
+    """Make a name for a run: the time, the work and four random letters, as in
     `20261120-093000-ddp-lenet5-3f9a`."""
     what = f"{work.sync}-{work.model.replace('/', '-')}" if isinstance(work, Job) else work.stem
     return f"{now:%Y%m%d-%H%M%S}-{what}-{secrets.token_hex(2)}"

@@ -33,7 +33,7 @@ class PythonLine:
 
 
 def python_line(words: Sequence[str]) -> PythonLine | None:
-    """What the words say, None where they start no Python."""
+    """Read a command line of Python; None if the words start none."""
     rest = list(words)
     options = list[str]()
     is_named = bool(rest) and _PYTHON.fullmatch(posixpath.basename(rest[0]))
