@@ -154,7 +154,7 @@ def _cwd(plan: Plan) -> str:
 
 def _check_uploaded(script: Script, uploads: Sequence[Upload]) -> None:
     """Raises: PlanError, where a file of the program is not among those that go to the hosts."""
-    kind, name = needs.program(script)
+    kind, name = needs.kind_of_program(script)
     if uploads and len(name.split()) > 1 and not Path(name).exists():
         raise PlanError(f"there is no program '{name}': leave out the quotes: -- {name}")
     is_path = bool(name) if kind == "file" else kind == "command" and "/" in name
@@ -198,7 +198,7 @@ def check_data(job: Job) -> Finding:
     job = replace(
         job, data_dir=here(job.data_dir), dataset=registry.with_path("datasets", job.dataset, here)
     )
-    finding = judge_data(job, **look(needs.of(replace(job, resume="")), ""))
+    finding = judge_data(job, **look(needs.needs_of_job(replace(job, resume="")), ""))
     if finding.outcome == FAILED:
         what = f"{finding.text}; {finding.advice}"
         raise PlanError(Mistake("--dataset", job.dataset, what))

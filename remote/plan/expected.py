@@ -24,30 +24,29 @@ RINGS = ("all_reduce", "ring", "ddp")
 
 
 class Traffic(NamedTuple):
-    """What is sent in a step to synchronise the ranks, in bytes, without headers.
-
-    `each` is what a rank sends, and `most` what the one sends that sends most, such as a server.
-    `link` is the least that the busiest link of a host carries in one direction; 0 where all ranks
-    are on one host.
-    """
+    """What is sent in a step to synchronise the ranks, in bytes, without headers."""
 
     each: float
+    """What a rank sends."""
     most: float
+    """What the rank sends that sends most, such as a server."""
     link: float
+    """The least that the busiest link of a host carries in one direction; 0 if all ranks are on one
+    host."""
 
 
 @dataclass(frozen=True)
 class Expected:
-    """What is expected of a job; None and 0 are not known.
-
-    `shares` are the samples of a global batch, by the ranks that train. `steps` are those of an
-    epoch, `parameters` the model's, and `gradients` the bytes of their gradients.
-    """
+    """What is expected of a job; None and 0 are not known."""
 
     shares: tuple[int, ...]
+    """The samples of a global batch, by the ranks that train."""
     steps: int
+    """The steps of an epoch."""
     parameters: int
+    """The number of parameters of the model."""
     gradients: int
+    """The bytes of their gradients."""
     traffic: Traffic | None
 
 

@@ -45,7 +45,7 @@ def place(
             "MASTER_PORT": port,
             "RANKBOARD_RUN": plan.run,
         }
-        if plan.copies:
+        if plan.keeps_copies:
             where[COPIES] = 1
         cores: Variables = {"OMP_NUM_THREADS": threads[slot.host]}
         link = _interface(host.interface or _route_interface(plan, hello))
@@ -53,8 +53,8 @@ def place(
         defaults: Texts = ()
         if isinstance(plan.work, Script):
             argv = plan.work.argv(hello.executable if hello else host.python, slot.local_rank)
-            where |= elastic.certain(plan, slot, hello, attempt)
-            env = (*_texts(elastic.named(plan) | _said(host)), *chosen, *_texts(where))
+            where |= elastic.fixed(plan, slot, hello, attempt)
+            env = (*_texts(elastic.replaceable(plan) | _said(host)), *chosen, *_texts(where))
             defaults = _texts(elastic.DEFAULTS | frameworks.defaults(hello) | cores | link)
         else:
             argv = plan.work.argv()

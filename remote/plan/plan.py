@@ -39,18 +39,21 @@ class PlanError(MistakeError):
 
 @dataclass(frozen=True)
 class Script:
-    """A user's own program, started once per rank with torchrun's environment.
+    """A program of the user, started once per rank with torchrun's environment.
 
-    `words` are as a person types them, see `argv`. `watch`: rankboard watches torch in its
-    processes. `follow` and `fetch` are glob patterns, below the folder that the ranks work in, of
-    files to read as they grow, and to copy from the hosts at the end. `rules` read its output.
+    Patterns are globs, below the folder that the ranks work in.
     """
 
     words: tuple[str, ...]
+    """As a person types them, see `argv`."""
     watch: bool = True
+    """Watch torch in its processes."""
     follow: tuple[str, ...] = ()
+    """Patterns of files to read as they grow."""
     fetch: tuple[str, ...] = ()
+    """Patterns of files to copy from the hosts at the end."""
     rules: tuple[Rule, ...] = ()
+    """Read its output."""
 
     def argv(self, python: str, local_rank: int) -> tuple[str, ...]:
         """Return what to execute for a rank, as torchrun would: `-m MODULE` and a file of Python
@@ -81,11 +84,13 @@ class Script:
 
 @dataclass(frozen=True)
 class Slot:
-    """The place of one rank: on host number `host` it is the `local_rank`-th."""
+    """The place of one rank."""
 
     rank: int
     local_rank: int
+    """Its number on its host."""
     host: int
+    """The number of the host."""
 
 
 class OnStall(StrEnum):
@@ -105,22 +110,22 @@ class OnNan(StrEnum):
 
 @dataclass(frozen=True)
 class Policy:
-    """What a run does when something happens to it.
-
-    `keep`: it continues without its operator. `doctor`: the hosts are checked before the start.
-    `start_timeout` is how many seconds the ranks have from the command to their first step (0: no
-    limit). A failed run restarts up to `max_restarts` times, without lost hosts as long as
-    `min_nodes` (0: all) are left. `fetch`: checkpoints and reports come back from the hosts.
-    """
+    """What a run does when something happens to it."""
 
     keep: bool = False
+    """It continues without its operator."""
     doctor: bool = True
+    """The hosts are checked before the start."""
     start_timeout: float = 0.0
+    """Seconds that the ranks have from the command to their first step; 0: no limit."""
     on_stall: OnStall = OnStall.REPORT
     on_nan: OnNan = OnNan.WARN
     max_restarts: int = 0
+    """How often a failed run restarts at most."""
     min_nodes: int = 0
+    """It restarts without lost hosts as long as so many are left; 0: only with all."""
     fetch: bool = True
+    """Checkpoints and reports come back from the hosts."""
 
     def __post_init__(self) -> None:
         """Refuse values out of bounds, wherever they come from. Raises: PlanError."""
@@ -138,32 +143,32 @@ class Policy:
 
 @dataclass(frozen=True)
 class Upload:
-    """A file or folder of the operator's machine that goes to every host: `source` is its
-    absolute path, `target` where it lands below the folder that the ranks work in ("": it is
-    that folder)."""
+    """A file or folder of the operator's machine that goes to every host."""
 
     source: str
+    """Its absolute path."""
     target: str
+    """Where it lands below the folder that the ranks work in; "" if it is that folder."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """One run: `work` done by one rank per slot of the hosts, in their order.
-
-    `uploads` land on each host in the folder `<workdir>/files/<project>`, and there the ranks then
-    work; `project` is "" where there are none. `label`
-    is the name that a person gave the run at its start. `rules_left_out` is how many rules for its
-    output the recorded plan has that are not used, as somebody else may have written them.
-    """
+    """One run: `work` done by one rank per slot of the hosts, in their order."""
 
     run: str
     hosts: tuple[Host, ...]
     work: Job | Script
     policy: Policy = Policy()
     uploads: tuple[Upload, ...] = ()
+    """They land on each host in the folder `<workdir>/files/<project>`, where the ranks then
+    work."""
     project: str = ""
+    """"" if nothing is uploaded."""
     label: str = ""
+    """The name that a person gave the run at its start."""
     rules_left_out: int = 0
+    """How many rules for its output the recorded plan has that are not used, as somebody else may
+    have written them."""
 
     @property
     def job(self) -> Job | None:
@@ -212,7 +217,7 @@ class Plan:
         return tuple(Slot(rank, local, index) for rank, (index, local) in enumerate(places))
 
     @property
-    def copies(self) -> bool:
+    def keeps_copies(self) -> bool:
         """Return True if every host keeps a copy of the model in a checkpoint, since the run may
         restart without some of them."""
         return self.policy.max_restarts > 0 and 0 < self.policy.min_nodes < len(self.hosts)
