@@ -114,14 +114,14 @@ class LogReader:
         if not block:
             return 0
         first = self._choice.first
-        active: list[tuple[str, LogFormat]] | None = None
+        starts = candidates.find_candidates(block)
+        lines = "\n".join([block[start : _line_end(block, start)] for start in starts])
+        active = _active_marks(self._choice.others, lines)
         end = 0
-        for start in candidates.find_candidates(block):
+        for start in starts:
             end = self._read_open(block, end, start)
             if start < end:
                 continue
-            if active is None:
-                active = _active_marks(self._choice.others, block)
             stop = _line_end(block, start)
             if self._try_formats(block[start:stop], active):
                 self._unread_texts.append(block[end:start])
@@ -207,9 +207,11 @@ def _line_end(block: str, start: int) -> int:
     return end if end >= 0 else len(block)
 
 
-def _active_marks(formats: Sequence[LogFormat], block: str) -> list[tuple[str, LogFormat]]:
+def _active_marks(formats: Sequence[LogFormat], text: str) -> list[tuple[str, LogFormat]]:
     """Return the marks that may be in a text, each with its format."""
-    may_have = candidates.searcher(block)
+    if not formats or not text:
+        return []
+    may_have = candidates.searcher(text)
     return [(mark, format_) for format_ in formats for mark in format_.marks if may_have(mark)]
 
 
