@@ -72,6 +72,6 @@ def simulated() -> Iterator[None]:
 
 _names = functools.lru_cache(64)(registry.names)
 _source = functools.lru_cache(64)(registry.source)
-_needs_of = functools.lru_cache(64)(needs.of)
+_needs_of = functools.lru_cache(64)(needs.needs_of_job)
 _dump = functools.lru_cache(64)(serialize.dump)
 """As the real ones, which look into files each time."""
