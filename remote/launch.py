@@ -191,13 +191,13 @@ def check_data(job: Job) -> str:
     "fetch 11M". Raises: PlanError."""
     from remote.doctor import job as checks
     from remote.doctor.check import FAILED
-    from training.agent.local_api import look
+    from training.agent.local_api import check_needs
 
     here = partial(_on_hosts, uploads=())
     job = replace(
         job, data_dir=here(job.data_dir), dataset=registry.with_path("datasets", job.dataset, here)
     )
-    found = checks.found(job, **look(needs.of(replace(job, resume="")), ""))
+    found = checks.found(job, **check_needs(needs.of(replace(job, resume="")), ""))
     if found.outcome == FAILED:
         what = f"{found.text}; {found.advice}"
         raise PlanError(Mistake("--dataset", job.dataset, what))
