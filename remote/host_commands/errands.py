@@ -8,14 +8,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from remote.at_once import done_within
 from remote.cluster.hosts import Host
+from remote.concurrently import map_within
 from remote.host_commands.reading import AnswerTooLong, Objects, read
 from remote.limits import LIMITS, Limits
-from remote.transport import Errand, Transport, Unreachable
+from remote.transport import Errand, NoProgress, Transport, Unreachable
 from remote.transport.talk import last_line
 from training.agent import WHOLE
-from training.wire.enums import Reach
 from training.wire.host_replies import codec
 from training.wire.line_cutter import LineTooLong
 
@@ -31,16 +30,6 @@ class Answer:
     error: str = ""
     moment: float = 0.0
     completed: float = 0.0
-
-
-class Silent:
-    """Ignores how far a transport is."""
-
-    def phase(self, name: Reach) -> None:
-        pass
-
-    def said(self, text: str) -> None:
-        pass
 
 
 def ask(
@@ -92,7 +81,7 @@ def perform(
         except Exception as error:  # noqa: BLE001 - our own mistake must not hide the other answers
             return Answer(host, error=f"{host.name}: rankboard itself failed: {error!r}")
 
-    answers = done_within(work, hosts, within)
+    answers = map_within(work, hosts, within)
     late = f"no answer within {within:g} s"
     return [
         answers.get(index) or Answer(host, error=f"{host.name}: {late}")
@@ -108,7 +97,7 @@ def _perform(
     limits: Limits,
 ) -> Answer:
     try:
-        channel = transport.open(host, errand, Silent())
+        channel = transport.open(host, errand, NoProgress())
     except Unreachable as error:
         return Answer(host, error=str(error))
     taken = Objects(limits)

@@ -8,13 +8,12 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from queue import Empty, SimpleQueue
 
-from remote.host_commands.errands import Silent
 from remote.host_commands.reading import read
 from remote.jsonl import load
 from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan
 from remote.sanitise import one_line
-from remote.transport import Channel, Errand, Transport, Unreachable
+from remote.transport import Channel, Errand, NoProgress, Transport, Unreachable
 from training.agent import WHOLE
 from training.wire.events import (
     Record,
@@ -98,7 +97,7 @@ class _Reading:
 
     def _read(self, transport: Transport) -> None:
         try:
-            self._channel = transport.open(self._host, self._errand, Silent())
+            self._channel = transport.open(self._host, self._errand, NoProgress())
             self._copy(self._channel)
         except Unreachable as error:
             self._why = str(error)

@@ -56,12 +56,12 @@ def peek_events(lines: bytes) -> list[EventHead]:
     This is thirteen times faster than decoding the records.
     """
     heads = _parse_heads(lines)
-    reports = list[str]()
-    for head in heads:
-        if PREFIX in head.text:
-            for line in head.text.split("\n"):
-                if line.startswith(PREFIX):
-                    reports.append(line[len(PREFIX) :])
+    # This sees most of a long record, so the texts of all lines are split at once.
+    texts = "\n".join([head.text for head in heads if head.text])
+    if PREFIX not in texts:
+        return heads
+    begin = len(PREFIX)
+    reports = [line[begin:] for line in texts.split("\n") if line.startswith(PREFIX)]
     return heads + _parse_heads("\n".join(reports).encode("utf-8", "replace"))
 
 

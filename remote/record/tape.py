@@ -121,10 +121,13 @@ class Tape:
                 next_group = offset + apart
             if is_whole:
                 yield block.splitlines()
-            elif pending or has_news(block):
+            elif pending:
                 lines = block.splitlines()
-                yield [*lines[:pending], *filter(has_news, lines[pending:])]
+                yield lines[:pending]
+                yield select_news(b"\n".join(lines[pending:]))
                 pending = max(0, pending - len(lines))
+            else:
+                yield select_news(block)
             offset = self._reader.offset
 
     def rewind(self, when: float) -> None:
@@ -157,9 +160,16 @@ class Tape:
             self._apart *= 2
 
 
+def select_news(lines: bytes) -> list[bytes]:
+    """Return those of these lines that have an event that is not frequent."""
+    if not has_news(lines):  # all at once, as that is much faster than one by one
+        return []
+    return [line for line in lines.splitlines() if has_news(line)]
+
+
 def has_news(lines: bytes) -> bool:
     """Return True if any of these lines has an event that is not frequent."""
-    return any(head.event not in FREQUENT for head in peek_events(lines))
+    return not FREQUENT.issuperset([head.event for head in peek_events(lines)])
 
 
 def preview_tape(folder: Path, plan: Plan) -> Tape:

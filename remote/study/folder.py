@@ -12,7 +12,6 @@ Its runs are ordinary runs in RUNS_DIR.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import time
@@ -30,6 +29,7 @@ from remote.record import files, layout, trust
 from remote.record.layout import LOCK
 from remote.record.overview import figure
 from remote.study.reader import StudyError
+from training.file_locks import try_lock
 from training.wire.jsonl import dumps
 from training.writing import write_all, write_whole
 
@@ -139,14 +139,12 @@ class StudyFolder:
 
     def _take(self, lock: int) -> None:
         """Take the lock, and say who has it. Raises: StudyError."""
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not try_lock(lock):
             holder = os.pread(lock, LIMITS.small_file, 0).decode(errors="replace").strip()
             raise StudyError(
                 f"{self.name} is running: process {holder}. Wait for it, or stop it with Ctrl+C "
                 "where it runs"
-            ) from None
+            )
         with self._writing():
             os.ftruncate(lock, 0)
             os.write(lock, str(os.getpid()).encode())

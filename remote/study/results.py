@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from remote.metrics import doubt as doubting
-from remote.metrics.conditions import joined
+from remote.metrics.conditions import join_conditions
 from remote.metrics.doubt import Doubt, Side, differing_work, find_doubt
 from remote.record.summary import finite
 from remote.statistics.block_model import DRAWS, FEW_DRAWS
@@ -253,7 +253,7 @@ def _side(row: CellProgress) -> Side:
         place.nodes,
         place.ranks,
         len(cell.job.trainers(place.ranks)) if cell.job else place.ranks,
-        joined(end.conditions for end in row.counted.values()),
+        join_conditions(end.conditions for end in row.counted.values()),
         cell.job.batch_size if cell.job else 0,
     )
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from remote.host_commands.kept_plan import KeptPlan
 from remote.lab.spec import LabError
 from remote.launch import Launcher
-from remote.metrics.conditions import conditions
+from remote.metrics.conditions import find_conditions
 from remote.plan.plan import PlanError
 from remote.record import summary
 from remote.record.events_file import RunFolderError
@@ -215,7 +215,7 @@ class Runner:
                 measure.losses(state),
                 measure.reason(state) if cause and not lacks else "",
                 lacks,
-                conditions(state),
+                find_conditions(state),
             )
         )
 

@@ -24,7 +24,7 @@ from remote.cluster.load import load
 from remote.events import Clock, Restarted
 from remote.limits import LIMITS
 from remote.plan.plan import Plan, PlanError, Policy
-from remote.record import files, trust
+from remote.record import events_file, files, trust
 from remote.record import read as reading
 from remote.record.events_file import RunFolderError
 from remote.record.lock import launcher
@@ -366,7 +366,7 @@ def test_no_link_is_followed(name: str, tmp_path: Path) -> None:
     assert victim.read_text() == "kept"
     for look in (
         lambda: launcher(folder),
-        lambda: list(reading.records(folder)),
+        lambda: list(events_file.read_records(folder)),
         lambda: reading.verdict(folder),
     ):
         with suppress(RunFolderError):
@@ -541,7 +541,7 @@ def test_garbage_among_the_records_is_left_out(tmp_path: Path) -> None:
         + "\n{"
     )
     folder = foreign_run(tmp_path / "runs", Host("node1", "x"), lines=garbage)
-    assert len(list(reading.records(folder, 1))) == len(BEGUN)
+    assert len(list(events_file.read_records(folder, 1))) == len(BEGUN)
 
 
 # Bounds -------------------------------------------------------------------------------------------
@@ -568,7 +568,7 @@ def test_a_line_without_end_is_left_out(tmp_path: Path) -> None:
         lines=" " * 9 + "x" * (9 << 20) + "\n" + records(BEGUN),
     )
     tracemalloc.start()
-    found = list(reading.records(folder, 1))
+    found = list(events_file.read_records(folder, 1))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert len(found) == 2 * len(BEGUN)

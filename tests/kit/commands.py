@@ -43,7 +43,7 @@ def run(
         try:
             command(runs_dir=Path("runs"), **flags)
         except SystemExit as error:
-            code = error.code
+            code = error.code or 0  # a bare SystemExit has none
         return Done(code, *capsys.readouterr())
 
     return run

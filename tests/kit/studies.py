@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from remote.events import Closed
-from remote.metrics.conditions import conditions
+from remote.metrics.conditions import find_conditions
 from remote.study.file import parse
 from remote.study.folder import Begun, Ended, Outcome, StudyFolder
 from remote.study.study import Study, Trial
@@ -88,5 +88,5 @@ def study(
         of = history(trial, seconds(trial), name, threads=threads(trial))
         recorded(runs_dir, of)
         ended = Ended(trial.key, name, Outcome.COUNTED, seconds(trial))
-        folder.write(replace(ended, conditions=conditions(of.state())))
+        folder.write(replace(ended, conditions=find_conditions(of.state())))
     return folder, found

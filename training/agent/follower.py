@@ -7,7 +7,6 @@ record.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import select
 import signal
@@ -23,6 +22,7 @@ from training.agent.layout import LOCK, SOCKET
 from training.agent.options import AgentOptions
 from training.agent.ranks.launch import Preload
 from training.agent.times import AgentTimes
+from training.file_locks import try_lock
 from training.wire.enums import EndReason
 from training.wire.events import AgentEnded
 from training.writing import write_all
@@ -91,9 +91,7 @@ def _connect() -> socket.socket | None:
 def _take_lock() -> int:
     """Return a descriptor that holds the lock, or 0 while the guard is alive."""
     lock = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not try_lock(lock):
         os.close(lock)
         return 0
     return lock

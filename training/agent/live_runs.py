@@ -41,15 +41,12 @@ def is_locked(lock: str) -> bool:
         )  # also by a link of /proc
     except FileNotFoundError:
         return False
-    import fcntl  # which most checks do without, as they find no other run
+    from training.file_locks import try_lock  # most checks find no other run, and do without
 
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        return not try_lock(descriptor, shared=True)
     finally:
         os.close(descriptor)
-    return False
 
 
 def find_live_runs(folder: str) -> tuple[tuple[str, int], ...]:

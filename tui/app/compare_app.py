@@ -7,7 +7,6 @@ from pathlib import Path
 
 from tui.app.dashboard import Dashboard
 from tui.compare.screen import CompareScreen
-from tui.kit.dialogs import Dialog
 from tui.kit.no_live_runs import NoLiveRuns
 
 
@@ -20,6 +19,3 @@ class CompareApp(Dashboard[NoLiveRuns]):
 
     def open(self) -> None:
         self.push_screen(CompareScreen(self._folders), lambda _: self.exit())
-
-    def question(self) -> Dialog:
-        raise AssertionError("nothing is live")

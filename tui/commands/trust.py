@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from remote.at_once import at_once
 from remote.cluster.hosts import Cluster, Host, HostsError, select
 from remote.cluster.load import load
+from remote.concurrently import map_concurrently
 from remote.transport import Unreachable
 from remote.transport.host_keys import HostKeys, NotRecorded, ShownKey, Standing
 from remote.transport.registry import host_keys
@@ -90,7 +90,7 @@ class Trusting:
                 narrate(f"{host.name}: transport {host.transport} has no host keys")
                 codes.append(0)
         while waiting:
-            met = at_once(self._meet, waiting)
+            met = map_concurrently(self._meet, waiting)
             behind = []
             for host, shown in zip(waiting, met, strict=True):
                 if isinstance(shown, Unreachable):

@@ -11,10 +11,10 @@ from textual.widgets import OptionList, Static
 from remote.format import UNKNOWN, percent
 from remote.record import index
 from remote.record.alike import Alike, most_alike
+from remote.sanitise import plain
 from tui.kit.background import run_in_background
 from tui.kit.choice_dialogs import ChoiceDialog
 from tui.kit.text_table import aligned
-from tui.kit.widgets.plain import plain
 
 MOST = 100
 """Runs that are listed at most."""

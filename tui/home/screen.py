@@ -13,6 +13,7 @@ from textual.widgets import Static
 from remote.format import count
 from remote.record.checkpoints import saved_step
 from remote.record.entry import RUNNING, UNKNOWN, Entry
+from remote.sanitise import plain
 from tui.home.filter import Filter
 from tui.home.history import Answered, History, Listed
 from tui.home.keeping import ERRORS, Keeping
@@ -37,7 +38,6 @@ from tui.kit.run_session import LiveScreen
 from tui.kit.text_table import justified
 from tui.kit.widgets.choices import Choices
 from tui.kit.widgets.keys import Keys
-from tui.kit.widgets.plain import plain
 
 if TYPE_CHECKING:
     from remote.host_commands.runs import Run

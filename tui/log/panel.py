@@ -15,11 +15,11 @@ from remote.format import count
 from remote.run.output.log_levels import Level, first_error, has_lines, is_of
 from remote.run.run_state import RunState
 from remote.run.state.types import Cause, LogLine
+from remote.sanitise import plain
 from tui.kit.actions import Place
 from tui.kit.bindings import bindings
 from tui.kit.messages import SaveText
 from tui.kit.panel import Panel, ScreenRow
-from tui.kit.widgets.plain import plain
 from tui.log.pattern_prompt import PatternPrompt
 from tui.log.row_text import format_entry, format_rows, selected_text
 from tui.log.rows import LogFilter

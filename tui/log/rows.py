@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from remote.run.output.collapsed_lines import Collapse, Shared
 from remote.run.output.log_levels import Level, Levels, without_rank
 from remote.run.state.types import LogLine
-from tui.kit.widgets.plain import LONGEST, plain
+from remote.sanitise import LONGEST_DRAWN, plain
 
 MAX_LINES = 20_000
 """News lines, routine lines and rows in memory, each; beyond it, the oldest tenth goes at once."""
@@ -171,7 +171,7 @@ def _max_width(lines: Sequence[LogLine]) -> int:
     max_host = 0
     for line in lines:
         # Cells are counted only where there can be wide characters: `cell_len` is slow.
-        shown = line.text[:LONGEST]
+        shown = line.text[:LONGEST_DRAWN]
         width = len(shown) if shown.isascii() else cell_len(shown)
         max_text = max(max_text, width)
         if line.rank < 0:

@@ -86,7 +86,7 @@ def _describe_single_run(subject: ReportSubject, timing: SubjectTiming) -> str:
         parts.append(f"test accuracy {format_final(test.accuracy, is_share=True)}")
     elif len(run.steps):
         parts.append(f"training loss {format_final(run.final_loss(), is_share=False)}")
-    return f"{', '.join(parts)}: {run.what}"
+    return f"{', '.join(parts)}: {run.description}"
 
 
 def _alerts(subject: ReportSubject) -> Iterator[str]:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from remote.lab import spec
-from remote.metrics.compare import compare
+from remote.metrics.compare import compare_runs
 from remote.metrics.doubt import Doubt
-from remote.metrics.run import RunFigures, read
+from remote.metrics.run import RunFigures, read_figures
 from remote.plan.plan import Plan, PlanError, Script
 from remote.record.events_file import RunFolderError
 from remote.record.read import load_plan
@@ -91,7 +91,7 @@ class SubjectReader:
 
     def read_runs(self, folders: Sequence[Path]) -> ReportSubject:
         """Read runs, which are compared with the first one."""
-        runs = [read(folder, self.remark) for folder in folders]
+        runs = [read_figures(folder, self.remark) for folder in folders]
         if len(runs) == 1:
             name = title = runs[0].name
             verdict: tuple[str, ...] = ()
@@ -99,7 +99,7 @@ class SubjectReader:
         else:
             name = "runs"
             title = f"{len(runs)} runs compared"
-            verdict = tuple(verdicts(compare(runs)))
+            verdict = tuple(verdicts(compare_runs(runs)))
             lettered = zip(RUN_LETTERS, runs, strict=False)
             labels = [f"{letter}: {_describe_work(run)}" for letter, run in lettered]
         return ReportSubject(
@@ -124,7 +124,7 @@ class SubjectReader:
         runs: dict[int, RunFigures] = {}
         for number, end in sorted(row.counted.items()):
             try:
-                runs[number] = read(self.runs_dir / end.run, self.remark)
+                runs[number] = read_figures(self.runs_dir / end.run, self.remark)
             except (RunFolderError, PlanError) as error:
                 failures.append(UncountedRun(number, end.run, failed, str(error)))
         link = cell.place.link or str(places.get("link", ""))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from remote.metrics.compare import Compared, compare, differing, side
+from remote.metrics.compare import ComparedRun, compare_runs, differing, make_side
 from remote.metrics.doubt import Doubt, find_doubt
 from remote.metrics.run import RunFigures
 from remote.metrics.steps import FIRST, LAST, Floats
@@ -144,8 +144,8 @@ def _doubt_ratio(
     if group.link != reference.link:
         names = (*names, "link")
     return find_doubt(
-        side(group.label, group.runs),
-        side(reference.label, reference.runs),
+        make_side(group.label, group.runs),
+        make_side(reference.label, reference.runs),
         ratio,
         names,
         is_speed_up=is_speed_up,
@@ -233,17 +233,17 @@ def _add_doubts(subject: ReportSubject, timing: SubjectTiming, row: GroupTiming)
 
 def _compare_runs(rows: Sequence[GroupTiming]) -> SubjectTiming:
     """Compare single runs by their iterations with the first one that has some."""
-    compared = compare([row.group.runs[0] for row in rows])
+    compared = compare_runs([row.group.runs[0] for row in rows])
     if len(rows) == 1:
         return SubjectTiming((replace(rows[0], seconds=compared[0].seconds),))
     first = rows[0]
     return SubjectTiming(
         tuple(_apply_comparison(row, one, first) for row, one in zip(rows, compared, strict=True)),
-        is_per_sample=any(one.per_sample for one in compared),
+        is_per_sample=any(one.is_per_sample for one in compared),
     )
 
 
-def _apply_comparison(row: GroupTiming, compared: Compared, first: GroupTiming) -> GroupTiming:
+def _apply_comparison(row: GroupTiming, compared: ComparedRun, first: GroupTiming) -> GroupTiming:
     """Return the row of a run beside the first one."""
     against = compared.against
     share = first.group.ranks / row.group.ranks

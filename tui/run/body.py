@@ -117,7 +117,7 @@ class Body(Container):
             self._different = different
             self.lay_out()
         for place, chart in enumerate(self._charts):
-            kind = self.deck.at(place, kinds)
+            kind = self.deck.chart_at(place, kinds)
             if chart.kind != kind or not chart.is_chosen:
                 chart.choose(kind, self.deck.view(kind))
 
@@ -141,9 +141,9 @@ class Body(Container):
         if self._shows_hosts:
             return charts[place]
         kinds = available(run)
-        kind = self.deck.following(place, kinds, seen)
-        self.deck.put(place, kind or self.deck.first(place, kinds, seen), kinds)
+        kind = self.deck.next_chart(place, kinds, seen)
+        self.deck.put(place, kind or self.deck.first_chart(place, kinds, seen), kinds)
         for at, chart in enumerate(charts):
-            chart.choose(found := self.deck.at(at, kinds), self.deck.view(found))
+            chart.choose(found := self.deck.chart_at(at, kinds), self.deck.view(found))
         hosts = next((panel for panel in self.panels if isinstance(panel, Hosts)), None)
         return hosts if hosts and not kind and not self._is_beside else charts[place]

@@ -13,6 +13,7 @@ from textual.screen import Screen
 from remote.record.watch import WatchedRun
 from remote.run.findings.alerts import Alert
 from remote.run.state.phases import RunPhase
+from remote.sanitise import plain
 from tui.charts.panel import Charts
 from tui.kit import desktop
 from tui.kit.actions import Place
@@ -23,7 +24,6 @@ from tui.kit.panel import Panel
 from tui.kit.replay import Replay
 from tui.kit.run_session import LiveScreen, RunSession
 from tui.kit.widgets.keys import Keys
-from tui.kit.widgets.plain import plain
 from tui.run.body import Body
 from tui.run.components.alerts import Alerts, listed
 from tui.run.components.header import Header
@@ -220,7 +220,7 @@ class RunScreen(LiveScreen, Screen[None]):
 
     def on_charts_view_changed(self, message: Charts.ViewChanged) -> None:
         self.refresh_bindings()
-        self._body.deck.see(message.kind, message.view)
+        self._body.deck.set_view(message.kind, message.view)
         self.tick()
 
     def action_zoom(self) -> None:

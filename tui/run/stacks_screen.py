@@ -16,12 +16,12 @@ from textual.widgets import Static
 from remote.run.run_state import RunState
 from remote.run.state.phases import RunPhase
 from remote.run.state.rank_state import RankState
+from remote.sanitise import plain
 from tui.kit.actions import Place
 from tui.kit.bindings import bindings
 from tui.kit.run_session import LiveScreen, RunSession
 from tui.kit.session_clock import SessionClock
 from tui.kit.widgets.keys import Keys
-from tui.kit.widgets.plain import plain
 from tui.run.components.stack import last_step, stack, summary, told
 
 

@@ -14,6 +14,7 @@ from textual.widgets import Static
 
 from remote.format import UNKNOWN, count, duration
 from remote.plan.plan import what as described
+from remote.sanitise import plain
 from remote.study.conclusion import doubt_text, pair
 from remote.study.folder import Ended
 from remote.study.progress import CellProgress, CellState, Progress
@@ -28,7 +29,6 @@ from tui.kit.run_session import LiveScreen
 from tui.kit.widgets.choices import Choices
 from tui.kit.widgets.keys import Keys
 from tui.kit.widgets.phase import phase
-from tui.kit.widgets.plain import plain
 from tui.kit.widgets.table import Cell, Column, Row
 from tui.study.cells import value
 

@@ -14,6 +14,7 @@ from textual.widgets import Static
 
 from remote.format import count, duration, seconds
 from remote.run.run_state import RunState
+from remote.sanitise import plain
 from remote.study import estimate
 from remote.study.conclusion import answer, doubted, effects
 from remote.study.limits import failures, limits
@@ -30,7 +31,6 @@ from tui.kit.text_table import justified
 from tui.kit.widgets.choices import Choices
 from tui.kit.widgets.keys import Keys
 from tui.kit.widgets.phase import phase
-from tui.kit.widgets.plain import plain
 from tui.kit.widgets.table import Cell, Column, Row
 from tui.run.components.header import Header
 from tui.study.cells import Cells, cells

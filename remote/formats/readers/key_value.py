@@ -29,42 +29,11 @@ _LISTED = LazyRegex(
     r"|\s{1,8}[A-Za-z_][\w/@.-]{0,63}(?: [A-Za-z_][\w/@.-]{0,63})?[:=\s]\s{0,4}[-+.\d])"
 )
 """A name and a number without a sign between them, after the end of another pair and before one."""
-_PROSE = frozenset(
-    [
-        "a",
-        "after",
-        "all",
-        "and",
-        "at",
-        "before",
-        "best",
-        "but",
-        "by",
-        "each",
-        "every",
-        "for",
-        "from",
-        "in",
-        "is",
-        "last",
-        "of",
-        "on",
-        "or",
-        "over",
-        "per",
-        "since",
-        "so",
-        "the",
-        "then",
-        "to",
-        "took",
-        "until",
-        "up",
-        "was",
-        "with",
-        "within",
-    ]
-)
+_PROSE_WORDS = """
+a after all and at before best but by each every for from in is last of on or over per since so the
+then to took until up was with within
+"""
+_PROSE = frozenset(_PROSE_WORDS.split())
 """What stands before a number in a sentence and is no name of it."""
 _NUMBERED = (
     r"[\s:=#\[(]{1,6}(?P<n>\d{1,12})(?:\s{0,4}(?:/|of)\s{0,4}(?P<total>\d{1,12}))?(?![\w.%])"

@@ -13,9 +13,9 @@ from typing import Any
 
 from remote.host_commands import inventory, pruning
 from remote.limits import LIMITS
-from remote.metrics.compare import compare
+from remote.metrics import compare
 from remote.metrics.run import RunFigures
-from remote.metrics.run import read as figures_of
+from remote.metrics.run import read_figures as figures_of
 from remote.record import checkpoints, index, layout, query, resume, tape
 from remote.record.alike import most_alike
 from remote.record.events_file import RunFolderError, follow_records, read_records
@@ -287,7 +287,7 @@ def export_run(case: Case) -> None:
 
 def compare_runs(case: Case) -> None:
     """`rankboard compare`."""
-    compared = compare(_figures(case))
+    compared = compare.compare_runs(_figures(case))
     json.dumps(compare_text.objects(compared), allow_nan=False)
     compare_text.markdown(compared, {})
 

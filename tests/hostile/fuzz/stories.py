@@ -17,7 +17,7 @@ from remote.cluster.hosts import Host
 from remote.events import LAUNCHER_EVENTS
 from remote.events import decode as decode_fast
 from remote.limits import LIMITS
-from remote.metrics.gather import Gathered
+from remote.metrics.gather import RunCollector
 from remote.plan.plan import OnNan, OnStall, Plan, Policy, Script
 from remote.plan.serialize import OtherFormat
 from remote.record.events_file import RecordParser
@@ -435,7 +435,7 @@ class _Recorded:
         self._budget = budget
         self._mutated = _Mutated(drawer)
         self._sieve = RecordParser(plan.run, len(plan.hosts), expander(plan))
-        self._state, self._gathered = RunState(plan), Gathered()
+        self._state, self._gathered = RunState(plan), RunCollector()
         self._world = World(len(plan.hosts), plan.world_size, time=1_795_000_000.0)
         self._show = Show(plan, self._random)
         self._seq = 0

@@ -639,7 +639,7 @@ async def test_a_run_that_is_being_stopped_can_be_left_at_once() -> None:
     stage = Stage()
     async with stage.app.run_test(size=(80, 24)) as pilot:
         await stage.train(pilot)
-        stage.app._interrupt()
+        stage.app.quitting.interrupt()
         assert len(stage.session.stops) == 1
         stage.app.tick()
         assert stage.app.is_running
@@ -679,7 +679,7 @@ async def test_a_signal_stops_at_once_and_the_dashboard_goes_when_all_has_ended(
     stage = Stage()
     async with stage.app.run_test(size=(80, 24)) as pilot:
         await stage.train(pilot)
-        stage.app._stop_now()
+        stage.app.quitting.stop_now()
         assert stage.session.stops == ["stopped by the user, now"]
         stage.app.tick()
         assert stage.app.is_running

@@ -14,7 +14,6 @@ anew. One that has other versions than the requirements ask for gets those.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import importlib.util
 import os
 import re
@@ -29,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from training.agent.host import facts, system
+from training.file_locks import hold_lock
 from training.wire.jsonl import load
 from training.wire.line_cutter import read_line
 from training.wire.requirements import lacking
@@ -130,8 +130,7 @@ def _beat(folder: str) -> None:
 def _alone(venv: Venv) -> Iterator[None]:
     """Hosts that share a home make one environment, one after the other."""
     venv.folder.parent.mkdir(parents=True, exist_ok=True)
-    with open(f"{venv.folder}.lock", "a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with hold_lock(f"{venv.folder}.lock"):
         yield
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import json
 import os
 import signal
@@ -22,6 +21,7 @@ from typing import Any
 
 from training.agent.find_files import Search
 from training.agent.layout import MANIFEST
+from training.file_locks import try_lock
 from training.transfer.entries import (
     FileEntry,
     Misplaced,
@@ -211,15 +211,14 @@ def _locked(lock: int) -> Iterator[None]:
     has to do without."""
     for turn in range(1 << 62):
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            _alive()
-            if turn % 20 == 0:
-                yield
-            time.sleep(0.05)
+            if try_lock(lock):
+                return
         except OSError:
             return
+        _alive()
+        if turn % 20 == 0:
+            yield
+        time.sleep(0.05)
 
 
 def send(words: Sequence[str]) -> Said:

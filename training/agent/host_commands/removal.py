@@ -3,7 +3,6 @@ Follows no link."""
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shutil
@@ -16,9 +15,12 @@ from training.agent.host.system import LINUX
 from training.agent.host_commands import orphans as leftovers
 from training.agent.host_commands import run_folders
 from training.agent.layout import ARCHIVES, LOCK, RUNS, expand_workdir, run_folder
+from training.file_locks import try_lock
 from training.wire.host_replies import Removed, codec
 
 _NAME = re.compile(rf"{RUNS}/([^/]+)/(\d+)|{ARCHIVES}/([^/]+)")
+TRIES = 5
+"""How often the lock of a run folder is tried."""
 _GOING = ".removed-"
 """How the name of what is just being removed begins; it is renamed first, so that nobody meets half
 of it."""
@@ -93,14 +95,12 @@ def hold_lock(folder: str) -> Iterator[None]:
         os.path.join(folder, LOCK), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
     )
     try:
-        for attempt in range(5):  # who lists runs looks at the lock for a moment
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if attempt == 4:
-                    raise RemovalRefused("it is live") from None
-                time.sleep(0.02)
+        tries = 1
+        while not try_lock(lock):  # who lists runs looks at the lock for a moment
+            if tries == TRIES:
+                raise RemovalRefused("it is live")
+            tries += 1
+            time.sleep(0.02)
         yield
     finally:
         os.close(lock)

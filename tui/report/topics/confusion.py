@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from remote.format import count
-from remote.metrics.run import Evaluation, RunFigures
+from remote.metrics.run import EvaluationFigures, RunFigures
 from remote.record.classification import Report
 from training import figures
 from tui.report.document import ReportPicture, Section, TextBlock
@@ -34,7 +34,7 @@ def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section | Non
     return Section("testing", "Test", paragraphs, (), pictures, texts)
 
 
-def _picture(number: int, group: RunGroup, test: Evaluation) -> ReportPicture:
+def _picture(number: int, group: RunGroup, test: EvaluationFigures) -> ReportPicture:
     names = _class_names(test)
     shares = []
     for index, row in enumerate(test.confusion):
@@ -54,14 +54,14 @@ def _picture(number: int, group: RunGroup, test: Evaluation) -> ReportPicture:
     return ReportPicture(f"confusion-{number}", title, alt, matrix.draw)
 
 
-def _text(group: RunGroup, run: RunFigures, test: Evaluation) -> TextBlock:
+def _text(group: RunGroup, run: RunFigures, test: EvaluationFigures) -> TextBlock:
     report = Report.of(test.confusion, test.classes).text().rstrip().splitlines()
     head = f"test loss {figures.loss(test.loss)}, test accuracy {test.accuracy:.2%}"
     lines = [f"{run.name}: {head}", "", *report]
     return TextBlock(f"Classification report: {group.label}", lines)
 
 
-def _class_names(test: Evaluation) -> list[str]:
+def _class_names(test: EvaluationFigures) -> list[str]:
     classes = len(test.confusion)
     if len(test.classes) == classes:
         return list(test.classes)

@@ -59,5 +59,5 @@ def _legend(subject: ReportSubject) -> list[str]:
         for run in group.runs:
             ranks = count(run.world_size, "rank")
             nodes = count(run.nodes, "node")
-            lines.append(f"{group.label}: {run.name}, {run.what}, {ranks} on {nodes}")
+            lines.append(f"{group.label}: {run.name}, {run.description}, {ranks} on {nodes}")
     return lines

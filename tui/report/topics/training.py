@@ -11,7 +11,13 @@ from statistics import fmean
 import numpy as np
 
 from remote.format import UNKNOWN, fixed, number, percent
-from remote.metrics.points import Points, accuracy_by_time, loss_by_step, loss_by_time, tested
+from remote.metrics.points import (
+    Points,
+    accuracy_by_time,
+    evaluation_points,
+    loss_by_step,
+    loss_by_time,
+)
 from remote.metrics.run import RunFigures
 from remote.metrics.steps import Floats
 from remote.statistics.interval import Interval, hide_few, t_interval
@@ -127,7 +133,7 @@ def find_targets(subject: ReportSubject) -> list[TrainingTarget]:
         metric, value = subject.target
         is_accuracy = metric == "accuracy"
         text = f"test {metric} {value:.1%}" if is_accuracy else f"test {metric} {value:g}"
-        points_of = partial(tested, figure=metric, clock=True)
+        points_of = partial(evaluation_points, figure=metric, by_time=True)
         targets.append(TrainingTarget(text, value, points_of, not is_accuracy))
     return targets
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from remote.format import count, fixed, percent
 from remote.metrics.run import RunFigures
-from remote.metrics.waiting import Waiting
+from remote.metrics.waiting import WaitTimes
 from tui.report.document import ReportPicture, ReportTable, Section
 from tui.report.matrix import MatrixDrawing
 from tui.report.subject import ReportSubject, RunGroup
@@ -26,7 +26,7 @@ def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section | Non
     pictures = []
     for group in subject.select_groups(MOST_GROUPS):
         run = group.first_run
-        waiting = run.waiting() if run else None
+        waiting = run.wait_times() if run else None
         if run is None or waiting is None or not len(waiting.step):
             continue
         tables.append(_table(group, run, waiting))
@@ -41,9 +41,9 @@ def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section | Non
     return Section("waits", "Who waited for whom", paragraphs, tables, pictures)
 
 
-def _table(group: RunGroup, run: RunFigures, waiting: Waiting) -> ReportTable:
+def _table(group: RunGroup, run: RunFigures, waiting: WaitTimes) -> ReportTable:
     seconds = waiting.for_whom()
-    last_shares = waiting.held_up()
+    last_shares = waiting.last_shares()
     rows = []
     for index, rank in enumerate(waiting.ranks):
         waited = float(seconds[index].sum())
@@ -63,8 +63,8 @@ def _table(group: RunGroup, run: RunFigures, waiting: Waiting) -> ReportTable:
     return ReportTable(f"Who waited: {group.label}", HEAD, rows, note)
 
 
-def _picture(number: int, group: RunGroup, run: RunFigures, waiting: Waiting) -> ReportPicture:
-    last_shares = waiting.held_up()
+def _picture(number: int, group: RunGroup, run: RunFigures, waiting: WaitTimes) -> ReportPicture:
+    last_shares = waiting.last_shares()
     slowest = max(last_shares, key=lambda rank: last_shares[rank])
     alt = (
         f"Matrix of ranks of {group.label}: how many seconds in all the rank of a row waited for "

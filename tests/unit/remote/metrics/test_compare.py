@@ -11,9 +11,9 @@ import pytest
 
 from remote.cluster.hosts import Host
 from remote.events import Closed
-from remote.metrics.compare import Between, compare
-from remote.metrics.run import RunFigures, read
-from remote.metrics.settings import alike, differing, settings
+from remote.metrics.compare import RunNoise, compare_runs
+from remote.metrics.run import RunFigures, read_figures
+from remote.metrics.settings import are_alike, differing, settings
 from remote.plan.plan import Plan, Script
 from remote.statistics.comparison import Finding
 from tests.kit.histories import History, plan, stepped
@@ -28,12 +28,12 @@ def made(folder: Path, name: str, seconds: float = 0.1, steps: int = 50, **job: 
     for step in range(1, steps + 1):
         for rank in (0, 1):
             history.rank(rank, stepped(rank, step, seconds * (1 + 0.01 * (-1) ** step)))
-    return read(recorded(folder, history.done(0, 1).session(Closed())))
+    return read_figures(recorded(folder, history.done(0, 1).session(Closed())))
 
 
 def test_a_slower_run_is_found_slower(tmp_path: Path) -> None:
     first, second = made(tmp_path, "a"), made(tmp_path, "b", seconds=0.2, lr=0.2)
-    found = compare([first, second])
+    found = compare_runs([first, second])
     assert found[0].against is None
     against = found[1].against
     assert against
@@ -42,7 +42,7 @@ def test_a_slower_run_is_found_slower(tmp_path: Path) -> None:
     assert against.ratio.low < 2.0 < against.ratio.high
     assert found[1].seconds.value == pytest.approx(second.step_seconds(), rel=1e-3)
     assert found[1].seconds.low < 0.2 < found[1].seconds.high
-    assert found[1].between == Between(0.03, 0), "assumed: no two runs have equal settings"
+    assert found[1].noise == RunNoise(0.03, 0), "assumed: no two runs have equal settings"
 
 
 def test_all_steps_but_the_first_decide(tmp_path: Path) -> None:
@@ -52,8 +52,8 @@ def test_all_steps_but_the_first_decide(tmp_path: Path) -> None:
     for step in range(1, 1001):
         seconds = 9.0 if step == 1 else 0.05 if step <= 40 else 0.2 + 0.001 * (-1) ** step
         history.rank(0, stepped(0, step, seconds))
-    other = read(recorded(tmp_path, history))
-    found = compare([made(tmp_path, "a", steps=1000), other])[1]
+    other = read_figures(recorded(tmp_path, history))
+    found = compare_runs([made(tmp_path, "a", steps=1000), other])[1]
     mean = (39 * 0.05 + 960 * 0.2) / 999
     assert found.steps.mean("seconds") == pytest.approx(mean, rel=1e-3)
     assert found.seconds.value == pytest.approx(mean, rel=1e-3)
@@ -64,7 +64,7 @@ def test_all_steps_but_the_first_decide(tmp_path: Path) -> None:
 
 def test_a_repetition_is_never_found_slower(tmp_path: Path) -> None:
     runs = [made(tmp_path, "a"), made(tmp_path, "b", seconds=0.2, seed=43)]
-    found = compare(runs)[1]
+    found = compare_runs(runs)[1]
     assert found.is_repetition
     assert found.against
     assert found.against.ratio.value == pytest.approx(2.0)
@@ -83,9 +83,9 @@ def test_runs_with_equal_settings_say_how_much_runs_differ(tmp_path: Path) -> No
             made(tmp_path, f"{name}-c", seconds=0.1 * apart, seed=1),
             made(tmp_path, f"{name}-d", seconds=0.2 * apart, seed=2, lr=0.2),
         ]
-        _, other, same, _ = compare(runs)
+        _, other, same, _ = compare_runs(runs)
         share = math.log(apart) / math.sqrt(2)
-        assert (other.between.share, other.between.freedom) == (pytest.approx(share, rel=1e-3), 2)
+        assert (other.noise.share, other.noise.freedom) == (pytest.approx(share, rel=1e-3), 2)
         assert (other.is_repetition, same.is_repetition) == (False, True)
         assert other.against
         assert other.against.finding is finding
@@ -96,16 +96,16 @@ def test_runs_with_equal_settings_say_how_much_runs_differ(tmp_path: Path) -> No
 
 
 def test_runs_within_the_noise_are_not_told_apart(tmp_path: Path) -> None:
-    found = compare([made(tmp_path, "a"), made(tmp_path, "b", seconds=0.102, lr=0.2)])
+    found = compare_runs([made(tmp_path, "a"), made(tmp_path, "b", seconds=0.102, lr=0.2)])
     assert found[1].against
     assert found[1].against.finding is Finding.NOT_SHOWN
-    assert (found[1].common, found[1].apart) == (50, 0.0)
+    assert (found[1].common_steps, found[1].loss_difference) == (50, 0.0)
 
 
 def test_steps_with_batches_of_other_sizes_are_compared_by_sample(tmp_path: Path) -> None:
     runs = [made(tmp_path, "a", batch_size=64), made(tmp_path, "b", seconds=0.2, batch_size=128)]
-    found = compare(runs)[1]
-    assert found.per_sample
+    found = compare_runs(runs)[1]
+    assert found.is_per_sample
     assert found.against
     assert found.against.ratio.value == pytest.approx(1.0)
 
@@ -114,22 +114,22 @@ def test_losses_that_differ_are_told_of(tmp_path: Path) -> None:
     first = made(tmp_path, "a", steps=3)
     history = History(replace(plan(1), run="b")).training(steps=2)
     history.rank(0, StepFinished(0, 1, 3, 5.0, 0.1), StepFinished(0, 1, 4, math.nan, 0.1))
-    found = compare([first, read(recorded(tmp_path, history))])[1]
-    assert found.common == 3
-    assert found.apart == pytest.approx(5.0 - 2 / 3)
+    found = compare_runs([first, read_figures(recorded(tmp_path, history))])[1]
+    assert found.common_steps == 3
+    assert found.loss_difference == pytest.approx(5.0 - 2 / 3)
 
 
 def test_a_run_without_steps_has_no_verdict(tmp_path: Path) -> None:
     script = History(replace(plan(2, script=True), run="b")).rank(0, Exited(0, 0))
-    found = compare([made(tmp_path, "a"), read(recorded(tmp_path, script))])[1]
+    found = compare_runs([made(tmp_path, "a"), read_figures(recorded(tmp_path, script))])[1]
     assert found.against is None
-    assert (found.common, math.isnan(found.apart)) == (0, True)
+    assert (found.common_steps, math.isnan(found.loss_difference)) == (0, True)
 
 
 def test_settings_are_those_of_job_hosts_ranks_and_versions(tmp_path: Path) -> None:
     hello = Hello("box", "me", 1, "3.11.2", "/usr/bin/python3", "Linux", "b", 0.5, 8 << 30)
     history = History(plan(1)).say(0, hello).training()
-    found = settings(read(recorded(tmp_path, history)))
+    found = settings(read_figures(recorded(tmp_path, history)))
     assert found["sync"] == "ddp"
     assert found["batch-size"] == "64"
     assert (found["hosts"], found["nodes"], found["ranks"]) == ("node1", "1", "1")
@@ -146,12 +146,14 @@ def test_only_what_differs_is_named(tmp_path: Path) -> None:
         "bucket_mb": ("2.5", "5", "-"),
     }
     assert differing(runs[:1] * 2) == {}
-    assert [alike(runs[0], run) for run in runs] == [True, False, False]
+    assert [are_alike(runs[0], run) for run in runs] == [True, False, False]
 
 
 def test_hosts_and_programs_that_differ_are_named(tmp_path: Path) -> None:
     one = Plan("a", (Host("x", "10.0.0.1"),), Script(("train.py", "--lr", "0 1")))
     two = Plan("b", (Host("x", "10.0.0.1"), Host("y", "10.0.0.2", slots=2)), one.work)
-    runs = [read(recorded(tmp_path, History(each).say(0, Exited(0, 0)))) for each in (one, two)]
+    runs = [
+        read_figures(recorded(tmp_path, History(each).say(0, Exited(0, 0)))) for each in (one, two)
+    ]
     assert differing(runs) == {"hosts": ("x", "x, y"), "nodes": ("1", "2"), "ranks": ("1", "3")}
     assert settings(runs[0])["program"] == "train.py --lr '0 1'"

@@ -8,8 +8,16 @@ from dataclasses import replace
 
 import pytest
 
-from remote.metrics.conditions import Conditions, conditions, joined
-from remote.metrics.doubt import Doubt, Kind, Side, differing_work, find_doubt, objects, sentences
+from remote.metrics.conditions import Conditions, find_conditions, join_conditions
+from remote.metrics.doubt import (
+    Doubt,
+    DoubtKind,
+    Side,
+    differing_work,
+    find_doubt,
+    objects,
+    sentences,
+)
 from remote.plan.plan import Script
 from remote.statistics.interval import Interval, IntervalMethod
 from tests.kit.histories import History, plan
@@ -54,7 +62,7 @@ def test_more_than_the_nodes_can_bring_is_in_doubt(
 ) -> None:
     found = judged(times, reach)
     assert (found is not None) == is_doubtful
-    assert found is None or found.kind is Kind.TOO_FAST
+    assert found is None or found.kind is DoubtKind.TOO_FAST
 
 
 def test_the_order_of_the_two_does_not_matter() -> None:
@@ -89,7 +97,7 @@ def test_other_methods_or_settings_may_be_faster_on_as_many_or_more_nodes() -> N
 def test_other_threads_are_in_doubt_whatever_was_measured() -> None:
     found = find_doubt(side(4, 1), side(1, 2), faster(1.8))
     assert found
-    assert found.kind is Kind.OTHER_THREADS
+    assert found.kind is DoubtKind.OTHER_THREADS
     assert sentences([found])[0].startswith(
         "4 nodes were measured 1.8 times as fast as one (on 4), but the runs on one node had 2 "
         "threads per rank, the others 1: this is not what more nodes bring. Repeat the runs with "
@@ -188,9 +196,9 @@ def test_conditions_are_those_that_ranks_and_hosts_tell(
     for host, boot in enumerate(boots):
         of.say(host, replace(hello(f"node{host}", host), boot_id=boot, cores=cores))
         of.say(host, HostSample((50.0, 70.0), 3, 8, 1, 1))
-    assert conditions(of.training().state()) == expected
+    assert find_conditions(of.training().state()) == expected
     on_gpu = History(plan(2)).training(device="cuda:0")
-    assert conditions(on_gpu.state()).threads == ()
+    assert find_conditions(on_gpu.state()).threads == ()
 
 
 def test_a_script_starts_with_the_threads_of_its_host() -> None:
@@ -199,10 +207,10 @@ def test_a_script_starts_with_the_threads_of_its_host() -> None:
         for host in (0, 1):
             facts = replace(hello(f"node{host}", host), cores=6.0, accelerator=has_gpu)
             of.say(host, facts)
-        assert conditions(of.state()).threads == threads
+        assert find_conditions(of.state()).threads == threads
 
 
 def test_conditions_of_several_runs() -> None:
     several = [Conditions((2,)), Conditions((1, 4), shares_machine=True), Conditions()]
-    assert joined(several) == Conditions((1, 2, 4), shares_machine=True)
-    assert joined([]) == Conditions()
+    assert join_conditions(several) == Conditions((1, 2, 4), shares_machine=True)
+    assert join_conditions([]) == Conditions()

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from remote.events import Closed, Restarted
-from remote.metrics.run import RunFigures, read
+from remote.metrics.run import RunFigures, read_figures
 from remote.metrics.steps import StepColumns, StepTable
-from remote.metrics.waiting import waiting
+from remote.metrics.waiting import measure_waits
 from remote.record import layout
 from remote.record.events_file import RunFolderError
 from remote.record.read import summarized
@@ -57,13 +57,13 @@ def table(*steps: StepFinished) -> StepTable:
 def finished(runs_dir: Path, steps: int = 50, hosts: int = 2) -> RunFigures:
     history = History(plan(hosts))
     history.training(steps, data=0.01, compute=0.05, sync=0.04, samples=16, correct=4)
-    return read(recorded(runs_dir, history.done(*range(hosts)).session(Closed())))
+    return read_figures(recorded(runs_dir, history.done(*range(hosts)).session(Closed())))
 
 
 def test_a_run_is_summed_up(tmp_path: Path) -> None:
     run = finished(tmp_path)
     assert run.verdict is Verdict.FINISHED
-    assert (run.name, run.what) == (plan().run, "ddp, lenet5 on digits")
+    assert (run.name, run.description) == (plan().run, "ddp, lenet5 on digits")
     assert (run.world_size, run.nodes, len(run.steps)) == (2, 2, 100)
     assert run.steps.step.tolist() == [*range(1, 51), *range(1, 51)]
     assert run.steps.rank.tolist() == [0] * 50 + [1] * 50
@@ -107,7 +107,7 @@ def test_steps_that_were_made_again_count_once(tmp_path: Path) -> None:
     for rank in (0, 1):
         history.rank(rank, started(rank, resumed=3))
         history.rank(rank, StepFinished(rank, 1, 4, 7.0 + rank, 0.2))
-    run = read(recorded(tmp_path, history))
+    run = read_figures(recorded(tmp_path, history))
     assert run.steps.step.tolist() == [1, 2, 3, 4] * 2
     assert run.steps.by_rank(1).loss.tolist() == pytest.approx([2.0, 1.0, 2 / 3, 8.0])
     assert run.verdict is None
@@ -119,7 +119,7 @@ def test_a_rank_that_is_left_out_after_a_restart_keeps_what_counted(tmp_path: Pa
     history.attempt = 1
     history.say(SESSION, Restarted((0,), "node2 was lost"))
     history.rank(0, started(0, resumed=3), StepFinished(0, 1, 4, 7.0, 0.2))
-    run = read(recorded(tmp_path, history))
+    run = read_figures(recorded(tmp_path, history))
     assert run.steps.by_rank(1).step.tolist() == [1, 2, 3]
     steps, losses = run.steps.mean_over_ranks("loss")
     assert steps.tolist() == [1, 2, 3, 4]
@@ -132,7 +132,7 @@ def test_steps_of_an_attempt_that_is_over_do_not_count(tmp_path: Path) -> None:
     history.say(SESSION, Restarted((0, 1), "rank 1 was killed"))
     history.attempt = 0
     history.rank(0, StepFinished(0, 1, 3, 7.0, 0.2))
-    assert read(recorded(tmp_path, history)).steps.by_rank(0).step.tolist() == [1, 2]
+    assert read_figures(recorded(tmp_path, history)).steps.by_rank(0).step.tolist() == [1, 2]
 
 
 def test_steps_within_text_are_found_and_placed_in_time(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_steps_within_text_are_found_and_placed_in_time(tmp_path: Path) -> None:
     later = to_object(StepFinished(0, 1, 2, 2.0, 0.5)) | {"time": START + 11}
     lines = f"{PREFIX}{dumps(said)}\nstep 1\n{PREFIX}{dumps(later)}"
     history = History(plan(1)).training().say(0, OutputText(0, "stdout", lines), after=100)
-    run = read(recorded(tmp_path, history))
+    run = read_figures(recorded(tmp_path, history))
     assert run.steps.loss.tolist() == [2.5, 2.0]
     assert run.steps.time.tolist() == pytest.approx([0.5, 1.5])
     assert run.zero == START + 9.5
@@ -150,7 +150,7 @@ def test_a_step_that_claims_to_be_endless_moves_no_other(tmp_path: Path) -> None
     history = History(plan(1)).training()
     for step, seconds in ((1, math.inf), (2, 1e300), (3, LAST_TIME), (4, 0.1)):
         history.rank(0, StepFinished(0, 1, step, 1.0, seconds))
-    run = read(recorded(tmp_path, history))
+    run = read_figures(recorded(tmp_path, history))
     assert run.zero == run.started == START + 0.01
     assert run.steps.step.tolist() == [3, 4], "more than a record may say is no record"
     assert run.steps.time.tolist() == pytest.approx([0.05, 0.06])
@@ -162,7 +162,7 @@ def test_samples_become_curves_over_time(tmp_path: Path) -> None:
     sample = HostSample((50.0, 100.0), 3, 8, 1000, 2000)
     history.say(0, sample, RankSample(0, 80.0, 5), after=1.0)
     history.say(0, GpuSample(0, 70.0, 3, 9, 1410))
-    run = read(recorded(tmp_path, history))
+    run = read_figures(recorded(tmp_path, history))
     host, rank = run.hosts[0].usage, run.ranks[0].usage
     assert host.cpu.tolist() == [75.0]
     assert (host.memory_used.tolist(), host.sent.tolist()) == ([3], [1000])
@@ -179,7 +179,7 @@ def test_facts_and_evaluations_are_kept(tmp_path: Path) -> None:
     history = History(plan(1)).say(0, hello).training(steps=2)
     tests = [Evaluated(0, epoch, 10 * epoch, 2.0 / epoch, 0.3 * epoch, 9, 0.1) for epoch in (1, 2)]
     history.rank(0, tests[0]).rank(0, replace(tests[1], confusion=((5, 0), (0, 4))))
-    run = read(recorded(tmp_path, history))
+    run = read_figures(recorded(tmp_path, history))
     assert run.hosts[0].facts["hostname"] == "box"
     assert run.ranks[0].facts["torch"] == "2.14.1"
     assert [found.accuracy for found in run.evaluations] == [0.3, 0.6]
@@ -191,14 +191,14 @@ def test_a_users_program_has_no_steps(tmp_path: Path) -> None:
     history = History(plan(2, script=True))
     for rank in (0, 1):
         history.rank(rank, OutputText(rank, "stdout", "hello"), Exited(rank, 0))
-    run = read(recorded(tmp_path, history.session(Closed())))
-    assert (run.job, run.script, run.what) == (None, ("train.py",), "train.py")
+    run = read_figures(recorded(tmp_path, history.session(Closed())))
+    assert (run.job, run.script, run.description) == (None, ("train.py",), "train.py")
     assert (len(run.steps), run.steps.ranks) == (0, ())
     assert math.isnan(run.step_seconds())
     assert math.isnan(run.final_loss())
     assert math.isnan(run.samples_per_second())
     assert math.isnan(run.steps.percentiles("seconds", (50,))[0])
-    assert run.waiting() is None
+    assert run.wait_times() is None
     assert run.zero == run.started
 
 
@@ -206,14 +206,14 @@ def test_a_users_program_has_no_steps(tmp_path: Path) -> None:
 def test_only_a_users_program_has_metrics(tmp_path: Path, script: bool) -> None:
     said = f"{PREFIX}{dumps(to_object(ScriptMetrics(0, 1, 0.0, (('val_loss', 2.5),))))}"
     history = History(plan(1, script=script)).rank(0, OutputText(0, "stdout", said))
-    run = read(recorded(tmp_path, history))
+    run = read_figures(recorded(tmp_path, history))
     assert [(one.name, one.value) for one in run.metrics] == [("val_loss", 2.5)] * script
 
 
 def test_a_diverged_run_says_so(tmp_path: Path) -> None:
     history = History(plan(1)).training(steps=2)
     history.rank(0, StepFinished(0, 1, 3, math.nan, 0.1))
-    run = read(recorded(tmp_path, history))
+    run = read_figures(recorded(tmp_path, history))
     assert run.diverged == "loss is NaN at step 3 (rank 0)"
     assert math.isnan(run.final_loss())
 
@@ -254,16 +254,16 @@ def test_all_wait_for_the_rank_whose_gradient_comes_last() -> None:
         beaten(0, 1, 0.1), beaten(1, 1, 0.7), beaten(2, 1, 0.3),
         beaten(0, 2, 0.9), beaten(1, 2, 0.2), beaten(2, 2, 0.4),
     )  # fmt: skip
-    found = waiting(steps)
+    found = measure_waits(steps)
     assert found.last.tolist() == [1, 0]
     np.testing.assert_allclose(found.seconds, [[0.6, 0.0, 0.4], [0.0, 0.7, 0.5]])
     np.testing.assert_allclose(found.for_whom(), [[0, 0.6, 0], [0.7, 0, 0], [0.5, 0.4, 0]])
-    assert found.held_up() == {0: 0.5, 1: 0.5, 2: 0.0}
+    assert found.last_shares() == {0: 0.5, 1: 0.5, 2: 0.0}
     assert found.share == pytest.approx(2.2 / (2 * 4.0))
 
 
 def test_a_rank_waits_no_longer_than_it_was_blocked() -> None:
-    found = waiting(table(beaten(0, 1, 0.1, sync=0.2), beaten(1, 1, 0.7, sync=0.2)))
+    found = measure_waits(table(beaten(0, 1, 0.1, sync=0.2), beaten(1, 1, 0.7, sync=0.2)))
     np.testing.assert_allclose(found.seconds, [[0.2, 0.0]])
 
 
@@ -274,7 +274,7 @@ def test_steps_without_others_count_for_the_next_one_with_them() -> None:
         for rank, seconds in ((0, 1.0), (1, 2.0))
         for step, sync in ((1, 0.0), (2, 0.0), (3, 5.0))
     ]
-    found = waiting(table(*steps))
+    found = measure_waits(table(*steps))
     assert found.last.tolist() == [-1, -1, 1]
     np.testing.assert_allclose(found.seconds, [[0, 0], [0, 0], [2.0, 0]])
 
@@ -282,7 +282,7 @@ def test_steps_without_others_count_for_the_next_one_with_them() -> None:
 def test_of_a_stale_method_nobody_waits(tmp_path: Path) -> None:
     job = Job(sync="parameter_server", sync_option=("mode=async",))
     history = History(replace(plan(2), work=job)).training(steps=2)
-    assert read(recorded(tmp_path, history)).waiting() is None
+    assert read_figures(recorded(tmp_path, history)).wait_times() is None
 
 
 # What cannot be read ------------------------------------------------------------------------------
@@ -290,14 +290,14 @@ def test_of_a_stale_method_nobody_waits(tmp_path: Path) -> None:
 
 def test_a_folder_without_a_run_is_named(tmp_path: Path) -> None:
     with pytest.raises(RunFolderError, match=r"holds no run: plan\.json"):
-        read(tmp_path)
+        read_figures(tmp_path)
 
 
 def test_a_run_without_records_is_named(tmp_path: Path) -> None:
     folder = recorded(tmp_path, History(plan(1)).training())
     (folder / layout.EVENTS).unlink()
     with pytest.raises(RunFolderError, match=r"holds no run: events\.jsonl"):
-        read(folder)
+        read_figures(folder)
 
 
 def test_torn_and_strange_records_are_left_out_and_told_of(tmp_path: Path) -> None:
@@ -305,7 +305,7 @@ def test_torn_and_strange_records_are_left_out_and_told_of(tmp_path: Path) -> No
     with (folder / layout.EVENTS).open("ab") as file:
         file.write(b'{"host":7,"attempt":0,"seq":9,"time":1.0,"event":"closed"}\n{"host":0,"att')
     told: list[str] = []
-    assert len(read(folder, told.append).steps) == 3
+    assert len(read_figures(folder, told.append).steps) == 3
     assert len(told) == 1
     assert "1 records were left out" in told[0]
 

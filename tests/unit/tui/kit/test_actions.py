@@ -13,7 +13,7 @@ from textual.command import CommandList
 from tests.kit.acted import until
 from tests.kit.agents import ROOT
 from tests.kit.dashboard import Stage
-from tui.app.command_palette import Commands
+from tui.app.command_list import ActionPalette
 from tui.app.help import HelpDialog
 from tui.charts.chart import Chart
 from tui.charts.panel import Charts
@@ -177,12 +177,12 @@ async def test_the_list_of_commands_takes_all_keys_where_there_is_no_room_for_it
     stage = Stage()
     async with stage.training() as pilot:
         await pilot.press("ctrl+p")
-        await until(pilot, lambda: isinstance(stage.app.screen, Commands))
+        await until(pilot, lambda: isinstance(stage.app.screen, ActionPalette))
         listed = stage.app.screen.query_one(CommandList)
         for height in (10, 4, 1):
             await pilot.resize_terminal(80, height)
             await pilot.pause()
-            assert isinstance(listed.screen, Commands)
+            assert isinstance(listed.screen, ActionPalette)
             listed.screen._action_command_list("page_down")
         await pilot.resize_terminal(80, 24)
         await pilot.press("escape")

@@ -12,13 +12,12 @@ from textual.app import App, ComposeResult
 
 from tui.charts import axis, raster
 from tui.charts.chart import Chart
-from tui.charts.dots import ASCII, BRAILLE
-from tui.charts.frame import Frame, Look, frame
-from tui.charts.raster import MARK, NONE, Curve
+from tui.charts.plot_frame import PlotFrame, PlotOptions, make_frame
+from tui.charts.raster import ASCII, BRAILLE, MARK_COLOUR, NO_COLOUR, Curve
 from tui.kit import palette
 
 NAN = float("nan")
-STEPS = Look("step")
+STEPS = PlotOptions("step")
 
 
 def curve(
@@ -29,7 +28,7 @@ def curve(
     return Curve(str(colour), colour, at, mean - spread, mean + spread, mean)
 
 
-def drawn(found: Frame | None, colour: int = 0) -> set[tuple[int, int]]:
+def drawn(found: PlotFrame | None, colour: int = 0) -> set[tuple[int, int]]:
     """The cells (row, column) that a colour has."""
     assert found is not None
     return {
@@ -39,7 +38,7 @@ def drawn(found: Frame | None, colour: int = 0) -> set[tuple[int, int]]:
 
 
 def test_a_falling_line_goes_from_the_upper_left_to_the_lower_right() -> None:
-    found = frame([curve([3, 2, 1, 0])], STEPS, 40, 10)
+    found = make_frame([curve([3, 2, 1, 0])], STEPS, 40, 10)
     cells = drawn(found)
     assert min(cells)[0] == 0
     assert max(cells)[0] == 8
@@ -48,8 +47,8 @@ def test_a_falling_line_goes_from_the_upper_left_to_the_lower_right() -> None:
 
 
 def test_the_line_is_unbroken_however_steep() -> None:
-    picture = raster.draw(
-        [raster.columns(curve([0, 1, 0, 1]), axis.Axis(1, 4), 40, False)], 0.0, 1.0, 20
+    picture = raster.draw_lines(
+        [raster.to_columns(curve([0, 1, 0, 1]), axis.Axis(1, 4), 40, False)], 0.0, 1.0, 20
     )
     for column in range(20):
         rows = np.flatnonzero(picture.dots[:, column])
@@ -58,8 +57,8 @@ def test_the_line_is_unbroken_however_steep() -> None:
 
 
 def test_nan_is_a_gap() -> None:
-    whole = drawn(frame([curve([1, 1, 1, 1, 1])], STEPS, 60, 8))
-    gap = drawn(frame([curve([1, 1, NAN, 1, 1])], STEPS, 60, 8))
+    whole = drawn(make_frame([curve([1, 1, 1, 1, 1])], STEPS, 60, 8))
+    gap = drawn(make_frame([curve([1, 1, NAN, 1, 1])], STEPS, 60, 8))
     assert gap < whole
     missing = sorted(column for _, column in whole - gap)
     assert missing == list(range(missing[0], missing[-1] + 1))
@@ -68,15 +67,15 @@ def test_nan_is_a_gap() -> None:
 def test_a_spike_among_many_points_stays() -> None:
     values = [1.0] * 20_000
     values[7_321] = 9.0
-    found = frame([curve(values)], Look("step", from_zero=True), 80, 20)
+    found = make_frame([curve(values)], PlotOptions("step", from_zero=True), 80, 20)
     assert found is not None
-    top = int(np.argmax((found.picture.band != NONE).any(1)))
+    top = int(np.argmax((found.picture.band != NO_COLOUR).any(1)))
     line = min(drawn(found))[0]
     assert top < line - 5
 
 
 def test_a_band_lies_between_low_and_high() -> None:
-    found = frame([curve([5.0] * 50, spread=2.0)], Look("step", from_zero=True), 60, 21)
+    found = make_frame([curve([5.0] * 50, spread=2.0)], PlotOptions("step", from_zero=True), 60, 21)
     assert found is not None
     rows = np.flatnonzero((found.picture.band == 0).any(1))
     line = min(drawn(found))[0]
@@ -84,56 +83,56 @@ def test_a_band_lies_between_low_and_high() -> None:
 
 
 def test_curves_that_meet_take_turns() -> None:
-    found = frame([curve([1, 1, 1], colour) for colour in range(4)], STEPS, 60, 8)
+    found = make_frame([curve([1, 1, 1], colour) for colour in range(4)], STEPS, 60, 8)
     assert all(drawn(found, colour) for colour in range(4))
 
 
 def test_a_mark_stands_behind_the_curves_from_top_to_bottom() -> None:
     plain, marked = (
-        frame([curve([3, 1, 2, 4])], STEPS, 60, 8, marks=marks) for marks in ((), ((2.5, ""),))
+        make_frame([curve([3, 1, 2, 4])], STEPS, 60, 8, marks=marks) for marks in ((), ((2.5, ""),))
     )
     assert plain is not None and marked is not None  # noqa: PT018
     cells = {
         (int(row), int(column))
-        for row, column in zip(*np.nonzero(marked.picture.curve == MARK), strict=True)
+        for row, column in zip(*np.nonzero(marked.picture.curve == MARK_COLOUR), strict=True)
     }
     columns = {column for _, column in cells}
     assert len(columns) == 1
     in_column = {(row, column) for row, column in drawn(plain) if column in columns}
     assert cells | in_column == {(row, column) for row in range(7) for column in columns}
     assert drawn(marked) == drawn(plain)
-    assert set(marked.differing(plain)) == {row for row, _ in cells}
+    assert set(marked.changed_rows(plain)) == {row for row, _ in cells}
 
 
 def test_marks_at_one_place_show_all_their_letters() -> None:
-    found = frame([curve([3, 1, 2, 4])], STEPS, 60, 8, marks=((2.5, "T"), (2.5, "C")))
+    found = make_frame([curve([3, 1, 2, 4])], STEPS, 60, 8, marks=((2.5, "T"), (2.5, "C")))
     assert found is not None
     top = "".join(chr(sign) for sign in found.picture.sign[0] if sign)
     assert "TC" in top
 
 
 def test_a_mark_beyond_the_axis_is_not_drawn() -> None:
-    found = frame([curve([3, 1, 2, 4])], STEPS, 60, 8, marks=((0.0, "R"), (9.0, "R")))
+    found = make_frame([curve([3, 1, 2, 4])], STEPS, 60, 8, marks=((0.0, "R"), (9.0, "R")))
     assert found is not None
-    assert not (found.picture.curve == MARK).any()
+    assert not (found.picture.curve == MARK_COLOUR).any()
 
 
 def test_a_log_axis_puts_powers_of_ten_at_equal_distances() -> None:
-    up = axis.logarithmic(0.001, 1000)
-    places = [up.at(10.0**power) for power in range(-3, 4)]
+    up = axis.log_axis(0.001, 1000)
+    places = [up.share_of(10.0**power) for power in range(-3, 4)]
     assert np.allclose(np.diff(places), np.diff(places)[0])
-    labels = [text for _, text in axis.ticks(up, 10)]
+    labels = [text for _, text in axis.number_ticks(up, 10)]
     assert labels == ["0.001", "0.01", "0.1", "1", "10", "100", "1000"]
 
 
 def test_a_short_log_axis_has_ticks_that_tell_its_scale() -> None:
-    up = axis.logarithmic(0.4, 2.4)
-    assert [text for _, text in axis.ticks(up, 2)] == ["0.5", "1", "2"]
+    up = axis.log_axis(0.4, 2.4)
+    assert [text for _, text in axis.number_ticks(up, 2)] == ["0.5", "1", "2"]
 
 
 def test_what_is_not_positive_has_no_place_on_a_log_axis() -> None:
-    assert frame([curve([-1, 0, -3])], STEPS, 40, 10, log=True) is None
-    found = frame([curve([-1, 0, 3, 4])], STEPS, 40, 10, log=True)
+    assert make_frame([curve([-1, 0, -3])], STEPS, 40, 10, log=True) is None
+    found = make_frame([curve([-1, 0, 3, 4])], STEPS, 40, 10, log=True)
     assert drawn(found)
 
 
@@ -148,7 +147,7 @@ def test_what_is_not_positive_has_no_place_on_a_log_axis() -> None:
     ],
 )
 def test_ticks_stand_at_nice_numbers(low: float, high: float, labels: list[str]) -> None:
-    assert [text for _, text in axis.ticks(axis.Axis(low, high), 5)] == labels
+    assert [text for _, text in axis.number_ticks(axis.Axis(low, high), 5)] == labels
 
 
 def test_times_are_labelled_as_times() -> None:
@@ -156,13 +155,13 @@ def test_times_are_labelled_as_times() -> None:
 
 
 def test_steps_are_whole() -> None:
-    found = frame([curve([3, 2, 1])], STEPS, 120, 10)
+    found = make_frame([curve([3, 2, 1])], STEPS, 120, 10)
     assert found is not None
-    assert found.beneath.split() == ["1", "2", "3", "step"]
+    assert found.bottom_labels.split() == ["1", "2", "3", "step"]
 
 
 def test_an_axis_that_grows_seldom_moves() -> None:
-    found = [axis.divided(1, float(last), 140) for last in range(1_000, 2_000)]
+    found = [axis.steady_axis(1, float(last), 140) for last in range(1_000, 2_000)]
     assert len(set(found)) <= 6
     assert all(one.high > last for one, last in zip(found, range(1_000, 2_000), strict=True))
 
@@ -183,16 +182,18 @@ def test_no_size_and_no_values_break_it(seed: int) -> None:
             )
             curves.append(Curve(str(colour), colour, x, values, values, values))
         for log in (False, True):
-            for look in (STEPS, Look("time", clock=True, from_zero=True)):
-                found = frame(curves, look, width, height, log)
+            for look in (STEPS, PlotOptions("time", clock=True, from_zero=True)):
+                found = make_frame(curves, look, width, height, log)
                 if found is not None:
-                    assert len(found.rows) + bool(found.beneath) == height
-                    assert {len(row) + found.picture.dots.shape[1] for row in found.rows} == {width}
+                    assert len(found.row_labels) + bool(found.bottom_labels) == height
+                    assert {len(row) + found.picture.dots.shape[1] for row in found.row_labels} == {
+                        width
+                    }
 
 
 @pytest.mark.parametrize("values", [[4.0], [4.0] * 9, [0.0], [1e308, -1e308], [5e-324, 0.0]])
 def test_single_constant_and_huge_values_are_visible(values: list[float]) -> None:
-    assert drawn(frame([curve(values)], STEPS, 40, 10))
+    assert drawn(make_frame([curve(values)], STEPS, 40, 10))
 
 
 def test_braille_has_every_dot_and_ascii_is_ascii() -> None:
@@ -258,7 +259,7 @@ async def test_a_chart_lives_through_any_sequence_of_sizes() -> None:
 def test_areas_of_times_below_zero_are_none() -> None:
     x, below = np.arange(5.0), np.full(5, -1e-6)
     curves = [Curve(name, 0, x, below, below, below) for name in ("data", "compute")]
-    made = frame(curves, Look("step", stacked=True), 40, 10)
+    made = make_frame(curves, PlotOptions("step", stacked=True), 40, 10)
     assert made is not None
     assert not (made.picture.sign == ord(palette.sign("compute"))).any()
 

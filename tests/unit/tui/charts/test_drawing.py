@@ -25,14 +25,15 @@ from training.wire.events import (
     Started,
     StepFinished,
 )
-from tui.charts import memory, values
+from tui.charts import heading as values
+from tui.charts import remembered_charts as memory
 from tui.charts.axis import Axis
+from tui.charts.chart_view import ChartView, CurveMode, XAxis
 from tui.charts.deck import Deck
-from tui.charts.drawing import SPAN, Drawing, drawing, smooth
-from tui.charts.frame import frame
-from tui.charts.kinds import KINDS, Kind, available
-from tui.charts.memory import Chosen
-from tui.charts.view import Along, Mode, View
+from tui.charts.drawing import SMOOTHED_STEPS, Drawing, make_drawing, smooth
+from tui.charts.kinds import KINDS, ChartKind, available
+from tui.charts.plot_frame import make_frame
+from tui.charts.remembered_charts import ChartChoice
 from tui.kit import user_state as remembered
 
 LOSS, PHASES, ACCURACY = KINDS[:3]
@@ -56,12 +57,12 @@ def trained(steps: int = 60, ranks: int = 4) -> RunState:
     return state
 
 
-def draw(state: RunState, kind: Kind = LOSS, view: View | None = None) -> Drawing:
-    return drawing(state, kind, view or View(smoothing=0.0))
+def draw(state: RunState, kind: ChartKind = LOSS, view: ChartView | None = None) -> Drawing:
+    return make_drawing(state, kind, view or ChartView(smoothing=0.0))
 
 
 def test_the_mean_with_one_band_over_the_ranks_is_what_one_sees_first() -> None:
-    drawn = drawing(trained(), LOSS, View())
+    drawn = make_drawing(trained(), LOSS, ChartView())
     raw, even, test = drawn.curves
     assert (raw.faint, raw.band) == (True, True)
     assert (even.faint, even.band) == (False, False)
@@ -72,7 +73,7 @@ def test_the_mean_with_one_band_over_the_ranks_is_what_one_sees_first() -> None:
 
 
 def test_band_all_ranks_and_one_against_the_mean() -> None:
-    state, view = trained(), View(smoothing=0.0)
+    state, view = trained(), ChartView(smoothing=0.0)
     seen = []
     for chosen in (2, 2, 3, 3, 3):
         drawn = draw(state, view=view)
@@ -80,48 +81,50 @@ def test_band_all_ranks_and_one_against_the_mean() -> None:
         view = view.next_mode(4, chosen)
     each = ["0", "1", "2", "3"]
     assert seen == [["mean"], each, ["mean", "2"], ["mean", "3"], ["mean"]]
-    assert not any(curve.band for curve in draw(state, view=View(mode=Mode.EACH)).curves[:-1])
+    assert not any(
+        curve.band for curve in draw(state, view=ChartView(mode=CurveMode.EACH)).curves[:-1]
+    )
 
 
 def test_the_names_of_several_curves_stand_on_them_so_that_no_colour_is_needed() -> None:
-    def names(view: View, ranks: int = 4, width: int = 60) -> set[str]:
+    def names(view: ChartView, ranks: int = 4, width: int = 60) -> set[str]:
         drawn = draw(trained(ranks=ranks), view=view)
-        made = frame(drawn.curves, replace(drawn.look, warm=None), width, 20)
+        made = make_frame(drawn.curves, replace(drawn.options, warm=None), width, 20)
         assert made
         return {chr(sign) for sign in made.picture.sign.flat if sign}
 
-    assert names(View()) == set()
-    assert names(View(mode=Mode.EACH)) == {*"0123"}
-    assert names(View(mode=Mode.ONE, one=2)) == {*"mean2"}
-    assert names(View(mode=Mode.EACH), ranks=30) == set(), "there is no room for so many"
-    assert names(View(mode=Mode.EACH), ranks=30, width=150) == {*"0123456789"}
+    assert names(ChartView()) == set()
+    assert names(ChartView(mode=CurveMode.EACH)) == {*"0123"}
+    assert names(ChartView(mode=CurveMode.ONE, one=2)) == {*"mean2"}
+    assert names(ChartView(mode=CurveMode.EACH), ranks=30) == set(), "there is no room for so many"
+    assert names(ChartView(mode=CurveMode.EACH), ranks=30, width=150) == {*"0123456789"}
 
 
 def test_more_ranks_than_can_be_told_apart_are_not_drawn() -> None:
-    drawn = draw(trained(3, ranks=40), view=View(mode=Mode.EACH, smoothing=0.0))
+    drawn = draw(trained(3, ranks=40), view=ChartView(mode=CurveMode.EACH, smoothing=0.0))
     assert (len(drawn.lines), drawn.hidden) == (32, 8)
 
 
 def test_steps_epochs_time_and_samples() -> None:
     state = trained()
     batch = Job().batch_size
-    ends = {along: draw(state, view=View(along, smoothing=0.0)).ends for along in Along}
-    assert ends[Along.STEP] == (1, 60)
-    assert ends[Along.EPOCH] == (0.1, 6.0)
-    assert ends[Along.SAMPLES] == (batch, 60 * batch)
-    begin, end = ends[Along.TIME] or (0, 0)
+    ends = {along: draw(state, view=ChartView(along, smoothing=0.0)).x_range for along in XAxis}
+    assert ends[XAxis.STEP] == (1, 60)
+    assert ends[XAxis.EPOCH] == (0.1, 6.0)
+    assert ends[XAxis.SAMPLES] == (batch, 60 * batch)
+    begin, end = ends[XAxis.TIME] or (0, 0)
     assert end - begin == pytest.approx(5.9)
-    view = View()
-    for along in (Along.EPOCH, Along.TIME, Along.SAMPLES, Along.STEP):
+    view = ChartView()
+    for along in (XAxis.EPOCH, XAxis.TIME, XAxis.SAMPLES, XAxis.STEP):
         view = view.next_axis()
         assert view.along is along
 
 
 def test_phases_are_stacked_and_add_up() -> None:
     drawn = draw(trained(), PHASES)
-    assert drawn.look.stacked
+    assert drawn.options.stacked
     assert [curve.mean[9] for curve in drawn.curves] == pytest.approx([0.01, 0.06, 0.03])
-    found = frame(drawn.curves, drawn.look, 60, 12)
+    found = make_frame(drawn.curves, drawn.options, 60, 12)
     assert found is not None
     column = [chr(code) for code in found.picture.sign[:, 10] if code]
     assert column == sorted(column, key="█▒░".index)
@@ -135,8 +138,8 @@ def test_a_test_is_a_point_and_a_mark() -> None:
     drawn = draw(state)
     assert [(curve.x[0], curve.mean[0]) for curve in drawn.curves if curve.single] == [(60, 0.4)]
     assert drawn.marks == ((60.0, "T"), (60.0, "C"))
-    assert draw(state, view=View(marks=False)).marks == ()
-    found = frame(drawn.curves, drawn.look, 80, 16, marks=drawn.marks)
+    assert draw(state, view=ChartView(marks=False)).marks == ()
+    found = make_frame(drawn.curves, drawn.options, 80, 16, marks=drawn.marks)
     assert found is not None
     assert (found.picture.sign == ord("◆")).sum() == 1
     assert draw(state, ACCURACY).curves[-1].mean[0] == 90.0
@@ -162,7 +165,7 @@ def test_charts_come_as_soon_as_there_is_something_to_see() -> None:
 
 
 def test_zooming_keeps_the_place_and_ends_at_the_whole() -> None:
-    closer = View().zoomed(2, 25.0, WHOLE, ENDS)
+    closer = ChartView().zoomed(2, 25.0, WHOLE, ENDS)
     assert closer.window == (12.5, 62.5)
     axis = Axis(*closer.window)
     assert closer.zoomed(0.5, 25.0, axis, ENDS).window is None
@@ -170,7 +173,7 @@ def test_zooming_keeps_the_place_and_ends_at_the_whole() -> None:
 
 
 def test_panning_stops_at_the_ends() -> None:
-    view = View(window=(20.0, 40.0))
+    view = ChartView(window=(20.0, 40.0))
     axis = Axis(20.0, 40.0)
     assert view.panned(0.5, axis, ENDS).window == (30.0, 50.0)
     assert view.panned(-9, axis, ENDS).window == (0.0, 20.0)
@@ -178,18 +181,18 @@ def test_panning_stops_at_the_ends() -> None:
 
 
 def test_following_shows_the_newest_part_of_what_grows() -> None:
-    view = View().followed(WHOLE, ENDS)
-    assert view.shows(ENDS) == (75.0, 100.0)
-    assert view.shows((0.0, 180.0)) == (155.0, 180.0)
-    assert view.whole().shows(ENDS) is None
+    view = ChartView().followed(WHOLE, ENDS)
+    assert view.visible_range(ENDS) == (75.0, 100.0)
+    assert view.visible_range((0.0, 180.0)) == (155.0, 180.0)
+    assert view.whole().visible_range(ENDS) is None
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_no_sequence_of_keys_leaves_what_there_is_to_see(seed: int) -> None:
-    dice, view = random.Random(seed), View()
+    dice, view = random.Random(seed), ChartView()
     for _ in range(300):
         log = dice.random() < 0.3
-        low, high = view.shows((1.0, 1e4)) or (1.0, 1e4)
+        low, high = view.visible_range((1.0, 1e4)) or (1.0, 1e4)
         axis, ends = Axis(low, high, log), (1.0, 1e4)
         match dice.randrange(4):
             case 0:
@@ -200,7 +203,7 @@ def test_no_sequence_of_keys_leaves_what_there_is_to_see(seed: int) -> None:
                 view = view.followed(axis, ends)
             case _:
                 view = view if dice.random() < 0.9 else view.whole()
-        low, high = view.shows(ends) or ends
+        low, high = view.visible_range(ends) or ends
         assert low < high
         assert high > 0.9
         assert low < 1.1e4
@@ -216,9 +219,9 @@ def test_a_view_of_the_last_steps_is_fine_grained() -> None:
             state, Record(0, 0, 1 + step, START + step, StepFinished(0, 1, step, float(step), 0.1))
         )
     assert len(draw(state).lines[0].x) <= 1024
-    near = draw(state, view=View(tail=200.0, smoothing=0.0))
+    near = draw(state, view=ChartView(tail=200.0, smoothing=0.0))
     assert list(near.lines[0].x[-200:]) == list(range(4_801, 5_001))
-    window = draw(state, view=View(window=(4_900.0, 4_950.0), smoothing=0.0))
+    window = draw(state, view=ChartView(window=(4_900.0, 4_950.0), smoothing=0.0))
     x = window.lines[0].x
     assert ((x >= 4_900) & (x <= 4_950)).sum() == 51
 
@@ -240,7 +243,7 @@ def test_the_average_is_as_exact_over_many_steps_as_one_by_one() -> None:
     dice = random.Random(5)
     steps = np.cumsum([dice.choice([1.0, 2.0, 50.0]) for _ in range(4_000)])
     values = np.array([dice.gauss(2, 1) if dice.random() < 0.9 else math.nan for _ in steps])
-    size = 2.0 ** math.floor(math.log2((steps[-1] - steps[0]) / SPAN))
+    size = 2.0 ** math.floor(math.log2((steps[-1] - steps[0]) / SMOOTHED_STEPS))
     for weight in (1e-9, 0.5, 0.9, 0.999):
         wanted, total, count, before = [], 0.0, 0.0, steps[0]
         for step, value in zip(steps, values, strict=True):
@@ -254,13 +257,13 @@ def test_the_average_is_as_exact_over_many_steps_as_one_by_one() -> None:
 
 def test_the_cursor_tells_the_mean_and_who_has_the_least_and_the_greatest() -> None:
     state = trained()
-    view = View(cursor=10.2, smoothing=0.0)
-    told = values.at_cursor(draw(state, view=view), LOSS, view)
+    view = ChartView(cursor=10.2, smoothing=0.0)
+    told = values.cursor_text(draw(state, view=view), LOSS, view)
     assert told == "step 10  mean 0.310  min 0.290 (rank 2)  max 0.350 (rank 3)"
-    each = replace(view, mode=Mode.EACH)
-    told = values.at_cursor(draw(state, view=each), LOSS, each)
+    each = replace(view, mode=CurveMode.EACH)
+    told = values.cursor_text(draw(state, view=each), LOSS, each)
     assert told == "step 10  0 0.300  1 0.300  2 0.290  3 0.350"
-    told = values.at_cursor(draw(state, PHASES, view), PHASES, view)
+    told = values.cursor_text(draw(state, PHASES, view), PHASES, view)
     assert told == "step 10  data 0.0100  compute 0.0600  sync 0.0300"
 
 
@@ -273,34 +276,36 @@ def test_the_cursor_tells_the_mean_and_who_has_the_least_and_the_greatest() -> N
         (PHASES, 48, "step 10  ░0.0100  ▒0.0600  █0.0300"),
     ],
 )
-def test_where_there_is_little_room_the_cursor_tells_less(kind: Kind, room: int, told: str) -> None:
-    view = View(cursor=10.2, smoothing=0.0)
+def test_where_there_is_little_room_the_cursor_tells_less(
+    kind: ChartKind, room: int, told: str
+) -> None:
+    view = ChartView(cursor=10.2, smoothing=0.0)
     assert values.heading(draw(trained(), kind, view), kind, view, room) == [(told, -1)]
 
 
 def test_the_cursor_goes_from_point_to_point() -> None:
     drawn, axis = draw(trained()), Axis(0.0, 60.0)
-    view = View()
+    view = ChartView()
     at = []
     for by in (-1, -1, -1, 1, 1, 1):
-        view = replace(view, cursor=values.moved(drawn, view, axis, by))
+        view = replace(view, cursor=values.next_cursor(drawn, view, axis, by))
         at.append(view.cursor)
     assert at == [60, 59, 58, 59, 60, 60]
-    assert values.moved(draw(RunState(plan(1))), View(), axis, 1) is None
+    assert values.next_cursor(draw(RunState(plan(1))), ChartView(), axis, 1) is None
 
 
 def test_a_heading_says_how_a_chart_is_drawn_and_names_its_curves() -> None:
     state = trained()
-    each = View(mode=Mode.EACH, log_y=True)
+    each = ChartView(mode=CurveMode.EACH, log_y=True)
     parts = values.heading(draw(state, view=each), LOSS, each, 60)
     assert "".join(text for text, _ in parts) == "mean 0.0657  log  ema .9  ●0 ●1 ●2 ●3 "
     parts = values.heading(draw(state, view=each), LOSS, each, 33)
     assert "".join(text for text, _ in parts).endswith("  ●0 ●1 …")
-    assert values.heading(draw(RunState(plan(2))), LOSS, View(), 60) == [("ema .9", -1)]
+    assert values.heading(draw(RunState(plan(2))), LOSS, ChartView(), 60) == [("ema .9", -1)]
 
 
 def test_a_heading_tells_the_figure_of_the_rank_that_is_seen_against_the_mean() -> None:
-    one = View(mode=Mode.ONE, one=2, smoothing=0.0)
+    one = ChartView(mode=CurveMode.ONE, one=2, smoothing=0.0)
     parts = values.heading(draw(trained(), view=one), LOSS, one, 60)
     assert "".join(text for text, _ in parts) == "rank 2 0.0483  ●mean ●2 "
 
@@ -317,12 +322,12 @@ def test_a_heading_tells_the_figure_of_the_rank_that_is_seen_against_the_mean() 
 def test_the_mean_its_band_and_tests_are_named(room: int, legend: str) -> None:
     state = trained()
     apply_record(state, Record(0, 0, 10**6, 9e9, Evaluated(0, 1, 60, 0.5, 0.7, 100, 1.0)))
-    parts = values.heading(draw(state, view=View()), LOSS, View(), room)
+    parts = values.heading(draw(state, view=ChartView()), LOSS, ChartView(), room)
     assert "".join(text for text, _ in parts) == f"0.0657  ema .9{legend}"
 
 
 def test_areas_are_named_also_where_there_is_no_room_for_their_values() -> None:
-    drawn, view = draw(trained(), PHASES), View()
+    drawn, view = draw(trained(), PHASES), ChartView()
     parts = values.heading(drawn, PHASES, view, 46)
     assert "".join(text for text, _ in parts) == "░ data 0.0100  ▒ compute 0.0600  █ sync 0.0300"
     assert "".join(text for text, _ in values.heading(drawn, PHASES, view, 45)) == (
@@ -337,36 +342,38 @@ def test_charts_and_views_are_remembered_for_each_kind_of_run(tmp_path: Path) ->
     file = tmp_path / "state" / "charts.json"
     deck = Deck(plan(2), 3, file)
     kinds = available(trained())
-    assert [deck.at(place, kinds).id for place in range(3)] == ["loss", "phases", "accuracy"]
-    following = deck.following(0, kinds, [0, 1])
+    assert [deck.chart_at(place, kinds).id for place in range(3)] == ["loss", "phases", "accuracy"]
+    following = deck.next_chart(0, kinds, [0, 1])
     assert following is ACCURACY
     deck.put(0, following, kinds)
     assert deck.shown == ["accuracy", "phases", "loss"]
-    deck.see(LOSS, View(Along.TIME, Mode.ONE, 2, log_y=True, window=(1.0, 2.0), cursor=3.0))
+    deck.set_view(
+        LOSS, ChartView(XAxis.TIME, CurveMode.ONE, 2, log_y=True, window=(1.0, 2.0), cursor=3.0)
+    )
     again = Deck(plan(2), 3, file)
     assert again.shown == deck.shown
-    assert again.view(LOSS) == View(Along.TIME, Mode.ONE, 2, log_y=True)
+    assert again.view(LOSS) == ChartView(XAxis.TIME, CurveMode.ONE, 2, log_y=True)
     assert Deck(plan(2, script=True), 3, file).shown == ["loss", "phases", "accuracy"]
 
 
 def test_no_chart_stands_twice_beside_itself(tmp_path: Path) -> None:
     deck = Deck(plan(2, script=True), 3, tmp_path / "charts.json")
     assert deck.shown == ["loss", "phases", "accuracy"]
-    assert [deck.at(place, [LOSS, ACCURACY]).id for place in range(2)] == ["loss", "accuracy"]
-    three = [LOSS, Kind("cpu", "CPU", "", ("host_cpu",)), ACCURACY]
-    assert [deck.at(place, three).id for place in range(3)] == ["loss", "accuracy", "cpu"]
+    assert [deck.chart_at(place, [LOSS, ACCURACY]).id for place in range(2)] == ["loss", "accuracy"]
+    three = [LOSS, ChartKind("cpu", "CPU", "", ("host_cpu",)), ACCURACY]
+    assert [deck.chart_at(place, three).id for place in range(3)] == ["loss", "accuracy", "cpu"]
 
 
 def test_a_chart_is_put_where_it_is_asked_for_and_charts_that_a_run_lacks_are_kept(
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "charts.json"
-    memory.save("script", Chosen(("gpu", "loss", "phases")), file)
-    deck, cpu = Deck(plan(2, script=True), 3, file), Kind("cpu", "CPU", "", ("host_cpu",))
+    memory.save_choice("script", ChartChoice(("gpu", "loss", "phases")), file)
+    deck, cpu = Deck(plan(2, script=True), 3, file), ChartKind("cpu", "CPU", "", ("host_cpu",))
     kinds = [LOSS, PHASES, ACCURACY, cpu]
 
     def seen() -> list[str]:
-        return [deck.at(place, kinds).id for place in range(3)]
+        return [deck.chart_at(place, kinds).id for place in range(3)]
 
     assert seen() == ["loss", "phases", "accuracy"]
     deck.put(1, cpu, kinds)
@@ -374,15 +381,19 @@ def test_a_chart_is_put_where_it_is_asked_for_and_charts_that_a_run_lacks_are_ke
     deck.put(2, LOSS, kinds)
     assert seen() == ["phases", "cpu", "loss"]
     again = Deck(plan(2, script=True), 3, file)
-    assert [again.at(place, [*kinds, GPU]).id for place in range(3)] == ["gpu", "phases", "cpu"]
+    assert [again.chart_at(place, [*kinds, GPU]).id for place in range(3)] == [
+        "gpu",
+        "phases",
+        "cpu",
+    ]
 
 
 def test_what_lasts_is_remembered_once_it_changes(tmp_path: Path) -> None:
     file = tmp_path / "charts.json"
     first, second = (Deck(plan(2), 3, file) for _ in range(2))
-    first.see(LOSS, replace(first.view(LOSS), window=(1.0, 2.0), cursor=1.5))
+    first.set_view(LOSS, replace(first.view(LOSS), window=(1.0, 2.0), cursor=1.5))
     assert not file.exists(), "the part in view does not last"
-    second.see(LOSS, replace(second.view(LOSS), log_y=True))
+    second.set_view(LOSS, replace(second.view(LOSS), log_y=True))
     assert Deck(plan(2), 3, file).view(LOSS).log_y
 
 
@@ -399,21 +410,21 @@ def test_what_cannot_be_read_is_not_remembered(text: str, tmp_path: Path) -> Non
     file.write_text(text)
     deck = Deck(plan(2, script=True), 3, file)
     kinds = available(RunState(plan(2)))
-    assert len({deck.at(place, kinds).id for place in range(3)}) == 3
-    assert deck.view(LOSS) in (View(), View(one=0))
-    deck.see(LOSS, View(log_y=True))
+    assert len({deck.chart_at(place, kinds).id for place in range(3)}) == 3
+    assert deck.view(LOSS) in (ChartView(), ChartView(one=0))
+    deck.set_view(LOSS, ChartView(log_y=True))
     assert "script" in json.loads(file.read_text())
 
 
 def test_where_nothing_can_be_written_nothing_fails(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    Deck(plan(1), 3, tmp_path / "file" / "charts.json").see(LOSS, View(log_y=True))
+    Deck(plan(1), 3, tmp_path / "file" / "charts.json").set_view(LOSS, ChartView(log_y=True))
 
 
 def test_few_kinds_of_run_are_remembered(tmp_path: Path) -> None:
     file = tmp_path / "charts.json"
     for number in range(100):
-        memory.save(f"kind {number}", Chosen(("loss",)), file)
+        memory.save_choice(f"kind {number}", ChartChoice(("loss",)), file)
     known = json.loads(file.read_text())
     assert len(known) == remembered.MOST_VALUES
     assert "kind 99" in known
@@ -433,21 +444,25 @@ def test_no_values_and_no_view_break_a_chart(seed: int) -> None:
         one = StepFinished(rank, 1, step, *figures, samples=dice.randrange(3), correct=1)
         apply_record(state, Record(rank, 0, step, START + dice.random() * step, one))
     for kind in available(state):
-        view = View(
-            dice.choice(list(Along)),
-            dice.choice(list(Mode)),
+        view = ChartView(
+            dice.choice(list(XAxis)),
+            dice.choice(list(CurveMode)),
             dice.randrange(5),
             log_x=dice.random() < 0.5,
             smoothing=dice.choice([0.0, 0.9]),
             tail=dice.choice([0.0, 5.0]),
             cursor=dice.choice([None, 3.0, -5.0, 1e9]),
         )
-        drawn = drawing(state, kind, view)
+        drawn = make_drawing(state, kind, view)
         values.heading(drawn, kind, view, dice.randrange(80))
         for width, height in ((1, 1), (3, 2), (40, 10), (300, 100)):
-            found = frame(drawn.curves, drawn.look, width, height, dice.random() < 0.5, drawn.marks)
+            found = make_frame(
+                drawn.curves, drawn.options, width, height, dice.random() < 0.5, drawn.marks
+            )
             if found:
-                assert {len(row) + found.picture.dots.shape[1] for row in found.rows} == {width}
+                assert {len(row) + found.picture.dots.shape[1] for row in found.row_labels} == {
+                    width
+                }
 
 
 # A user's own program -----------------------------------------------------------------------------
@@ -458,7 +473,7 @@ def test_charts_of_a_program_that_prints() -> None:
     kinds = available(history.state())
     assert [kind.id for kind in kinds] == ["loss", "seconds", "metric:grad_norm"]
     assert kinds[0].tests == "metric:val_loss"
-    drawn = drawing(history.state(), kinds[0], View())
+    drawn = make_drawing(history.state(), kinds[0], ChartView())
     assert list(drawn.curves[-1].mean) == [1.0] * 29
     assert drawn.curves[-1].single
 

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from remote.at_once import as_done, at_once, done_within
+from remote.concurrently import iter_completed, map_concurrently, map_within
 
 
 def test_results_come_in_the_order_of_the_items_whichever_ends_first() -> None:
@@ -20,8 +20,8 @@ def test_results_come_in_the_order_of_the_items_whichever_ends_first() -> None:
             assert last_has_ended.wait(20), "the items are worked on one after the other"
         return item.upper()
 
-    assert at_once(work, ["first", "second", "last"]) == ["FIRST", "SECOND", "LAST"]
-    assert at_once(work, []) == []
+    assert map_concurrently(work, ["first", "second", "last"]) == ["FIRST", "SECOND", "LAST"]
+    assert map_concurrently(work, []) == []
 
 
 def test_an_error_of_one_is_raised_and_the_others_are_not_waited_for() -> None:
@@ -33,7 +33,7 @@ def test_an_error_of_one_is_raised_and_the_others_are_not_waited_for() -> None:
         release.wait(20)
 
     with pytest.raises(ValueError, match="item 1"):
-        at_once(work, [0, 1])
+        map_concurrently(work, [0, 1])
     release.set()
 
 
@@ -45,15 +45,15 @@ def test_what_takes_longer_than_it_may_is_left_out() -> None:
             release.wait(20)
         return item * 10
 
-    assert done_within(work, [0, 1, 2], 0.05).get(1) is None
+    assert map_within(work, [0, 1, 2], 0.05).get(1) is None
     release.set()
-    assert done_within(work, [0, 1, 2], math.inf) == {0: 0, 1: 10, 2: 20}
+    assert map_within(work, [0, 1, 2], math.inf) == {0: 0, 1: 10, 2: 20}
 
 
 def test_a_caller_gets_a_turn_while_all_are_at_work() -> None:
     release = threading.Event()
     turns = []
-    for done in as_done(lambda _: release.wait(20), ["slow"], every=0.01):
+    for done in iter_completed(lambda _: release.wait(20), ["slow"], every=0.01):
         turns.append(done)
         release.set()
     assert turns[0] is None

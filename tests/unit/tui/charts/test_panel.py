@@ -20,10 +20,10 @@ from tests.kit.dashboard import Stage
 from training.wire import events as events_of
 from training.wire.events import Record
 from tui.charts.chart import Chart
+from tui.charts.chart_view import CurveMode, XAxis
 from tui.charts.deck import Deck
 from tui.charts.kinds import KINDS
 from tui.charts.panel import Charts
-from tui.charts.view import Along, Mode
 from tui.log.panel import LogPanel
 from tui.run.hosts_panel import Hosts
 from tui.run.outcome_panel import Outcome
@@ -39,7 +39,7 @@ def first(stage: Stage) -> Charts:
 
 
 async def drawn(stage: Stage, pilot: Pilot[None]) -> None:
-    await until(pilot, lambda: all(chart.query_one(Chart).along for chart in shown(stage)))
+    await until(pilot, lambda: all(chart.query_one(Chart).x_axis for chart in shown(stage)))
 
 
 @pytest.mark.parametrize(
@@ -94,10 +94,10 @@ async def test_the_keys_of_a_chart() -> None:
         await drawn(stage, pilot)
         chart = first(stage)
         for key, seen in (
-            ("b", lambda: chart.view.mode is Mode.EACH),
-            ("b", lambda: (chart.view.mode, chart.view.one) == (Mode.ONE, 0)),
-            ("x", lambda: chart.view.along is Along.EPOCH),
-            ("x", lambda: chart.view.along is Along.TIME),
+            ("b", lambda: chart.view.mode is CurveMode.EACH),
+            ("b", lambda: (chart.view.mode, chart.view.one) == (CurveMode.ONE, 0)),
+            ("x", lambda: chart.view.along is XAxis.EPOCH),
+            ("x", lambda: chart.view.along is XAxis.TIME),
             ("l", lambda: chart.view.log_y and chart.query_one(Chart).logarithmic),
             ("L", lambda: chart.view.log_x),
             ("L", lambda: not chart.view.log_x),
@@ -125,11 +125,11 @@ async def test_one_rank_against_the_mean_is_the_chosen_one_else_the_slowest() ->
         await drawn(stage, pilot)
         chart = first(stage)
         await pilot.press("b", "b")
-        await until(pilot, lambda: (chart.view.mode, chart.view.one) == (Mode.ONE, 3))
+        await until(pilot, lambda: (chart.view.mode, chart.view.one) == (CurveMode.ONE, 3))
         await pilot.press("1", "home", "down", "3", "b")
-        await until(pilot, lambda: (chart.view.mode, chart.view.one) == (Mode.ONE, 1))
+        await until(pilot, lambda: (chart.view.mode, chart.view.one) == (CurveMode.ONE, 1))
         await pilot.press("b")
-        await until(pilot, lambda: chart.view.mode is Mode.MEAN)
+        await until(pilot, lambda: chart.view.mode is CurveMode.MEAN)
         stage.session.close()
         await stage.ended(pilot)
 
@@ -145,7 +145,7 @@ async def test_of_ranks_that_do_not_tell_when_they_are_ready_none_is_the_slowest
         await stage.heard(pilot, 81)
         chart = first(stage)
         await pilot.press("3", "b", "b")
-        await until(pilot, lambda: (chart.view.mode, chart.view.one) == (Mode.ONE, 2))
+        await until(pilot, lambda: (chart.view.mode, chart.view.one) == (CurveMode.ONE, 2))
 
 
 async def test_keys_read_nothing_of_the_run_that_its_session_may_be_writing(
@@ -161,7 +161,7 @@ async def test_keys_read_nothing_of_the_run_that_its_session_may_be_writing(
 
         monkeypatch.setattr(SourceHistory, "pack", pack)
         await pilot.press("3", "b")
-        await until(pilot, lambda: chart.view.mode is Mode.EACH)
+        await until(pilot, lambda: chart.view.mode is CurveMode.EACH)
 
 
 async def test_before_a_restart_on_fewer_hosts_all_ranks_are_read_again(tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ async def test_before_a_restart_on_fewer_hosts_all_ranks_are_read_again(tmp_path
         await until(pilot, lambda: stage.session.state.step == 5_010)
         await pilot.press("3")
         chart = first(stage)
-        chart.see(replace(chart.view, window=(1_000.0, 1_040.0)))
+        chart.set_view(replace(chart.view, window=(1_000.0, 1_040.0)))
         await until(pilot, lambda: chart._fine.curves is not None)
         assert chart._fine.curves
         assert chart._fine.curves.rows("loss") == (0, 1)
@@ -193,11 +193,11 @@ async def test_a_replay_that_goes_back_shows_no_later_step() -> None:
     async with stage.training() as pilot:
         await drawn(stage, pilot)
         chart = first(stage)
-        assert chart._drawn
-        assert chart._drawn.ends
+        assert chart._drawing
+        assert chart._drawing.x_range
         with stage.session.lock:
             chart.show(RunState(stage.session.plan))
-        assert not chart._drawn.ends
+        assert not chart._drawing.x_range
 
 
 async def test_the_cursor_tells_its_values_above_the_chart() -> None:
@@ -258,7 +258,7 @@ async def test_the_screen_of_an_older_run_leaves_newer_choices_alone() -> None:
     stage = Stage()
     async with stage.training() as pilot:
         newer = Deck(stage.session.plan, Charts.copies)
-        newer.see(KINDS[0], replace(newer.view(KINDS[0]), log_y=True))
+        newer.set_view(KINDS[0], replace(newer.view(KINDS[0]), log_y=True))
         stage.session.close()
         await stage.ended(pilot)
         await pilot.press("q")
@@ -275,7 +275,7 @@ async def test_other_runs_of_its_kind_are_watched_alike() -> None:
                 await until(pilot, lambda stage=stage: first(stage).view.log_y)
             await until(pilot, lambda stage=stage: " 3 accuracy" in stage.text())
             assert first(stage).view.log_y
-            assert first(stage).view.mode is Mode.EACH
+            assert first(stage).view.mode is CurveMode.EACH
             stage.session.close()
             await stage.ended(pilot)
             await pilot.press("q")
@@ -320,15 +320,15 @@ async def test_deep_in_a_long_run_the_record_is_read_again(tmp_path: Path) -> No
         await until(pilot, lambda: "step 9000/9000" in stage.text())
         await pilot.press("3", "b")
         chart = first(stage)
-        chart.see(replace(chart.view, window=(3_000.0, 3_040.0)))
+        chart.set_view(replace(chart.view, window=(3_000.0, 3_040.0)))
         await until(pilot, lambda: chart._fine.curves is not None)
         await until(pilot, lambda: seen_steps(chart) == list(range(3_000, 3_041)))
-        assert chart._drawn
-        assert chart._drawn.ends
-        assert chart._drawn.ends[1] > 8_900, "the ends are those of the whole run"
+        assert chart._drawing
+        assert chart._drawing.x_range
+        assert chart._drawing.x_range[1] > 8_900, "the ends are those of the whole run"
 
 
 def seen_steps(chart: Charts) -> list[float]:
-    assert chart._drawn
-    x = chart._drawn.lines[0].x
+    assert chart._drawing
+    x = chart._drawing.lines[0].x
     return [step for step in x.tolist() if 3_000 <= step <= 3_040]

@@ -15,12 +15,12 @@ from tests.kit.acted import until
 from tests.kit.dashboard import Stage
 from tests.kit.histories import History, plan
 from training.wire.events import Evaluated, Saved
-from tui.charts.drawing import Drawing, drawing
-from tui.charts.export import picture, save, table
-from tui.charts.frame import Look
-from tui.charts.kinds import KINDS, Kind
+from tui.charts.chart_view import ChartView, CurveMode, XAxis
+from tui.charts.drawing import Drawing, make_drawing
+from tui.charts.export import save_chart, to_csv, to_svg
+from tui.charts.kinds import KINDS, ChartKind
+from tui.charts.plot_frame import PlotOptions
 from tui.charts.raster import Curve
-from tui.charts.view import Along, Mode, View
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -73,18 +73,20 @@ def a_run() -> RunState:
     return History(plan(4)).training(steps=30, **figures).state()
 
 
-@pytest.mark.parametrize("mode", list(Mode))
+@pytest.mark.parametrize("mode", list(CurveMode))
 @pytest.mark.parametrize("kind", KINDS[:3], ids=lambda kind: kind.id)
-def test_every_chart_and_view_is_a_picture(mode: Mode, kind: Kind, tmp_path: Path) -> None:
+def test_every_chart_and_view_is_a_picture(
+    mode: CurveMode, kind: ChartKind, tmp_path: Path
+) -> None:
     state = a_run()
-    for along in Along:
-        window = None if along is Along.SAMPLES else (0.1, 9.0)
-        view = View(along, mode, log_y=along is Along.TIME, window=window)
-        drawn = drawing(state, kind, view)
-        root = ElementTree.fromstring(picture(drawn, kind, view))
+    for along in XAxis:
+        window = None if along is XAxis.SAMPLES else (0.1, 9.0)
+        view = ChartView(along, mode, log_y=along is XAxis.TIME, window=window)
+        drawn = make_drawing(state, kind, view)
+        root = ElementTree.fromstring(to_svg(drawn, kind, view))
         assert len(list(root.iter(f"{SVG}path"))) > 5
-        assert table(drawn, kind).count("\n") == 1 + sum(len(line.x) for line in drawn.lines)
-    assert len(save(tmp_path, "chart", drawn, kind, view)) == 3
+        assert to_csv(drawn).count("\n") == 1 + sum(len(line.x) for line in drawn.lines)
+    assert len(save_chart(tmp_path, "chart", drawn, kind, view)) == 3
 
 
 def test_a_picture_says_of_which_run_and_what_its_curves_and_axes_are() -> None:
@@ -95,14 +97,14 @@ def test_a_picture_says_of_which_run_and_what_its_curves_and_axes_are() -> None:
     for kind, view, wanted in (
         (
             KINDS[2],
-            View(),
+            ChartView(),
             {"accuracy", "a run", "accuracy (%)", "mean, min to max", "test"},
         ),
-        (ready, View(mode=Mode.EACH), {"ready (s)", "rank 0", "rank 1"}),
-        (KINDS[1], View(), {"s/iteration", "data", "compute", "sync"}),
+        (ready, ChartView(mode=CurveMode.EACH), {"ready (s)", "rank 0", "rank 1"}),
+        (KINDS[1], ChartView(), {"s/iteration", "data", "compute", "sync"}),
     ):
-        drawn = drawing(state, kind, view)
-        root = ElementTree.fromstring(picture(drawn, kind, view, "a run"))
+        drawn = make_drawing(state, kind, view)
+        root = ElementTree.fromstring(to_svg(drawn, kind, view, "a run"))
         told = [text.text for text in root.iter(f"{SVG}text")]
         assert wanted <= set(told)
         assert "TC" in told, "marks at one place stand beside each other"
@@ -112,13 +114,13 @@ def test_hostile_names_and_values_leave_the_picture_whole() -> None:
     x = np.array([1.0, 2.0, 3.0, 4.0, np.nan])
     values = np.array([np.nan, 1e308, -np.inf, 2.0, 3.0])
     curve = Curve("<script>&\"'", 0, x, values, values, values)
-    stage_drawn = Drawing((curve,), ((2.0, "<"),), Look("step"), (), (1.0, 4.0))
-    root = ElementTree.fromstring(picture(stage_drawn, KINDS[0], View()))
+    stage_drawn = Drawing((curve,), ((2.0, "<"),), PlotOptions("step"), (), (1.0, 4.0))
+    root = ElementTree.fromstring(to_svg(stage_drawn, KINDS[0], ChartView()))
     assert "<script>&\"'" in [text.text for text in root.iter(f"{SVG}text")]
     assert not list(root.iter(f"{SVG}script"))
 
 
 def test_a_chart_of_one_point_is_no_empty_one() -> None:
     run = History(plan(2)).training(steps=1).state()
-    drawn = drawing(run, KINDS[0], View())
-    assert "no data" not in picture(drawn, KINDS[0], View())
+    drawn = make_drawing(run, KINDS[0], ChartView())
+    assert "no data" not in to_svg(drawn, KINDS[0], ChartView())
