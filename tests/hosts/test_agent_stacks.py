@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from remote.run.diagnosis.stacks import frames, threads, whereabouts
-from remote.run.diagnosis.stall_causes import culprits
+from remote.run.diagnosis.stall_causes import find_culprits
 from tests.kit.agents import Follower, Host, python
 from tests.kit.wait import wait
 from training.agent.host import spy, stacks
@@ -264,7 +264,10 @@ def test_of_real_ranks_the_one_is_named_that_is_not_inside_a_collective(
     follower.wait_for_text("loads", 1)
     follower.wait_for_text("our own site step 0", 0)
     stacks: dict[int, Stack] = {}
-    wait(lambda: stacks.update(ask(follower, 2)) or culprits(stacks) == (1,), "the other to wait")
+    wait(
+        lambda: stacks.update(ask(follower, 2)) or find_culprits(stacks) == (1,),
+        "the other to wait",
+    )
     assert {stack.source for stack in stacks.values()} == {"faulthandler"}
     assert [whereabouts(stacks[rank]).where for rank in range(2)] == [
         "all_reduce",

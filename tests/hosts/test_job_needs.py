@@ -444,7 +444,7 @@ def test_a_plan_without_a_job_has_none_of_these_checks() -> None:
             Plan("a-run", plan(1).hosts, Script(("x",))), [hello(1)], [0.0]
         )
     }
-    assert names.intersection(doctor.OF_SOME_JOBS) == {"program"}
+    assert names.intersection(doctor.OF_SOME_PLANS) == {"program"}
 
 
 @pytest.mark.parametrize(("flags", "warned"), [(BARE, True), (ABLE, False), ((), False)])

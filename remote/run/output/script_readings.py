@@ -17,7 +17,7 @@ from remote.events import Parsed, expand
 from remote.formats import Reading, ReadingKind, Rule
 from remote.formats.files import FileReader, reader_of, source_of
 from remote.plan.plan import Plan, Script
-from remote.run.series.timing import NAN
+from remote.run.series.step_times import NAN
 from remote.sanitise import shown
 from training.wire.events import Event, Exited, OutputText, Record, ScriptMetrics, StepFinished
 
