@@ -31,6 +31,7 @@ from training.mistake import Mistake
 from training.wire.events import Record
 
 if TYPE_CHECKING:  # a list of runs, or a form, is shown before any of this is needed
+    from remote.doctor.host_facts import Finding
     from remote.session.examination import Examination
     from remote.session.notify import Notifier
     from remote.session.session import Session
@@ -186,22 +187,21 @@ def _uploads(cluster: Cluster) -> tuple[tuple[Upload, ...], str]:
     return sources.uploads(cluster.sync, here), sources.project(here)
 
 
-def check_data(job: Job) -> str:
-    """Check the data on this machine, which reads or uploads them. Returns what was found: "there",
-    "fetch 11M". Raises: PlanError."""
-    from remote.doctor import job as checks
-    from remote.doctor.check import FAILED
-    from training.agent.local_api import look
+def check_data(job: Job) -> Finding:
+    """Check the data on this machine, which reads or uploads them. Raises: PlanError."""
+    from remote.doctor.host_facts import FAILED
+    from remote.doctor.work import judge_data
+    from training.agent.local_api import check_needs
 
     here = partial(_on_hosts, uploads=())
     job = replace(
         job, data_dir=here(job.data_dir), dataset=registry.with_path("datasets", job.dataset, here)
     )
-    found = checks.found(job, **look(needs.of(replace(job, resume="")), ""))
-    if found.outcome == FAILED:
-        what = f"{found.text}; {found.advice}"
+    finding = judge_data(job, **check_needs(needs.of(replace(job, resume="")), ""))
+    if finding.outcome == FAILED:
+        what = f"{finding.text}; {finding.advice}"
         raise PlanError(Mistake("--dataset", job.dataset, what))
-    return found.text
+    return finding
 
 
 def _on_hosts(path: str, uploads: Sequence[Upload]) -> str:

@@ -35,7 +35,7 @@ from tui.charts import heading as values
 from tui.charts.chart_view import ChartView, CurveMode, XAxis
 from tui.charts.drawing import make_drawing, steps_to_refine
 from tui.charts.kinds import ChartKind, available
-from tui.export.tables import about, tables
+from tui.export.tables import make_tables, summarise
 from tui.log.margin import LogMargin
 from tui.log.row_text import format_entry, format_rows
 from tui.log.rows import LogFilter, LogRows
@@ -277,8 +277,8 @@ def _copied(run: RunState, _: float) -> None:
 
 def _check_figures(run: RunFigures) -> None:
     """The figures that exports and comparisons are made of."""
-    tables(run)
-    json.dumps(about(run), allow_nan=False)
+    make_tables(run)
+    json.dumps(summarise(run), allow_nan=False)
     run.step_seconds()
     run.samples_per_second()
     run.final_loss()
