@@ -191,13 +191,13 @@ def check_data(job: Job) -> Finding:
     """Check the data on this machine, which reads or uploads them. Raises: PlanError."""
     from remote.doctor.host_facts import FAILED
     from remote.doctor.work import judge_data
-    from training.agent.local_api import look
+    from training.agent.local_api import check_needs
 
     here = partial(_on_hosts, uploads=())
     job = replace(
         job, data_dir=here(job.data_dir), dataset=registry.with_path("datasets", job.dataset, here)
     )
-    finding = judge_data(job, **look(needs.of(replace(job, resume="")), ""))
+    finding = judge_data(job, **check_needs(needs.of(replace(job, resume="")), ""))
     if finding.outcome == FAILED:
         what = f"{finding.text}; {finding.advice}"
         raise PlanError(Mistake("--dataset", job.dataset, what))

@@ -54,7 +54,7 @@ def simulated() -> Iterator[None]:
         (server, {"RankProcesses": HostRanks, "RankStarter": HostStarter, "Dialler": Dialler}),
         (server, {"StackCollector": Collector, "sampler": Sampler, "GpuSampler": Gpus}),
         (ranks, {"time": HostTime, "processes": Processes}),
-        (journal, {"os": DISK, "time": HostTime, "regular": DISK.open}),
+        (journal, {"os": DISK, "time": HostTime, "open_regular": DISK.open}),
         (guard, {"_last_words": lambda: "OSError: [Errno 28] No space left on device"}),
         (session, {"time": LauncherTime, "threading": Threading, "SimpleQueue": Mailbox}),
         (pool, {"time": LauncherTime, "Connection": Connection}),
