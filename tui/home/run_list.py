@@ -200,9 +200,11 @@ def rows(
     courses: Mapping[str, Sequence[float]],
     marked: Collection[str],
 ) -> list[Row]:
-    """Return the rows of the table, with a cell for each of `FIELDS`. `names` are the short names
-    of runs, `courses` their losses, as far as known. Those that are `marked` have the letters that a
-    comparison gives them."""
+    """Return the rows of the table, with a cell for each of `FIELDS`.
+
+    `names` are the short names of runs, `courses` their losses, as far as known. Those that are
+    `marked` have the letters that a comparison gives them.
+    """
     found = []
     letters = dict(zip(sorted(marked), ascii_uppercase, strict=False))
     for item in shown:
