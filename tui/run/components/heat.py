@@ -35,7 +35,7 @@ class Grid:
 def grid(ranks: int, width: int, height: int) -> Grid:
     """Lay out ranks in a room.
 
-    Lines hold a power of two times `CELLS_PER_BLOCK` cells, so that each begins with a round number.
+    Lines hold a power of two times `CELLS_PER_BLOCK` cells, so each begins with a round number.
     If there is no room for all, several ranks share a cell.
     """
     blocks = max(1, (width - LABEL_WIDTH) // (CELLS_PER_BLOCK + 1))

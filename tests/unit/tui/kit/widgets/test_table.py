@@ -43,7 +43,7 @@ def test_only_whole_columns_are_shown(
 ) -> None:
     found = choose_columns(COLUMNS, room, skipped)
     assert found.columns == shown
-    assert (found.before, found.behind) == (before, behind)
+    assert (found.has_columns_before, found.has_columns_behind) == (before, behind)
     assert room < 5 or sum(found.widths) <= room - behind
 
 
@@ -56,7 +56,7 @@ def test_each_column_can_be_reached(room: int) -> None:
     wide = {number for number, column in enumerate(COLUMNS) if column.width <= room - 5}
     assert seen >= wide - ({1, 2} if room < 14 else set())
     last = choose_columns(COLUMNS, room, most)
-    assert not last.behind or room < 11
+    assert not last.has_columns_behind or room < 11
 
 
 def test_no_columns() -> None:
