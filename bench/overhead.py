@@ -44,7 +44,7 @@ from parts.turns import Turns
 from remote.record.events_file import read_records
 from remote.record.read import load_plan, verdict
 from remote.run.apply import apply_record
-from remote.run.findings.alerts import Alarm, alerts
+from remote.run.findings.alerts import Alarm, find_alerts
 from remote.run.run_state import RunState
 from remote.statistics.interval import mean_interval
 from training.agent.host import processes
@@ -176,7 +176,9 @@ class Watched:
             apply_record(state, record)
             if isinstance(record.event, StepFinished):
                 yield Iteration(record.time, record.event.seconds)
-        wrong = [one.text for one in alerts(state) if one.alarm in (Alarm.SILENCE, Alarm.STALL)]
+        wrong = [
+            one.text for one in find_alerts(state) if one.alarm in (Alarm.SILENCE, Alarm.STALL)
+        ]
         if wrong or verdict(folder) != "stopped":
             raise SystemExit(f"the run ended as {verdict(folder)!r}; alerts: {wrong}")
 

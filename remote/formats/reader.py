@@ -102,6 +102,7 @@ class LogReader:
             stop = _line_end(block, start)
             line = block[start:stop]
             if not self._try_formats(line, active):
+                # Marks are short: a line of another format may have one as well.
                 self._read_other_lines(f"{line}\n")
             end = stop + 1
             if self._choice.first is not first:
@@ -114,14 +115,15 @@ class LogReader:
         if not block:
             return 0
         first = self._choice.first
-        active: list[tuple[str, LogFormat]] | None = None
+        starts = candidates.find_candidates(block)
+        # To look for marks in all of the block would take longer than to find these lines.
+        lines = "\n".join([block[start : _line_end(block, start)] for start in starts])
+        active = _active_marks(self._choice.others, lines)
         end = 0
-        for start in candidates.find_candidates(block):
+        for start in starts:
             end = self._read_open(block, end, start)
             if start < end:
                 continue
-            if active is None:
-                active = _active_marks(self._choice.others, block)
             stop = _line_end(block, start)
             if self._try_formats(block[start:stop], active):
                 self._unread_texts.append(block[end:start])
@@ -152,6 +154,7 @@ class LogReader:
     def _read_as(self, log_format: LogFormat, line: str) -> bool:
         """Read a line as one of this format. Return False if it is none."""
         line = line[: records.LONGEST]
+        # A reader keeps state, so each rank has its own; most formats never need one.
         reader = self._readers.get(log_format)
         if reader is None:
             reader = self._readers[log_format] = make_reader(log_format)
@@ -207,9 +210,11 @@ def _line_end(block: str, start: int) -> int:
     return end if end >= 0 else len(block)
 
 
-def _active_marks(formats: Sequence[LogFormat], block: str) -> list[tuple[str, LogFormat]]:
+def _active_marks(formats: Sequence[LogFormat], text: str) -> list[tuple[str, LogFormat]]:
     """Return the marks that may be in a text, each with its format."""
-    may_have = candidates.searcher(block)
+    if not formats or not text:
+        return []
+    may_have = candidates.searcher(text)
     return [(mark, format_) for format_ in formats for mark in format_.marks if may_have(mark)]
 
 

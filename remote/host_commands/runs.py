@@ -63,7 +63,7 @@ class Part:
     def reason(self) -> str:
         """Why the run ended there, as far as is known; "" while it is live."""
         if self.folder.ended:
-            return agent_end.describe(self.folder.ended)
+            return agent_end.describe_end(self.folder.ended)
         return "" if self.folder.live else "agent and guard were killed, or the host went down"
 
     @property

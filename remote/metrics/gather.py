@@ -47,7 +47,7 @@ class RunCollector:
         self.metrics: list[MetricValue] = []
         self.test_times: dict[tuple[int, int], float] = {}
         """When rank 0 reported the test after an epoch and step."""
-        self._known_metrics = script_metrics.Metrics()
+        self._known_metrics = script_metrics.RunMetrics()
 
     def take(self, record: Record, state: RunState) -> None:
         """Take in a record that the state has just taken in."""

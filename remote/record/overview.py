@@ -21,7 +21,7 @@ from remote.record.events_file import RunFolderError, read_samples
 from remote.record.layout import EVENTS, OVERVIEW, SUMMARY
 from remote.record.read import load_plan, summarized
 from remote.run.output.script_readings import Expand, Expander
-from remote.run.series.timing import joined
+from remote.run.series.step_times import join_means
 from remote.run.state.phases import RankPhase, Verdict
 from remote.statistics.mean import finite_mean
 from training.wire.events import Record, ScriptMetrics, StepFinished
@@ -89,7 +89,7 @@ def overview_of(state: RunState) -> Overview:
         loss=figure(finite_mean(losses)),
         test_loss=figure(last.loss) if last else None,
         accuracy=figure(last.accuracy) if last else None,
-        step_seconds=figure(joined(rank.timing.warm for rank in state.ranks).seconds),
+        step_seconds=figure(join_means(rank.timing.warm for rank in state.ranks).seconds),
         started=figure(state.started) if state.started else None,
         elapsed=figure(state.elapsed) if state.started else None,
         attempts=state.attempt + 1 if state.started else 0,

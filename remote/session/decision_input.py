@@ -9,7 +9,7 @@ from functools import cached_property
 from remote.plan.plan import Plan, Policy
 from remote.run.run_state import RunState
 from remote.run.state.host_state import HostState
-from remote.run.state.launcher_state import Course
+from remote.run.state.launcher_state import LauncherState
 from remote.session.actions import Action, Send
 from remote.session.host_link import HostLink
 from remote.session.times import Times
@@ -32,7 +32,7 @@ class DecisionInput:
     """By the session's clock, as the times of the records."""
 
     @property
-    def course(self) -> Course:
+    def course(self) -> LauncherState:
         """Return how far the launchers of the run have come."""
         return self.run.course
 

@@ -198,7 +198,7 @@ def give_up(inputs: DecisionInput) -> list[Action]:
     actions: list[Action] = []
     for host, _ in inputs.taking_part():
         if host.ended and not host.lost:
-            end = agent_end.describe(host.ended)
+            end = agent_end.describe_end(host.ended)
             why = f"its agent ended while the ranks were being started: {end}"
             actions.append(lose(inputs, host, why))
     return actions

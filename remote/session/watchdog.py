@@ -17,7 +17,7 @@ def watch(inputs: DecisionInput) -> list[Action]:
     course = inputs.course
     if course.stage is not Stage.RUNNING:
         return []
-    new_stall = stall.stalled(inputs.run, inputs.now, inputs.times.stall)
+    new_stall = stall.find_stall(inputs.run, inputs.now, inputs.times.stall)
     if new_stall:
         return [Say(new_stall), *ask_stacks(inputs)]
     current = inputs.run.stall
@@ -30,7 +30,7 @@ def watch(inputs: DecisionInput) -> list[Action]:
         if course.stacks_asked_at < moving_again_at:
             return ask_stacks(inputs) if inputs.now >= moving_again_at else []
     is_due = inputs.now >= course.stacks_asked_at + inputs.times.stacks
-    if not is_due and not stall.complete(inputs.run):
+    if not is_due and not stall.has_all_stacks(inputs.run):
         return []
     return _act(inputs, current)
 

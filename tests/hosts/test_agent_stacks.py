@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from remote.run.diagnosis.stacks import frames, threads, whereabouts
-from remote.run.diagnosis.stall_causes import culprits
+from remote.run.diagnosis.stall_causes import find_culprits
 from tests.kit.agents import Follower, Host, python
 from tests.kit.wait import wait
 from training.agent.host import spy, stacks
@@ -124,14 +124,14 @@ def test_a_stopped_rank_is_said_to_be_stopped_and_goes_on_unharmed(
     for rank in range(2):
         follower.wait_for_text("at it", rank)
     os.kill(follower.pid(0), signal.SIGSTOP)
-    wait(lambda: spy.letter(follower.pid(0)) == "T", "the stop")
+    wait(lambda: spy.state_letter(follower.pid(0)) == "T", "the stop")
     stacks = ask(follower, 2)
     assert (stacks[0].source, letter_of(stacks[0])) == ("kernel", "T")
     assert "it is stopped, so" in stacks[0].text
     assert f"kill -CONT {follower.pid(0)}" in stacks[0].text
     assert stacks[1].source == "faulthandler"
     os.kill(follower.pid(0), signal.SIGCONT)
-    wait(lambda: spy.letter(follower.pid(0)) == "S", "the stop's end")
+    wait(lambda: spy.state_letter(follower.pid(0)) == "S", "the stop's end")
     stack = ask(follower, 2)[0]
     assert stack.source == "faulthandler"
     assert len(threads(stack.text)) == 2
@@ -206,7 +206,7 @@ def test_a_rank_that_ends_while_it_is_asked_is_said_to_have(
 ) -> None:
     monkeypatch.setattr(stacks, "_descriptor", lambda *_: "1000000")
     monkeypatch.setattr(stacks, "_mask", lambda *_: 1)
-    (stack,) = stacks.collect([(0, os.getpid())], str(tmp_path))
+    (stack,) = stacks.collect_stacks([(0, os.getpid())], str(tmp_path))
     assert "it has just ended" in stack.text
 
 
@@ -264,7 +264,10 @@ def test_of_real_ranks_the_one_is_named_that_is_not_inside_a_collective(
     follower.wait_for_text("loads", 1)
     follower.wait_for_text("our own site step 0", 0)
     stacks: dict[int, Stack] = {}
-    wait(lambda: stacks.update(ask(follower, 2)) or culprits(stacks) == (1,), "the other to wait")
+    wait(
+        lambda: stacks.update(ask(follower, 2)) or find_culprits(stacks) == (1,),
+        "the other to wait",
+    )
     assert {stack.source for stack in stacks.values()} == {"faulthandler"}
     assert [whereabouts(stacks[rank]).where for rank in range(2)] == [
         "all_reduce",

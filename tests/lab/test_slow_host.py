@@ -65,7 +65,7 @@ def test_a_script_on_a_host_with_half_the_cpu(tmp_path: Path, way: str) -> None:
     state, named = RunState(load_plan(folder)), dict[int, int]()
     for record in read_records(folder):
         apply_record(state, record)
-        for one in state.watch.slow:
+        for one in state.stragglers.slow:
             named.setdefault(one.rank, state.step)
     assert [*named] == [SLOW]
     assert named[SLOW] <= SOON

@@ -10,7 +10,7 @@ from unittest.mock import PropertyMock, patch
 
 from remote.run import launcher_records as launcher_events
 from remote.run.diagnosis import verdict
-from remote.run.state.launcher_state import Course
+from remote.run.state.launcher_state import LauncherState
 from remote.session import finish, pool, reach
 from remote.session.controller import Controller
 from remote.session.intake import Intake
@@ -158,7 +158,7 @@ def _() -> AbstractContextManager[object]:
 @_mistake("restarts are not counted", 20)
 def _() -> AbstractContextManager[object]:
     left = PropertyMock(return_value=1)
-    return patch.object(Course, "restarts_left", left)
+    return patch.object(LauncherState, "restarts_left", left)
 
 
 @_mistake("evidence is not waited for", 29)

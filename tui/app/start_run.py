@@ -17,7 +17,7 @@ from remote.transport.registry import is_here
 from training.agent.layout import LAST
 from training.job import Job
 from tui.app import show_run as front
-from tui.app.show_run import Lines
+from tui.app.show_run import LineOptions
 from tui.flags import script as scripts
 from tui.flags import selection, torchrun
 from tui.flags.common import RUNS
@@ -99,7 +99,7 @@ def start(flags: Flags, line: torchrun.Line, options: Options) -> int:
     script = scripts.script(line.words, flags.script, flags.job)
     has_work = script or any(value is not None for value in flags.job.values())
     at_once = not options.in_form and bool(has_work)
-    asks = not (as_lines or dry_run or at_once) and front.on_terminal()
+    asks = not (as_lines or dry_run or at_once) and front.is_on_terminal()
     is_bare = asks and not (any(flags.hosts.values()) or options.upload)
     chosen = selection.usual() if is_bare else selection.selection(flags.hosts, options.upload)
     local = is_here(chosen.cluster.hosts)
@@ -121,7 +121,7 @@ def start(flags: Flags, line: torchrun.Line, options: Options) -> int:
             return 0
         if as_lines:
             _step_back(chosen)
-            lines = Lines(options.json, detach=options.detach, verbose=options.verbose)
+            lines = LineOptions(options.json, detach=options.detach, verbose=options.verbose)
             session = launcher.begin(launcher.plan(chosen.hosts, work), options.name)
             return front.show_lines(launcher, session, lines)
         return front.show_dashboard(

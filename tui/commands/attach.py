@@ -10,7 +10,7 @@ import typer
 
 from remote.plan.plan import RESTARTS
 from tui.app import show_run as front
-from tui.app.show_run import Lines
+from tui.app.show_run import LineOptions
 from tui.flags.common import RUNS, Ascii, HostsFile, Run, RunsDir
 from tui.flags.notify import Notify, notifier
 from tui.flags.recorded import open_run
@@ -61,10 +61,10 @@ def attach(
             front.check_terminal()  # before anything is recorded here
         tells = notifier(notify)
     with (
-        nullcontext() if as_lines else front.quiet(),
+        nullcontext() if as_lines else front.silence_terminal(),
         open_run(run, hosts, runs_dir, max_restarts) as (launcher, kept),
     ):
-        if not as_lines and (ended := front.ended(launcher, kept.plan)):
+        if not as_lines and (ended := front.find_ended(launcher, kept.plan)):
             raise SystemExit(front.show_ended(launcher, ended))
         launcher = replace(launcher, notifier=tells)
         session = launcher.attach(kept)
@@ -73,6 +73,6 @@ def attach(
                 f"you did not start {kept.plan.run} here: a failed run is restarted only with "
                 "--max-restarts N"
             )
-        lines = Lines(json, leaves=True, verbose=verbose) if as_lines else None
+        lines = LineOptions(json, leaves=True, verbose=verbose) if as_lines else None
         code = front.watch(launcher, session, lines)
     raise SystemExit(code)

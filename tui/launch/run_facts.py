@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from remote.doctor.job import INSTEAD, SLOW
+from remote.doctor.work import INSTEAD, SLOW
 from remote.format import count, seconds, size
 from remote.plan.dry_run import notes
 from remote.plan.expected import Expected, Traffic, expected, length

@@ -14,7 +14,7 @@ from textual.reactive import reactive
 from textual.selection import Selection
 from textual.strip import Strip
 
-from remote.run.output.run_log import Log
+from remote.run.output.run_log import RunLog
 from remote.run.state.types import LogLine
 from tui.log.following import FollowingView
 from tui.log.margin import LogMargin
@@ -62,7 +62,7 @@ class LogView(FollowingView):
         super().__init__()
         self.rows = LogRows(LogFilter())
         self.margin = LogMargin()
-        self._log: Log | None = None
+        self._log: RunLog | None = None
         self._lines_taken = 0
         self._recent = RecentLines()
         self._wrapped: WrappedRows | None = None
@@ -75,7 +75,7 @@ class LogView(FollowingView):
         """All lines in memory that are not routine."""
         return self._recent.news
 
-    def show(self, log: Log, ranks: int) -> None:
+    def show(self, log: RunLog, ranks: int) -> None:
         """Add what is new in the log of a run with `ranks` ranks."""
         # A replay that jumps back has fewer lines than before, so the view starts anew.
         if log is not self._log or log.count < self._lines_taken:

@@ -20,7 +20,7 @@ from remote.study.conclusion import answer, effects
 from remote.study.folder import Begun, Ended, Entry, Outcome, StudyFolder
 from remote.study.limits import shortcomings
 from remote.study.progress import CellProgress, Progress
-from remote.study.results import results
+from remote.study.results import StudyResult, results
 from remote.study.study import Cell, Study, parts
 from training.job import Job
 from tui.compare.text import verdicts
@@ -60,13 +60,9 @@ class SubjectReader:
             group = self._read_cell(study, axis, row, start.get("places", {}))
             uncounted = tuple(_find_uncounted(row, entries))
             groups.append(replace(group, uncounted=uncounted))
+            # Before the results, which use the conditions.
             _take_conditions(row, group)
         result = results(progress)
-        outcomes: tuple[MetricOutcome, ...] = ()
-        if study.metric != STEP_SECONDS:
-            outcomes = tuple(
-                MetricOutcome(row.value, row.comparison, row.is_same) for row in result.cells
-            )
         keys = [cell.key for cell in study.cells]
         references = [study.counterpart(cell) for cell in study.cells]
         return ReportSubject(
@@ -85,7 +81,7 @@ class SubjectReader:
             given=study.given,
             metric=study.metric,
             metric_name=study.measured,
-            outcomes=outcomes,
+            outcomes=_metric_outcomes(result),
             doubts=tuple(_use_labels(result.doubts, keys, groups)),
         )
 
@@ -156,6 +152,13 @@ class SubjectReader:
             state="",
             command=_run_command(load_plan(run.folder)),
         )
+
+
+def _metric_outcomes(result: StudyResult) -> tuple[MetricOutcome, ...]:
+    """Return what a study compares of each cell, if that is not the time of a step."""
+    if result.study.metric == STEP_SECONDS:
+        return ()
+    return tuple(MetricOutcome(row.value, row.comparison, row.is_same) for row in result.cells)
 
 
 def _find_uncounted(row: CellProgress, entries: Sequence[Entry]) -> Iterator[UncountedRun]:

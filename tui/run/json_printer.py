@@ -11,7 +11,7 @@ from remote.events import to_object
 from remote.plan.plan import Plan
 from remote.record import summary
 from remote.run.apply import apply_record
-from remote.run.findings.alerts import Key, alerts
+from remote.run.findings.alerts import Key, find_alerts
 from remote.run.run_state import RunState
 from remote.sanitise import UNSEEN
 from training.wire.events import SESSION, OutputText, Record, ScriptMetrics
@@ -81,7 +81,7 @@ class JsonPrinter(PlainPrinter):
 
     def _warn(self, state: RunState) -> None:
         """Print an object for each alert, when it comes and when it is over."""
-        for alert in alerts(state):
+        for alert in find_alerts(state):
             if (alert.key, bool(alert.over)) not in self._warned:
                 self._warned.add((alert.key, bool(alert.over)))
                 self._begin(state, alert.since)

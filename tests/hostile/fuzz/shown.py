@@ -24,7 +24,7 @@ from remote.run.diagnosis.host_load import loads
 from remote.run.diagnosis.stacks import whereabouts
 from remote.run.findings import script_visibility as seen
 from remote.run.findings import stall
-from remote.run.findings.alerts import alerts, slow_spells, urgent_first
+from remote.run.findings.alerts import describe_slow_spells, find_alerts, sort_by_urgency
 from remote.run.findings.start_waits import waiting
 from remote.run.run_state import RunState
 from remote.run.series.definitions import SERIES
@@ -35,7 +35,7 @@ from tui.charts import heading as values
 from tui.charts.chart_view import ChartView, CurveMode, XAxis
 from tui.charts.drawing import make_drawing, steps_to_refine
 from tui.charts.kinds import ChartKind, available
-from tui.export.tables import about, tables
+from tui.export.tables import make_tables, summarise
 from tui.log.margin import LogMargin
 from tui.log.row_text import format_entry, format_rows
 from tui.log.rows import LogFilter, LogRows
@@ -143,7 +143,7 @@ class Show:
         for text in (*header._stall(run, now), *(one.text() for one in waiting(run, now))):
             texts += header._folded(text, width)
         texts += header._folded_all(seen.advice(run, now), width)
-        texts += alerts_panel._lines(urgent_first(alerts(run)), width, "x hide")
+        texts += alerts_panel._lines(sort_by_urgency(find_alerts(run)), width, "x hide")
         texts += alerts_panel.listed(run).split("\n")
         texts += outcome._text(run, 8, brief=False).split("\n")
         texts += outcome._text(run, 8, brief=True).split("\n")
@@ -241,10 +241,10 @@ def _facts(run: RunState, now: float) -> None:
     assert 0 <= run.elapsed < math.inf
     if run.cause:
         run.cause.text()
-    stall.stalled(run, now)
-    stall.complete(run)
-    straggler.sentence(run.watch.slow, run.hosts) if run.watch.slow else ""
-    slow_spells(run)
+    stall.find_stall(run, now)
+    stall.has_all_stacks(run)
+    straggler.describe_stragglers(run.stragglers.slow, run.hosts) if run.stragglers.slow else ""
+    describe_slow_spells(run)
     waiting(run, now)
     seen.ways(run)
     seen.unfollowed(run)
@@ -277,8 +277,8 @@ def _copied(run: RunState, _: float) -> None:
 
 def _check_figures(run: RunFigures) -> None:
     """The figures that exports and comparisons are made of."""
-    tables(run)
-    json.dumps(about(run), allow_nan=False)
+    make_tables(run)
+    json.dumps(summarise(run), allow_nan=False)
     run.step_seconds()
     run.samples_per_second()
     run.final_loss()

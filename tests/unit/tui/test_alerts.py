@@ -11,7 +11,7 @@ import pytest
 
 from remote import events as launcher
 from remote.format import clock, moment
-from remote.run.findings.alerts import Alarm, Alert, alerts
+from remote.run.findings.alerts import Alarm, Alert, find_alerts
 from tests.kit.acted import until
 from tests.kit.dashboard import Stage
 from tests.kit.histories import History, plan, stepped
@@ -123,10 +123,10 @@ def test_why_a_rank_is_slow_is_seen(width: int) -> None:
 def test_the_list_says_since_when_an_alert_holds_and_when_it_was_over() -> None:
     history = History(plan(2)).training(3).session(launcher.Stalled((0, 1), 30.0))
     text = "stalled: ranks 0 and 1 have made no step for 30 s"
-    since = moment(alerts(history.state())[0].since, exact=True)
+    since = moment(find_alerts(history.state())[0].since, exact=True)
     assert listed(history.state()) == f"! since {since}  {text}"
     over = history.rank(0, stepped(0, 4)).rank(1, stepped(1, 4)).state()
-    assert listed(over) == f"✓ {since} to {clock(alerts(over)[0].over)}  {text}"
+    assert listed(over) == f"✓ {since} to {clock(find_alerts(over)[0].over)}  {text}"
 
 
 def test_the_list_of_a_failed_run_begins_with_the_cause() -> None:

@@ -676,9 +676,13 @@ def test_it_is_said_that_torch_is_watched() -> None:
 
 
 def test_how_to_accept_a_key_is_said_once_where_the_cause_says_it_of_all_hosts() -> None:
-    said = Cause("h1", -1, "h1 and h2: its host key is unknown:\nrankboard trust --all")
+    said = Cause(
+        "h1", -1, "h1 and h2: its host key is unknown:\nrankboard trust --all", names_hosts=True
+    )
     assert outcome.repeats("rankboard trust h1", said)
-    assert not outcome.repeats("rankboard trust h1", Cause("h3", -1, "h3: no route to the host"))
+    assert not outcome.repeats(
+        "rankboard trust h1", Cause("h3", -1, "h3: no route to the host", names_hosts=True)
+    )
     assert not outcome.repeats("rankboard trust h1", None)
 
 
@@ -719,7 +723,7 @@ def test_the_last_line_says_what_to_repeat_where_ranks_may_still_run(
         state=state, plan=state.plan, batches=lambda: iter(()), detached=False, cut_off=False
     )
     launcher = Launcher(Transports(), tmp_path)
-    code = front._print_session(launcher, session, front.Lines(advises=advises), Watched(-1))
+    code = front._print_session(launcher, session, front.LineOptions(advises=advises), Watched(-1))
     assert code == Verdict.STOPPED.value
     lines = capsys.readouterr().err.splitlines()
     assert (lines[-1] == repeated(state)) is advises

@@ -10,7 +10,7 @@ import pytest
 
 from remote.plan.plan import Plan, Script
 from remote.record import summary
-from remote.run.output.missing_inputs import find
+from remote.run.output.missing_inputs import find_missing as find
 from remote.run.state.types import Lack, MissingOptions, MissingVariable
 from tests.kit.histories import History, from_file, plan, said
 from training.wire.events import Exited

@@ -16,7 +16,7 @@ from remote.plan.plan import Plan
 from remote.run.findings import script_visibility as seen
 from remote.run.findings.start_waits import Wait, waiting
 from remote.run.run_state import RunState
-from remote.run.series.timing import Means
+from remote.run.series.step_times import Means
 from remote.run.state.phases import RunPhase, Verdict
 from remote.sanitise import plain
 from tui.kit import palette

@@ -104,7 +104,7 @@ def _host(view: View) -> TableCell:
 def state(rank: RankState, run: RunState, now: float) -> TableCell:
     """Its phase, while it starts with the age of it; that it holds the others up while it trains,
     or did so to the end of a run."""
-    straggler = run.watch.found.get(rank.rank)
+    straggler = run.stragglers.by_rank.get(rank.rank)
     was_slow = rank.phase in FATES and severity(rank, run) == SLOW
     if straggler and (rank.doing == RankPhase.TRAINING or was_slow):
         ink = "table--bad" if straggler.is_slow else "table--work"

@@ -10,7 +10,6 @@ import statistics
 from dataclasses import fields, replace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from remote.events import (
@@ -34,9 +33,8 @@ from remote.format import duration
 from remote.plan.plan import OnNan, Policy
 from remote.record import summary
 from remote.run.apply import apply_record
-from remote.run.findings.alerts import alerts
+from remote.run.findings.alerts import find_alerts
 from remote.run.run_state import RunState
-from remote.run.series.timing import Means, Timing, joined
 from remote.run.state.phases import HostPhase, RankPhase, RunPhase, Verdict
 from remote.sanitise import shown
 from tests.kit.histories import (
@@ -665,72 +663,6 @@ def test_a_record_that_fits_nothing_changes_nothing_and_raises_nothing() -> None
     assert state.cause is None or state.cause.text()
 
 
-# Curves and timings -------------------------------------------------------------------------------
-
-
-def test_the_rule_is_the_mean_of_iterations_2_to_40() -> None:
-    timing = Timing()
-    for seconds in [100.0, *range(2, 200)]:
-        timing.append(seconds)
-    assert timing.rule == statistics.mean(range(2, 41))
-    assert timing.count == 199
-
-
-@pytest.mark.parametrize(("step", "seconds"), [(1, range(2, 200)), (100, range(101, 300))])
-def test_without_a_time_of_the_first_iteration_the_next_one_does_not_warm_up(
-    step: int, seconds: range
-) -> None:
-    timing = Timing()
-    timing.begin_after(step)
-    for each in seconds:
-        timing.append(each)
-    assert timing.rule == timing.early.seconds == statistics.mean(seconds[:39])
-    assert (timing.first_early, timing.last_early) == (seconds[0], seconds[38])
-    assert timing.warm == timing.whole
-
-
-def test_the_phases_and_samples_of_a_step_are_folded_over_the_same_iterations() -> None:
-    timing = Timing()
-    timing.append(9.0, 1.0, 2.0, 6.0, 16)
-    for _ in range(39):
-        timing.append(0.5, 0.125, 0.25, 0.125, 16)
-    early = timing.early
-    assert early == Means(0.5, 0.125, 0.25, 0.125, 32.0)
-    timing.append(1.0, 0.5, 0.25, 0.25, 8)
-    assert timing.early == early
-    assert timing.warm.data == pytest.approx((39 * 0.125 + 0.5) / 40)
-    assert timing.warm.throughput == pytest.approx((39 * 16 + 8) / (39 * 0.5 + 1))
-    assert timing.whole.data == pytest.approx((1.0 + 39 * 0.125 + 0.5) / 41)
-    assert timing.whole.throughput == pytest.approx((40 * 16 + 8) / (9 + 39 * 0.5 + 1))
-    assert early.share(early.compute) == 0.5
-    assert joined([early, early, Means()]) == Means(
-        0.5, 0.125, 0.25, 0.125, 64.0
-    )  # one serves, and makes no steps
-
-
-def test_median_and_p95_are_exact_up_to_16384_and_near_beyond() -> None:
-    dice = random.Random(5)
-    values = [dice.expovariate(1) for _ in range(100_000)]
-    timing = Timing()
-    for count, seconds in enumerate(values, 1):
-        timing.append(seconds)
-        if count in (1, 2, 7, 16_384):
-            assert timing.median == pytest.approx(np.median(values[:count]))
-            assert timing.p95 == pytest.approx(np.quantile(values[:count], 0.95))
-    every = values[::8]
-    assert timing.median == pytest.approx(np.median(every))
-    assert timing.p95 == pytest.approx(np.quantile(every, 0.95))
-    assert timing.mean == pytest.approx(np.mean(values))
-    assert timing.median == pytest.approx(np.median(values), rel=0.03)
-
-
-def test_a_time_that_is_no_number_counts_for_nothing() -> None:
-    timing = Timing()
-    for seconds in (1.0, float("nan"), 3.0, float("inf")):
-        timing.append(seconds)
-    assert (timing.count, timing.mean, timing.median, timing.rule) == (2, 2.0, 2.0, 3.0)
-
-
 def test_a_step_of_nan_does_not_raise() -> None:
     state = RunState(plan(1))
     apply_record(state, Record(0, 0, 1, START, StepFinished(0, 1, 1, float("nan"), 0.1)))
@@ -819,7 +751,7 @@ def test_attempts_are_those_of_the_launcher_that_has_started_the_last_one() -> N
     history.rank(0, Launched((0,), (0,), attempts=3))  # another launcher allows more
     state = history.state()
     assert (state.attempt, state.course.attempts_allowed) == (1, 3)
-    (restarted,) = alerts(state)
+    (restarted,) = find_alerts(state)
     assert restarted.text == "restart 1 of 2: node1, rank 0: exit code 1"
 
 
@@ -829,7 +761,7 @@ def test_of_an_attempt_more_than_allowed_nobody_says_of_how_many() -> None:
     history.attempt = 1
     state = history.rank(0, Launched((0,), (0,))).state()
     assert (state.attempt, state.course.attempts_allowed) == (1, 0)
-    (restarted,) = alerts(state)
+    (restarted,) = find_alerts(state)
     assert restarted.text == "restart: node1, rank 0: exit code 1"
 
 
@@ -838,7 +770,7 @@ def test_a_restart_of_which_only_consequences_are_known_tells_no_reason() -> Non
     history = History(plan(2)).training().rank(0, *raised(0, GLOO))
     history.attempt = 1
     state = history.rank(0, Launched((0,), (0,), attempts=2)).state()
-    (restarted,) = alerts(state)
+    (restarted,) = find_alerts(state)
     assert restarted.text == "restart 1 of 1"
     assert "restarted, attempt 2" in [note.text for note in state.log.notes]
 

@@ -34,7 +34,7 @@ from training.wire.events import (
     StepFinished,
 )
 from tui.commands.export import Format, export
-from tui.export.tensorboard import GPUS, HOSTS, RANKS, STEPS
+from tui.export.tensorboard import GPU_TAGS, HOST_TAGS, RANK_TAGS, STEP_TAGS
 
 Run = Callable[..., Done]
 assert run  # the fixture
@@ -132,10 +132,12 @@ def test_tensorboard_opens_it(run: Run, figures: RunFigures, tmp_path: Path) -> 
     assert means[0].wall_time == pytest.approx(figures.zero + figures.steps.time[[0, 3]].mean())
     assert shown.Scalars("a-run/rank-1", "seconds/step")[2].value == pytest.approx(0.3)
     tags = {name: set(found["scalars"]) for name, found in shown.Runs().items()}
-    assert tags["a-run"] == tags["b-run"] == {*STEPS, "loss/test", "accuracy/test", "seconds/test"}
-    assert tags["a-run/rank-0"] == {*STEPS, *RANKS, *GPUS}
-    assert tags["a-run/rank-1"] == {*STEPS}
-    assert tags["a-run/host-node1"] == {*HOSTS}
+    assert (
+        tags["a-run"] == tags["b-run"] == {*STEP_TAGS, "loss/test", "accuracy/test", "seconds/test"}
+    )
+    assert tags["a-run/rank-0"] == {*STEP_TAGS, *RANK_TAGS, *GPU_TAGS}
+    assert tags["a-run/rank-1"] == {*STEP_TAGS}
+    assert tags["a-run/host-node1"] == {*HOST_TAGS}
     [test] = shown.Scalars("a-run", "accuracy/test")
     assert (test.step, test.value) == (3, 0.75)
     [used] = shown.Scalars("a-run/host-node1", "host/CPU percent")

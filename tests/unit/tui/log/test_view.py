@@ -18,7 +18,7 @@ from textual.selection import Selection
 from remote.limits import LIMITS
 from remote.run.output import run_log as log
 from remote.run.output.log_levels import Level
-from remote.run.output.run_log import Log
+from remote.run.output.run_log import RunLog
 from remote.sanitise import LONGEST_DRAWN, plain
 from tests.kit.acted import until
 from tui.log import rows as rows
@@ -33,7 +33,7 @@ class Feed(App[None]):
 
     def __init__(self, ranks: int = 4) -> None:
         super().__init__()
-        self.printed = Log(LIMITS, own=True)
+        self.printed = RunLog(LIMITS, is_job=True)
         self.ranks = ranks
 
     def compose(self) -> ComposeResult:
@@ -454,7 +454,7 @@ async def test_more_lines_than_the_log_holds_between_two_looks(
 async def test_another_log_is_shown_from_its_beginning() -> None:
     async with feed() as (app, pilot):
         app.add(30)
-        app.printed = Log(LIMITS)
+        app.printed = RunLog(LIMITS)
         app.add(3, "anew")
         await pilot.pause()
         assert app.shown()[:2] == [f"[0-2] {'anew':31} x3", ""]

@@ -10,8 +10,8 @@ import pytest
 
 from remote.events import Closed, Lost, Refused, Silent, Stopping
 from remote.format import ranks_text
-from remote.run.diagnosis.cause import judge
-from remote.run.output.tracebacks import exception
+from remote.run.diagnosis.cause import judge_exit
+from remote.run.output.tracebacks import find_exception
 from remote.run.state.phases import Verdict
 from remote.run.state.types import Cause, Evidence
 from tests.kit.histories import GLOO, TRACEBACK, History, plan, raised, said, state_of
@@ -82,7 +82,7 @@ def prefixed(text: str) -> str:
     ],
 )  # fmt: skip
 def test_last_words(text: str, shown: str | None, broken: bool) -> None:
-    thrown = exception(text.split("\n"))
+    thrown = find_exception(text.split("\n"))
     assert thrown is not None
     assert thrown.broken is broken
     assert thrown.text == (
@@ -95,11 +95,11 @@ def test_last_words(text: str, shown: str | None, broken: bool) -> None:
     ["", "no error at all", "Epoch 1: Error rate: 0.3", "warning: something\nnot: an exception"],
 )
 def test_no_exception(text: str) -> None:
-    assert exception(text.split("\n")) is None
+    assert find_exception(text.split("\n")) is None
 
 
 def test_a_long_message_is_cut() -> None:
-    thrown = exception((TRACEBACK + "ValueError: " + "x" * 10_000).split("\n"))
+    thrown = find_exception((TRACEBACK + "ValueError: " + "x" * 10_000).split("\n"))
     assert thrown is not None
     assert len(thrown.text) == 300
     assert thrown.text.endswith("…")
@@ -152,11 +152,11 @@ NCCL_WATCHDOG = (
     ],
 )
 def test_judging_one_exit(exited: Exited, tail: str, evidence: Evidence, what: str) -> None:
-    assert judge(exited, tail.split("\n"), complete=False) == (evidence, what)
+    assert judge_exit(exited, tail.split("\n"), complete=False) == (evidence, what)
 
 
 def test_a_complete_rank_that_exits_with_0_is_no_failure() -> None:
-    assert judge(Exited(0, 0), (), complete=True)[0] is Evidence.NONE
+    assert judge_exit(Exited(0, 0), (), complete=True)[0] is Evidence.NONE
 
 
 Build = Callable[[History], object]
@@ -385,7 +385,9 @@ def test_before_the_start() -> None:
         .closed()
     )
     assert unreachable.verdict is Verdict.LOST
-    assert unreachable.cause == Cause("node3", -1, "node3: no answer from 10.0.0.3:22 within 10 s")
+    assert unreachable.cause == Cause(
+        "node3", -1, "node3: no answer from 10.0.0.3:22 within 10 s", names_hosts=True
+    )
     assert unreachable.cause.text() == "node3: no answer from 10.0.0.3:22 within 10 s"
     assert {rank.phase.value for rank in unreachable.ranks} == {"waiting"}
 

@@ -9,9 +9,8 @@ from dataclasses import replace
 import pytest
 
 from remote.run.apply import apply_record
-from remote.run.diagnosis.forecast import CHANGE, TESTING
-from remote.run.diagnosis.pace_spread import Blocks
-from remote.run.run_state import RunState
+from remote.run.diagnosis.forecast import CHANGE, TESTING, StepBlocks
+from remote.run.run_state import RunState, restart
 from tests.kit.histories import History, plan, said, stepped
 from tests.kit.scripts import script, started
 from training.job import Job
@@ -126,7 +125,7 @@ def test_it_is_a_range_where_the_pace_varies_for_long() -> None:
 
 
 def test_the_spread_is_that_of_blocks_of_steps() -> None:
-    steady, noisy, slow = Blocks(), Blocks(), Blocks()
+    steady, noisy, slow = StepBlocks(), StepBlocks(), StepBlocks()
     chance = random.Random(5)
     for step in range(512):
         steady.append(1.0)
@@ -135,7 +134,7 @@ def test_the_spread_is_that_of_blocks_of_steps() -> None:
     assert steady.spread(1000) == 0.0
     assert 0.0 < noisy.spread(1000) < 0.25 < slow.spread(1000)
     assert noisy.spread(10) > noisy.spread(1000), "a few steps to come are less sure"
-    assert Blocks().spread(10) == noisy.spread(0) == 0.0
+    assert StepBlocks().spread(10) == noisy.spread(0) == 0.0
 
 
 def test_it_stops_where_no_step_comes() -> None:
@@ -149,7 +148,7 @@ def test_it_stops_where_no_step_comes() -> None:
 def test_a_restart_forgets_it() -> None:
     history = made(History(plan(2)).training(), [1.0] * 10, ranks=2)
     state = history.state()
-    state.restart(1, (0, 1), "killed", history.now, started=True)
+    restart(state, 1, (0, 1), "killed", history.now, started=True)
     assert math.isnan(state.eta(state.now))
 
 

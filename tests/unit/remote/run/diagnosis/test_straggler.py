@@ -11,7 +11,7 @@ import pytest
 
 from remote.events import Restarted
 from remote.plan.plan import Plan
-from remote.run.diagnosis.straggler import RULE, _median_without
+from remote.run.diagnosis.straggler import STRAGGLER_RULE, _median_without
 from remote.run.run_state import RunState
 from tests.kit.histories import History, plan, stepped
 from training.job import Job
@@ -19,7 +19,7 @@ from training.wire.events import GpuSample, Hello, HostSample, RankSample
 
 HELLO = Hello("box", "me", 1, "3.11.2", "/usr/bin/python3", "Linux", "b", 2.0, 8 << 30, "2.14.1")
 FAST = 0.05
-SURE = 15 + 5 * (RULE.checks - 1)
+SURE = 15 + 5 * (STRAGGLER_RULE.checks - 1)
 """Steps after which a rank that was late from the start is known to be slow."""
 
 
@@ -56,14 +56,14 @@ def notes(state: RunState) -> list[str]:
 
 def test_a_slow_rank_is_suspected_then_sure() -> None:
     history = made(begun(), slow_rank(2), 14)
-    assert not history.state().watch.found, "too few steps"
+    assert not history.state().stragglers.by_rank, "too few steps"
     made(history, slow_rank(2), 1, first=15)
-    (found,) = history.state().watch.found.values()
+    (found,) = history.state().stragglers.by_rank.values()
     assert (found.rank, found.mark, found.is_slow) == (2, "slow?", False)
     assert not notes(history.state())
     made(history, slow_rank(2), SURE - 15, first=16)
     state = history.state()
-    (found,) = state.watch.slow
+    (found,) = state.stragglers.slow
     assert (found.rank, found.mark, found.since) == (2, "SLOW 7.2x", 15)
     assert notes(state) == [
         "all ranks wait for rank 2 on node3: 0.360 of 0.450 s per step, others 0.0500 s"
@@ -74,12 +74,12 @@ def test_a_slow_rank_is_suspected_then_sure() -> None:
 def test_one_that_is_no_longer_late_is_forgotten_little_by_little() -> None:
     history = made(begun(), slow_rank(2), 60)
     made(history, slow_rank(-1), 20, first=61)
-    assert history.state().watch.slow, "its window has to fill, and the checks to agree"
+    assert history.state().stragglers.slow, "its window has to fill, and the checks to agree"
     made(history, slow_rank(-1), 30, first=81)
     state = history.state()
-    assert not state.watch.found
+    assert not state.stragglers.by_rank
     assert notes(state)[-1] == "rank 2 no longer holds up the others"
-    (episode,) = state.watch.episodes
+    (episode,) = state.stragglers.episodes
     assert episode.since < episode.over
 
 
@@ -87,7 +87,7 @@ def test_two_slow_ranks_are_named_together() -> None:
     late = {1: 0.2, 3: 0.3}
     history = made(begun(plan(8)), lambda rank, _: late.get(rank, FAST), SURE)
     state = history.state()
-    assert [one.rank for one in state.watch.slow] == [3, 1]
+    assert [one.rank for one in state.stragglers.slow] == [3, 1]
     assert notes(state)[0].startswith(
         "all ranks wait for ranks 1 and 3 on node4 and node2: rank 3 takes 0.300 of"
     )
@@ -107,25 +107,28 @@ def test_two_slow_ranks_are_named_together() -> None:
     ],
 )
 def test_nobody_is_accused_where(ready: Callable[[int, int], float]) -> None:
-    assert not made(begun(), ready, 100).state().watch.slow
+    assert not made(begun(), ready, 100).state().stragglers.slow
 
 
 def test_noise_accuses_nobody() -> None:
     chance = random.Random(3)
     history = made(begun(plan(8)), lambda *_: FAST * chance.lognormvariate(0, 0.3), 1000, step=0.1)
-    assert not history.state().watch.episodes
+    assert not history.state().stragglers.episodes
 
 
 def test_ranks_that_do_not_wait_for_each_other_hold_nobody_up() -> None:
     job = replace(Job(), sync="parameter_server", sync_option=("mode=async",))
-    assert not made(begun(replace(plan(4), work=job)), slow_rank(2), 60).state().watch.found
+    assert not made(begun(replace(plan(4), work=job)), slow_rank(2), 60).state().stragglers.by_rank
 
 
 def test_a_restart_begins_anew() -> None:
     history = made(begun(), slow_rank(2), 60)
     history.session(Restarted((0, 1, 2, 3), "killed"))
     state = history.state()
-    assert (state.watch.found, [bool(one.over) for one in state.watch.episodes]) == ({}, [True])
+    assert (state.stragglers.by_rank, [bool(one.over) for one in state.stragglers.episodes]) == (
+        {},
+        [True],
+    )
 
 
 @pytest.mark.parametrize("values", [(1.0, 2.0), (1.0, 2.0, 3.0), (1.0, 2.0, 2.0, 7.0, 9.0)])
@@ -139,7 +142,7 @@ def test_the_median_of_the_others(values: Sequence[float]) -> None:
 
 
 def reason(history: History) -> str:
-    (found,) = history.state().watch.slow
+    (found,) = history.state().stragglers.slow
     return found.reason
 
 
@@ -221,9 +224,9 @@ def test_ranks_beside_other_programs_are_late_in_turn_so_that_takes_longer_to_be
     for rank in range(4):
         history.say(rank, HostSample((99.0, 97.0), 1, 2)).rank(rank, RankSample(rank, 15.0, 1))
     made(history, slow_rank(2), steps - 1)
-    assert not history.state().watch.slow
+    assert not history.state().stragglers.slow
     made(history, slow_rank(2), 1, first=steps)
-    assert [one.rank for one in history.state().watch.slow] == [2]
+    assert [one.rank for one in history.state().stragglers.slow] == [2]
 
 
 def test_its_cores_are_slower() -> None:

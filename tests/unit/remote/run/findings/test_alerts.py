@@ -7,7 +7,13 @@ from dataclasses import replace
 
 from remote.events import Restarted, Silent, Stalled
 from remote.plan.plan import Policy
-from remote.run.findings.alerts import Alarm, Alert, alerts, slow_spells, urgent_first
+from remote.run.findings.alerts import (
+    Alarm,
+    Alert,
+    describe_slow_spells,
+    find_alerts,
+    sort_by_urgency,
+)
 from remote.run.state.host_state import DISK_LOW
 from tests.kit.histories import GLOO, START, History, plan, said, stepped
 from training.wire.enums import Phase
@@ -17,7 +23,7 @@ STARTED = Started(0, 100, 2, "cpu", "gloo", "2.14.1", 1, 61_706, 40, 10, 640, 10
 
 
 def found(history: History) -> list[Alert]:
-    return alerts(history.state())
+    return find_alerts(history.state())
 
 
 def test_a_healthy_run_has_none() -> None:
@@ -25,7 +31,7 @@ def test_a_healthy_run_has_none() -> None:
     for host in range(2):
         history.say(host, HostSample((50.0,), 1, 2, disk_free=DISK_LOW))
     assert not found(history)
-    assert not alerts(history.done(0, 1).closed())
+    assert not find_alerts(history.done(0, 1).closed())
 
 
 def test_a_restart_says_why_and_from_which_step() -> None:
@@ -79,7 +85,7 @@ def test_a_straggler_that_a_restart_left_out_is_told_at_the_end() -> None:
     history.session(Restarted((0,), "node2 was lost"))
     history.attempt = 1
     history.rank(0, replace(STARTED, world_size=1, resumed=40))
-    (told,) = slow_spells(history.done(0).closed())
+    (told,) = describe_slow_spells(history.done(0).closed())
     assert "all ranks wait for rank 1 on node2: 0.400 of 0.500 s" in told
 
 
@@ -90,7 +96,7 @@ def test_urgent_ones_come_first_and_those_that_are_over_last() -> None:
         Alert(Alarm.STRAGGLER, 4.0, "newer", subject=2),
         Alert(Alarm.DIVERGED, 2.0, "NaN"),
     ]
-    assert [one.text for one in urgent_first(given)] == ["NaN", "newer", "slow", "over"]
+    assert [one.text for one in sort_by_urgency(given)] == ["NaN", "newer", "slow", "over"]
 
 
 def test_after_the_end_ranks_are_told_that_were_slow_for_long() -> None:
@@ -101,7 +107,7 @@ def test_after_the_end_ranks_are_told_that_were_slow_for_long() -> None:
         for rank in range(2):
             ready = 0.4 if rank == late and (rank or 20 < step < 50) else 0.05
             history.rank(rank, stepped(rank, step, seconds=0.5, ready=ready))
-    told = slow_spells(history.done(0, 1).closed())
+    told = describe_slow_spells(history.done(0, 1).closed())
     assert len(told) == 1, "rank 0 was slow for a short time"
     assert told[0].startswith("slow for ")
     assert "all ranks wait for rank 1 on node2: 0.400 of 0.500 s" in told[0]

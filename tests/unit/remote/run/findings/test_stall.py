@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -19,9 +20,9 @@ from remote.events import (
 from remote.format import duration
 from remote.record import summary
 from remote.run.diagnosis.stacks import Presence, whereabouts
-from remote.run.diagnosis.stall_causes import culprits
+from remote.run.diagnosis.stall_causes import find_culprits
 from remote.run.findings import stall
-from remote.run.findings.stall import TIMES, complete, stalled
+from remote.run.findings.stall import STALL_LIMITS, find_stall, has_all_stacks
 from remote.run.run_state import RunState
 from remote.run.state.phases import RankPhase, Verdict
 from remote.run.state.rank_state import RankState
@@ -77,23 +78,23 @@ def trained(steps: int = 12, slots: int = 1, script: bool = False) -> History:
 
 
 def found(history: History) -> Stalled | None:
-    return stalled(history.state(), history.now)
+    return find_stall(history.state(), history.now)
 
 
 # Which ranks --------------------------------------------------------------------------------------
 
 
 def test_ranks_without_a_step_for_half_a_minute_are_stalled_and_said_to_be_once() -> None:
-    history = waiting(trained(), TIMES.least - 4)
+    history = waiting(trained(), STALL_LIMITS.least - 4)
     assert found(history) is None
     waiting(history, 6)
     said = found(history)
     assert said
     assert said.ranks == (0, 1, 2, 3)
-    assert TIMES.least - 3 <= said.seconds <= TIMES.least + 3
+    assert STALL_LIMITS.least - 3 <= said.seconds <= STALL_LIMITS.least + 3
     state = history.session(said).state()
     assert {rank.doing for rank in state.ranks} == {"stalled"}
-    assert stalled(state, history.now) is None
+    assert find_stall(state, history.now) is None
     assert "stalled: ranks 0 to 3 have made no step for 3" in state.log.notes[-1].text
 
 
@@ -122,13 +123,32 @@ def test_while_all_ranks_step_nothing_is_worked_out_for_each(
 
     def limit(rank: RankState, *_: object) -> float:
         asked.append(rank.rank)
-        return TIMES.least
+        return STALL_LIMITS.least
 
-    monkeypatch.setattr(stall, "limit", limit)
-    assert not found(waiting(trained(), TIMES.least - 4))
+    monkeypatch.setattr(stall, "stall_limit", limit)
+    assert not found(waiting(trained(), STALL_LIMITS.near - 1))
     assert not asked, "it is asked for every batch of records"
-    assert found(waiting(trained(), TIMES.least + 2))
+    assert not found(waiting(trained(), STALL_LIMITS.least - 4))
+    assert found(waiting(trained(), STALL_LIMITS.least + 2))
     assert asked
+
+
+@pytest.mark.parametrize("seconds", [10.0, 20.0, 45.0])
+def test_no_other_limit_counts_beside_the_limit_of_a_rank(
+    monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    monkeypatch.setattr(stall, "stall_limit", lambda *_: seconds)
+    assert not found(waiting(trained(), seconds - 4))
+    assert found(waiting(trained(), seconds + 2))
+
+
+@pytest.mark.parametrize("seconds", [10.0, 20.0, 45.0])
+def test_the_least_limit_is_the_one_that_is_given(seconds: float) -> None:
+    limits = replace(STALL_LIMITS, least=seconds)
+    early = waiting(trained(), seconds - 4)
+    assert not find_stall(early.state(), early.now, limits)
+    late = waiting(trained(), seconds + 2)
+    assert find_stall(late.state(), late.now, limits)
 
 
 @pytest.mark.parametrize("phase", ["evaluating", "saving"])
@@ -136,7 +156,7 @@ def test_a_halt_while_all_evaluate_or_save_is_found_later(phase: str) -> None:
     history = trained()
     for rank in range(4):
         history.rank(rank, Entered(rank, phase))
-    assert found(waiting(history, TIMES.compiling - 4)) is None
+    assert found(waiting(history, STALL_LIMITS.compiling - 4)) is None
     said = found(waiting(history, 6))
     assert said
     assert said.ranks == (0, 1, 2, 3)
@@ -160,7 +180,7 @@ def test_who_waits_at_an_evaluation_for_a_slow_rank_has_not_come_to_a_halt() -> 
         waiting(history.rank(2, stepped(2, step, seconds=10.0)), 10)
     assert found(history) is None
     history.rank(2, Entered(2, "evaluating"))
-    assert found(waiting(history, TIMES.compiling - 4)) is None
+    assert found(waiting(history, STALL_LIMITS.compiling - 4)) is None
     assert found(waiting(history, 6))
 
 
@@ -180,7 +200,7 @@ def test_an_evaluation_that_was_said_to_have_halted_and_ends_the_run_is_no_stall
     history = trained()
     for rank in range(4):
         history.rank(rank, Entered(rank, "evaluating"))
-    said = found(waiting(history, TIMES.compiling + 5))
+    said = found(waiting(history, STALL_LIMITS.compiling + 5))
     assert said
     history.session(said)
     for rank in range(4):
@@ -199,7 +219,7 @@ def test_what_takes_its_time_is_no_stall_and_the_clock_begins_anew_after_it(phas
     assert said.ranks == (0, 1, 3)
     history.rank(2, Entered(2, "training"))
     history.session(said)
-    assert found(waiting(history, TIMES.least - 2)) is None
+    assert found(waiting(history, STALL_LIMITS.least - 2)) is None
     assert (again := found(waiting(history, 4)))
     assert again.ranks == (0, 1, 2, 3)
 
@@ -214,7 +234,7 @@ def test_nothing_is_claimed_while_a_host_is_not_heard_nor_for_the_time_it_was_no
     assert said
     assert said.ranks == (0, 2, 3)
     history.session(said)
-    assert found(waiting(history, TIMES.least - 4)) is None  # it was asleep, as its rank was
+    assert found(waiting(history, STALL_LIMITS.least - 4)) is None  # it was asleep, as its rank was
     assert found(waiting(history, 8))
 
 
@@ -232,16 +252,16 @@ def test_nothing_is_claimed_for_a_while_after_a_link_was_cut_behind_which_the_ag
         history.now = cut + second
         history.say(1, HostSample((1.0,), 1, 2))
     history.now = healed
-    assert found(waiting(history, TIMES.least - 4)) is None
+    assert found(waiting(history, STALL_LIMITS.least - 4)) is None
     said = found(waiting(history, 8))
     assert said
     assert said.ranks == (0, 1, 2, 3)
-    assert said.seconds < TIMES.least + 5
+    assert said.seconds < STALL_LIMITS.least + 5
 
 
 def test_nothing_is_claimed_while_the_session_is_behind() -> None:
     history = waiting(trained(), 60)
-    assert stalled(history.state(), history.now + 20) is None
+    assert find_stall(history.state(), history.now + 20) is None
 
 
 def test_clocks_that_differ_make_no_stall() -> None:
@@ -267,7 +287,7 @@ def test_a_first_step_that_compiles_the_model_may_take_minutes() -> None:
     assert found(waiting(history, 40))
     object.__setattr__(history.plan.work, "compile", True)
     assert found(history) is None
-    assert found(waiting(history, TIMES.compiling - 35))
+    assert found(waiting(history, STALL_LIMITS.compiling - 35))
 
 
 def test_a_first_step_after_a_restart_compiles_the_model_again() -> None:
@@ -275,7 +295,7 @@ def test_a_first_step_after_a_restart_compiles_the_model_again() -> None:
     assert found(waiting(history, 40))
     object.__setattr__(history.plan.work, "compile", True)
     assert found(history) is None
-    assert found(waiting(history, TIMES.compiling - 35))
+    assert found(waiting(history, STALL_LIMITS.compiling - 35))
 
 
 def test_nothing_is_claimed_of_a_script_after_a_restart_until_it_prints_steps_again() -> None:
@@ -404,12 +424,17 @@ def test_whether_a_rank_is_inside_a_collective_is_read_off_its_newest_calls(
 
 
 def test_culprits_are_those_that_are_not_inside_while_others_are() -> None:
-    assert culprits({0: WAITS, 1: WAITS, 2: LOADS, 3: WAITS}) == (2,)
-    assert culprits({0: WAITS, 1: STOPPED, 2: LOADS}) == (1, 2)
-    assert culprits({0: LOADS, 1: STOPPED}) == (1,)
-    assert culprits({0: WAITS, 1: MUTE}) == (1,)
-    assert culprits({0: WAITS, 1: MUTE, 2: LOADS}) == (2,)
-    assert culprits({0: WAITS, 1: WAITS}) == culprits({0: LOADS, 1: LOADS}) == culprits({}) == ()
+    assert find_culprits({0: WAITS, 1: WAITS, 2: LOADS, 3: WAITS}) == (2,)
+    assert find_culprits({0: WAITS, 1: STOPPED, 2: LOADS}) == (1, 2)
+    assert find_culprits({0: LOADS, 1: STOPPED}) == (1,)
+    assert find_culprits({0: WAITS, 1: MUTE}) == (1,)
+    assert find_culprits({0: WAITS, 1: MUTE, 2: LOADS}) == (2,)
+    assert (
+        find_culprits({0: WAITS, 1: WAITS})
+        == find_culprits({0: LOADS, 1: LOADS})
+        == find_culprits({})
+        == ()
+    )
 
 
 def told(**stacks: Stack) -> RunState:
@@ -466,7 +491,7 @@ def test_it_is_said_in_words_who_waits_for_whom(stacks: dict[str, Stack], text: 
     state = told(**stacks)
     assert state.stall
     assert state.stall.text == text
-    assert complete(state) == (len(stacks) == 4)
+    assert has_all_stacks(state) == (len(stacks) == 4)
 
 
 def test_a_stack_from_before_the_stall_says_nothing_of_it() -> None:
@@ -476,7 +501,7 @@ def test_a_stack_from_before_the_stall_says_nothing_of_it() -> None:
     said = found(waiting(history, 40))
     assert said
     state = history.session(said).state()
-    assert not complete(state)
+    assert not has_all_stacks(state)
     assert state.stall
     assert state.stall.text.startswith("ranks 0 to 3 have made no step")
 

@@ -27,7 +27,7 @@ from remote.record.tape import Tape
 from remote.record.write import Recorder
 from remote.run.apply import apply_record
 from remote.run.findings.script_visibility import ways
-from remote.run.findings.stall import stalled
+from remote.run.findings.stall import find_stall
 from remote.run.output.script_readings import expander
 from remote.run.run_state import RunState
 from remote.session.ledger import Ledger
@@ -275,11 +275,11 @@ def test_a_rank_that_prints_seldom_stalls_later(every: float) -> None:
     for _ in range(4 * int(every)):
         history.say(0, SAMPLE, after=1.0).say(1, SAMPLE, after=0.0)
     state = history.state()
-    assert stalled(state, state.now) is None
+    assert find_stall(state, state.now) is None
     for _ in range(7 * int(every)):
         history.say(0, SAMPLE, after=1.0).say(1, SAMPLE, after=0.0)
     state = history.state()
-    found = stalled(state, state.now)
+    found = find_stall(state, state.now)
     assert found is not None
     assert found.ranks == (0,), "the others print nothing"
 
