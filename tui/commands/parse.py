@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json as encoding
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any, TextIO
 
-import typer
+from cyclopts import Parameter
 
 from remote.cluster.rules import own_rules
 from remote.format import count
@@ -34,20 +34,22 @@ STDIN = "-"
 def parse(
     files: Annotated[
         list[str],
-        typer.Argument(
-            metavar="FILE...",
+        Parameter(
+            name="FILE...",
             help="log files; - for the standard input; a run, or its folder, for the logs of its "
             "ranks",
         ),
     ],
+    /,
+    *,
     rule: Annotated[
-        list[str] | None,
-        typer.Option(
+        tuple[str, ...],
+        Parameter(
             metavar="REGEX",
             help="read lines like this one first, such as 'round {step}: cost {loss}' (repeatable)",
         ),
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="print one JSON object per file")] = False,
+    ] = (),
+    json: Annotated[bool, Parameter(help="print one JSON object per file")] = False,
     hosts: HostsFile = None,
     runs_dir: RunsDir = RUNS,
 ) -> None:
@@ -64,7 +66,7 @@ def parse(
       rankboard parse slurm-123.out --rule 'round {step}: cost {loss}'
     """
     with refusing():
-        rules = (*_typed(rule or []), *own_rules(hosts))
+        rules = (*_typed(rule), *own_rules(hosts))
         logs = [log for file in files for log in _logs(file, runs_dir)]
         for number, (name, log) in enumerate(logs):
             account = _read(name, log, rules)
@@ -76,7 +78,7 @@ def parse(
             _show(name, account)
 
 
-def _typed(lines: list[str]) -> Iterator[Rule]:
+def _typed(lines: Sequence[str]) -> Iterator[Rule]:
     for rule in map(Rule, lines):
         try:
             rule.check()

@@ -316,7 +316,7 @@ class Draft:
                 return FieldMistake(name, text)
         for found in FLAG.finditer(text):
             name = found[1].removeprefix("no-").replace("-", "_")
-            name = "words" if name == "program" else name
+            name = {"program": "words", "min_hosts": "min_nodes"}.get(name, name)
             for known in (name, f"program.{name}", f"policy.{name}"):
                 if known in shown:
                     return FieldMistake(known, text)

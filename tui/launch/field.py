@@ -7,7 +7,6 @@ the options of the policy. What is added there is in the form by itself.
 from __future__ import annotations
 
 import dataclasses
-import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -25,6 +24,8 @@ OFF = "off"
 SWITCH = (ON, OFF)
 OPTIONS = "sync_option"
 """The setting of which the form has one field per option."""
+LABELS = {"min_nodes": "min-hosts"}
+"""Flags of the policy that are not called as the setting that they set."""
 SETTINGS = {setting.name: setting for setting in dataclasses.fields(Job)}
 
 
@@ -137,7 +138,7 @@ def of_policy(keep: bool) -> tuple[Field, ...]:
     return tuple(
         Field(
             f"policy.{name}",
-            name.replace("_", "-"),
+            LABELS.get(name, name.replace("_", "-")),
             help,
             _ending(keep) if default is None else write(default),
             choices,
@@ -157,7 +158,7 @@ def read_policy(texts: Mapping[str, str], keep: bool) -> Policy:
             known = options.join(field.choices)
             raise PlanError(f"--{field.label} {text}: write {known}")
         given[name] = read(_declared()[name][0], text, f"--{field.label}")
-    return flags.policy(given, keep)
+    return flags.make_policy(flags.PolicyFlags(**given), keep)
 
 
 def write_policy(policy: Policy) -> dict[str, str]:
@@ -190,10 +191,10 @@ def _ending(keep: bool) -> str:
 @cache
 def _declared() -> dict[str, tuple[type[Any], tuple[str, ...], str, Any]]:
     """The options of the policy: type, choices, help and default."""
-    hints = get_type_hints(flags.declared, include_extras=True)
+    hints = get_type_hints(flags.PolicyFlags, include_extras=True)
     found = {}
-    for name, parameter in inspect.signature(flags.declared).parameters.items():
-        hint, option = get_args(hints[name])
+    for declared in dataclasses.fields(flags.PolicyFlags):
+        hint, option = get_args(hints[declared.name])
         kind = next((one for one in get_args(hint) if one is not type(None)), hint)
         choices: tuple[str, ...] = ()
         if get_origin(kind) is Literal:
@@ -202,5 +203,7 @@ def _declared() -> dict[str, tuple[type[Any], tuple[str, ...], str, Any]]:
             choices = SWITCH
         elif issubclass(kind, str):
             choices = tuple(map(str, kind))
-        found[name] = (kind, choices, str(option.help), parameter.default)
+        # The form shows what is chosen, so the default of the command line is left out.
+        help = option.help.partition(" (default: ")[0]
+        found[declared.name] = (kind, choices, help, declared.default)
     return found

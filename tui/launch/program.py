@@ -41,7 +41,7 @@ def of_program(is_chosen: bool) -> tuple[Field, ...]:
 def read(text: Callable[[str], str]) -> Script:
     """The program that the texts of the fields describe. Raises: PlanError."""
     try:
-        line = torchrun.read(_split("program", text(WORDS)))
+        line = torchrun.parse_script_line(_split("program", text(WORDS)))
     except UsageError as error:
         raise PlanError(f"--program: {error}") from None
     other = line.flags.keys() - {"--module", "--no-python", "--use-env"}
@@ -49,12 +49,12 @@ def read(text: Callable[[str], str]) -> Script:
         raise PlanError(f"--program: {min(other)}: leave flags of torchrun out here")
     if line.env:
         raise PlanError(f"--program: {line.env[0][0]}: write variables in env of hosts.toml")
-    given = {
-        "watch": text(WATCH) == ON,
-        "follow": _split("follow", text(FOLLOW)),
-        "results": _split("fetch", text(FETCH)),
-    }
-    made = flags.script(line.words, given, {})
+    given = flags.ScriptFlags(
+        watch=text(WATCH) == ON,
+        follow=tuple(_split("follow", text(FOLLOW))),
+        results=tuple(_split("fetch", text(FETCH))),
+    )
+    made = flags.make_script(line.words, given, {})
     assert made
     return made
 
