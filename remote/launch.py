@@ -71,7 +71,7 @@ class Launcher:
         planning.check(plan)
         if policy.min_nodes > len(hosts):
             raise PlanError(
-                f"--min-nodes {policy.min_nodes}: the run has only {count(len(hosts), 'host')}"
+                f"--min-hosts {policy.min_nodes}: the run has only {count(len(hosts), 'host')}"
             )
         return plan
 

@@ -22,7 +22,7 @@ def restart(view: View) -> list[Action]:
         return [Say(Closing())]
     enough = policy.min_nodes or len(run.hosts)
     if len(live) < enough:
-        why = f"--min-nodes {enough}" if policy.min_nodes else "all are needed without --min-nodes"
+        why = f"--min-hosts {enough}" if policy.min_nodes else "all are needed without --min-hosts"
         return _do_not_restart(f"{len(live)} of {len(run.hosts)} hosts are left, {why}")
     if any(contact.is_first for _, contact in live):  # which hosts there are is not known yet
         return []

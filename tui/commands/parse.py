@@ -36,6 +36,7 @@ def parse(
         list[str],
         Parameter(
             name="FILE...",
+            allow_leading_hyphen=True,  # - alone is the standard input
             help="log files; - for the standard input; a run, or its folder, for the logs of its "
             "ranks",
         ),
@@ -57,7 +58,7 @@ def parse(
     not read.
 
     Tables, JSON and event files of TensorBoard, known by their names, are read as by --follow.
-    Rules of your own come first: those of --rule, then the [\\[format]] tables of rankboard.toml
+    Rules of your own come first: those of --rule, then the [[format]] tables of rankboard.toml
     and of the hosts file.
 
     Examples:
