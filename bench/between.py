@@ -31,7 +31,16 @@ from remote.transport.registry import Transports
 from remote.transport.warm import Warm
 from training.job import Job
 from training.wire.enums import Phase
-from training.wire.events import Ended, Entered, Event, Exited, Hello, Spawned, Started, Step
+from training.wire.events import (
+    AgentEnded,
+    Entered,
+    Event,
+    Exited,
+    Hello,
+    Spawned,
+    Started,
+    StepFinished,
+)
 
 HOSTS, STEPS, LINK = 4, 3, "1gbit"
 JOB = Job(model="lenet5", dataset="digits", steps=STEPS, sync="ddp")
@@ -43,13 +52,13 @@ STAGES = ("exited", "ended", "over", "facts", "checked", "spawned", "loading", "
 def stage(event: Event) -> str:
     """The stage that an event of one host or rank belongs to."""
     match event:
-        case Step(step=1):
+        case StepFinished(step=1):
             return "first step"
-        case Step(step=number) if number == STEPS:
+        case StepFinished(step=number) if number == STEPS:
             return BEFORE
         case Exited():
             return "exited"
-        case Ended():
+        case AgentEnded():
             return "ended"
         case Hello():
             return "facts"

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import gc
 import itertools
 import math
 import statistics
@@ -32,9 +31,9 @@ from remote.record.write import Recorder
 from remote.session.session import Session
 from remote.transport.ssh.transport import SshTransport
 from training.job import Job
-from training.wire.events import Record, Text
-from tui import GARBAGE
+from training.wire.events import OutputText, Record
 from tui.app.app import RankboardApp
+from tui.kit.interpreter import collect_seldom, keep_loaded_modules
 from tui.kit.runs import Launch
 
 HOSTS, LINES, ROUNDS = 4, 50_000, 5
@@ -76,7 +75,7 @@ class Heard(Session):
             texts = [
                 record.event.text
                 for record in batch
-                if isinstance(record.event, Text) and record.event.rank >= 0
+                if isinstance(record.event, OutputText) and record.event.rank >= 0
             ]
             self.ready += sum("ready" in text.split("\n", 1)[0] for text in texts)
             if count := sum(text.count("\nline ") + text.startswith("line ") for text in texts):
@@ -162,8 +161,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--lines", type=int, default=LINES, help="of each of the hosts")
     given = parser.parse_args()
-    gc.set_threshold(GARBAGE, *gc.get_threshold()[1:])  # as the command does
-    gc.freeze()
+    collect_seldom()
+    keep_loaded_modules()
     made = []
     with tempfile.TemporaryDirectory() as folder, loopback(Path(folder), HOSTS) as server:
         for turn in range(given.rounds):

@@ -143,7 +143,7 @@ def many(folder: Path) -> list[Figure]:
 
 def chart(folder: Path) -> list[Figure]:
     """Frames of a chart whose curves grow by a point each."""
-    from tui.charts.frame import Look, frame
+    from tui.charts.plot_frame import PlotOptions, make_frame
     from tui.charts.raster import Curve
 
     chance = np.random.default_rng(7)
@@ -157,7 +157,7 @@ def chart(folder: Path) -> list[Figure]:
             for n, of in enumerate(values)
         ]
         began = time.process_time()
-        frame(curves, Look("step"), *PLOT)
+        make_frame(curves, PlotOptions("step"), *PLOT)
         spent.append(time.process_time() - began)
     return [Figure("chart of 8 x 20,000 points", 1e3 * statistics.median(spent), 16.0, unit="ms")]
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from remote.formats import LogReader
 
-KNOWN, NONE = 200_000, 300_000
+KNOWN, NONE = 30_000, 300_000
 """Lines per second, at least."""
 TEXT = 1 << 16
 LINES = 40_000

@@ -22,8 +22,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from remote.record.read import records as read
-from training.wire.events import Evaluated, Record, Step
+from remote.record.events_file import read_records as read
+from training.wire.events import Evaluated, Record, StepFinished
 
 RANKBOARD = Path(sys.executable).parent / "rankboard"
 HOSTS = 4
@@ -85,10 +85,10 @@ def measure(cpus: str, method: Iterable[str], job: Sequence[str], link: str) -> 
 
 def figures(records: Iterable[Record]) -> Measured:
     """What the records of a run say. Each rank's first step counts for nothing."""
-    times: dict[int, list[tuple[float, Step]]] = {}
+    times: dict[int, list[tuple[float, StepFinished]]] = {}
     tested = []
     for record in records:
-        if isinstance(record.event, Step):
+        if isinstance(record.event, StepFinished):
             times.setdefault(record.event.rank, []).append((record.time, record.event))
         elif isinstance(record.event, Evaluated):
             tested.append(record.event.loss)

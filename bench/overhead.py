@@ -41,13 +41,14 @@ from parts.cpu import used_by_others
 from parts.terminal import Terminal
 from parts.turns import Turns
 
-from remote.record.read import load_plan, records, verdict
+from remote.record.events_file import read_records
+from remote.record.read import load_plan, verdict
 from remote.run.apply import apply_record
-from remote.run.findings.alerts import Alarm, alerts
+from remote.run.findings.alerts import Alarm, find_alerts
 from remote.run.run_state import RunState
-from remote.statistics.interval import geometric_mean, interval
+from remote.statistics.interval import mean_interval
 from training.agent.host import processes
-from training.wire.events import PREFIX, Step
+from training.wire.events import PREFIX, StepFinished
 
 RANKS = 4
 BIN = Path(sys.executable).parent
@@ -171,11 +172,13 @@ class Watched:
         be."""
         (folder,) = (path.parent for path in self._runs.glob("*/events.jsonl"))
         state = RunState(load_plan(folder))
-        for record in records(folder):
+        for record in read_records(folder):
             apply_record(state, record)
-            if isinstance(record.event, Step):
+            if isinstance(record.event, StepFinished):
                 yield Iteration(record.time, record.event.seconds)
-        wrong = [one.text for one in alerts(state) if one.alarm in (Alarm.SILENCE, Alarm.STALL)]
+        wrong = [
+            one.text for one in find_alerts(state) if one.alarm in (Alarm.SILENCE, Alarm.STALL)
+        ]
         if wrong or verdict(folder) != "stopped":
             raise SystemExit(f"the run ended as {verdict(folder)!r}; alerts: {wrong}")
 
@@ -274,10 +277,10 @@ def main() -> None:
             results.append(one)
             print(
                 f"{name}, run {number}: {one.alone:.4f} s alone, ratio "
-                f"{geometric_mean(one.ratios):.4f}; dashboard {one.share:.1%} of a core",
+                f"{statistics.geometric_mean(one.ratios):.4f}; dashboard {one.share:.1%} of a core",
                 flush=True,
             )
-        total = interval([geometric_mean(one.ratios) for one in results])
+        total = mean_interval([statistics.geometric_mean(one.ratios) for one in results])
         lines.append(
             f"{name}: dashboard {statistics.fmean(one.share for one in results):.1%} of a core; "
             f"iteration, dashboard / alone, {given.runs} runs of {given.pairs} pairs: "

@@ -22,7 +22,7 @@ from remote.cluster.hosts import Host
 from remote.events import Closed
 from remote.format import size
 from remote.plan.plan import Plan
-from remote.record.layout import EVENTS, INDEX, PLAN, SUMMARY
+from remote.record.layout import EVENTS, INDEX, OVERVIEW, PLAN, SUMMARY
 from remote.record.write import Recorder
 from remote.run.apply import apply_record
 from remote.run.run_state import RunState
@@ -37,7 +37,7 @@ from training.wire.events import (
     Record,
     Spawned,
     Started,
-    Step,
+    StepFinished,
     encode,
 )
 
@@ -57,7 +57,9 @@ def events(rank: int) -> list[Event]:
         Spawned(rank, 9),
         started,
         *(
-            Step(rank, 1 + step // 20, step + 1, 2 / (step + 1), 0.1, 0.01, 0.06, 0.03, samples=16)
+            StepFinished(
+                rank, 1 + step // 20, step + 1, 2 / (step + 1), 0.1, 0.01, 0.06, 0.03, samples=16
+            )
             for step in range(STEPS)
         ),
         Evaluated(rank, 2, STEPS, 0.5, 0.9, 1000, 0.1, confusion),
@@ -83,7 +85,7 @@ def fill(runs_dir: Path, count: int) -> None:
     """Make so many runs, all of an hour ago."""
     with tempfile.TemporaryDirectory() as folder:
         made = record(Path(folder))
-        texts = {name: (made / name).read_text() for name in (PLAN, SUMMARY, EVENTS)}
+        texts = {name: (made / name).read_text() for name in (PLAN, OVERVIEW, SUMMARY, EVENTS)}
     long_ago = time.time() - 3600
     for index in range(count):
         method = METHODS[index % len(METHODS)]

@@ -23,7 +23,7 @@ from remote.session.session import Session
 from remote.transport.ssh.transport import SshTransport
 from training.job import Job
 from training.wire.commands import Stop
-from training.wire.events import Exited, Record, Step, Text
+from training.wire.events import Exited, OutputText, Record, StepFinished
 
 HOSTS, SLOTS = 4, 2
 ROUNDS = 5
@@ -72,10 +72,14 @@ def stop(server: Loopback, work: Job | Script, run: str) -> Stopped:
 def ready(record: Record) -> int | None:
     """The rank that this shows at its work."""
     event = record.event
-    at_it = isinstance(event, Step) or (
-        isinstance(event, Text) and "ready" in event.text.splitlines()
+    at_it = isinstance(event, StepFinished) or (
+        isinstance(event, OutputText) and "ready" in event.text.splitlines()
     )
-    return event.rank if at_it and isinstance(event, (Step, Text)) and event.rank >= 0 else None
+    return (
+        event.rank
+        if at_it and isinstance(event, (StepFinished, OutputText)) and event.rank >= 0
+        else None
+    )
 
 
 def main() -> None:

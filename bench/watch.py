@@ -32,7 +32,7 @@ from pathlib import Path
 
 from parts import switched
 
-from remote.statistics.interval import Scale, interval
+from remote.statistics.interval import ValueScale, mean_interval
 from training.agent.host import processes
 from training.agent.ranks.launch import SITE
 from training.place import EVENTS_FD, WATCH
@@ -133,7 +133,7 @@ def described(title: str, found: Sequence[Pair]) -> str:
     """What came of an example, in a line."""
     more = [1e3 * (on.seconds - off.seconds) for on, off in found]
     cpu = [1e3 * (on.cpu - off.cpu) for on, off in found]
-    ratio = interval([on.seconds / off.seconds for on, off in found])
+    ratio = mean_interval([on.seconds / off.seconds for on, off in found])
     alone = 1e3 * statistics.median(off.seconds for _, off in found)
     hooks = [
         1e3 * statistics.median(one.hooks for one in side) for side in zip(*found, strict=True)
@@ -146,7 +146,7 @@ def described(title: str, found: Sequence[Pair]) -> str:
 
 
 def _shown(values: Sequence[float]) -> str:
-    found = interval(values, Scale.DIFFERENCE)
+    found = mean_interval(values, ValueScale.DIFFERENCE)
     return f"{found.value:+.3f} ({found.low:+.3f} to {found.high:+.3f})"
 
 

@@ -19,8 +19,8 @@ from training.wire.records import (
     LAST_TIME,
     SECONDS,
     Event,
-    Lines,
     Record,
+    RecordCodec,
     immutable,
     require,
 )
@@ -266,10 +266,12 @@ EVENTS: tuple[type[Event], ...] = (*HOST_EVENTS, *LAUNCHER_EVENTS)
 
 _TIME = Annotated[float, Meta(ge=0, le=LAST_TIME)]
 _NUMBER = Annotated[int, Meta(le=LARGEST)]
-_read_text = Reader(wire.Text, dict.fromkeys(("host", "attempt", "seq"), _NUMBER) | {"time": _TIME})
-_read_step = Reader(wire.Step, {"time": _TIME}, wire.STEP_BOUNDS)
-_figures_of = attrgetter(*(field.name for field in fields(wire.Step)))
-_lines = Lines(EVENTS, load)
+_read_text = Reader(
+    wire.OutputText, dict.fromkeys(("host", "attempt", "seq"), _NUMBER) | {"time": _TIME}
+)
+_read_step = Reader(wire.StepFinished, {"time": _TIME}, wire.STEP_BOUNDS)
+_figures_of = attrgetter(*(field.name for field in fields(wire.StepFinished)))
+_lines = RecordCodec(EVENTS, load)
 encode = _lines.encode
 fault = _lines.fault
 from_object = _lines.from_object
@@ -277,11 +279,11 @@ to_object = _lines.to_object
 
 
 def decode(line: str | bytes) -> Record | None:
-    """See `training.wire.records.Lines.decode`."""
+    """See `training.wire.records.RecordCodec.decode`."""
     said = _read_text.read(line)  # as most lines are of it
     if said is None or said.seq == FIRST:
         return _lines.decode(line)
-    text = wire.Text(said.rank, said.stream, said.text)
+    text = wire.OutputText(said.rank, said.stream, said.text)
     return Record(said.host, said.attempt, said.seq, said.time, text)
 
 
@@ -291,8 +293,8 @@ def expand(record: Record) -> Sequence[Record]:
 
 
 def _reported(line: str) -> tuple[Event, float | None] | None:
-    """See `training.wire.events.reported`."""
+    """See `training.wire.events.parse_report`."""
     said = _read_step.read(line)
     if said is None:
-        return wire.reported(line, load)
-    return wire.Step(*_figures_of(said)), said.time
+        return wire.parse_report(line, load)
+    return wire.StepFinished(*_figures_of(said)), said.time

@@ -43,7 +43,7 @@ class Reader:
         for name, (low, high) in bounds.items():
             kinds[name] = Annotated[hints[name], msgspec.Meta(ge=low, le=high)]
         line = msgspec.defstruct(
-            event.__name__, [("event", Literal[event.name]), *kinds.items()], gc=False
+            event.__name__, [("event", Literal[event.wire_name]), *kinds.items()], gc=False
         )
         self._decode = msgspec.json.Decoder(line).decode
 

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from remote.cluster.hosts import HOSTS_FILE, Cluster
+from remote.cluster.hosts import Cluster
 from remote.cluster.rules import rules_for
 from remote.format import count
 from remote.host_commands.kept_plan import KeptPlan
@@ -19,17 +19,19 @@ from remote.plan import plan as planning
 from remote.plan.environment import forwarded
 from remote.plan.plan import Plan, PlanError, Policy, Script, Upload
 from remote.record import marks, resume
+from remote.record.events_file import read_records
 from remote.record.layout import EVENTS, NODE
-from remote.record.read import records
 from remote.record.write import Recorder
 from remote.run.output.script_readings import Expand, expander
 from remote.transport import Transport
 from remote.transport.registry import is_here
 from training import registry
 from training.job import Job
+from training.mistake import Mistake
 from training.wire.events import Record
 
 if TYPE_CHECKING:  # a list of runs, or a form, is shown before any of this is needed
+    from remote.doctor.host_facts import Finding
     from remote.session.examination import Examination
     from remote.session.notify import Notifier
     from remote.session.session import Session
@@ -67,12 +69,11 @@ class Launcher:
         policy = policy or self.policy
         is_looked_for = isinstance(work, Script) and bool(work.fetch)  # to say what is missing
         policy = replace(policy, fetch=policy.fetch and (is_looked_for or not local))
-        plan = Plan(run, hosts, work, policy, uploads, project, cluster.file or HOSTS_FILE)
+        plan = Plan(run, hosts, work, policy, uploads, project)
         planning.check(plan)
         if policy.min_nodes > len(hosts):
-            raise PlanError(
-                f"--min-hosts {policy.min_nodes}: the run has only {count(len(hosts), 'host')}"
-            )
+            what = f"the run has only {count(len(hosts), 'host')}"
+            raise PlanError(Mistake("--min-hosts", str(policy.min_nodes), what))
         return plan
 
     def _located(self, cluster: Cluster, job: Job, uploads: Sequence[Upload]) -> Job:
@@ -133,7 +134,7 @@ class Launcher:
         their own). Raises: RunFolderError."""
         folder = self.runs_dir / plan.run
         return (
-            records(folder, len(plan.hosts), self.remark, expand or expander(plan))
+            read_records(folder, len(plan.hosts), self.remark, expand or expander(plan))
             if (folder / EVENTS).exists()
             else iter(())
         )
@@ -186,21 +187,21 @@ def _uploads(cluster: Cluster) -> tuple[tuple[Upload, ...], str]:
     return sources.uploads(cluster.sync, here), sources.project(here)
 
 
-def check_data(job: Job) -> str:
-    """Check the data on this machine, which reads or uploads them. Returns what was found: "there",
-    "fetch 11M". Raises: PlanError."""
-    from remote.doctor import job as checks
-    from remote.doctor.check import FAILED
+def check_data(job: Job) -> Finding:
+    """Check the data on this machine, which reads or uploads them. Raises: PlanError."""
+    from remote.doctor.host_facts import FAILED
+    from remote.doctor.work import judge_data
     from training.agent.local_api import look
 
     here = partial(_on_hosts, uploads=())
     job = replace(
         job, data_dir=here(job.data_dir), dataset=registry.with_path("datasets", job.dataset, here)
     )
-    found = checks.found(job, **look(needs.of(replace(job, resume="")), ""))
-    if found.outcome == FAILED:
-        raise PlanError(f"--dataset {job.dataset}: {found.text}; {found.advice}")
-    return found.text
+    finding = judge_data(job, **look(needs.of(replace(job, resume="")), ""))
+    if finding.outcome == FAILED:
+        what = f"{finding.text}; {finding.advice}"
+        raise PlanError(Mistake("--dataset", job.dataset, what))
+    return finding
 
 
 def _on_hosts(path: str, uploads: Sequence[Upload]) -> str:

@@ -1,4 +1,4 @@
-"""Text from a node, made fit to be shown: no control sequences, no tabs, no turning of the
+"""Text from a host, made fit to be shown: no control sequences, no tabs, no turning of the
 direction of what stands beside it, one last state of each progress bar. What takes no room on the
 screen is shown as an escape: two texts that look alike are alike."""
 
@@ -15,7 +15,7 @@ from training.wire.events import Record
 
 _OFTEN = frozenset(
     {
-        *(events.Text, events.Step, events.Metrics),
+        *(events.OutputText, events.StepFinished, events.ScriptMetrics),
         *(events.HostSample, events.RankSample, events.GpuSample),
     }
 )
@@ -53,17 +53,20 @@ _SEQUENCE = re.compile(
     r"|\x9b[0-?]*[ -/]*[@-~]"
 )
 
+LONGEST_DRAWN = 4_000
+"""Characters of a text that a screen draws."""
+
 
 def shown(text: str) -> list[str]:
-    """The lines of a chunk of text as a terminal would leave them, without colours. Remote text is
+    """Return the lines of a text as a terminal would leave them, without colours. Remote text is
     data, never markup."""
     lines = text.split("\n")
     return [_line(line) for line in lines] if _unfit(text) else lines
 
 
 def shortened(text: str, longest: int) -> tuple[list[str], int]:
-    """The lines of `shown`, each cut after `longest` characters, and about how many bytes of memory
-    they take."""
+    """Return the lines of `shown`, each cut after `longest` characters, and about how many bytes of
+    memory they take."""
     lines = text.split("\n")
     if not _unfit(text) and not _has_longer(text, longest):
         return lines, sys.getsizeof(text)
@@ -72,17 +75,15 @@ def shortened(text: str, longest: int) -> tuple[list[str], int]:
 
 
 def cut(text: str, longest: int) -> str:
-    """The text; one of more than `longest` characters ends there, and says how many follow."""
-    return (
-        text
-        if len(text) <= longest
-        else f"{text[:longest]}… ({len(text) - longest} more characters)"
-    )
+    """Cut a text after `longest` characters, and say how many follow."""
+    if len(text) <= longest:
+        return text
+    return f"{text[:longest]}… ({len(text) - longest} more characters)"
 
 
 def _has_longer(text: str, longest: int) -> bool:
-    """Whether the text has a line of more than `longest` characters. Looks at few of its line
-    ends."""
+    """Return True if the text has a line of more than `longest` characters. This looks at few of
+    its line ends."""
     start = 0
     while len(text) - start > longest:
         end = text.rfind("\n", start, start + longest + 1)
@@ -93,8 +94,17 @@ def _has_longer(text: str, longest: int) -> bool:
 
 
 def one_line(text: str) -> str:
-    """The same in one line."""
-    return " ".join(filter(None, map(str.strip, shown(text))))
+    """Return the lines of `shown` as one, without blanks around each."""
+    lines = [line.strip() for line in shown(text)]
+    return " ".join(line for line in lines if line)
+
+
+def plain(text: str) -> str:
+    """Return a text in one line, without what a terminal acts on, and not longer than a screen
+    draws. Characters that cannot be seen are escapes."""
+    is_long = len(text) > LONGEST_DRAWN
+    drawn = f"{text[:LONGEST_DRAWN]}…" if is_long else text
+    return _REMOVED.sub("", reveal(drawn)).replace("\n", "")
 
 
 def reveal(text: str) -> str:
@@ -103,35 +113,39 @@ def reveal(text: str) -> str:
     return text if text.isascii() else _UNSEEN.sub(_escaped, text)
 
 
-def _escaped(found: re.Match[str]) -> str:
-    if found["kept"]:
-        return found[0]
-    code = ord(found[0])
+def _escaped(match: re.Match[str]) -> str:
+    if match["kept"]:
+        return match[0]
+    code = ord(match[0])
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def unseen_character(text: str) -> str:
-    """Name the first character of a name that cannot be seen, as `U+200B (ZERO WIDTH SPACE)`;
-    "" where there is none."""
+    """Name the first character of a text that cannot be seen, as `U+200B (ZERO WIDTH SPACE)`;
+    return "" if there is none."""
     if text.isascii() and text.isprintable():
         return ""
     for place, character in enumerate(text):
-        found = _UNSEEN.match(text, place)
-        is_seen = bool(found["kept"]) if found else character.isprintable()
+        match = _UNSEEN.match(text, place)
+        is_seen = bool(match["kept"]) if match else character.isprintable()
         if not is_seen:
             name = unicodedata.name(character, "")
-            return f"U+{ord(character):04X}" + (f" ({name})" if name else "")
+            code = f"U+{ord(character):04X}"
+            return f"{code} ({name})" if name else code
     return ""
 
 
 def fit(record: Record) -> Record:
-    """The record with all text in it fit to be shown, but for ranks' lines, whose place it is to be
-    shown as they are."""
+    """Return the record with all text in it fit to be shown, but for ranks' lines: the log makes
+    them fit when it shows them."""
     if type(record.event) in _OFTEN:
         return record
-    said = {field.name: getattr(record.event, field.name) for field in fields(record.event)}  # type: ignore[arg-type]
-    clean = {name: _fit(value) for name, value in said.items()}
-    return record if clean == said else replace(record, event=replace(record.event, **clean))  # type: ignore[type-var]
+    event: Any = record.event
+    values = {field.name: getattr(event, field.name) for field in fields(event)}
+    fit_values = {name: _fit(value) for name, value in values.items()}
+    if fit_values == values:
+        return record
+    return replace(record, event=replace(event, **fit_values))
 
 
 def _fit(value: Any) -> Any:
@@ -149,5 +163,6 @@ def _line(line: str) -> str:
         return line
     line = _SEQUENCE.sub("", line)
     if "\r" in line:
-        line = next((part for part in reversed(line.split("\r")) if part.strip()), "")
+        states = [state for state in line.split("\r") if state.strip()]
+        line = states[-1] if states else ""  # of a progress bar, the last one is seen
     return _REMOVED.sub("", reveal(line.expandtabs(8)))

@@ -6,7 +6,7 @@ fork becomes that follower, with stdin and stdout as they are. The guard, the ag
 the run are forks of it in turn: none imports torch, and none sees anything of the run before. When
 the follower has exited, `IDLE` is written to stdout. Other lines came too late for the run before.
 
-It ends with its stdin, after a follower that failed, where a file of its code has changed, and by
+It ends with its stdin, after a follower that failed, when a file of its code has changed, and by
 an alarm of the kernel after `PATIENCE` seconds without a run, whatever it is doing.
 """
 
@@ -27,37 +27,37 @@ from training.agent.__main__ import main
 from training.agent.host import processes
 from training.agent.ranks.fork import fork
 from training.agent.ranks.launch import PRELOAD, Preload
-from training.agent.warm import read_line
 from training.wire.jsonl import load
+from training.wire.line_cutter import read_line
 from training.writing import write_all
 
 PATIENCE = 300
 """Seconds without a run after which it ends."""
-State = Mapping[Path, tuple[int, int]]
-"""Of each file the inode and the time at which it was changed last."""
+FileStates = Mapping[Path, tuple[int, int]]
+"""The inode of each file, and the time at which it was changed last."""
 
 
 def serve(*, code_changed: bool) -> int:
-    """Serve runs until stdin ends. `code_changed`: see `training.agent`; it is told once."""
+    """Serve runs until stdin ends. `code_changed`: see `training.agent`; it is reported once."""
     processes.name("rankboard-serve")
     signal.alarm(PATIENCE)
     package = Path(__file__).parent
     sources = state(package.rglob("*.py"))
-    how: Preload = run_rank
+    rank_starter: Preload = run_rank
     try:
         preload.load()
-    except Exception:  # noqa: BLE001 - the ranks of each run find out, and tell
-        how = PRELOAD
+    except Exception:  # noqa: BLE001 - the ranks of each run find out, and report it
+        rank_starter = PRELOAD
     code = {**state(package.rglob("*")), **sources}  # Python may have compiled some while loading
     agent.code_changed = code_changed
-    while line := read_line():
+    while line := read_line(0):
         words = (load(line) or {}).get("run")
         if not isinstance(words, list):
             continue
         if not is_unchanged(code):
             return 0
-        signal.alarm(0)  # a follower ends by itself where its launcher is away
-        follower = fork(partial(main, words, preload=how))
+        signal.alarm(0)  # a follower ends by itself when its launcher is away
+        follower = fork(partial(main, words, preload=rank_starter))
         if os.waitpid(follower, 0)[1]:
             return 1
         signal.alarm(PATIENCE)
@@ -77,18 +77,18 @@ def run_rank(argv: Sequence[str]) -> NoReturn:
     end(argv)
 
 
-def state(files: Iterable[Path]) -> State:
-    """The state of these files, without folders. Raises: OSError, where one is gone."""
-    found = {path: path.lstat() for path in files}
-    return {
-        path: (status.st_ino, status.st_ctime_ns)
-        for path, status in found.items()
-        if not stat.S_ISDIR(status.st_mode)
-    }
+def state(files: Iterable[Path]) -> FileStates:
+    """Return the state of these files, without folders. Raises: OSError, if one is gone."""
+    states = {}
+    for path in files:
+        status = path.lstat()
+        if not stat.S_ISDIR(status.st_mode):
+            states[path] = (status.st_ino, status.st_ctime_ns)
+    return states
 
 
-def is_unchanged(code: State) -> bool:
-    """Whether all files are as they were. Python may have compiled more of them since."""
+def is_unchanged(code: FileStates) -> bool:
+    """Return True if all files are as they were. Python may have compiled more of them since."""
     try:
         return state(code) == code
     except OSError:

@@ -14,19 +14,12 @@ from types import SimpleNamespace
 from typing import Any
 
 from training import image_size, options, registry, torchvision_names, traits
-from training.mistake import WRITE_NUMBER, Mistake
+from training.mistake import WRITE_NUMBER, Mistake, MistakeError
 from training.traits import Traits
 
 
-class JobError(ValueError):
-    """A job that cannot be run; the text has a line per mistake, with the flag and what to write
-    instead."""
-
-    def __init__(self, *mistakes: Mistake | str) -> None:
-        super().__init__("\n".join(map(str, mistakes)))
-        self.mistakes = tuple(
-            one if isinstance(one, Mistake) else Mistake(problem=one) for one in mistakes
-        )
+class JobError(MistakeError):
+    """A job that cannot be run."""
 
 
 def _setting(
@@ -163,26 +156,28 @@ class Job:
 
     def check_world(self, world_size: int) -> None:
         """Checks that the settings fit each other and that many ranks. Raises: JobError."""
-        mistakes: list[Mistake | str] = []
+        mistakes: list[Mistake] = []
         problem = self._model_problem()
         if problem:
-            mistakes.append(problem)
+            mistakes.append(Mistake(problem=problem, about="--model"))
         sharing = len(self.trainers(world_size))
         if self.batch_size < sharing:
-            mistakes.append(
-                f"--batch-size {self.batch_size} is smaller than the {sharing} ranks that share "
-                f"it: give at least {sharing}, or use fewer ranks"
+            what = (
+                f"--batch-size {self.batch_size} is smaller than the {sharing} ranks that share it"
             )
+            hint = f"give at least {sharing}, or use fewer ranks"
+            mistakes.append(Mistake(problem=what, hint=hint, about="--batch-size"))
         try:
             options.check(options.declared(self.sync), self.sync_options(), world_size)
         except options.OptionError as error:
             mistakes.append(_in_option(self.sync, error))
         if self.batch_norm == "sync" and sharing > 1 and self.traits().stale:
-            mistakes.append(
+            what = (
                 "--batch-norm sync makes the ranks wait for each other in every layer, but with "
-                f"these options --sync {self.sync} lets no rank wait: choose broadcast, local or "
-                "untracked"
+                f"these options --sync {self.sync} lets no rank wait"
             )
+            hint = "choose broadcast, local or untracked"
+            mistakes.append(Mistake(problem=what, hint=hint, about="--batch-norm"))
         if mistakes:
             raise JobError(*mistakes)
 
@@ -367,7 +362,7 @@ def find_mistakes(values: Mapping[str, Any]) -> list[Mistake]:
             mistakes += _in_setting(setting, given[setting.name])
     if given.get("epochs") and given.get("steps"):
         both = "--epochs and --steps exclude each other"
-        mistakes.append(Mistake(problem=both, hint="give one of them"))
+        mistakes.append(Mistake(problem=both, hint="give one of them", about="--epochs"))
     method = str(given.get("sync", ""))
     errors = options.find_errors(method, given.get("sync_option", ()))
     is_known = method in registry.names("sync")

@@ -25,7 +25,30 @@ class Mistake:
     """What is wrong; "" where the hint says it all."""
     hint: str = ""
     """What to write instead."""
+    about: str = ""
+    """The flag in whose field a form shows it, if the problem names flags itself."""
+
+    @property
+    def field_flag(self) -> str:
+        """Return the flag in whose field a form shows this; "" if there is none."""
+        return self.flag or self.about
+
+    @property
+    def without_flag(self) -> str:
+        """Return the words beside the field, which shows the flag and the value itself."""
+        return ": ".join(filter(None, (self.problem, self.hint)))
 
     def __str__(self) -> str:
         given = f"{self.flag} {self.value}".strip()
-        return ": ".join(filter(None, (given, self.problem, self.hint)))
+        return ": ".join(filter(None, (given, self.without_flag)))
+
+
+class MistakeError(ValueError):
+    """Mistakes of the user, as values; the text has a line for each."""
+
+    def __init__(self, *mistakes: Mistake | str) -> None:
+        super().__init__("\n".join(map(str, mistakes)))
+        self.mistakes = tuple(
+            mistake if isinstance(mistake, Mistake) else Mistake(problem=mistake)
+            for mistake in mistakes
+        )

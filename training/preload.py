@@ -2,10 +2,10 @@
 
     --report-fd N  --pipes RANK:OUT:ERR,…  [--listen-fd N]
 
-After the imports it reads one `Start` from stdin and forks a rank per placement, each in a process
-group of its own, with the placement's environment and the rank's pipes. It writes lines `pid RANK
-PID` and `exit RANK STATUS` (as of `waitpid`) to the report descriptor, and ends when all ranks have
-ended. When it dies, they die.
+After the imports it reads one `StartAttempt` from stdin and forks a rank per placement, each in a
+process group of its own, with the placement's environment and the rank's pipes. It writes lines
+`pid RANK PID` and `exit RANK STATUS` (as of `waitpid`) to the report descriptor, and ends when all
+ranks have ended. When it dies, they die.
 
 Before the fork nothing may use CUDA, run an operator or start a thread: these do not survive a
 fork.
@@ -27,7 +27,7 @@ from training.agent.host import stacks
 from training.agent.host.processes import close_descriptors, die_with, name
 from training.agent.ranks.fork import handle_by_default
 from training.place import FOLDER, LISTEN_FD
-from training.wire.commands import Placement, Start, decode
+from training.wire.commands import Placement, StartAttempt, decode
 
 
 @dataclass(frozen=True)
@@ -41,21 +41,21 @@ class Descriptors:
 
     @classmethod
     def parse(cls, argv: Sequence[str]) -> Descriptors:
-        """The descriptors of the command line."""
+        """Parse the command line."""
         parser = argparse.ArgumentParser("python -m training.preload")
         parser.add_argument("--report-fd", type=int, required=True)
         parser.add_argument("--pipes", required=True)
         parser.add_argument("--listen-fd", type=int, default=-1)
-        given = parser.parse_args(argv)
-        triples = (map(int, triple.split(":")) for triple in given.pipes.split(","))
+        options = parser.parse_args(argv)
+        triples = (map(int, triple.split(":")) for triple in options.pipes.split(","))
         return cls(
-            given.report_fd, {rank: (out, err) for rank, out, err in triples}, given.listen_fd
+            options.report_fd, {rank: (out, err) for rank, out, err in triples}, options.listen_fd
         )
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs the ranks of one start: 0 when all have ended, whatever their exit codes; 1 where there
-    is nothing to start."""
+    """Run the ranks of one start. Return 0 when all have ended, whatever their exit codes; 1 if
+    there is nothing to start."""
     die_with(os.getppid())  # where agent and guard are killed together
     fds = Descriptors.parse(argv)
     folder = os.environ.get(FOLDER)
@@ -64,7 +64,7 @@ def main(argv: Sequence[str]) -> int:
     load()
     line = sys.stdin.buffer.readline()
     start = decode(line)
-    if not isinstance(start, Start):
+    if not isinstance(start, StartAttempt):
         if line:
             sys.stderr.write(
                 f"python -m training.preload: error: not a start: a line of {len(line)} bytes\n"
@@ -80,8 +80,11 @@ def main(argv: Sequence[str]) -> int:
 
 
 def load() -> None:
-    """Imports what ranks need, with the garbage collector off: the imports make half a million
-    objects, none of which is garbage."""
+    """Import what ranks need.
+
+    The garbage collector is off meanwhile: the imports make half a million objects, none of which
+    is garbage.
+    """
     gc.disable()
     # torch imports numpy, which would start threads.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -94,7 +97,7 @@ def load() -> None:
 
 
 def fork(placement: Placement, fds: Descriptors) -> int:
-    """Starts a rank and reports it: its process id."""
+    """Start a rank and report it. Return its pid."""
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
@@ -106,7 +109,7 @@ def fork(placement: Placement, fds: Descriptors) -> int:
 
 
 def become(placement: Placement, fds: Descriptors, parent: int) -> NoReturn:
-    """Turns the forked process into the rank."""
+    """Turn the forked process into the rank."""
     try:
         os.setpgid(0, 0)
         die_with(parent)
@@ -126,7 +129,7 @@ def become(placement: Placement, fds: Descriptors, parent: int) -> NoReturn:
 
 
 def redirect(out: int, err: int, keep: int) -> None:
-    """Connects stdin to /dev/null, stdout and stderr to the pipes, and closes all other descriptors
+    """Connect stdin to /dev/null, stdout and stderr to the pipes, and close all other descriptors
     except `keep`."""
     nothing = os.open(os.devnull, os.O_RDONLY)
     for number, descriptor in enumerate((nothing, out, err)):
@@ -135,7 +138,7 @@ def redirect(out: int, err: int, keep: int) -> None:
 
 
 def report(fds: Descriptors, line: str) -> None:
-    """Sends a line to the agent."""
+    """Send a line to the agent."""
     os.write(fds.report, f"{line}\n".encode())
 
 

@@ -12,7 +12,7 @@ from training import figures
 from training.job import Job
 from training.meter import Lap
 from training.schedule import Schedule
-from training.wire.events import Epoch, Step, emit
+from training.wire.events import Epoch, StepFinished, emit
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Sums:
     seconds: float = 0.0
     steps: int = 0
 
-    def add(self, loss: float, step: Step) -> None:
+    def add(self, loss: float, step: StepFinished) -> None:
         """Adds a step, with the sum of its losses."""
         self.loss += loss
         self.correct += step.correct
@@ -61,7 +61,7 @@ class Progress:
         phases = made.lap.phases()
         loss, correct = made.figures.tolist()
         epoch, batch = divmod(made.step - 1, self._schedule.steps_per_epoch)
-        step = Step(
+        step = StepFinished(
             rank=self._rank,
             epoch=epoch + 1,
             step=made.step,
@@ -98,7 +98,7 @@ class Progress:
         else:
             say(f"epoch {epoch} test loss {figures.loss(loss)} acc {accuracy:.4f}")
 
-    def _step(self, step: Step) -> str:
+    def _step(self, step: StepFinished) -> str:
         head = f"epoch {step.epoch} step {step.step}/{self._schedule.steps}"
         accuracy = step.correct / step.samples
         return f"{head} loss {figures.loss(step.loss)} acc {accuracy:.2f} {step.seconds:.3f} s/iter"
@@ -107,7 +107,7 @@ class Progress:
         result = f"mean loss {figures.loss(epoch.loss)} acc {epoch.accuracy:.2f}"
         return f"epoch {epoch.epoch} done: {result} {pace:.3f} s/iter, {epoch.seconds:.2f} s"
 
-    def _reference_step(self, step: Step, batch: int) -> str:
+    def _reference_step(self, step: StepFinished, batch: int) -> str:
         accuracy = step.correct / step.samples
         return (
             f"Rank: {self._rank} Batch Idx: {batch}, Batch Loss: {step.loss:.3f}, "

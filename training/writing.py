@@ -17,9 +17,9 @@ PART = ".part"
 
 def write_all(descriptor: int, data: bytes) -> None:
     """Write all bytes to an open descriptor. Raises: OSError."""
-    left = memoryview(data)
-    while left:
-        left = left[os.write(descriptor, left) :]
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
 
 
 def write_whole(path: str | os.PathLike[str], data: bytes) -> None:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import gc
 import json
 import threading
 import time
@@ -20,8 +19,8 @@ from remote.run.run_state import RunState
 from remote.session.session import BATCH
 from training.job import Job
 from training.wire.events import SESSION, Record
-from tui import GARBAGE
 from tui.app.app import RankboardApp
+from tui.kit.interpreter import collect_seldom, keep_loaded_modules
 from tui.kit.runs import Launch
 
 BATCHES = 20
@@ -111,8 +110,8 @@ def main() -> None:
             runs_dir=given.results.parent / "runs",
         )
     )
-    gc.set_threshold(GARBAGE, *gc.get_threshold()[1:])
-    gc.freeze()
+    collect_seldom()
+    keep_loaded_modules()
     app.run()
     app.finish()
     made = [rank.timing.count for rank in session.state.ranks]

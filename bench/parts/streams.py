@@ -18,12 +18,12 @@ from training.wire.events import (
     Event,
     HostSample,
     Launched,
+    OutputText,
     RankSample,
     Record,
     Spawned,
     Started,
-    Step,
-    Text,
+    StepFinished,
     to_object,
 )
 from training.wire.jsonl import dumps
@@ -90,7 +90,7 @@ class Stream:
             when = number * seconds + rank * 1e-5
             epoch = (number - 1) // STEPS_PER_EPOCH + 1
             compute = seconds * (0.6 + wave)
-            made = Step(
+            made = StepFinished(
                 rank, epoch, number, 2.3 / (1 + number / 50) + wave, seconds, seconds * 0.02,
                 compute, seconds * 0.98 - compute, compute, compute, 16, 12, 123_412,
             )  # fmt: skip
@@ -98,7 +98,7 @@ class Stream:
             if number % LOG_EVERY == 0:
                 loss = f"loss {made.loss:.4f} acc 0.75 {seconds:.3f} s/iter"
                 line = f"epoch {epoch} step {number}/{2 * self.steps} {loss}"
-                yield when, host, Text(rank, "stdout", line)
+                yield when, host, OutputText(rank, "stdout", line)
 
     def _samples(self, rank: int, host: int) -> Iterator[tuple[float, int, Event]]:
         for second in range(1, int(self.seconds) + 1):
@@ -112,6 +112,6 @@ class Stream:
             yield second + host * 1e-3, host, sample
 
 
-def _text(event: Event, rank: int, when: float = 0.0) -> Text:
+def _text(event: Event, rank: int, when: float = 0.0) -> OutputText:
     """An event as a rank writes it, and its agent forwards it."""
-    return Text(rank, "stdout", PREFIX + dumps({"time": START + when} | to_object(event)))
+    return OutputText(rank, "stdout", PREFIX + dumps({"time": START + when} | to_object(event)))

@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import Field as HostKey
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -19,6 +19,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from remote.cluster import hostfile
 from remote.cluster.hosts import (
     HOSTS,
+    HOSTS_FILE,
     PLACE,
     SHOWN,
     SSH,
@@ -26,9 +27,10 @@ from remote.cluster.hosts import (
     Host,
     HostsError,
     bounds,
+    host_keys,
     unseen,
 )
-from remote.formats import Kind, Rule
+from remote.formats import ReadingKind, Rule
 from remote.formats.rules import OWN as OWN_FORMAT
 from remote.sanitise import unseen_character
 from training.registry import did_you_mean
@@ -66,7 +68,7 @@ def _one_of(known: Callable[[], Collection[str]], name: str) -> str:
     return name
 
 
-_KEYS: dict[str, Any] = {key.name: (_type(key), None) for key in fields(Host)}
+_KEYS: dict[str, Any] = {key.name: (_type(key), None) for key in host_keys()}
 HostTable = create_model(
     "HostTable",
     __config__=STRICT,
@@ -204,7 +206,7 @@ def read(path: Path, ssh_config: Path) -> Cluster:
     reading = _Reading(path)
     _load(reading)
     if hostfile.is_hostfile(reading.content):
-        hosts, remarks = complete(hostfile.read(path, reading.content), ssh_config)
+        hosts, remarks = complete(hostfile.read(path, reading.content), ssh_config, str(path))
         return Cluster(path.stem, hosts, remarks, file=str(path))
     data = _parse(reading)
     for key in [key for key in data if key not in TABLES]:
@@ -220,8 +222,8 @@ def read(path: Path, ssh_config: Path) -> Cluster:
     tables = list(_hosts(reading, data))
     own = _rules(reading, data)
     if reading.mistakes:
-        raise HostsError("\n".join(reading.mistakes))
-    hosts, remarks = complete(tables, ssh_config)
+        raise HostsError(*reading.mistakes)
+    hosts, remarks = complete(tables, ssh_config, str(path))
     sync = tuple(
         os.path.abspath(path.parent / os.path.expanduser(entry))
         for entry in cluster.get("sync", [])
@@ -241,7 +243,7 @@ def read_rules(path: Path) -> tuple[Rule, ...]:
         reading.say("", f"unknown table '{key}'; the only one here is [[format]]")
     own = _rules(reading, data)
     if reading.mistakes:
-        raise HostsError("\n".join(reading.mistakes))
+        raise HostsError(*reading.mistakes)
     return own
 
 
@@ -259,7 +261,7 @@ def _rules(reading: _Reading, data: dict[str, Any]) -> tuple[Rule, ...]:
             if said == table:
                 reading.say(where, f"it has no line: write {WRITE_FORMAT['line']}")
             continue
-        kind = Kind(said["kind"]) if said.get("kind") else None
+        kind = ReadingKind(said["kind"]) if said.get("kind") else None
         rule = Rule(said["line"], said.get("name", OWN_FORMAT), kind)
         made.append(rule)
         try:
@@ -395,12 +397,14 @@ def _environment(defaults: dict[str, Any], own: dict[str, Any]) -> dict[str, Any
 
 
 def complete(
-    tables: list[dict[str, Any]], ssh_config: Path
+    tables: list[dict[str, Any]], ssh_config: Path, hosts_file: str = HOSTS_FILE
 ) -> tuple[tuple[Host, ...], tuple[str, ...]]:
     """The hosts of these tables; name and address stand for each other, and ssh's configuration for
     the rest."""
     tables = [
-        {"name": table.get("address"), "address": table.get("name")} | table for table in tables
+        {"name": table.get("address"), "address": table.get("name"), "hosts_file": hosts_file}
+        | table
+        for table in tables
     ]
     if not ssh_config.expanduser().is_file():
         return tuple(Host(**table) for table in tables), ()

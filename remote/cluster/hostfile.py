@@ -72,7 +72,7 @@ def _tables(lines: Iterable[tuple[str, str]], example: str) -> list[dict[str, ob
         except HostsError as error:
             mistakes.append(str(error))
     if mistakes:
-        raise HostsError("\n".join(mistakes))
+        raise HostsError(*mistakes)
     return [named.table() for named in found.values()]
 
 

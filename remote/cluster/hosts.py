@@ -6,7 +6,6 @@ The parser of hosts files is imported only by `load`: a run on this machine does
 from __future__ import annotations
 
 import math
-import re
 import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from remote.cluster.transports import is_transport, names
 from remote.sanitise import unseen_character
+from training.mistake import MistakeError
 from training.registry import did_you_mean
 
 if TYPE_CHECKING:
@@ -26,9 +26,7 @@ LOCAL = "local"
 """The transport of the hosts of `--local`."""
 SSH_CONFIG = Path("~/.ssh/config")
 HOSTS_FILE = "hosts.toml"
-"""The hosts file where none is named; messages that speak of it use this name."""
-_HOSTS_FILE = re.compile(r"(?<![\w./-])hosts\.toml\b")
-_COMMAND = re.compile(r"\brankboard (?:trust|setup|doctor|ps|prune)\b(?!.* --hosts )")
+"""The hosts file if none is named."""
 HOSTS = SLOTS = THREADS = RANKS = 4096
 """How many hosts a run has at most, slots and threads a host, and ranks a run."""
 PLACE = {
@@ -73,9 +71,10 @@ class Host:
     (0: any free port). `timeout` is how many seconds the host has to answer. Ranks have the
     variables `env` in their environment, and those that `env_from` names, with the launcher's
     values; these values are never shown or recorded. `slurm_job` is the job of a host with the
-    transport "slurm", whose name is that of the node.
+    transport "slurm", whose name is that of the node. `hosts_file` is the file that messages tell
+    the user to change.
 
-    Each field is a key of hosts.toml.
+    Each field but the last is a key of hosts.toml.
     """
 
     name: str = _key('a text in quotes, such as name = "node1"')
@@ -128,10 +127,11 @@ class Host:
         high=2**32 - 1,
     )
     transport: str = _key("the name of a transport in quotes, one of", SSH, known=names)
+    hosts_file: str = field(default=HOSTS_FILE, compare=False)
 
     def __post_init__(self) -> None:
         """Refuse values that are out of bounds. Raises: HostsError."""
-        for key in fields(self):
+        for key in host_keys():
             value, (low, high) = getattr(self, key.name), bounds(key)
             if key.type == "int" and not low <= value <= high:
                 raise HostsError(
@@ -151,6 +151,11 @@ class Host:
             character = unseen_character(text)
             if character:
                 raise HostsError(f"{text_key} = {text!r}: {unseen(character)}")
+
+
+def host_keys() -> tuple[Field[Any], ...]:
+    """Return the fields of a host that are keys of hosts.toml."""
+    return tuple(key for key in fields(Host) if key.metadata)
 
 
 def unseen(character: str) -> str:
@@ -188,18 +193,14 @@ def with_slots(host: Host, slots: int) -> Host:
     return replace(host, slots=slots, threads=threads or host.threads)
 
 
-class HostsError(ValueError):
-    """Mistakes in a hosts file or in a selection of hosts, one line each, with what to write
-    instead."""
+class HostsError(MistakeError):
+    """Mistakes in a hosts file or in a selection of hosts."""
 
 
-def naming(file: str, text: str) -> str:
-    """A message with the name of the hosts file that is in use, also in the commands that it
-    advises."""
-    if file == HOSTS_FILE:
-        return text
-    text = _HOSTS_FILE.sub(lambda _: file, text)
-    return _COMMAND.sub(lambda found: f"{found[0]} --hosts {shlex.quote(file)}", text)
+def hosts_option(file: str) -> str:
+    """Return what a command that we advise needs to find this hosts file: " --hosts FILE"; "" if
+    it finds it by itself."""
+    return "" if file == HOSTS_FILE else f" --hosts {shlex.quote(file)}"
 
 
 def select(
@@ -233,7 +234,7 @@ def select(
             f"{', '.join(host.name for host in hosts)}"
         )
     if mistakes:
-        raise HostsError("\n".join(mistakes))
+        raise HostsError(*mistakes)
     return replace(cluster, hosts=hosts[:nodes])
 
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from remote.cluster.hosts import Host
-from remote.doctor import job, machine, network, program, software
-from remote.doctor.check import FAILED, OK, WARNING, Facts, Found
+from remote.doctor import machine, network, software, work
+from remote.doctor.host_facts import FAILED, OK, WARNING, Finding, HostFacts
 from remote.events import Checked
 from remote.format import listed
 from remote.plan.place import master_address
@@ -43,33 +43,32 @@ __all__ = [
     "reservations",
     "warning",
     "whose",
-    "with_hosts_file",
 ]
 
 SECONDS = 3.0
 """How long a host has to connect to the others."""
-OF_FACTS: dict[str, Callable[[Facts, int], Found]] = {
-    "address": machine.address,
-    "login": lambda facts, index: Found(OK, facts.hello(index).user),
-    "python": software.python,
-    "torch": software.torch,
-    "torchvision": software.torchvision,
-    "code": software.code,
-    "disk": machine.disk,
-    "memory": machine.memory,
-    "clock": machine.clock,
-    "cores": machine.cores,
-    "load": machine.load,
-    "gpus": machine.gpus,
-    "interface": network.interface,
-    "data": job.data,
-    "job": job.job,
-    "precision": job.precision,
-    "program": program.program,
+OF_FACTS: dict[str, Callable[[HostFacts, int], Finding]] = {
+    "address": machine.check_address,
+    "login": lambda facts, index: Finding(OK, facts.hello(index).user),
+    "python": software.check_python,
+    "torch": software.check_torch,
+    "torchvision": software.check_torchvision,
+    "code": software.check_code,
+    "disk": machine.check_disk,
+    "memory": machine.check_memory,
+    "clock": machine.check_clock,
+    "cores": machine.check_cores,
+    "load": machine.check_load,
+    "gpus": machine.check_gpus,
+    "interface": network.check_interface,
+    "data": work.check_data,
+    "job": work.check_job,
+    "precision": work.check_precision,
+    "program": work.check_program,
 }
 """The checks of the first round, in the order in which they are shown."""
-OF_SOME_JOBS = ("torchvision", "data", "job", "precision", "program")
-"""Those that not every plan has a use for."""
+OF_SOME_PLANS = ("torchvision", "data", "job", "precision", "program")
+"""Those that not every plan needs."""
 CHECKS = (*OF_FACTS, "port", "connect")
 """All checks, in the order in which they are shown."""
 
@@ -87,7 +86,6 @@ OF_CAUSES = {
     Cause.NO_ROOM: "disk",
 }
 """The check that a host fails which cannot be reached for this cause; for any other, the login."""
-TRUST_ALL = "rankboard trust --all"
 
 
 def check_facts(
@@ -96,80 +94,87 @@ def check_facts(
     offsets: Sequence[float],
     failures: Sequence[Failure | None] = (),
 ) -> list[Checked]:
-    """The first round, host by host, in order.
+    """Make the checks of the first round, host by host, in order.
 
     `facts` are None for a host that was not reached, and then `failures` has why; `offsets` are how
-    many seconds each host's clock is ahead of ours (any figure for those not reached). Without
+    many seconds each host's clock is ahead of ours (any number for those not reached). Without
     `failures`, all were reached.
     """
-    known = Facts(plan, facts, offsets)
-    needed = {*job.checks(plan), *(("torchvision",) if software.torchvision_needed(plan) else ())}
-    names = [name for name in OF_FACTS if name not in OF_SOME_JOBS or name in needed]
-    unknown = [one for one in failures if one and one.cause is Cause.HOST_KEY_UNKNOWN]
-    found: list[Checked] = []
+    known = HostFacts(plan, facts, offsets)
+    needed = work.checks_for(plan)
+    if software.needs_torchvision(plan):
+        needed.add("torchvision")
+    names = [name for name in OF_FACTS if name not in OF_SOME_PLANS or name in needed]
+    untrusted = [one for one in failures if one and one.cause is Cause.HOST_KEY_UNKNOWN]
+    checks: list[Checked] = []
     for index, hello in enumerate(facts):
         if hello:
-            found += [_checked(index, name, OF_FACTS[name](known, index)) for name in names]
+            checks += [_checked(index, name, OF_FACTS[name](known, index)) for name in names]
             continue
         failure = (failures[index] if failures else None) or UNREACHED
-        if failure in unknown and len(unknown) > 1:  # one command for all of them
-            failure = replace(failure, advice=TRUST_ALL)
-        found += _not_reached(plan.hosts[index], index, failure)
-    return found
+        if failure in untrusted and len(untrusted) > 1:  # one command for all of them
+            command = f"rankboard trust{plan.hosts_option} --all"
+            failure = replace(failure, advice=command)
+        checks += _not_reached(plan.hosts[index], index, failure)
+    return checks
 
 
-def _checked(on: int, check: str, found: Found) -> Checked:
-    return Checked(on, check, found.outcome, found.text, found.advice)
+def _checked(host: int, check: str, finding: Finding) -> Checked:
+    return Checked(host, check, finding.outcome, finding.text, finding.advice)
 
 
 def _not_reached(host: Host, index: int, failure: Failure) -> list[Checked]:
-    """What is known of a host that has not said Hello: what its transport passed, and what not."""
-    failed = _check_of(failure)
-    passed = [] if failed == "address" else [Checked(index, "address", OK, host.address)]
-    passed += [] if failed in ("address", "login") else [Checked(index, "login", OK, "ok")]
-    advice = " ".join(failure.advice.split()) or _by_hand(host)
-    return [*passed, Checked(index, failed, FAILED, failure.what, advice)]
-
-
-def _check_of(failure: Failure) -> str:
-    return OF_CAUSES.get(failure.cause, "login")
-
-
-def _by_hand(host: Host) -> str:
+    """Say what is known of a host that has not said Hello: what its transport passed, and what
+    not."""
+    failed = _failed_check(failure.cause)
+    checks: list[Checked] = []
+    if failed != "address":
+        checks.append(Checked(index, "address", OK, host.address))
+        if failed != "login":
+            checks.append(Checked(index, "login", OK, "ok"))
+    advice = " ".join(failure.advice.split())
     command = kind(host.transport).by_hand(host)
-    return f"try it by hand: {command}" if command else ""
+    if not advice and command:
+        advice = f"try it by hand: {command}"
+    return [*checks, Checked(index, failed, FAILED, failure.what, advice)]
+
+
+def _failed_check(cause: Cause) -> str:
+    return OF_CAUSES.get(cause, "login")
 
 
 def reservations(plan: Plan, facts: Sequence[Hello | None]) -> list[Reserve | None]:
-    """Where each host is to listen: the master at the rendezvous, the others at any port; None
-    where that cannot be known."""
-    known = Facts(plan, facts, ())
-    found: list[Reserve | None] = []
+    """Say where each host is to listen: the master at the rendezvous, the others at any port; None
+    if that cannot be known."""
+    known = HostFacts(plan, facts, ())
+    requests: list[Reserve | None] = []
     for index, hello in enumerate(facts):
         address = network.own_address(known, index) if hello else ""
-        found.append(Reserve(address, 0) if address else None)
-    if all(facts):
-        try:
-            master = master_address(plan, [hello for hello in facts if hello])
-        except PlanError:  # the first round has found it and says why
-            found[0] = None
-        else:
-            found[0] = Reserve(master, plan.hosts[0].master_port)
-    return found
+        requests.append(Reserve(address, 0) if address else None)
+    hellos = [hello for hello in facts if hello]
+    if len(hellos) < len(facts):
+        return requests
+    try:
+        address = master_address(plan, hellos)
+    except PlanError:  # the first round has found it and says why
+        requests[0] = None
+    else:
+        requests[0] = Reserve(address, plan.hosts[0].master_port)
+    return requests
 
 
 def connects(reserved: Sequence[Reserved | None]) -> list[Connect | None]:
-    """Whom each host is to try: the master and the next host that listens; None where there is
+    """Say whom each host is to try: the master and the next host that listens; None if there is
     nobody but itself."""
-    where = [(one.address, one.port) if one and not one.error else None for one in reserved]
-    found: list[Connect | None] = []
-    for index, own in enumerate(where):
-        behind = [other for other in (*where[index + 1 :], *where[:index]) if other]
-        wanted = dict.fromkeys(
-            target for target in (where[0], *behind[:1]) if target and target != own
-        )
-        found.append(Connect(tuple(wanted), SECONDS) if own and wanted else None)
-    return found
+    listening = [(one.address, one.port) if one and not one.error else None for one in reserved]
+    requests: list[Connect | None] = []
+    for index, own in enumerate(listening):
+        others = (*listening[index + 1 :], *listening[:index])
+        next_one = [other for other in others if other][:1]
+        targets = [one for one in (listening[0], *next_one) if one and one != own]
+        distinct = tuple(dict.fromkeys(targets))
+        requests.append(Connect(distinct, SECONDS) if own and distinct else None)
+    return requests
 
 
 def answers_to(connect: Connect | None, connected: Sequence[Connected]) -> list[Connected]:
@@ -190,77 +195,71 @@ def check_connections(
     reserved: Sequence[Reserved | None],
     connected: Sequence[Sequence[Connected]],
 ) -> list[Checked]:
-    """The second round: of each host that was to listen whether it does, and whether it reached
-    whom it was to try."""
-    known = Facts(plan, facts, ())
-    asked = connects(reserved)
-    found: list[Checked] = []
-    for index, own in enumerate(reserved):
+    """Make the checks of the second round: of each host that was to listen whether it does, and
+    whether it reached whom it was to try."""
+    known = HostFacts(plan, facts, ())
+    checks: list[Checked] = []
+    for index, (own, request) in enumerate(zip(reserved, connects(reserved), strict=True)):
         if own:
-            found.append(_checked(index, "port", network.port(index, own)))
-        if asked[index]:
-            found.append(
-                _checked(
-                    index, "connect", network.connect(known, index, reserved, connected[index])
-                )
-            )
-    return found
+            checks.append(_checked(index, "port", network.check_port(known, index, own)))
+        if request:
+            finding = network.check_connect(known, index, reserved, connected[index])
+            checks.append(_checked(index, "connect", finding))
+    return checks
 
 
-def lost(on: int, reason: str) -> Checked:
-    """The check that a host failed which was lost in the second round."""
-    return Checked(
-        on, "connect", FAILED, reason, "see whether it is still up, then check once more"
-    )
+def lost(host: int, reason: str) -> Checked:
+    """Return the check that a host failed which was lost in the second round."""
+    advice = "see whether it is still up, then check once more"
+    return Checked(host, "connect", FAILED, reason, advice)
 
 
-def with_hosts_file(plan: Plan, checks: Sequence[Checked]) -> list[Checked]:
-    """Name the plan's hosts file in the checks, and group them."""
-    named = plan.named
-    return grouped([replace(one, text=named(one.text), advice=named(one.advice)) for one in checks])
+# In words -----------------------------------------------------------------------------------------
 
 
 def grouped(checks: Sequence[Checked]) -> list[Checked]:
-    """The checks; those that have found the same of several hosts say of which."""
-    found: dict[tuple[str, ...], list[int]] = {}
-    for one in checks:
-        found.setdefault(_finding(one), []).append(one.on)
-    return [
-        replace(one, same=tuple(of)) if len(of := found[_finding(one)]) > 1 else one
-        for one in checks
-    ]
+    """Return the checks; those that have found the same of several hosts say of which."""
+    hosts: dict[tuple[object, ...], list[int]] = {}
+    for check in checks:
+        hosts.setdefault(_what_is_read(check), []).append(check.on)
+    marked: list[Checked] = []
+    for check in checks:
+        same = hosts[_what_is_read(check)]
+        marked.append(replace(check, same=tuple(same)) if len(same) > 1 else check)
+    return marked
 
 
-def _finding(one: Checked) -> tuple[str, ...]:
-    """What is to be read of it. What is well is not told, but shown host by host."""
-    return (one.check, one.outcome, one.text, one.advice) + (
-        (str(one.on),) if one.outcome == OK else ()
-    )
+def _what_is_read(check: Checked) -> tuple[object, ...]:
+    # What is well is not told, but shown host by host.
+    host = check.on if check.outcome == OK else None
+    return check.check, check.outcome, check.text, check.advice, host
 
 
 def is_told(checked: Checked) -> bool:
-    """Whether this is the one of several equal findings that tells of all of them."""
-    return checked.on == (checked.same or (checked.on,))[0]
+    """Return True if this is the one of several equal findings that tells of all of them."""
+    return not checked.same or checked.on == checked.same[0]
 
 
 def is_unfit(cause: Cause) -> bool:
-    """Whether the host can be logged in to, but its python or workdir cannot be used."""
-    return OF_CAUSES.get(cause) in UNFIT
+    """Return True if the host can be logged in to, but its python or workdir cannot be used."""
+    return _failed_check(cause) in UNFIT
 
 
 def refusal(names: Sequence[str], checked: Checked) -> str:
-    """A failed check as the reason why a run is not started. `names` are all hosts'."""
-    return whose(names, checked) + checked.text + (f"; {checked.advice}" if checked.advice else "")
+    """Return a failed check as the reason why a run is not started. `names` are all hosts'."""
+    what = whose(names, checked) + checked.text
+    return f"{what}; {checked.advice}" if checked.advice else what
 
 
 def warning(names: Sequence[str], checked: Checked, command: str) -> str:
-    """A check that warns as a short line for the log of a run, which goes on all the same. `names`
-    are all hosts'; `command` tells the rest."""
+    """Return a check that warns as a short line for the log of a run, which goes on all the same.
+    `names` are all hosts'; `command` tells the rest."""
     return f"{whose(names, checked, NAMED)}{checked.check}: {checked.text} (see {command})"
 
 
 def whose(names: Sequence[str], checked: Checked, most: int = sys.maxsize) -> str:
     """Return how a line on a check begins: with its hosts, `most` of them. `names` are all
     hosts'."""
-    hosts = [names[on] for on in checked.same or (checked.on,) if 0 <= on < len(names)]
+    numbers = checked.same or (checked.on,)
+    hosts = [names[number] for number in numbers if 0 <= number < len(names)]
     return f"{listed(hosts, most)}: " if hosts else ""

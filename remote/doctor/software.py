@@ -1,4 +1,4 @@
-"""Whether the software of a host is that of the others: Python, torch, torchvision, our own
+"""Checks whether the software of a host is that of the others: Python, torch, torchvision, our own
 code."""
 
 from __future__ import annotations
@@ -6,108 +6,104 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from remote.doctor.check import FAILED, OK, WARNING, Facts, Found
+from remote.doctor.host_facts import FAILED, OK, WARNING, Finding, HostFacts
 from remote.plan.plan import Plan
 from remote.transport.bootstrap.archive import archive
 from training import registry
 from training.wire.events import Hello
 
-INSTEAD = "; or set python in hosts.toml to one that has it"
 
-
-def python(facts: Facts, index: int) -> Found:
-    """The version of Python, of which the first two numbers count."""
+def check_python(facts: HostFacts, index: int) -> Finding:
+    """Compare the version of Python, of which the first two numbers count."""
     hello = facts.hello(index)
-    usual = facts.usual(_minor)
-    if _minor(hello) == usual:
-        return Found(OK, hello.python)
-    return Found(
+    usual = facts.usual(_minor_version)
+    if _minor_version(hello) == usual:
+        return Finding(OK, hello.python)
+    names = facts.names(lambda other: _minor_version(other) == usual)
+    python = f"/usr/bin/python{usual}"
+    return Finding(
         WARNING,
-        f"{hello.python}, but {usual} on {facts.names(lambda one: _minor(one) == usual)}",
-        f'set python in hosts.toml to a Python {usual} there, as python = "/usr/bin/python{usual}"',
+        f"{hello.python}, but {usual} on {names}",
+        f'set python in {facts.plan.hosts_file} to a Python {usual} there, as python = "{python}"',
     )
 
 
-def _minor(hello: Hello) -> str:
+def _minor_version(hello: Hello) -> str:
     return ".".join(hello.python.split(".")[:2])
 
 
-def torch(facts: Facts, index: int) -> Found:
-    """The version of torch and what it was built for. A user's script may do without, where all
-    hosts do."""
+def check_torch(facts: HostFacts, index: int) -> Finding:
+    """Compare the version of torch and what it was built for. A script may do without, if all hosts
+    do."""
     hello = facts.hello(index)
-    usual = facts.usual(_torch)
+    usual = facts.usual(_torch_version)
     if not hello.torch and (facts.plan.job or usual):
-        return Found(
-            FAILED,
-            f"{hello.executable} (Python {hello.python}) has no torch",
-            _install(facts, hello, "torch torchvision") + INSTEAD,
-        )
-    if _torch(hello) != usual:
-        return Found(
-            FAILED,
-            f"torch {hello.torch or 'none'}, but {usual or 'none'} on "
-            f"{facts.names(lambda one: _torch(one) == usual)}",
-            _install(facts, hello, f"torch=={usual}", f" --torch {usual}") + INSTEAD,
-        )
-    return _backend(facts, hello)
+        what = f"{hello.executable} (Python {hello.python}) has no torch"
+        return Finding(FAILED, what, _advise_on_torch(facts, hello, "torch torchvision"))
+    if _torch_version(hello) != usual:
+        names = facts.names(lambda other: _torch_version(other) == usual)
+        what = f"torch {hello.torch or 'none'}, but {usual or 'none'} on {names}"
+        advice = _advise_on_torch(facts, hello, f"torch=={usual}", f" --torch {usual}")
+        return Finding(FAILED, what, advice)
+    return _compare_backends(facts, hello)
 
 
-def _install(facts: Facts, hello: Hello, packages: str, options: str = "") -> str:
+def _install(facts: HostFacts, hello: Hello, packages: str, options: str = "") -> str:
     """Say how to install packages on a host. `rankboard setup` comes first: the Python of a system
     such as Debian refuses what pip would put beside its own packages."""
     by_hand = f"{hello.executable} -m pip install {packages}"
     if facts.plan.is_local:
         return f"install it with {by_hand}"
+    setup = f"rankboard setup{facts.plan.hosts_option}{options}"
     return (
-        f"rankboard setup{options} installs it on all hosts; by hand, in an environment of your "
-        f"own there: {by_hand}"
+        f"{setup} installs it on all hosts; by hand, in an environment of your own there: {by_hand}"
     )
 
 
-def _torch(hello: Hello) -> str:
-    """The version without what it was built for, as in 2.14.1+cpu."""
+def _advise_on_torch(facts: HostFacts, hello: Hello, packages: str, options: str = "") -> str:
+    install = _install(facts, hello, packages, options)
+    return f"{install}; or set python in {facts.plan.hosts_file} to one that has it"
+
+
+def _torch_version(hello: Hello) -> str:
+    """Return the version without what it was built for, as in 2.14.1+cpu."""
     return hello.torch.partition("+")[0]
 
 
-def _backend(facts: Facts, hello: Hello) -> Found:
-    """Builds for different GPUs cannot talk to each other on them; where no host has one, all do on
-    CPUs."""
-    usual = facts.usual(lambda one: one.backends)
-    if hello.backends == usual or not any(facts.hello(index).gpus for index in facts.reached):
-        return Found(OK, hello.torch or "none")
-    own, theirs = (", ".join(backends) or "CPUs only" for backends in (hello.backends, usual))
-    outcome = FAILED if hello.backends and usual else WARNING
-    return Found(
-        outcome,
-        f"torch {hello.torch} is built for {own}, but for {theirs} on "
-        f"{facts.names(lambda one: one.backends == usual)}",
-        "install the same build of torch everywhere"
-        + ("" if outcome == FAILED else "; as it is, all ranks train on CPUs"),
-    )
+def _compare_backends(facts: HostFacts, hello: Hello) -> Finding:
+    """Compare what torch was built for. Builds for different GPUs cannot talk to each other on
+    them; if no host has one, all do on CPUs."""
+    usual = facts.usual(lambda other: other.backends)
+    has_gpus = any(facts.hello(index).gpus for index in facts.reached)
+    if hello.backends == usual or not has_gpus:
+        return Finding(OK, hello.torch or "none")
+    own = ", ".join(hello.backends) or "CPUs only"
+    theirs = ", ".join(usual) or "CPUs only"
+    names = facts.names(lambda other: other.backends == usual)
+    what = f"torch {hello.torch} is built for {own}, but for {theirs} on {names}"
+    advice = "install the same build of torch everywhere"
+    if hello.backends and usual:
+        return Finding(FAILED, what, advice)
+    return Finding(WARNING, what, f"{advice}; as it is, all ranks train on CPUs")
 
 
-def torchvision(facts: Facts, index: int) -> Found:
-    """Torchvision, where the job has a use for it: a model of its own, or a data set whose files
-    may have to be fetched."""
+def check_torchvision(facts: HostFacts, index: int) -> Finding:
+    """Check for torchvision, if the job needs it: for its model, or for a data set whose files may
+    have to be fetched."""
     hello = facts.hello(index)
-    needs = torchvision_needed(facts.plan)
     if hello.torchvision:
-        return Found(OK, hello.torchvision)
+        return Finding(OK, hello.torchvision)
     install = _install(facts, hello, "torchvision")
-    if needs == "model":
-        return Found(FAILED, "no torchvision, which provides the model", install)
+    if needs_torchvision(facts.plan) == "model":
+        return Finding(FAILED, "no torchvision, which provides the model", install)
     if hello.data_missing:
-        return Found(FAILED, "no torchvision to download the data set with", install)
-    return Found(
-        WARNING,
-        "no torchvision; the data set needs it, unless its files are already there",
-        install,
-    )
+        return Finding(FAILED, "no torchvision to download the data set with", install)
+    what = "no torchvision; the data set needs it, unless its files are already there"
+    return Finding(WARNING, what, install)
 
 
-def torchvision_needed(plan: Plan) -> str:
-    """What of the job is torchvision's: `model`, `dataset` or nothing."""
+def needs_torchvision(plan: Plan) -> str:
+    """Return what of the job is torchvision's: `model`, `dataset` or ""."""
     job = plan.job
     if not job:
         return ""
@@ -119,26 +115,23 @@ def torchvision_needed(plan: Plan) -> str:
 
 @cache
 def _imports_torchvision(module: str) -> bool:
-    """Whether a data set's module, or one of the folder's own that it imports, says torchvision."""
+    """Return True if a data set's module imports torchvision, or one of the folder's own that it
+    imports does."""
     path = registry.ROOT / "datasets" / f"{module}.py"
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    shared = re.findall(
-        r"\b_\w+\b",
-        "\n".join(re.findall(r"^from training\.datasets import .*$", text, re.MULTILINE)),
-    )
-    return bool(re.search(r"^\s*(from|import) torchvision", text, re.MULTILINE)) or any(
-        map(_imports_torchvision, shared)
-    )
+    if re.search(r"^\s*(from|import) torchvision", text, re.MULTILINE):
+        return True
+    imports = re.findall(r"^from training\.datasets import .*$", text, re.MULTILINE)
+    shared = re.findall(r"\b_\w+\b", "\n".join(imports))
+    return any(_imports_torchvision(name) for name in shared)
 
 
-def code(facts: Facts, index: int) -> Found:
-    """The files of rankboard that run there are this machine's, and there are no others beside
-    them. A host that has said Hello has compared them with their digest at this start, in a folder
-    that no other user may write: see `remote.transport.bootstrap`."""
-    if facts.hello(index).code_changed:
-        return Found(
-            WARNING,
-            f"{archive().count} files, sent again: those in its workdir had been changed",
-            "see who or what changes files there",
-        )
-    return Found(OK, f"{archive().count} files")
+def check_code(facts: HostFacts, index: int) -> Finding:
+    """Check that the files of rankboard there are this machine's. A host that has said Hello has
+    compared them with their digest at this start, in a folder that no other user may write: see
+    `remote.transport.bootstrap`."""
+    files = f"{archive().count} files"
+    if not facts.hello(index).code_changed:
+        return Finding(OK, files)
+    what = f"{files}, sent again: those in its workdir had been changed"
+    return Finding(WARNING, what, "see who or what changes files there")

@@ -1,4 +1,4 @@
-"""Regular expressions that take time in proportion to the text, whatever the text is.
+"""Compile regular expressions that take time in proportion to the text, whatever the text is.
 
 They are those of RE2. Python's own `re` tries one way to match after the other, and a rule that a
 user has written in good faith may have more ways than can be tried: `(\\w+\\s?)+` takes minutes for
@@ -22,7 +22,7 @@ for a line of this length."""
 
 
 class UnknownExpression(ValueError):
-    """RE2 does not compile an expression. `reason` is what it says."""
+    """RE2 does not compile an expression."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -32,15 +32,16 @@ class UnknownExpression(ValueError):
 def compile_linear(pattern: str) -> Any:
     """Compile an expression; the result has the methods of one that `re` has compiled. Raises:
     UnknownExpression."""
-    found = _compile(pattern)
-    if isinstance(found, str):
-        raise UnknownExpression(found)
-    return found
+    regex = _compile(pattern)
+    if isinstance(regex, str):
+        raise UnknownExpression(regex)
+    return regex
 
 
 @lru_cache(256)
 def _compile(pattern: str) -> Any:
-    """Compile an expression, or return what is wrong with it: also that is remembered."""
+    """Compile an expression, or return what is wrong with it. A cache would not remember an error
+    that is raised."""
     options = re2.Options()
     options.max_mem = MEMORY
     options.log_errors = False

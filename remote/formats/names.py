@@ -1,4 +1,4 @@
-"""What values are called: one name for what programs call differently, in one unit.
+"""Normalise the names of values: one name, in one unit, for what programs call differently.
 
     loss, lr, grad_norm, accuracy (a fraction), val_loss, val_accuracy …
     step_seconds, data_seconds                       seconds of a step
@@ -19,7 +19,7 @@ PLACES = ("step", "index", "steps", "epoch", "epoch_index", "epochs", "n", "n_in
 NEVER = ""
 """The name of what is no value of the training."""
 
-_SAME = {
+_ALIASES_OF = {
     "loss": "train_loss train_loss_step train/loss train/loss_step training_loss lm_loss "
     "lm_loss_value total_loss reduced_train_loss loss/train/total loss/train "
     "train/ce_loss cost train/crossentropyloss avr_loss step_loss loss_step trl gpt_loss "
@@ -57,7 +57,9 @@ _SAME = {
     "epoch": "train_epoch cur_epoch current_epoch",
     "epochs": "max_epochs num_epochs total_epochs",
 }
-_ALIASES = {alias: name for name, aliases in _SAME.items() for alias in (name, *aliases.split())}
+_NORMALISED: dict[str, str] = {}
+for _name, _aliases in _ALIASES_OF.items():
+    _NORMALISED |= dict.fromkeys((_name, *_aliases.split()), _name)
 _SCALED = {
     "step_time_ms": ("step_seconds", 1e-3),
     "step_ms": ("step_seconds", 1e-3),
@@ -68,13 +70,14 @@ _SCALED = {
     "ups": ("steps_per_second", 1.0),
     "it/s": ("steps_per_second", 1.0),
 }
-_SETTINGS = """
+_SETTING_NAMES = """
 v_num eta pid port seed rank local_rank world_size node host gpu device time_ms timestamp ts version
 batch_size train_batch_size batch_idx num_workers epochs max_epochs max_steps s ms elapsed wall
 elapsed_time remaining remaining_time percentage params parameters flops total_flos created lineno
 thread process level id line size attempt _timestamp _runtime
 """
-_NOTHING = frozenset(_SETTINGS.split())
+_SETTINGS = frozenset(_SETTING_NAMES.split())
+"""Names of what is no value of the training."""
 _EVALUATION = re.compile(r"^(?:eval|valid|validation|val|dev|test)[/_ ](?=.)", re.IGNORECASE)
 _OUTCOMES = re.compile(
     r"loss|acc(?:uracy)?(?:$|[@_/\d])|perplexity|ppl|reward|return|f1|auc|bleu|rouge|mse|rmse|mae"
@@ -84,18 +87,19 @@ _OUTCOMES = re.compile(
 
 
 def canonical(name: str) -> tuple[str, float]:
-    """The normalised name of what a program calls `name`, and the factor into its unit; the name
-    NEVER for what is no value of the training, such as a port."""
+    """Return the normalised name of what a program calls `name`, and the factor into its unit; the
+    name NEVER for what is no value of the training, such as a port."""
     key = name.strip().lower().replace(" ", "_")
-    if key in _ALIASES:
-        return _ALIASES[key], 1.0
+    if key in _NORMALISED:
+        return _NORMALISED[key], 1.0
     if key in _SCALED:
         return _SCALED[key]
-    if key in _NOTHING:
+    if key in _SETTINGS:
         return NEVER, 1.0
-    found = _EVALUATION.match(name)
-    if found:
-        rest, factor = canonical(name[found.end() :])
+    prefix = _EVALUATION.match(name)
+    if prefix:
+        rest, factor = canonical(name[prefix.end() :])
+        # Steps of an evaluation are no step of the training, and `val_val_` says no more.
         if rest and rest not in PLACES and not rest.startswith("val_"):
             return f"val_{rest}", factor
     return name.strip(), 1.0
@@ -103,6 +107,6 @@ def canonical(name: str) -> tuple[str, float]:
 
 @lru_cache(2_000)
 def is_outcome(name: str) -> bool:
-    """Whether the (normalised) name is of what training strives for, such as a loss or an
+    """Return True if a normalised name is of what training strives for, such as a loss or an
     accuracy, not of a setting."""
     return _OUTCOMES.search(name.lower()) is not None

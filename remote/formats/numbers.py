@@ -14,20 +14,23 @@ GROUPED = (
     rf"|\d{{1,30}}(?:\.\d{{0,30}})?{_EXPONENT}|{_WORDS})"
 )
 """Regular expressions of a number: plain, and one that may have commas between thousands."""
-LIMIT = 40
-"""Characters of the longest number."""
+MAX_LENGTH = 160
+"""Characters of the longest text that is looked at for a number."""
 LARGEST = sys.float_info.max
 _SCALES = {"k": 1e3, "K": 1e3, "M": 1e6, "m": 1e6, "B": 1e9, "G": 1e9, "T": 1e12}
 _WRAPPED = re.compile(r"(?:np\.float\d{2}|tensor|array|float)\(\s{0,3}\[?([^,)\]]{1,40})")
 
 
 def is_number(value: Any) -> TypeGuard[int | float]:
-    """Whether a value of JSON is a number that a float can hold: an integer may be larger."""
-    return isinstance(value, float) or (type(value) is int and abs(value) <= LARGEST)
+    """Return True if a value of JSON is a number that a float can hold: an integer may be
+    larger."""
+    if isinstance(value, float):
+        return True
+    return type(value) is int and abs(value) <= LARGEST  # no bool
 
 
 def number(text: str) -> float:
-    """The number that the text is: "1.69e+04", "10,050", "12.3k", "-100.00%" (-1.0), "nanz",
+    """Parse a number: "1.69e+04", "10,050", "12.3k", "-100.00%" (-1.0), "nanz",
     "np.float64(0.19)", "[0.1, 0.2]" (its first). Raises: ValueError."""
     try:
         return float(text)
@@ -36,7 +39,7 @@ def number(text: str) -> float:
 
 
 def _unusual(text: str) -> float:
-    if len(text) > 4 * LIMIT:
+    if len(text) > MAX_LENGTH:
         raise ValueError(text)
     wrapped = _WRAPPED.match(text)
     if wrapped:

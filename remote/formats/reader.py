@@ -1,42 +1,42 @@
-"""Reads the output of one rank: finds out its format, and what each line tells."""
+"""Read the output of one rank: find out its format, and what each line reports."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
-from remote.formats import records, unread
-from remote.formats.candidates import candidates, finder, starts_of
-from remote.formats.format import MOST_NAMES, Finder, Format, Reader
-from remote.formats.known import ALL
-from remote.formats.known.bars import TQDM as BARS
+from remote.formats import candidates, records
+from remote.formats.catalog import LogFormat, known_formats
 from remote.formats.memory import Memory, is_of_evaluation
+from remote.formats.patterns import MAX_NAMES
+from remote.formats.readers import FormatReader, make_reader
 from remote.formats.reading import EVALUATION, OTHER, STEP, Reading
-from remote.formats.rules import OWN, Rule, of_user
-from remote.formats.shapes import Shapes
+from remote.formats.rules import OWN, Rule, rule_formats
 
 LOCK = 3
 """Readings of one format after which it is that of the rank."""
 TAKE_OVER = 8
 """Readings of another format, with none of the rank's own between them, after which it is that."""
-MANY = 8
-"""Lines of the rank's format in one text from which on their shapes are learned."""
-HEAD = 1 << 13
-"""Characters of a text from which the shapes in the rest of it are learned."""
 PIECE = 1 << 16
 """A text of so many characters without a newline is a piece of a longer line."""
-GENERIC = frozenset(one.kin for one in ALL if one.generic)
+BARS = "tqdm"
+"""The family of bars of tqdm: formats without a step of their own take theirs from them."""
 
 
-Told = tuple[str, Format, Reading]
+class LineReading(NamedTuple):
+    """A reading, with the last line that reports it, and the format of that line."""
+
+    line: str
+    format: LogFormat
+    reading: Reading
 
 
 class LogReader:
     """Reads the output of one rank, stdout and stderr together. Keeps state; deterministic.
 
-    `rules` are the user's own, tried first. `format` is the name of the format that is read, "" as
-    long as nothing is. `unread` counts the lines that bear numbers and are not read; `on_unread` is
-    called with each.
+    `rules` are the user's own, tried first. `unread` counts the lines that have numbers and are not
+    read; `on_unread` is called with each.
     """
 
     def __init__(
@@ -44,280 +44,288 @@ class LogReader:
     ) -> None:
         self.unread = 0
         self._on_unread = on_unread
-        self._formats = (*of_user(rules), *ALL)
-        self._order = {one: number for number, one in enumerate(self._formats)}
-        self._readers: dict[Format, Reader] = {}
+        self._choice = FormatChoice((*rule_formats(rules), *known_formats()))
+        self._readers: dict[LogFormat, FormatReader] = {}
         self._memory = Memory()
-        self._read_as: Format | None = None
-        self._locked: Format | None = None
-        self._open: Format | None = None
-        self._first: list[Format] = []
-        self._others: list[Format] = list(self._formats)
-        self._marks: list[str] = []
-        self._hints: dict[str, Format] = {}
-        self._hits: dict[str, int] = {}
-        self._rest = ""
-        self._told: dict[int, int] = {}
-        self._evaluated: set[str] = set()
-        self._shapes = Shapes()
-        self._read_slowly: list[tuple[str, Format]] = []
-        self._named: Format | None = None
+        self._open_format: LogFormat | None = None
+        self._cut_record = ""
+        self._last_steps: dict[int, int] = {}
+        self._readings: list[LineReading] = []
+        self._unread_texts: list[str] = []
 
     @property
     def format(self) -> str:
         """The name of the format that is read; "" as long as nothing is."""
-        return self._read_as.name if self._read_as else ""
+        return self._choice.name
 
     def read(self, text: str) -> list[Reading]:
-        """What the text of one `Text` event tells: whole lines, or a piece of a long one."""
-        return [reading for _, _, reading in self.told(text)]
+        """Return what the text of one `Text` event reports: whole lines, or a piece of a long
+        one."""
+        return [line_reading.reading for line_reading in self.read_lines(text)]
 
-    def told(self, text: str) -> list[Told]:
-        """The readings of `read`, each with the last line that tells it, and its format."""
-        block = records.clean(self._whole(text))
-        found: list[Told] = []
-        head = 0 if self._shapes or len(block) < HEAD else block.find("\n", HEAD) + 1
-        left = self._lines(block[:head], found) if head else ""
-        left += self._lines(block[head:], found)
-        self._pass(left)
-        return self._steps_once(found)
+    def read_lines(self, text: str) -> list[LineReading]:
+        """Return the readings of `read`, each with its line and its format."""
+        block = records.clean(self._whole_records(text))
+        while block:
+            block = block[self._read_block(block) :]
+        readings = self._readings
+        unread = "".join(self._unread_texts)
+        self._readings = []
+        self._unread_texts = []
+        self._count_unread(unread)
+        self._report_steps_once(readings)
+        return readings
 
-    def _lines(self, block: str, found: list[Told]) -> str:
-        """Read what lines tell; return the other lines."""
-        memory = self._memory
-        left: list[str] = []
-        end = 0
-        step = -1
-        for begin, stop, shape, values in () if self._open else self._shapes.hits(block):
-            if begin > end:
-                left.append(self._search(block[end:begin], found))
-                end = begin
-                step = -1
-                if self._open or not self._shapes:
-                    break
-            if begin == end and (reading := shape.tell(values, memory)) is not None:
-                if reading.step == step or step < 0 or self._hits or shape.one is not self._named:
-                    self._add(found, block[begin : stop - 1], shape.one, reading)
-                    self._named = shape.one
-                else:
-                    found.append((block[begin : stop - 1], shape.one, reading))
-                end = stop
-                if reading.step:
-                    memory.step = step = reading.step
-        left.append(self._search(block[end:], found))
-        self._learn()
-        return "".join(left)
-
-    def _learn(self) -> None:
-        """Know the shapes of lines that many were like. A few lines are read sooner."""
-        slow = self._read_slowly
-        self._read_slowly = []
-        if len(slow) < MANY or self._formats[0].kin == OWN:
-            return
-        for line, one in slow[-MANY:]:
-            reader = self._readers[one]
-            start, _ = records.peel(line)
-            may_be_rank = line[start:].lstrip()[:1].isdigit()  # that depends on what follows
-            if may_be_rank or not isinstance(reader, Finder):
-                continue
-            found = reader.numbers(line, start)
-            if found:
-                self._shapes.learn(line, start, one, found)
-
-    def _search(self, block: str, found: list[Told]) -> str:
-        """Read what is told by lines of any shape; return the others."""
-        if self._first:
-            block = self._scan(block, starts_of(block, self._marks), self._first, found)
-        if block:
-            block = self._scan(block, candidates(block), self._others, found)
-        return block
-
-    def _whole(self, text: str) -> str:
-        """The text, from the beginning of a record to the end of one."""
-        if self._rest:
-            text = self._rest + text
-            self._rest = ""
+    def _whole_records(self, text: str) -> str:
+        """Return the text from the beginning of a record to the end of one."""
+        text = self._cut_record + text
+        self._cut_record = ""
         if len(text) >= PIECE and "\n" not in text:
             end = max(text.rfind("\r"), text.rfind("\x1b[K"), text.rfind("\x08"))
             if len(text) - end <= records.LONGEST:
-                text, self._rest = text[:end], text[end:]
+                self._cut_record = text[end:]
+                text = text[:end]
         return text
 
-    def _scan(
-        self, block: str, starts: Sequence[int], formats: Sequence[Format], found: list[Told]
-    ) -> str:
-        """Read lines of these formats, which begin at some of `starts`; return the other lines."""
-        lines = "\n".join([block[start : _end(block, start)] for start in starts])
-        may_have = finder(lines)
-        active = [(mark, one) for one in formats for mark in one.marks if may_have(mark)]
-        left: list[str] = []
+    def _read_block(self, block: str) -> int:
+        """Read lines up to the end, or until another format is chosen. Return where that is."""
+        first = self._choice.first
+        active = _active_marks(first, block)
         end = 0
-        for start in starts:
-            end = self._follow(block, end, start, found, left)
+        for start in candidates.find_lines(block, self._choice.first_marks):
             if start < end:
                 continue
-            stop = _end(block, start)
-            if self._try(block[start:stop], active, found):
-                left.append(block[end:start])
-                end = stop + 1
-        end = self._follow(block, end, len(block), found, left)
-        left.append(block[end:])
-        return "".join(left)
+            end += self._read_other_lines(block[end:start])
+            # A line in between may have opened its format, or taken over.
+            if end < start or self._choice.first is not first:
+                return end
+            stop = _line_end(block, start)
+            line = block[start:stop]
+            if not self._try_formats(line, active):
+                self._read_other_lines(f"{line}\n")
+            end = stop + 1
+            if self._choice.first is not first:
+                return end
+        return end + self._read_other_lines(block[end:])
 
-    def _follow(self, block: str, end: int, until: int, found: list[Told], left: list[str]) -> int:
-        """Show the lines from `end` to the format that is open, if there is one, and return where
-        the next one begins."""
-        while end < until and (one := self._open):
-            stop = _end(block, end)
+    def _read_other_lines(self, block: str) -> int:
+        """Read lines without a mark of the rank's format. Return where it stopped, as in
+        `_read_block`."""
+        if not block:
+            return 0
+        first = self._choice.first
+        starts = candidates.find_candidates(block)
+        lines = "\n".join([block[start : _line_end(block, start)] for start in starts])
+        active = _active_marks(self._choice.others, lines)
+        end = 0
+        for start in starts:
+            end = self._read_open(block, end, start)
+            if start < end:
+                continue
+            stop = _line_end(block, start)
+            if self._try_formats(block[start:stop], active):
+                self._unread_texts.append(block[end:start])
+                end = stop + 1
+                if self._choice.first is not first:
+                    return end
+        end = self._read_open(block, end, len(block))
+        self._unread_texts.append(block[end:])
+        return len(block)
+
+    def _read_open(self, block: str, end: int, until: int) -> int:
+        """Show the lines from `end` to the format that is open, if there is one. Return where the
+        next line begins that is to be read."""
+        while end < until and self._open_format is not None:
+            stop = _line_end(block, end)
             line = block[end:stop]
-            reading = self._reading(line, one)
-            if reading is not None:
-                self._add(found, line, one, reading)
-            else:
-                left.append(f"{line}\n")
+            if not self._read_as(self._open_format, line):
+                self._unread_texts.append(f"{line}\n")
             end = stop + 1
         return end
 
-    def _try(self, line: str, active: Sequence[tuple[str, Format]], found: list[Told]) -> bool:
-        """Read a line, if it is of an active format."""
-        one = self._open
-        if one and (reading := self._reading(line, one)) is not None:
-            self._add(found, line, one, reading)
+    def _try_formats(self, line: str, active: Sequence[tuple[str, LogFormat]]) -> bool:
+        """Read a line by the first format that can. Return False if none can."""
+        if self._open_format is not None and self._read_as(self._open_format, line):
             return True
-        for mark, one in active:
-            if mark in line and (reading := self._reading(line, one)) is not None:
-                self._add(found, line, one, reading)
-                return True
-        return False
+        return any(mark in line and self._read_as(format_, line) for mark, format_ in active)
 
-    def _pass(self, block: str) -> None:
-        """Count lines that are not read."""
-        if self._on_unread is None:
-            self.unread += unread.count(block)
-            return
-        for line in filter(unread.bears_number, block.split("\n")):
-            self.unread += 1
-            self._on_unread(line)
-
-    def _reading(self, line: str, one: Format) -> Reading | None:
-        if len(line) > records.LONGEST:
-            line = line[: records.LONGEST]
-        reader = self._readers.get(one)
+    def _read_as(self, log_format: LogFormat, line: str) -> bool:
+        """Read a line as one of this format. Return False if it is none."""
+        line = line[: records.LONGEST]
+        reader = self._readers.get(log_format)
         if reader is None:
-            reader = self._readers[one] = one.make()
+            reader = self._readers[log_format] = make_reader(log_format)
         start, rank = records.peel(line)
         try:
             reading = reader.read(line, start, self._memory)
         except (ValueError, ArithmeticError):  # no number, such as 0.5.3, or too large a one
             reading = None
-        self._open = one if reader.open else None
-        if reading is not None:
-            if rank >= 0:
-                reading = _changed(reading, rank=rank)
-            elif reading.values and self._locked and one.kin == self._locked.kin:
-                self._read_slowly.append((line, one))
-            if reading.step:
-                self._memory.step = reading.step
-        return reading
+        self._open_format = log_format if reader.open else None
+        if reading is None:
+            return False
+        if rank >= 0:
+            reading = replace(reading, rank=rank)
+        if reading.step:
+            self._memory.step = reading.step
+        chosen = self._choice.filter(log_format, reading)
+        if chosen is not None:
+            self._add(LineReading(line, log_format, chosen))
+        return True
 
-    def _fit(self, one: Format, reading: Reading) -> Reading | None:
-        """The reading as far as it counts, now that the rank's format is known."""
-        locked = self._locked
-        if one.kin == OWN:
-            self._read_as = one
-            return reading
-        beside: Reading | None = None
-        if locked is not None and one.generic and one.kin != locked.kin:
-            beside = self._beside(reading)
-            if beside and reading.kind is EVALUATION:
-                return beside
-        elif len(self._evaluated) < MOST_NAMES:
-            self._evaluated.update(filter(is_of_evaluation, reading.values))
-        if locked is None or one.kin != locked.kin:
-            hits = self._hits[one.kin] = self._hits.get(one.kin, 0) + 1
-            if hits >= (
-                LOCK if locked is None or (locked.generic and not one.generic) else TAKE_OVER
-            ):
-                self._lock(one)
-            elif locked is not None:
-                return _changed(reading, kind=OTHER) if one.companion else beside
-        elif self._hits:
-            kept = self._hits if locked.generic else {}
-            self._hits = {kin: hits for kin, hits in kept.items() if kin not in GENERIC}
-        self._name(one)
-        return reading
-
-    def _beside(self, reading: Reading) -> Reading | None:
-        """What a line of another format tells of an evaluation that the rank's own does not."""
-        values = {
-            name: value
-            for name, value in reading.values.items()
-            if is_of_evaluation(name) and name not in self._evaluated
-        }
-        return _changed(reading, kind=EVALUATION, values=values) if values else None
-
-    def _lock(self, one: Format) -> None:
-        self._locked = one
-        self._read_as = None
-        self._evaluated.clear()
-        self._hits.clear()
-        self._shapes.clear()
-        first = () if one.generic else (OWN, one.kin, BARS)
-        self._first = [each for each in self._formats if each.kin in first]
-        self._first.sort(key=lambda each: first.index(each.kin))
-        self._others = [each for each in self._formats if each.kin not in first]
-        self._marks = [mark for each in self._first for mark in each.marks]
-
-    def _name(self, one: Format) -> None:
-        """Read as this format, or as the more specific one of its family."""
-        hint = self._hints.get(one.kin)
-        if hint is not None and self._order[hint] < self._order[one]:
-            one = hint
-        named = self._read_as
-        if named is None or one.kin != named.kin or self._order[one] < self._order[named]:
-            self._read_as = one
-
-    def _add(self, found: list[Told], line: str, one: Format, reading: Reading) -> None:
-        """Add a reading if it counts; one of the same step joins it: the states of a bar, the lines
+    def _add(self, new: LineReading) -> None:
+        """Add a reading. One of the same step joins the one before: the states of a bar, the lines
         of a table."""
-        if not reading.values:
-            self._hints[one.kin] = one
+        if self._readings and _belong_together(self._readings[-1], new):
+            last = self._readings.pop().reading
+            kind = last.kind if last.kind is new.reading.kind else STEP
+            values = last.values | new.reading.values
+            new = new._replace(reading=replace(new.reading, kind=kind, values=values))
+        self._readings.append(new)
+
+    def _report_steps_once(self, readings: list[LineReading]) -> None:
+        """Report no step twice: what comes later of a step is more values of it."""
+        for place, line_reading in enumerate(readings):
+            reading = line_reading.reading
+            if reading.kind is not STEP or not reading.step:
+                continue
+            if self._last_steps.get(reading.rank) == reading.step:
+                readings[place] = line_reading._replace(reading=replace(reading, kind=OTHER))
+            else:
+                self._last_steps[reading.rank] = reading.step
+
+    def _count_unread(self, text: str) -> None:
+        if self._on_unread is None:
+            self.unread += candidates.count_unread(text)
             return
-        fit = self._fit(one, reading)
-        if fit is None:
-            return
-        reading = fit
-        if found:
-            _, before, last = found[-1]
-            if (
-                last.step == reading.step != 0
-                and last.rank == reading.rank
-                and before.kin == one.kin
-                and (last.kind is reading.kind or EVALUATION not in (last.kind, reading.kind))
-            ):
-                kind = last.kind if last.kind is reading.kind else STEP
-                joined = last.values | reading.values
-                found[-1] = (line, one, _changed(reading, kind=kind, values=joined))
-                return
-        found.append((line, one, reading))
-
-    def _steps_once(self, found: list[Told]) -> list[Told]:
-        """Tell no step twice: what comes later of a step is more values of it."""
-        told = self._told
-        for place, (line, one, reading) in enumerate(found):
-            if reading.kind is STEP and reading.step:
-                if told.get(reading.rank) == reading.step:
-                    found[place] = (line, one, _changed(reading, kind=OTHER))
-                else:
-                    told[reading.rank] = reading.step
-        return found
+        for line in filter(candidates.looks_unread, text.split("\n")):
+            self.unread += 1
+            self._on_unread(line)
 
 
-def _end(block: str, start: int) -> int:
-    """Where the line ends that begins at `start`."""
+def _line_end(block: str, start: int) -> int:
     end = block.find("\n", start)
     return end if end >= 0 else len(block)
 
 
-def _changed(reading: Reading, **changes: object) -> Reading:
-    return replace(reading, **changes)  # type: ignore[arg-type]
+def _active_marks(formats: Sequence[LogFormat], text: str) -> list[tuple[str, LogFormat]]:
+    """Return the marks that may be in a text, each with its format."""
+    if not formats or not text:
+        return []
+    may_have = candidates.searcher(text)
+    return [(mark, format_) for format_ in formats for mark in format_.marks if may_have(mark)]
+
+
+def _belong_together(last: LineReading, new: LineReading) -> bool:
+    before = last.reading
+    after = new.reading
+    if before.step != after.step or not after.step or before.rank != after.rank:
+        return False
+    if last.format.kin != new.format.kin:
+        return False
+    return before.kind is after.kind or EVALUATION not in (before.kind, after.kind)
+
+
+class FormatChoice:
+    """Chooses the format of a rank, and which readings of others count beside it."""
+
+    def __init__(self, formats: Sequence[LogFormat]) -> None:
+        self._formats = formats
+        self._order = {format_: number for number, format_ in enumerate(formats)}
+        self._generic_kin = {format_.kin for format_ in formats if format_.generic}
+        self._locked: LogFormat | None = None
+        self._named: LogFormat | None = None
+        self._hints: dict[str, LogFormat] = {}  # by kin, the format of a line without values
+        self._hits: dict[str, int] = {}  # readings of others in a row, by kin
+        self._evaluated: set[str] = set()
+        self.first: list[LogFormat] = []
+        """The formats that are tried first, once that of the rank is known."""
+        self.first_marks: list[str] = []
+        self.others: list[LogFormat] = list(formats)
+
+    @property
+    def name(self) -> str:
+        """The name of the format; "" as long as nothing is read."""
+        return self._named.name if self._named else ""
+
+    def filter(self, log_format: LogFormat, reading: Reading) -> Reading | None:
+        """Return a reading as far as it counts."""
+        if not reading.values:
+            self._hints[log_format.kin] = log_format
+            return None
+        if log_format.kin == OWN:
+            self._named = log_format
+            return reading
+        beside = self._values_beside(log_format, reading)
+        if beside is not None and reading.kind is EVALUATION:
+            return beside
+        if self._is_locked_as(log_format):
+            self._forget_hits()
+        elif not self._count_hit(log_format):
+            return replace(reading, kind=OTHER) if log_format.companion else beside
+        self._name(log_format)
+        return reading
+
+    def _is_locked_as(self, log_format: LogFormat) -> bool:
+        return self._locked is not None and self._locked.kin == log_format.kin
+
+    def _values_beside(self, log_format: LogFormat, reading: Reading) -> Reading | None:
+        """Return what a line of a generic format reports of an evaluation that the rank's own
+        format does not."""
+        is_beside = self._locked is not None and log_format.generic
+        if not is_beside or self._is_locked_as(log_format):
+            if len(self._evaluated) < MAX_NAMES:
+                self._evaluated.update(filter(is_of_evaluation, reading.values))
+            return None
+        values: dict[str, float] = {}
+        for name, value in reading.values.items():
+            if is_of_evaluation(name) and name not in self._evaluated:
+                values[name] = value
+        return replace(reading, kind=EVALUATION, values=values) if values else None
+
+    def _count_hit(self, log_format: LogFormat) -> bool:
+        """Count a reading of another format than the rank's. Return True if it counts, as there is
+        none yet, or this becomes that of the rank."""
+        locked = self._locked
+        hits = self._hits.get(log_format.kin, 0) + 1
+        self._hits[log_format.kin] = hits
+        is_better = locked is None or (locked.generic and not log_format.generic)
+        if hits >= (LOCK if is_better else TAKE_OVER):
+            self._lock(log_format)
+            return True
+        return locked is None
+
+    def _forget_hits(self) -> None:
+        """Begin to count anew. Formats that are better than a generic one need not come in a
+        row."""
+        if not self._hits:
+            return
+        better: dict[str, int] = {}
+        if self._locked is not None and self._locked.generic:
+            for kin, hits in self._hits.items():
+                if kin not in self._generic_kin:
+                    better[kin] = hits
+        self._hits = better
+
+    def _lock(self, log_format: LogFormat) -> None:
+        self._locked = log_format
+        self._named = None
+        self._evaluated.clear()
+        self._hits.clear()
+        first_kin = [] if log_format.generic else [OWN, log_format.kin, BARS]
+        self.others = [other for other in self._formats if other.kin not in first_kin]
+        self.first = [other for other in self._formats if other.kin in first_kin]
+        self.first.sort(key=lambda format_: first_kin.index(format_.kin))
+        self.first_marks = [mark for format_ in self.first for mark in format_.marks]
+
+    def _name(self, log_format: LogFormat) -> None:
+        """Take the name of this format, or of a more specific one of its family."""
+        hint = self._hints.get(log_format.kin, log_format)
+        if self._order[hint] < self._order[log_format]:
+            log_format = hint
+        named = self._named
+        if (
+            named is None
+            or named.kin != log_format.kin
+            or self._order[log_format] < self._order[named]
+        ):
+            self._named = log_format

@@ -1,5 +1,5 @@
-"""Text of a terminal cut into records: what a terminal shows one after the other in one place are
-records as well, such as the states of a progress bar."""
+"""Cut the text of a terminal into records. What a terminal shows one after the other in one place
+are records as well, such as the states of a progress bar."""
 
 from __future__ import annotations
 
@@ -40,16 +40,17 @@ _PREFIX = re.compile(
     r"|(?:root|mmengine|mmdet|mmseg|mmcls)\s-|(?:train_inner|train|valid)\s\||>>|[-|:]{1,8}(?=\s)"
     r")\s{0,4})+"
 )
-_RANKS = ("rank", "tee", "bar", "srun")
+_RANK_GROUPS = ("rank", "tee", "bar", "srun")
 _LETTERS = re.compile(
     r"(?:[A-Za-z]{1,40}[^A-Za-z\s:]|[A-Za-z]{1,40}:\d|[A-Za-z]{1,40} {1,4}\|"
     r"|(?:root|DEBUG|INFO|WARNING|WARN|ERROR|SUCCESS|CRITICAL|train|valid|mm(?:engine|det|seg|cls))\b)"
 )
-"""How a prefix begins that begins with a letter."""
+"""The beginning of a prefix with a letter. Most lines begin with a letter and have no prefix, which
+this finds out in less time."""
 
 
 def clean(text: str) -> str:
-    """The records of the text, each on a line of its own, without colours and control
+    """Return the records of a text, each on a line of its own, without colours and control
     characters."""
     if "\r" in text:
         text = text.replace("\r\n", "\n")
@@ -61,15 +62,15 @@ def clean(text: str) -> str:
 
 
 def peel(line: str) -> tuple[int, int]:
-    """Where the line begins after its prefixes (times, levels, hosts, ranks), and the rank that
-    they tell, -1 without."""
+    """Return where a line begins after its prefixes (times, levels, hosts, ranks), and the rank in
+    them, -1 without one."""
     if line[:1].isalpha() and not _LETTERS.match(line):
         return 0, -1
-    found = _PREFIX.match(line)
-    if found is None:
+    prefixes = _PREFIX.match(line)
+    if prefixes is None:
         return 0, -1
-    for name in _RANKS:
-        rank = found[name]
+    for group in _RANK_GROUPS:
+        rank = prefixes[group]
         if rank is not None:
-            return found.end(), int(rank)
-    return found.end(), -1
+            return prefixes.end(), int(rank)
+    return prefixes.end(), -1

@@ -1,7 +1,7 @@
 """The user's own rules: regular expressions with named groups, tried before all formats.
 
-A rule is data, as it stands in a plan: to make one compiles nothing. `Rule.check` is for where a
-user writes it. Nothing but `remote.formats.linear` runs it.
+A rule is data, as it stands in a plan: to make one compiles nothing. `Rule.check` is for the place
+where a user writes it. Only `remote.formats.linear` runs it.
 """
 
 from __future__ import annotations
@@ -12,17 +12,27 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from remote.formats.format import Format, Line
+from remote.formats.catalog import FormatLine, LogFormat, own_format
 from remote.formats.linear import LONGEST, UnknownExpression, compile_linear
 from remote.formats.names import PLACES
 from remote.formats.numbers import NUMBER
-from remote.formats.reading import Kind
+from remote.formats.patterns import LinePattern
+from remote.formats.reading import ReadingKind
 
 OWN = "own rules"
-"""The name of the format where a rule has none."""
-_ALIAS = re.compile(r"\{([A-Za-z_]\w{0,63})\}")
+"""The family of the rules, and the name of the format of a rule without a name."""
+_SHORT_FORM = re.compile(r"\{([A-Za-z_]\w{0,63})\}")
 _WHOLE = r"\d{1,18}"
-_USUAL = ("step", "steps", "epoch", "epochs", "loss", "val_loss", "accuracy", "step_seconds")
+_USUAL_NAMES = (
+    "step",
+    "steps",
+    "epoch",
+    "epochs",
+    "loss",
+    "val_loss",
+    "accuracy",
+    "step_seconds",
+)
 _REPLACEMENTS = (
     (
         re.compile(r"\(\?<?[=!]"),
@@ -39,22 +49,20 @@ _REPLACEMENTS = (
 )
 """What Python's regular expressions have and those of rules have not, and what to write instead."""
 _UP_TO = re.compile(r"(?<!\\)\{,(\d+)\}")
-"""What Python takes for a repetition, and RE2 for text."""
+"""A repetition in Python, and text in RE2."""
 _PARTS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[()|]", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A line of the user's own format.
-
-    `line` is a regular expression. `{NAME}` in it is a number called NAME, `{step}`, `{epoch}`,
-    `{steps}` and the like are whole numbers, `{num}` and `{int}` are numbers without a name.
-    `kind` None: as the names tell.
-    """
+    """A line of the user's own format."""
 
     line: str
+    """A regular expression. `{NAME}` in it is a number called NAME, `{step}`, `{epoch}`, `{steps}`
+    and the like are whole numbers, `{num}` and `{int}` are numbers without a name."""
     name: str = OWN
-    kind: Kind | None = None
+    kind: ReadingKind | None = None
+    """None: as the names of the values say."""
 
     def check(self) -> None:
         """Refuse a rule with a mistake. Raises: ValueError, which says what to write instead."""
@@ -77,8 +85,8 @@ class Rule:
 
     @property
     def problem(self) -> str:
-        """Why the rule cannot be run, and what to write instead; "" where it can. A plan of an
-        older version may have such a rule."""
+        """Why the rule cannot be run, and what to write instead; "" if it can. A plan of an older
+        version may have such a rule."""
         try:
             compile_linear(self.pattern)
         except UnknownExpression as error:
@@ -90,9 +98,11 @@ class Rule:
 
     def _check_typing(self) -> None:
         """Raises: ValueError, for a name that lacks a letter or has two of them swapped."""
-        for name in _ALIAS.findall(self.line):
-            for usual in _USUAL:
-                if name not in _USUAL and name in _mistyped(usual):
+        for name in _SHORT_FORM.findall(self.line):
+            if name in _USUAL_NAMES:
+                continue
+            for usual in _USUAL_NAMES:
+                if name in _mistyped(usual):
                     raise ValueError(
                         f"{{{name}}}: did you mean {{{usual}}}? "
                         f"If it is called {name}, write (?P<{name}>…)"
@@ -110,54 +120,79 @@ class Rule:
 
     @property
     def pattern(self) -> str:
-        """The regular expression with its aliases written out."""
-        return _ALIAS.sub(_written, self.line)
+        """The regular expression with its short forms written out."""
+        return _SHORT_FORM.sub(_expanded, self.line)
 
 
-def _written(found: re.Match[str]) -> str:
-    name = found[1]
-    if name in ("num", "int"):
-        return f"(?:{NUMBER if name == 'num' else _WHOLE})"
+def _expanded(short_form: re.Match[str]) -> str:
+    name = short_form[1]
+    if name == "num":
+        return f"(?:{NUMBER})"
+    if name == "int":
+        return f"(?:{_WHOLE})"
     return f"(?P<{name}>{_WHOLE if name in PLACES else NUMBER})"
 
 
 def _mistyped(name: str) -> set[str]:
-    """The name without one of its letters, and with two that are swapped."""
-    places = range(len(name))
-    swapped = {name[:at] + name[at : at + 2][::-1] + name[at + 2 :] for at in places[:-1]}
-    return {name[:at] + name[at + 1 :] for at in places} | swapped - {name}
+    """Return the name without one of its letters, and with two that are swapped."""
+    mistakes: set[str] = set()
+    for place in range(len(name)):
+        mistakes.add(name[:place] + name[place + 1 :])
+        swapped = name[place : place + 2][::-1]
+        mistakes.add(name[:place] + swapped + name[place + 2 :])
+    return mistakes - {name}
 
 
 def _branches(pattern: str) -> Iterator[str]:
-    """The alternatives of a regular expression that stand outside of all parentheses."""
-    depth = begin = 0
+    """Yield the alternatives of a regular expression that are outside of all parentheses."""
+    depth = 0
+    begin = 0
     for part in _PARTS.finditer(pattern):
-        depth += {"(": 1, ")": -1}.get(part[0], 0)
-        if part[0] == "|" and not depth:
+        if part[0] == "(":
+            depth += 1
+        elif part[0] == ")":
+            depth -= 1
+        elif part[0] == "|" and depth == 0:
             yield pattern[begin : part.start()]
             begin = part.end()
     yield pattern[begin:]
 
 
-class RuleLine(Line):
-    """The line of a rule: see `remote.formats.linear`."""
-
-    def __init__(self, pattern: str, kind: Kind | None) -> None:
-        super().__init__(pattern, kind)
-        self._made_of = pattern, kind
-        self._regex = compile_linear(self._pattern)
+class RulePattern(LinePattern):
+    """The pattern of a rule, which RE2 runs: see `remote.formats.linear`."""
 
     @cached_property
-    def find(self) -> Callable[[str, int], Any]:
-        """Find the match in the first `LONGEST` characters of a line, from a place on."""
-        find = self._regex.match if self.anchored else self._regex.search
-        return lambda line, start: find(line[:LONGEST], start) if start < LONGEST else None
+    def regex(self) -> Any:
+        """The compiled expression."""
+        return compile_linear(self._pattern)
+
+    @cached_property
+    def _find(self) -> Callable[[str, int], Any]:
+        """Find the match in the first `LONGEST` characters of a line."""
+        find = self.regex.match if self.is_anchored else self.regex.search
+
+        def find_in_head(line: str, start: int) -> Any:
+            return find(line[:LONGEST], start) if start < LONGEST else None
+
+        return find_in_head
 
 
-def of_user(rules: Sequence[Rule]) -> tuple[Format, ...]:
-    """The formats that these rules amount to, without rules that cannot be run."""
-    return tuple(
-        Format(rule.name, ("",), (), (RuleLine(rule.pattern, rule.kind),), family=OWN, known=False)
-        for rule in rules
-        if not rule.problem
-    )
+class RuleLine(FormatLine, frozen=True, kw_only=True, dict=True):
+    """The line of a rule."""
+
+    @cached_property
+    def matcher(self) -> LinePattern:
+        """The compiled pattern."""
+        return RulePattern(self.pattern)
+
+
+def rule_formats(rules: Sequence[Rule]) -> tuple[LogFormat, ...]:
+    """Return a format for each of the rules, without rules that cannot be run."""
+    formats: list[LogFormat] = []
+    for rule in rules:
+        if not rule.problem:
+            line = RuleLine(
+                pattern=rule.pattern, kind="any" if rule.kind is None else rule.kind.value
+            )
+            formats.append(own_format(rule.name, [line], OWN))
+    return tuple(formats)

@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from remote.at_once import done_within
 from remote.cluster.hosts import Host
+from remote.concurrently import map_within
 from remote.host_commands.reading import AnswerTooLong, Objects, read
 from remote.limits import LIMITS, Limits
-from remote.transport import Errand, Transport, Unreachable
+from remote.transport import Errand, NoProgress, Transport, Unreachable
 from remote.transport.talk import last_line
 from training.agent import WHOLE
-from training.wire.enums import Reach
 from training.wire.host_replies import codec
 from training.wire.line_cutter import LineTooLong
 
@@ -31,16 +30,6 @@ class Answer:
     error: str = ""
     moment: float = 0.0
     completed: float = 0.0
-
-
-class Silent:
-    """Ignores how far a transport is."""
-
-    def phase(self, name: Reach) -> None:
-        pass
-
-    def said(self, text: str) -> None:
-        pass
 
 
 def ask(
@@ -63,16 +52,7 @@ def ask(
     def patience(host: Host) -> float:
         return host.timeout + longer
 
-    answers = perform(transport, hosts, errand, patience, within=within)
-    return [_named(answer) for answer in answers]
-
-
-def _named(answer: Answer) -> Answer:
-    """The answer, with the host's name in its error."""
-    name = answer.host.name
-    error = answer.error
-    known = not error or error.startswith(name)
-    return answer if known else replace(answer, error=f"{name}: {error}")
+    return perform(transport, hosts, errand, patience, within=within)
 
 
 def values(objects: Iterable[dict[str, Any]]) -> list[Any]:
@@ -101,7 +81,7 @@ def perform(
         except Exception as error:  # noqa: BLE001 - our own mistake must not hide the other answers
             return Answer(host, error=f"{host.name}: rankboard itself failed: {error!r}")
 
-    answers = done_within(work, hosts, within)
+    answers = map_within(work, hosts, within)
     late = f"no answer within {within:g} s"
     return [
         answers.get(index) or Answer(host, error=f"{host.name}: {late}")
@@ -117,7 +97,7 @@ def _perform(
     limits: Limits,
 ) -> Answer:
     try:
-        channel = transport.open(host, errand, Silent())
+        channel = transport.open(host, errand, NoProgress())
     except Unreachable as error:
         return Answer(host, error=str(error))
     taken = Objects(limits)
@@ -127,7 +107,8 @@ def _perform(
             objects += taken.take(block)
     except TimeoutError as error:
         return Answer(
-            host, error=f"{host.name}: {error}; if it is only slow, raise timeout in hosts.toml"
+            host,
+            error=f"{host.name}: {error}; if it is only slow, raise timeout in {host.hosts_file}",
         )
     except (AnswerTooLong, LineTooLong) as error:
         return Answer(host, error=f"{host.name}: {error}")
@@ -139,6 +120,7 @@ def _perform(
     if len(errors) > limits.errors:
         errors[limits.errors :] = [f"and {len(errors) - limits.errors} more errors"]
     if not errors and WHOLE not in objects:
-        errors = [f"{host.name}: {last_line(said) or 'its answer broke off'}"]
+        errors = [last_line(said) or "its answer broke off"]
     answered = tuple(found for found in objects if found != WHOLE and "error" not in found)
-    return Answer(host, answered, "; ".join(errors), taken.moment, time.time())
+    complaint = f"{host.name}: {'; '.join(errors)}" if errors else ""
+    return Answer(host, answered, complaint, taken.moment, time.time())

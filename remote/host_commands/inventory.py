@@ -9,22 +9,23 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from remote.cluster.hosts import HOSTS_FILE, Host, naming
+from remote.cluster.hosts import Host
 from remote.host_commands.errands import Answer, ask, values
 from remote.host_commands.runs import Code, Part, Record, Run, joined
 from remote.limits import LIMITS
 from remote.plan import serialize
 from remote.plan.plan import is_label
 from remote.record import entry, marks
+from remote.record.events_file import RunFolderError
 from remote.record.files import is_folder
 from remote.record.layout import EVENTS, NODE, PLAN, SUMMARY
-from remote.record.read import RunFolderError, load_plan, verdict
+from remote.record.read import load_plan, verdict
 from remote.record.trust import has_ways
 from remote.transport import Transport
 from remote.transport.registry import is_here
 from training.agent import local_api
 from training.wire.format import FORMAT
-from training.wire.host_replies import Archive, RunFolder
+from training.wire.host_replies import CodeArchive, RunFolder
 
 AGES = 1e11
 BYTES = 10**18
@@ -88,11 +89,10 @@ def take(
             code += [
                 Code(answer.host.name, _plausible_code(one))
                 for one in told
-                if isinstance(one, Archive)
+                if isinstance(one, CodeArchive)
             ]
         if answer.error:
-            file = next(iter(theirs.values())) if theirs else HOSTS_FILE
-            (gone if theirs else problems).append(naming(file or HOSTS_FILE, answer.error))
+            (gone if theirs else problems).append(answer.error)
     told_of = [replace(run, record=kept.pop(run.name, None)) for run in joined(parts)]
     runs = sorted(
         (*told_of, *(Run(name, (), record) for name, record in kept.items())),
@@ -163,7 +163,7 @@ def _plausible(told: RunFolder) -> RunFolder:
     )
 
 
-def _plausible_code(told: Archive) -> Archive:
+def _plausible_code(told: CodeArchive) -> CodeArchive:
     return replace(
         told, size=_bounded(told.size, BYTES), idle=told.idle if 0 <= told.idle <= AGES else 0.0
     )
@@ -216,7 +216,7 @@ def records(
         )
         size = local_api.size(str(folder))
         idle = max(0.0, time.time() - newest)
-        found = entry.read(folder) if figures else None
+        found = entry.read_entry(folder) if figures else None
         yield Record(
             folder.name,
             folder,

@@ -8,17 +8,16 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from queue import Empty, SimpleQueue
 
-from remote.host_commands.errands import Silent
 from remote.host_commands.reading import read
 from remote.jsonl import load
 from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan
 from remote.sanitise import one_line
-from remote.transport import Channel, Errand, Transport, Unreachable
+from remote.transport import Channel, Errand, NoProgress, Transport, Unreachable
 from training.agent import WHOLE
 from training.wire.events import (
-    Dropped,
     Record,
+    RecordsDropped,
     decode,
 )
 from training.wire.line_cutter import LineCutter, LineTooLong
@@ -72,9 +71,13 @@ def fetch(
 
 
 def _time(record: Record, offsets: Mapping[int, float]) -> float:
-    """When it was written, by this machine's clock. `Dropped` is of the moment in which the journal
-    was read."""
-    return 0.0 if isinstance(record.event, Dropped) else record.time - offsets.get(record.host, 0.0)
+    """When it was written, by this machine's clock. `RecordsDropped` is of the moment
+    in which the journal was read."""
+    return (
+        0.0
+        if isinstance(record.event, RecordsDropped)
+        else record.time - offsets.get(record.host, 0.0)
+    )
 
 
 class _Reading:
@@ -94,7 +97,7 @@ class _Reading:
 
     def _read(self, transport: Transport) -> None:
         try:
-            self._channel = transport.open(self._host, self._errand, Silent())
+            self._channel = transport.open(self._host, self._errand, NoProgress())
             self._copy(self._channel)
         except Unreachable as error:
             self._why = str(error)
@@ -113,7 +116,7 @@ class _Reading:
                 if b"\n" not in block and came - line_began > longest:
                     why = (
                         f"one line of its journal took more than {longest:g} s; if it is only "
-                        "slow, raise timeout in hosts.toml"
+                        f"slow, raise timeout in {self._host.hosts_file}"
                     )
                     break
                 self._room.acquire()
@@ -125,7 +128,7 @@ class _Reading:
         except TimeoutError:
             why = (
                 f"its journal stood still for {self._host.timeout:g} s; if it is only slow, raise "
-                "timeout in hosts.toml"
+                f"timeout in {self._host.hosts_file}"
             )
         except OSError as error:
             why = f"the connection broke: {error}"

@@ -16,7 +16,7 @@ from remote.host_commands.errands import ask, values
 from remote.record import layout
 from remote.transport import Transport
 from training.agent import local_api
-from training.wire.host_replies import Live, Orphan, Signalled
+from training.wire.host_replies import LiveRun, Orphan, Signalled
 
 ENDING = 15.0
 """Seconds beyond its timeout that a host may need to end processes."""
@@ -55,7 +55,7 @@ def find(transport: Transport | None, hosts: Sequence[Host], runs_dir: Path) -> 
     live = set()
     for answer in answers:
         for one in values(answer.objects):
-            if isinstance(one, Live):
+            if isinstance(one, LiveRun):
                 live.add(one.run)
             elif isinstance(one, Orphan):
                 found.setdefault(_identity(one), Leftover(answer.host.name, one))

@@ -24,7 +24,7 @@ from remote.record.read import is_settled
 from remote.transport import Transport
 from training.agent import local_api
 from training.agent.layout import run_folder
-from training.agent.local_api import LINUX, Refused
+from training.agent.local_api import LINUX, RemovalRefused
 from training.wire.format import FORMAT
 from training.wire.host_replies import STILL, Removed
 
@@ -215,7 +215,7 @@ def _remove_records(runs_dir: Path, names: Mapping[str, Removable]) -> tuple[int
         try:
             _remove_record(runs_dir, name)
             freed += one.size
-        except (Refused, OSError) as error:
+        except (RemovalRefused, OSError) as error:
             kept.append(f"{runs_dir / name}: {getattr(error, 'strerror', None) or error}")
     local_api.finish_removals(str(runs_dir))
     return freed, kept
@@ -226,13 +226,13 @@ def _remove_record(runs_dir: Path, name: str) -> None:
     OSError."""
     folder = runs_dir / name
     if folder.is_symlink() or not (folder / PLAN).is_file():
-        raise Refused("it is not a directory of a run, or a link")
+        raise RemovalRefused("it is not a directory of a run, or a link")
     holder = launcher(folder)
     if holder:
-        raise Refused(f"its launcher, {holder}, still records it")
+        raise RemovalRefused(f"its launcher, {holder}, still records it")
     node = str((folder / NODE).absolute())
     if LINUX and local_api.orphans([node]):
-        raise Refused("processes of it are left: rankboard ps --orphans")
+        raise RemovalRefused("processes of it are left: rankboard ps --orphans")
     with ExitStack() as locks:
         for run, host in local_api.folders(node):
             locks.enter_context(local_api.alone(run_folder(node, run, host)))

@@ -14,7 +14,7 @@ from remote.run.diagnosis import agent_end
 from remote.run.state.phases import Verdict
 from training.agent.layout import ARCHIVES, RUNS
 from training.wire.format import FORMAT
-from training.wire.host_replies import Archive, RunFolder
+from training.wire.host_replies import CodeArchive, RunFolder
 
 REFUSED = 2
 """Exit code of a rank that refuses its job."""
@@ -63,7 +63,7 @@ class Part:
     def reason(self) -> str:
         """Why the run ended there, as far as is known; "" while it is live."""
         if self.folder.ended:
-            return agent_end.describe(self.folder.ended)
+            return agent_end.describe_end(self.folder.ended)
         return "" if self.folder.live else "agent and guard were killed, or the host went down"
 
     @property
@@ -235,7 +235,7 @@ class Code:
     """An archive of code in a host's workdir."""
 
     host: str
-    archive: Archive
+    archive: CodeArchive
 
     @property
     def name(self) -> str:

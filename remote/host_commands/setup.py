@@ -11,8 +11,8 @@ from importlib import metadata
 from pathlib import PurePosixPath
 from typing import Any
 
-from remote.at_once import at_once
 from remote.cluster.hosts import Host
+from remote.concurrently import map_concurrently
 from remote.format import duration
 from remote.host_commands.errands import Answer, ask
 from remote.host_commands.reading import read
@@ -156,7 +156,7 @@ class Installation:
     def perform(self, hosts: Sequence[Host]) -> list[Installed]:
         """The outcomes, in the order of the hosts. An interrupt ends the installations."""
         try:
-            return at_once(self._install, hosts)
+            return map_concurrently(self._install, hosts)
         except BaseException:
             for channel in list(self._channels):
                 channel.close()

@@ -7,7 +7,6 @@ taken for a living lab's, and the process numbers in it are used only while they
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
@@ -24,7 +23,8 @@ from typing import TextIO
 from remote.lab import quota, relay
 from remote.lab.lab import Lab, LabState
 from remote.lab.spec import LabError, Spec, flag
-from training.wire.codec import reader_of
+from training.file_locks import try_lock, wait_for_lock
+from training.wire.codec import decoder_of
 from training.wire.jsonl import dumps
 from training.writing import make_private_folders
 
@@ -44,7 +44,7 @@ class Standing:
     lab: LabState
 
 
-_read = reader_of(Standing)
+_read = decoder_of(Standing)
 
 
 class Folder:
@@ -95,15 +95,13 @@ class Folder:
                 lock = os.open(self.path / relay.LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             except FileNotFoundError:  # another process has just removed the folder
                 continue
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+            if not try_lock(lock):
                 os.close(lock)
                 raise LabError(
                     f"the lab {self.name!r} is up already (rankboard lab status{self.flag} shows "
                     "it): "
                     f"stop it with rankboard lab down{self.flag}, or give this one another --name"
-                ) from None
+                )
             if os.fstat(lock).st_nlink:
                 return lock
             os.close(lock)  # whoever removed the lab that was here has removed this file with it
@@ -134,7 +132,7 @@ class Folder:
         except OSError:
             raise self._none() from None
         with file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            wait_for_lock(file)
             if not self.is_up:
                 raise self._none()
             yield file, _read(json.loads(file.read()))

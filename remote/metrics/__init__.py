@@ -1,1 +1,1 @@
-"""What a recorded run amounts to: its figures as arrays, read from its record. Draws nothing."""
+"""The figures of recorded runs as arrays, read from their records, and runs compared."""

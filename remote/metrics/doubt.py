@@ -1,4 +1,4 @@
-"""Whether more nodes can be the reason that a run is faster than another, and what else may be.
+"""Doubts on speed-ups: can more nodes be the reason that a run is faster than another?
 
 Adding nodes divides the work: N nodes are at most N times as fast as one. Where more was measured,
 or the ranks had other numbers of threads, the figure is in doubt, and nobody should use it. Pure.
@@ -7,7 +7,7 @@ or the ranks had other numbers of threads, the figure is in doubt, and nobody sh
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from types import MappingProxyType
@@ -18,7 +18,7 @@ from remote.metrics.conditions import Conditions
 from remote.plan.plan import Script
 from training.job import INCIDENTAL, Job
 
-if TYPE_CHECKING:  # numpy takes a while to import
+if TYPE_CHECKING:  # importing numpy takes a while
     from remote.statistics.interval import Interval
 
 EFFICIENT = 1.05
@@ -31,7 +31,7 @@ NOT_OF_WORK = INCIDENTAL | {"seed", "batch_size"} | OF_SYNC
 """Settings that do not change what a rank computes. The batch is looked at by itself."""
 
 
-class Kind(StrEnum):
+class DoubtKind(StrEnum):
     """What is wrong with a comparison."""
 
     TOO_FAST = "too fast"
@@ -51,36 +51,38 @@ class Side:
     """The ranks that train; others only serve them."""
     conditions: Conditions
     batch: int = 0
-    """The global batch; 0 where it is not known."""
+    """The global batch size; 0 if it is not known."""
 
     @property
     def threads(self) -> tuple[int, ...]:
-        """The numbers of threads of a rank, where they are known."""
+        """Return the numbers of threads of a rank, as far as they are known."""
         return self.conditions.threads
 
 
 @dataclass(frozen=True)
 class Doubt:
-    """Why the times of two do not show what more nodes bring. `more` has at least as many ranks
-    that train as `fewer`, and `speed_up` is how many times as fast it is; its bounds are NaN where
-    they are not known. `differing` are other settings that differ, by their names."""
+    """Why the times of two do not show what more nodes bring."""
 
-    kind: Kind
+    kind: DoubtKind
     more: Side
+    """The side that has at least as many ranks that train as the other."""
     fewer: Side
     speed_up: float
+    """How many times as fast `more` is."""
     low: float
     high: float
+    """The bounds of the speed-up; NaN if they are not known."""
     differing: tuple[str, ...] = ()
+    """The names of other settings that differ."""
 
     @property
     def most(self) -> float:
-        """How many times as fast it can be at best."""
+        """Return how many times as fast `more` can be at best."""
         return self.more.workers / self.fewer.workers
 
     @property
     def pair(self) -> frozenset[str]:
-        """The names of the two."""
+        """Return the names of the two sides."""
         return frozenset({self.more.name, self.fewer.name})
 
 
@@ -96,7 +98,7 @@ def find_doubt(
 
     `ratio` is the time of `side` divided by that of `other`. `differing` names settings that
     differ, besides the batch and where they run: they may well make one of the two faster than its
-    nodes alone would. `is_speed_up`: the ratio is told as what more nodes bring all the same.
+    nodes alone would. `is_speed_up`: the ratio is shown as what more nodes bring all the same.
     """
     more = side
     fewer = other
@@ -109,13 +111,12 @@ def find_doubt(
         return None
     is_of_nodes = is_speed_up or not differing
     if is_of_nodes and _is_too_fast(more, fewer, speed_up):
-        kind = Kind.TOO_FAST
+        kind = DoubtKind.TOO_FAST
     elif _has_other_threads(more, fewer):
-        kind = Kind.OTHER_THREADS
+        kind = DoubtKind.OTHER_THREADS
     else:
         return None
-    bounds = speed_up.low, speed_up.high
-    return Doubt(kind, more, fewer, speed_up.value, *bounds, tuple(differing))
+    return Doubt(kind, more, fewer, speed_up.value, speed_up.low, speed_up.high, tuple(differing))
 
 
 def _is_too_fast(more: Side, fewer: Side, speed_up: Interval) -> bool:
@@ -126,9 +127,13 @@ def _is_too_fast(more: Side, fewer: Side, speed_up: Interval) -> bool:
 
 def _has_other_threads(more: Side, fewer: Side) -> bool:
     # Several ranks of a host share its cores, so fewer ranks there have more threads each.
-    is_like = more.ranks * fewer.nodes == fewer.ranks * more.nodes
-    is_known = bool(more.threads and fewer.threads)
-    return is_like and is_known and more.threads != fewer.threads
+    are_equally_packed = more.ranks * fewer.nodes == fewer.ranks * more.nodes
+    return are_equally_packed and _threads_differ(more, fewer)
+
+
+def _threads_differ(more: Side, fewer: Side) -> bool:
+    are_known = bool(more.threads and fewer.threads)
+    return are_known and more.threads != fewer.threads
 
 
 def differing_work(work: Job | Script, other: Job | Script, *, is_alone: bool) -> tuple[str, ...]:
@@ -144,11 +149,19 @@ def differing_work(work: Job | Script, other: Job | Script, *, is_alone: bool) -
 def objects(
     doubts: Sequence[Doubt], names: Mapping[str, str] = MappingProxyType({})
 ) -> list[dict[str, Any]]:
-    """Return doubts as JSON-ready objects, with their words. `names`: how runs are called there."""
-    return [
-        asdict(one) | {"kind": one.kind.value, "most": one.most, "text": sentences([one], names)[0]}
-        for one in doubts
-    ]
+    """Return doubts as JSON-ready objects, with their words.
+
+    `names` has other names for runs, to stand in the words.
+    """
+    found = []
+    for doubt in doubts:
+        words = {
+            "kind": doubt.kind.value,
+            "most": doubt.most,
+            "text": sentences([doubt], names)[0],
+        }
+        found.append(asdict(doubt) | words)
+    return found
 
 
 # In words -----------------------------------------------------------------------------------------
@@ -157,35 +170,49 @@ def objects(
 def sentences(
     doubts: Sequence[Doubt], names: Mapping[str, str] = MappingProxyType({})
 ) -> list[str]:
-    """Return doubts in words; those that have the same reasons in one sentence. `names`: how runs
-    are called there, where they are called otherwise."""
+    """Return doubts in words, those that have the same reasons in one sentence.
+
+    `names` has other names for runs.
+    """
+    order = list(DoubtKind)
     alike: dict[tuple[object, ...], list[Doubt]] = {}
-    for one in sorted(doubts, key=lambda one: (_ORDER[one.kind], -one.speed_up)):
-        key = (one.kind, _numbers(one.more), _numbers(one.fewer), one.fewer.name, _reasons(one))
-        alike.setdefault(key, []).append(one)
-    told: dict[str, None] = {}
+    for doubt in sorted(doubts, key=lambda doubt: (order.index(doubt.kind), -doubt.speed_up)):
+        key = (
+            doubt.kind,
+            _numbers(doubt.more),
+            _numbers(doubt.fewer),
+            doubt.fewer.name,
+            _reasons(doubt),
+        )
+        alike.setdefault(key, []).append(doubt)
+    texts = []
     for several in alike.values():
         worst = several[0]
-        called = [names.get(one.more.name, one.more.name) for one in several]
-        other = names.get(worst.fewer.name, worst.fewer.name)
-        told[_WORDS[worst.kind](worst, called, other)] = None
-    return list(told)
+        faster = [names.get(doubt.more.name, doubt.more.name) for doubt in several]
+        if worst.kind is DoubtKind.TOO_FAST:
+            texts.append(_describe_too_fast(worst, faster))
+        else:
+            slower = names.get(worst.fewer.name, worst.fewer.name)
+            texts.append(_describe_other_threads(worst, faster, slower))
+    return list(dict.fromkeys(texts))
 
 
 def _numbers(side: Side) -> tuple[object, ...]:
     return side.nodes, side.ranks, side.workers, side.threads
 
 
-def _too_fast(worst: Doubt, called: Sequence[str], other: str) -> str:
+def _describe_too_fast(worst: Doubt, faster: Sequence[str]) -> str:
     """Say that more was measured than so many nodes can bring."""
-    unit, _, _ = _counted(worst)
+    unit, _, _ = _count_units(worst)
     impossible = f"more than {worst.most:.3g} is not possible by adding {unit}s"
-    why = "; ".join((*_reasons(worst), *_chance(worst)))
-    end = f"This is not what more {unit}s bring." if worst.differing else "Do not use this figure."
-    return f"{_measured(worst, called)}: {impossible}; {why}. {end}"
+    reasons = "; ".join((*_reasons(worst), *_chance(worst)))
+    end = "Do not use this figure."
+    if worst.differing:
+        end = f"This is not what more {unit}s bring."
+    return f"{_describe_measured(worst, faster)}: {impossible}; {reasons}. {end}"
 
 
-def _other_threads(worst: Doubt, called: Sequence[str], other: str) -> str:
+def _describe_other_threads(worst: Doubt, faster: Sequence[str], slower: str) -> str:
     """Say that the ranks had other numbers of threads."""
     least = min(*worst.more.threads, *worst.fewer.threads)
     advice = (
@@ -193,87 +220,78 @@ def _other_threads(worst: Doubt, called: Sequence[str], other: str) -> str:
         "in a study, which does so by itself."
     )
     if worst.most == 1:
-        mine = _threads(worst.more)
-        theirs = _range(worst.fewer.threads)
-        had = f"{listed(called)} had {mine} per rank, {other} {theirs}"
-        return f"{had}: their times do not compare. {advice}"
-    unit, _, _ = _counted(worst)
-    measured = f"{_measured(worst, called)}, but {_said_threads(worst)}"
+        mine = _format_threads(worst.more)
+        theirs = _format_range(worst.fewer.threads)
+        threads = f"{listed(faster)} had {mine} per rank, {slower} {theirs}"
+        return f"{threads}: their times do not compare. {advice}"
+    unit, _, _ = _count_units(worst)
+    measured = f"{_describe_measured(worst, faster)}, but {_compare_threads(worst)}"
     return f"{measured}: this is not what more {unit}s bring. {advice}"
 
 
-_WORDS: Mapping[Kind, Callable[[Doubt, Sequence[str], str], str]] = {
-    Kind.TOO_FAST: _too_fast,
-    Kind.OTHER_THREADS: _other_threads,
-}
-_ORDER = {kind: place for place, kind in enumerate(_WORDS)}
-
-
-def _measured(worst: Doubt, called: Sequence[str]) -> str:
-    """What was measured: "4 nodes were measured 19.1 times as fast as one (ring and ddp)"."""
-    unit, many, few = _counted(worst)
+def _describe_measured(worst: Doubt, faster: Sequence[str]) -> str:
+    """Say what was measured: "4 nodes were measured 19.1 times as fast as one (ring and ddp)"."""
+    unit, many, few = _count_units(worst)
     than = "one" if few == 1 else str(few)
-    up_to = "up to " if len(called) > 1 else ""
+    up_to = "up to " if len(faster) > 1 else ""
     times = f"{up_to}{worst.speed_up:.3g} times"
-    return f"{count(many, unit)} were measured {times} as fast as {than} ({listed(called)})"
+    return f"{count(many, unit)} were measured {times} as fast as {than} ({listed(faster)})"
 
 
-def _counted(one: Doubt) -> tuple[str, int, int]:
-    """What is counted where the two are compared, and how many of it they have."""
-    for unit, many, few in (
-        ("node", one.more.nodes, one.fewer.nodes),
-        ("rank", one.more.ranks, one.fewer.ranks),
-    ):
-        if many == one.most * few:
-            return unit, many, few
-    return "training rank", one.more.workers, one.fewer.workers
+def _count_units(doubt: Doubt) -> tuple[str, int, int]:
+    """Return what is counted if the two are compared, and how many of it they have."""
+    more = doubt.more
+    fewer = doubt.fewer
+    if more.nodes == doubt.most * fewer.nodes:
+        return "node", more.nodes, fewer.nodes
+    if more.ranks == doubt.most * fewer.ranks:
+        return "rank", more.ranks, fewer.ranks
+    return "training rank", more.workers, fewer.workers
 
 
-def _reasons(one: Doubt) -> tuple[str, ...]:
-    """What may have made the figure what it is."""
+def _reasons(doubt: Doubt) -> tuple[str, ...]:
+    """Return what may have made the figure what it is."""
+    more = doubt.more
+    fewer = doubt.fewer
     reasons = []
-    has_threads = bool(one.more.threads and one.fewer.threads)
-    if has_threads and one.more.threads != one.fewer.threads:
-        reasons.append(_said_threads(one))
-    if one.more.batch and one.fewer.batch and one.more.batch != one.fewer.batch:
-        reasons.append(f"their batches have {one.fewer.batch} and {one.more.batch} samples")
-    if one.differing:
-        reasons.append(f"they also differ in {listed(one.differing)}")
-    if one.more.conditions.shares_machine:
+    if _threads_differ(more, fewer):
+        reasons.append(_compare_threads(doubt))
+    if more.batch and fewer.batch and more.batch != fewer.batch:
+        reasons.append(f"their batches have {fewer.batch} and {more.batch} samples")
+    if doubt.differing:
+        reasons.append(f"they also differ in {listed(doubt.differing)}")
+    if more.conditions.shares_machine:
         reasons.append("the hosts share one machine")
     if not reasons:
-        who = _those(one.fewer)
-        reasons.append(f"{who} were perhaps disturbed, or had too little memory or cache")
+        runs = _name_runs(fewer)
+        reasons.append(f"{runs} were perhaps disturbed, or had too little memory or cache")
     return tuple(reasons)
 
 
-def _chance(one: Doubt) -> Iterator[str]:
-    """Whether so much may have been measured by chance."""
-    if not math.isfinite(one.low):
+def _chance(doubt: Doubt) -> Iterator[str]:
+    """Say if so much may have been measured by chance."""
+    if not math.isfinite(doubt.low):
         yield "so few runs do not show whether it is chance"
-    elif one.low <= one.most:
-        yield f"it may be chance (95%: {one.low:.3g} to {one.high:.3g})"
+    elif doubt.low <= doubt.most:
+        yield f"it may be chance (95%: {doubt.low:.3g} to {doubt.high:.3g})"
 
 
-def _said_threads(one: Doubt) -> str:
-    return (
-        f"{_those(one.fewer)} had {_threads(one.fewer)} per rank, the others "
-        f"{_range(one.more.threads)}"
-    )
+def _compare_threads(doubt: Doubt) -> str:
+    others = _format_range(doubt.more.threads)
+    mine = _format_threads(doubt.fewer)
+    return f"{_name_runs(doubt.fewer)} had {mine} per rank, the others {others}"
 
 
-def _those(side: Side) -> str:
-    on = "one node" if side.nodes == 1 else f"{side.nodes} nodes"
-    return f"the runs on {on}"
+def _name_runs(side: Side) -> str:
+    return "the runs on one node" if side.nodes == 1 else f"the runs on {side.nodes} nodes"
 
 
-def _threads(side: Side) -> str:
-    """Threads in words: "2 threads", "2 to 8 threads"."""
-    is_one = side.threads == (1,)
-    return f"{_range(side.threads)} thread{'' if is_one else 's'}"
+def _format_threads(side: Side) -> str:
+    """Format threads in words: "1 thread", "2 to 8 threads"."""
+    return f"{_format_range(side.threads)} {'thread' if side.threads == (1,) else 'threads'}"
 
 
-def _range(numbers: Sequence[int]) -> str:
+def _format_range(numbers: Sequence[int]) -> str:
     least = numbers[0]
     most = numbers[-1]
     return f"{least}" if least == most else f"{least} to {most}"

@@ -1,4 +1,4 @@
-"""What a run's records tell beyond `RunState`, which keeps it only in part or not at all."""
+"""Collects from a run's records what `RunState` keeps only in part or not at all."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import NamedTuple
 from remote.metrics.steps import StepColumns
 from remote.metrics.usage import GpuRow, HostRow, RankRow, gpu_row, host_row, rank_row
 from remote.run.run_state import RunState
-from remote.run.state import script_metrics as metrics
+from remote.run.state import script_metrics
 from remote.run.state.rank_state import RankState
 from remote.run.state.script_rank import ScriptRank
 from training.wire.events import (
     Evaluated,
     GpuSample,
     HostSample,
-    Metrics,
     RankSample,
     Record,
     Saved,
+    ScriptMetrics,
     Started,
-    Step,
+    StepFinished,
 )
 
 
 class MetricValue(NamedTuple):
-    """A value that a user's own program told, by its `name`, after `step` (0: unknown)."""
+    """A value that a script reported by its `name`, after `step` (0: unknown)."""
 
     rank: int
     step: int
@@ -34,9 +34,8 @@ class MetricValue(NamedTuple):
     value: float
 
 
-class Gathered:
-    """Steps and samples as rows, each host's and rank's own. `tested` tells when rank 0 reported
-    the test after an epoch and step."""
+class RunCollector:
+    """Steps and samples of a run as rows, those of each host and rank on their own."""
 
     def __init__(self) -> None:
         self.steps = StepColumns()
@@ -46,8 +45,9 @@ class Gathered:
         self.started: dict[int, Started] = {}
         self.saved: dict[int, list[Saved]] = defaultdict(list)
         self.metrics: list[MetricValue] = []
-        self._known = metrics.Metrics()
-        self.tested: dict[tuple[int, int], float] = {}
+        self.test_times: dict[tuple[int, int], float] = {}
+        """When rank 0 reported the test after an epoch and step."""
+        self._known_metrics = script_metrics.RunMetrics()
 
     def take(self, record: Record, state: RunState) -> None:
         """Take in a record that the state has just taken in."""
@@ -63,21 +63,21 @@ class Gathered:
             self._take_of_rank(record, rank, when)
 
     def _take_of_rank(self, record: Record, rank: RankState, when: float) -> None:
-        match record.event:
-            case Step():
-                self.steps.add(record.event, record.attempt, when)
+        event = record.event
+        match event:
+            case StepFinished():
+                self.steps.add(event, record.attempt, when)
             case RankSample():
-                self.ranks[rank.rank].append(rank_row(record.event, when))
-            case GpuSample() if rank.gpu is record.event:
-                self.gpus[rank.rank].append(gpu_row(record.event, when))
+                self.ranks[rank.rank].append(rank_row(event, when))
+            case GpuSample() if rank.gpu is event:
+                self.gpus[rank.rank].append(gpu_row(event, when))
             case Started():
-                self.started[rank.rank] = rank.begun or record.event
-                self.steps.resume(record.attempt, record.event.resumed)
+                self.started[rank.rank] = rank.begun or event
+                self.steps.resume(record.attempt, event.resumed)
             case Saved():
-                self.saved[rank.rank].append(record.event)
-            case Metrics(step=step) if isinstance(rank, ScriptRank):
-                told = self._known.take(record.event, rank.step).values
-                of = (rank.rank, step, when)
-                self.metrics += (MetricValue(*of, name, value) for name, value in told)
+                self.saved[rank.rank].append(event)
+            case ScriptMetrics() if isinstance(rank, ScriptRank):
+                for name, value in self._known_metrics.take(event, rank.step).values:
+                    self.metrics.append(MetricValue(rank.rank, event.step, when, name, value))
             case Evaluated() if rank.rank == 0:
-                self.tested[record.event.epoch, record.event.step] = when
+                self.test_times[event.epoch, event.step] = when

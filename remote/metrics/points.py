@@ -1,4 +1,4 @@
-"""The curves of a run: its losses and accuracies, by step or by time."""
+"""Curves of a run: its losses and accuracies, by step or by time."""
 
 from __future__ import annotations
 
@@ -11,30 +11,32 @@ Points = tuple[Floats, Floats]
 """Where the points of a curve lie, in order, and their values."""
 
 
-def trained(run: RunFigures, figure: str, *, clock: bool) -> Points:
-    """A column of the steps, mean over ranks, by step; with `clock`, by seconds since the first
-    step began."""
+def training_points(run: RunFigures, figure: str, *, by_time: bool) -> Points:
+    """Return a figure of the steps, as means over ranks, by step or by seconds since the first step
+    began."""
     steps, values = run.steps.mean_over_ranks(figure)
-    return (run.steps.mean_over_ranks("time")[1] if clock else steps.astype(float)), values
+    if by_time:
+        return run.steps.mean_over_ranks("time")[1], values
+    return steps.astype(float), values
 
 
-def tested(run: RunFigures, figure: str, *, clock: bool) -> Points:
-    """The `loss` or the `accuracy` of the tests, along the same."""
-    tests = run.evaluations
-    along = [test.time if clock else test.step for test in tests]
-    return np.array(along, dtype=float), np.array([getattr(test, figure) for test in tests])
+def evaluation_points(run: RunFigures, figure: str, *, by_time: bool) -> Points:
+    """Return the `loss` or the `accuracy` of the tests along the same."""
+    x = [test.time if by_time else test.step for test in run.evaluations]
+    values = [getattr(test, figure) for test in run.evaluations]
+    return np.array(x, dtype=float), np.array(values)
 
 
 def loss_by_step(run: RunFigures) -> Points:
-    """The training loss by step."""
-    return trained(run, "loss", clock=False)
+    """Return the training loss by step."""
+    return training_points(run, "loss", by_time=False)
 
 
 def loss_by_time(run: RunFigures) -> Points:
-    """The training loss by time."""
-    return trained(run, "loss", clock=True)
+    """Return the training loss by time."""
+    return training_points(run, "loss", by_time=True)
 
 
 def accuracy_by_time(run: RunFigures) -> Points:
-    """The test accuracy by time."""
-    return tested(run, "accuracy", clock=True)
+    """Return the test accuracy by time."""
+    return evaluation_points(run, "accuracy", by_time=True)

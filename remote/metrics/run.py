@@ -1,4 +1,4 @@
-"""What one recorded run amounts to."""
+"""The figures of one recorded run."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from typing import Any
 
 from remote.jsonl import load
 from remote.limits import LIMITS
-from remote.metrics.conditions import UNKNOWN, Conditions, conditions
-from remote.metrics.gather import Gathered, MetricValue
+from remote.metrics.conditions import UNKNOWN, Conditions, find_conditions
+from remote.metrics.gather import MetricValue, RunCollector
 from remote.metrics.steps import StepTable
 from remote.metrics.usage import GpuUsage, HostUsage, RankUsage, gpu_usage, host_usage, rank_usage
-from remote.metrics.waiting import Waiting, waiting
+from remote.metrics.waiting import WaitTimes, measure_waits
 from remote.plan.expected import GRADIENT
-from remote.plan.plan import Plan, Script
+from remote.plan.plan import Script
 from remote.record import files, summary
+from remote.record.events_file import read_records
 from remote.record.layout import PLAN
-from remote.record.read import load_plan, records
+from remote.record.read import load_plan
 from remote.run.apply import apply_record
 from remote.run.findings.script_visibility import unused_rules
 from remote.run.output.script_readings import expander
@@ -34,40 +35,41 @@ from training.wire.events import Epoch, Saved
 
 @dataclass(frozen=True)
 class HostFigures:
-    """A host. `facts` are those of its `Hello`; empty where it said none. `machine_cores` are all
-    cores of the machine that it is on, 0 where they are not known."""
+    """A host."""
 
     name: str
     facts: dict[str, Any]
+    """Those of its `Hello`; empty if it sent none."""
     usage: HostUsage
     machine_cores: int
+    """All cores of the machine that it is on; 0 if they are not known."""
 
 
 @dataclass(frozen=True)
 class RankFigures:
-    """A rank: the `local_rank`-th on host number `host` of the run, at last.
-
-    `facts` are those of its `Started`, empty where it made none. `epochs` are what it said at the
-    end of each; `checkpoints` are its parts of them.
-    """
+    """A rank, where it was at last."""
 
     rank: int
     host: int
+    """The index of its host in the run."""
     local_rank: int
     facts: dict[str, Any]
+    """Those of its `Started`; empty if it sent none."""
     epochs: tuple[Epoch, ...]
+    """What it reported at the end of each."""
     epoch_seconds: tuple[float, ...]
     checkpoints: tuple[Saved, ...]
+    """Its parts of them."""
     usage: RankUsage
     gpu: GpuUsage
 
 
 @dataclass(frozen=True)
-class Evaluation:
-    """A test of the model, as rank 0 reports it (see `training.wire.events.Evaluated`). `time` is
-    in seconds since the run's first step began. Only the last one has its confusion matrix."""
+class EvaluationFigures:
+    """A test of the model, as rank 0 reports it (see `training.wire.events.Evaluated`)."""
 
     time: float
+    """Seconds since the run's first step began."""
     epoch: int
     step: int
     loss: float
@@ -75,154 +77,161 @@ class Evaluation:
     samples: int
     seconds: float
     confusion: tuple[tuple[int, ...], ...] = ()
+    """Only the last test has its confusion matrix."""
     classes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
 class RunFigures:
-    """A run. Times are in seconds, sizes in bytes, accuracies are fractions.
-
-    `job` is None where a user's own program ran: `script`. `verdict` is None where the run goes
-    on, or was left. `cause` and `diverged` are sentences, "" where there is nothing to say.
-    `started` is a Unix time, and so is `zero`, from which all columns `time` count: the beginning
-    of the first step, or where there is none, `started`. `launched_with` names versions of the
-    launcher.
-    `remarks` are what somebody has to know who compares the figures. `summary` is that of
-    `remote.record.summary`.
-    """
+    """A run. Times are in seconds, sizes in bytes, accuracies are fractions."""
 
     name: str
     folder: Path
     job: Job | None
     script: tuple[str, ...]
+    """The command of a script that ran in place of a job."""
     hosts: tuple[HostFigures, ...]
     ranks: tuple[RankFigures, ...]
     verdict: Verdict | None
+    """None if the run goes on, or was left."""
     cause: str
+    """Why it failed, in a sentence; "" if it did not."""
     diverged: str
+    """How it diverged, in a sentence; "" if it did not."""
     started: float
+    """A Unix time."""
     elapsed: float
     zero: float
+    """The Unix time from which all columns `time` count: the beginning of the first step, or
+    `started` if there is none."""
     launched_with: dict[str, str]
+    """Versions of the launcher by name."""
     steps: StepTable
-    evaluations: tuple[Evaluation, ...]
+    evaluations: tuple[EvaluationFigures, ...]
     restarts: tuple[Restart, ...]
     stalls: tuple[Stall, ...]
     remarks: tuple[summary.Remark, ...]
+    """What a reader has to know who compares the figures."""
     summary: dict[str, Any]
+    """That of `remote.record.summary`."""
     metrics: tuple[MetricValue, ...] = ()
     conditions: Conditions = UNKNOWN
 
     @property
     def world_size(self) -> int:
-        """The number of ranks."""
+        """Return the number of ranks."""
         return len(self.ranks)
 
     @property
     def nodes(self) -> int:
-        """The number of hosts that have ranks."""
+        """Return the number of hosts that have ranks."""
         return len({rank.host for rank in self.ranks})
 
     @property
     def workers(self) -> int:
-        """The number of ranks that train; others only serve them."""
+        """Return the number of ranks that train; others only serve them."""
         return len(self.job.trainers(self.world_size)) if self.job else self.world_size
 
     @property
-    def what(self) -> str:
-        """What ran, in a few words."""
-        job = self.job
-        return f"{job.sync}, {job.model} on {job.dataset}" if job else " ".join(self.script)
+    def description(self) -> str:
+        """Return what ran, in a few words."""
+        if self.job is None:
+            return " ".join(self.script)
+        return f"{self.job.sync}, {self.job.model} on {self.job.dataset}"
 
     def step_seconds(self) -> float:
-        """Seconds per iteration by the reference's rule: the mean of iterations 2 to 40, and over
-        ranks. NaN without steps."""
+        """Return the seconds per iteration by the assignment's rule: the mean of iterations 2 to
+        40, and over ranks. NaN without steps."""
         return self.steps.early().mean("seconds")
 
     def samples_per_second(self) -> float:
-        """Samples per second of all ranks together, over iterations 2 to 40; NaN without steps."""
+        """Return samples per second of all ranks together, over iterations 2 to 40; NaN without
+        steps."""
         return self.steps.early().samples_per_second()
 
     def final_loss(self) -> float:
-        """The training loss at the end: the mean over ranks of the last batch's; NaN without
+        """Return the training loss of the last batch, as the mean over ranks; NaN without
         steps."""
         _, losses = self.steps.mean_over_ranks("loss")
         return float(losses[-1]) if losses.size else float("nan")
 
     def phases(self) -> dict[str, float]:
-        """Mean seconds of a step, and how many went into `data`, `compute` and `sync`, over
-        iterations 2 to 40."""
+        """Return the mean seconds of a step, and how many went into `data`, `compute` and `sync`,
+        over iterations 2 to 40."""
         early = self.steps.early()
         return {name: early.mean(name) for name in ("seconds", "data", "compute", "sync")}
 
     def payload(self) -> int:
-        """Bytes of the gradients of the whole model; 0 where that is not known."""
+        """Return the bytes of the gradients of the whole model; 0 if that is not known."""
         parameters = max((rank.facts.get("parameters", 0) for rank in self.ranks), default=0)
         return GRADIENT[self.job.precision] * parameters if self.job else 0
 
-    def waits(self) -> bool:
-        """Whether the ranks wait for each other, as all do but those of a stale method."""
-        if self.job is None or self.world_size < 2:
-            return False
-        return not self.job.traits().stale
-
-    def waiting(self) -> Waiting | None:
-        """Who waited for whom; None where ranks do not wait for each other."""
-        return waiting(self.steps) if self.waits() else None
+    def wait_times(self) -> WaitTimes | None:
+        """Return who waited for whom; None if ranks do not wait for each other, such as those of a
+        stale method."""
+        if self.job is None or self.world_size < 2 or self.job.traits().stale:
+            return None
+        return measure_waits(self.steps)
 
 
-def read(folder: Path, remark: Callable[[str], object] = len) -> RunFigures:
-    """The figures of the run that is recorded in a folder. `remark` is told what was left out.
+def _ignore(remark: str) -> None:
+    """Leave a remark out."""
 
-    Raises: RunFolderError; OtherFormat.
+
+def read_figures(folder: Path, remark: Callable[[str], object] = _ignore) -> RunFigures:
+    """Read the figures of the run that is recorded in a folder.
+
+    `remark` hears of what was left out. Raises: RunFolderError; OtherFormat.
     """
     plan = load_plan(folder)
     state = RunState(plan)
-    gathered = Gathered()
-    for record in records(folder, len(plan.hosts), remark, expander(plan)):
+    collector = RunCollector()
+    for record in read_records(folder, len(plan.hosts), remark, expander(plan)):
         apply_record(state, record)
-        gathered.take(record, state)
+        collector.take(record, state)
     for message in unused_rules(state):
         remark(message)
-    return _figures(folder, plan, state, gathered)
+    return make_figures(folder, state, collector)
 
 
-def _figures(folder: Path, plan: Plan, state: RunState, gathered: Gathered) -> RunFigures:
-    steps, zero = gathered.steps.table(state.started)
+def make_figures(folder: Path, state: RunState, collector: RunCollector) -> RunFigures:
+    """Return the figures of a run from all that its records say."""
+    plan = state.plan
+    steps, zero = collector.steps.table(state.started)
     diverged = state.progress.diverged
     return RunFigures(
         name=plan.run,
         folder=folder,
         job=plan.job,
         script=plan.work.words if isinstance(plan.work, Script) else (),
-        hosts=tuple(_host(host, gathered, zero) for host in state.hosts),
-        ranks=tuple(_rank(rank, gathered, zero) for rank in state.ranks),
+        hosts=tuple(_host_figures(host, collector, zero) for host in state.hosts),
+        ranks=tuple(_rank_figures(rank, collector, zero) for rank in state.ranks),
         verdict=state.verdict,
         cause=state.cause.text() if state.cause else "",
         diverged=diverged.text if diverged else "",
         started=state.started,
         elapsed=state.elapsed,
         zero=zero,
-        launched_with=_versions(folder),
+        launched_with=_read_versions(folder),
         steps=steps,
-        evaluations=_evaluations(state, gathered, zero),
+        evaluations=_list_evaluations(state, collector, zero),
         restarts=tuple(state.progress.restarts),
         stalls=tuple(state.stalls),
         remarks=tuple(summary.remarks(state)),
         summary=summary.of(state),
-        metrics=tuple(one._replace(time=one.time - zero) for one in gathered.metrics),
-        conditions=conditions(state),
+        metrics=tuple(value._replace(time=value.time - zero) for value in collector.metrics),
+        conditions=find_conditions(state),
     )
 
 
-def _host(host: HostState, gathered: Gathered, zero: float) -> HostFigures:
+def _host_figures(host: HostState, collector: RunCollector, zero: float) -> HostFigures:
     facts = asdict(host.hello) if host.hello else {}
-    usage = host_usage(gathered.hosts[host.index], zero)
+    usage = host_usage(collector.hosts[host.index], zero)
     return HostFigures(host.name, facts, usage, len(host.cpu))
 
 
-def _rank(rank: RankState, gathered: Gathered, zero: float) -> RankFigures:
-    started = gathered.started.get(rank.rank)
+def _rank_figures(rank: RankState, collector: RunCollector, zero: float) -> RankFigures:
+    started = collector.started.get(rank.rank)
     return RankFigures(
         rank=rank.rank,
         host=rank.host,
@@ -230,28 +239,46 @@ def _rank(rank: RankState, gathered: Gathered, zero: float) -> RankFigures:
         facts=asdict(started) if started else {},
         epochs=tuple(rank.epochs),
         epoch_seconds=tuple(rank.epoch_seconds),
-        checkpoints=tuple(gathered.saved[rank.rank]),
-        usage=rank_usage(gathered.ranks[rank.rank], zero),
-        gpu=gpu_usage(gathered.gpus[rank.rank], zero),
+        checkpoints=tuple(collector.saved[rank.rank]),
+        usage=rank_usage(collector.ranks[rank.rank], zero),
+        gpu=gpu_usage(collector.gpus[rank.rank], zero),
     )
 
 
-def _evaluations(state: RunState, gathered: Gathered, zero: float) -> tuple[Evaluation, ...]:
-    return tuple(
-        Evaluation(
-            gathered.tested[found.epoch, found.step] - zero,
-            *(found.epoch, found.step, found.loss, found.accuracy, found.samples, found.seconds),
-            *(found.confusion, found.classes),
+def _list_evaluations(
+    state: RunState, collector: RunCollector, zero: float
+) -> tuple[EvaluationFigures, ...]:
+    evaluations = []
+    for test in state.progress.evaluations:
+        time = collector.test_times[test.epoch, test.step] - zero
+        evaluations.append(
+            EvaluationFigures(
+                time,
+                test.epoch,
+                test.step,
+                test.loss,
+                test.accuracy,
+                test.samples,
+                test.seconds,
+                test.confusion,
+                test.classes,
+            )
         )
-        for found in state.progress.evaluations
-    )
+    return tuple(evaluations)
 
 
-def _versions(folder: Path) -> dict[str, str]:
-    """With which versions the run was launched, as its plan tells."""
+def _read_versions(folder: Path) -> dict[str, str]:
+    """Return with which versions the run was launched, as its plan says."""
     try:
-        said = (load(files.read(folder / PLAN, LIMITS.plan)) or {}).get("launcher")
+        plan = load(files.read(folder / PLAN, LIMITS.plan)) or {}
     except OSError:
         return {}
-    known = said.items() if isinstance(said, dict) else ()
-    return {str(name): text for name, text in known if isinstance(text, str) and text.isprintable()}
+    launcher = plan.get("launcher")
+    if not isinstance(launcher, dict):
+        return {}
+    versions = {}
+    for name, version in launcher.items():
+        # Anybody may have written the plan.
+        if isinstance(version, str) and version.isprintable():
+            versions[str(name)] = version
+    return versions

@@ -9,62 +9,76 @@ from numpy.typing import NDArray
 
 from remote.metrics.steps import Floats, Ints, StepTable
 
+NOBODY = -1
+
 
 @dataclass(frozen=True, eq=False)
-class Waiting:
-    """`ranks` are the columns. `step` are the steps that all of them made, `last` is the rank for
-    which the others waited at each, `seconds` (steps x ranks) is how long each of them did.
+class WaitTimes:
+    """How long ranks waited for each other.
 
     A rank waits no longer than it was blocked on others, so what was hidden behind its own work
     does not count.
     """
 
     ranks: tuple[int, ...]
+    """The columns."""
     step: Ints
+    """The steps that all ranks made."""
     last: Ints
+    """The rank for which the others waited at each step, or `NOBODY`."""
     seconds: Floats
+    """Steps x ranks: how long each rank waited."""
     share: float
     """The share of a step that a rank other than the last one waited, on average; NaN without
     steps."""
 
     def for_whom(self) -> Floats:
-        """Seconds in total, ranks x ranks: how long the rank of a row waited for the rank of a
-        column."""
+        """Return seconds in total as ranks x ranks: how long the rank of a row waited for the rank
+        of a column."""
         total = np.zeros((len(self.ranks), len(self.ranks)))
         for column, rank in enumerate(self.ranks):
             total[:, column] = self.seconds[self.last == rank].sum(axis=0)
         return total
 
-    def held_up(self) -> dict[int, float]:
-        """For each rank: for which share of the steps it was the last one."""
+    def last_shares(self) -> dict[int, float]:
+        """Return for each rank the share of the steps at which it was the last one."""
         steps = max(1, len(self.last))
         return {rank: float((self.last == rank).sum()) / steps for rank in self.ranks}
 
 
-def waiting(steps: StepTable) -> Waiting:
-    """Who waited for whom, of ranks that wait for each other. Where they do so every few steps
-    only, the steps since the last time count together."""
+def measure_waits(steps: StepTable) -> WaitTimes:
+    """Return who waited for whom, of ranks that wait for each other.
+
+    If they do so every few steps only, the steps since the last time count together.
+    """
     ranks = steps.ranks
-    numbers = steps.matrix("ready")[0]
-    ready, seconds, sync = (
-        np.nan_to_num(steps.matrix(name)[1], posinf=0.0, neginf=0.0)
-        for name in ("ready", "seconds", "sync")
-    )
+    numbers, ready = _finite_matrix(steps, "ready")
+    _, seconds = _finite_matrix(steps, "seconds")
+    _, sync = _finite_matrix(steps, "sync")
     if len(ranks) < 2 or not len(numbers):
         nothing = np.zeros((len(numbers), len(ranks)))
-        return Waiting(ranks, numbers, np.full(len(numbers), -1), nothing, float("nan"))
-    met = sync.max(axis=1) > 0
-    busy = ready + _since_met(seconds, met)
-    late = busy.max(axis=1, keepdims=True) - busy
-    waited = np.where(met[:, None], np.minimum(late, sync), 0.0)
-    last = np.where(met, np.array(ranks)[busy.argmax(axis=1)], -1)
-    whole = seconds.mean(axis=1).sum() * (len(ranks) - 1)
-    share = float(waited.sum() / whole) if whole > 0 else float("nan")
-    return Waiting(ranks, numbers, last, waited, share)
+        return WaitTimes(ranks, numbers, np.full(len(numbers), NOBODY), nothing, float("nan"))
+    have_met = sync.max(axis=1) > 0
+    busy = ready + _seconds_since_met(seconds, have_met)
+    behind_last = busy.max(axis=1, keepdims=True) - busy
+    waited = np.where(have_met[:, None], np.minimum(behind_last, sync), 0.0)
+    slowest = np.array(ranks)[busy.argmax(axis=1)]
+    last = np.where(have_met, slowest, NOBODY)
+    possible = seconds.mean(axis=1).sum() * (len(ranks) - 1)
+    share = float(waited.sum() / possible) if possible > 0 else float("nan")
+    return WaitTimes(ranks, numbers, last, waited, share)
 
 
-def _since_met(seconds: Floats, met: NDArray[np.bool_]) -> Floats:
-    """Seconds of the whole steps since the ranks last waited for each other, before each step."""
-    before = np.vstack([np.zeros(seconds.shape[1]), np.cumsum(seconds, axis=0)])
-    places = np.r_[0, np.where(met, np.arange(1, len(met) + 1), 0)]
-    return before[:-1] - before[np.maximum.accumulate(places)[:-1]]
+def _finite_matrix(steps: StepTable, column: str) -> tuple[Ints, Floats]:
+    """Return the steps that all ranks made, and a column of them with 0 for what is not finite."""
+    numbers, values = steps.matrix(column)
+    return numbers, np.nan_to_num(values, posinf=0.0, neginf=0.0)
+
+
+def _seconds_since_met(seconds: Floats, have_met: NDArray[np.bool_]) -> Floats:
+    """Return the seconds of whole steps since the ranks last waited for each other, before each
+    step."""
+    total_before = np.vstack([np.zeros(seconds.shape[1]), np.cumsum(seconds, axis=0)])
+    meetings = np.where(have_met, np.arange(1, len(have_met) + 1), 0)
+    last_meeting = np.maximum.accumulate(np.r_[0, meetings])
+    return total_before[:-1] - total_before[last_meeting[:-1]]

@@ -139,7 +139,7 @@ def master_address(plan: Plan, facts: Sequence[Hello]) -> str:
         )
         raise PlanError(
             f"{host.name}: the other hosts cannot reach it at {address}; "
-            f"in hosts.toml set its interface to one of: {known or 'none found'}"
+            f"in {host.hosts_file} set its interface to one of: {known or 'none found'}"
         )
     return address
 
@@ -157,8 +157,8 @@ def address_of(host: Host, hello: Hello) -> str:
             return address
     known = ", ".join(f"{name} ({address})" for name, address, _ in hello.interfaces)
     raise PlanError(
-        f"{host.name}: no interface {host.interface!r} there; in hosts.toml set interface to one "
-        f"of: {known}"
+        f"{host.name}: no interface {host.interface!r} there; in {host.hosts_file} set "
+        f"interface to one of: {known}"
     )
 
 

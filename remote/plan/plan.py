@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from remote.cluster.hosts import HOSTS, HOSTS_FILE, RANKS, Host, naming
+from remote.cluster.hosts import HOSTS, HOSTS_FILE, RANKS, Host, hosts_option
 from remote.formats.rules import Rule
 from remote.plan.python_line import python_line
 from training.agent.layout import LAST, NODE, UPLOADS, run_folder
 from training.job import Job, JobError
+from training.mistake import Mistake, MistakeError
 
 RESTARTS = 10_000
 """How often a run restarts at most."""
@@ -32,8 +33,8 @@ LOCAL_RANK = "${local_rank}"
 """Stands in an argument for the number of the rank on its host."""
 
 
-class PlanError(ValueError):
-    """A plan that cannot be carried out; the text says what to change."""
+class PlanError(MistakeError):
+    """A plan that cannot be carried out; its mistakes say what to change."""
 
 
 @dataclass(frozen=True)
@@ -124,15 +125,15 @@ class Policy:
     def __post_init__(self) -> None:
         """Refuse values out of bounds, wherever they come from. Raises: PlanError."""
         if not 0 <= self.start_timeout < math.inf:
-            raise PlanError(
-                f"--start-timeout {self.start_timeout}: give a finite number of seconds (0: wait)"
-            )
+            hint = "give a finite number of seconds (0: wait)"
+            raise PlanError(Mistake("--start-timeout", str(self.start_timeout), hint=hint))
         for name, number, high in (
             ("--max-restarts", self.max_restarts, RESTARTS),
             ("--min-hosts", self.min_nodes, HOSTS),
         ):
             if not 0 <= number <= high:
-                raise PlanError(f"{name} {number}: give a number from 0 to {high}")
+                hint = f"give a number from 0 to {high}"
+                raise PlanError(Mistake(name, str(number), hint=hint))
 
 
 @dataclass(frozen=True)
@@ -150,7 +151,7 @@ class Plan:
     """One run: `work` done by one rank per slot of the hosts, in their order.
 
     `uploads` land on each host in the folder `<workdir>/files/<project>`, and there the ranks then
-    work; `project` is "" where there are none. `hosts_file` is where the hosts come from. `label`
+    work; `project` is "" where there are none. `label`
     is the name that a person gave the run at its start. `rules_left_out` is how many rules for its
     output the recorded plan has that are not used, as somebody else may have written them.
     """
@@ -161,7 +162,6 @@ class Plan:
     policy: Policy = Policy()
     uploads: tuple[Upload, ...] = ()
     project: str = ""
-    hosts_file: str = HOSTS_FILE
     label: str = ""
     rules_left_out: int = 0
 
@@ -181,9 +181,15 @@ class Plan:
         directory of the run."""
         return all(host.workdir.endswith(f"/{self.run}/{NODE}") for host in self.hosts)
 
-    def named(self, text: str) -> str:
-        """The text with the name of the plan's own hosts file."""
-        return naming(self.hosts_file, text)
+    @property
+    def hosts_file(self) -> str:
+        """Return the file that the hosts come from."""
+        return self.hosts[0].hosts_file if self.hosts else HOSTS_FILE
+
+    @property
+    def hosts_option(self) -> str:
+        """Return what a command that we advise needs to find the hosts."""
+        return hosts_option(self.hosts_file)
 
     def __post_init__(self) -> None:
         """Refuse sizes out of bounds, wherever they come from. Raises: PlanError."""
@@ -256,4 +262,4 @@ def check(plan: Plan) -> None:
         try:
             plan.job.check_world(plan.world_size)
         except JobError as error:
-            raise PlanError(str(error)) from None
+            raise PlanError(*error.mistakes) from None

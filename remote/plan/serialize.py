@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import platform
 import sys
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from typing import Any, get_type_hints
 
-from remote.cluster.hosts import Host
+from remote.cluster.hosts import HOSTS_FILE, Host, host_keys
 from remote.plan.plan import OnNan, OnStall, Plan, PlanError, Policy, Script, Upload, is_label
 from remote.sanitise import unseen_character
 from training.job import Job
-from training.wire.codec import reader_of
+from training.wire.codec import decoder_of
 from training.wire.format import FORMAT, format_of
 
 
@@ -40,7 +40,7 @@ def dump(plan: Plan) -> str:
         "executable": sys.executable,
         "platform": platform.platform(),
     }
-    hosts = [asdict(host) for host in plan.hosts]
+    hosts = [_host_table(host) for host in plan.hosts]
     data = {
         "format": FORMAT,
         "run": plan.run,
@@ -63,7 +63,7 @@ def parse(text: str | bytes) -> Plan:
         if "run" in data and (number := format_of(data)) != FORMAT:
             name = str(data.get("run"))
             raise OtherFormat(name if is_plain(name) else "the run", number)
-        hosts = tuple(map(_read_host, data["hosts"]))
+        hosts = tuple(_host(table) for table in data["hosts"])
         kind, work = next(iter(data["work"].items()))
         done: Job | Script = script_of(work) if kind == "script" else _job(work)
         uploads = tuple(map(_read_upload, data.get("uploads", [])))
@@ -87,10 +87,20 @@ def _label(data: Any) -> str:
     return data if isinstance(data, str) and is_label(data) else ""
 
 
-_words = reader_of(tuple[str, ...])
-_read_script = reader_of(Script)
-_read_host = reader_of(Host)
-_read_upload = reader_of(Upload)
+_words = decoder_of(tuple[str, ...])
+_read_script = decoder_of(Script)
+_read_host = decoder_of(Host)
+_read_upload = decoder_of(Upload)
+
+
+def _host_table(host: Host) -> dict[str, Any]:
+    return {key.name: getattr(host, key.name) for key in host_keys()}
+
+
+def _host(table: dict[str, Any]) -> Host:
+    # Whoever wrote the plan must not choose the file that we tell the user to change.
+    host: Host = _read_host(table)
+    return replace(host, hosts_file=HOSTS_FILE)
 
 
 def script_of(data: Any) -> Script:
@@ -106,7 +116,7 @@ def _job(data: dict[str, Any]) -> Job:
     """Read a job. Raises: ValueError, TypeError."""
     hints = get_type_hints(Job)
     return Job.of(
-        {name: reader_of(hints[name])(value) for name, value in _known(Job, data).items()}
+        {name: decoder_of(hints[name])(value) for name, value in _known(Job, data).items()}
     )
 
 
@@ -114,7 +124,7 @@ def _policy(data: dict[str, Any]) -> Policy:
     said = _known(Policy, data)
     on_stall = OnStall(said.pop("on_stall", OnStall.REPORT))
     on_nan = OnNan(said.pop("on_nan", OnNan.WARN))
-    readers = {field.name: reader_of(type(field.default)) for field in fields(Policy)}
+    readers = {field.name: decoder_of(type(field.default)) for field in fields(Policy)}
     return Policy(
         **{name: readers[name](value) for name, value in said.items()},
         on_stall=on_stall,

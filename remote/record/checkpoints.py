@@ -2,34 +2,50 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
-from remote.record.files import contains, is_folder
-from remote.record.layout import EVENTS, NODE, fetched, kept
-from remote.record.read import summarized, verdict
+from remote.record.events_file import EventsReader, RunFolderError, peek_events
+from remote.record.files import is_folder
+from remote.record.layout import NODE, fetched, kept
+from remote.record.overview import read_written_overview
+from remote.record.read import verdict
 from training.agent.layout import step_of
 from training.job import Job
+from training.wire.events import Saved
 
 
 def saved_step(recorded: Path) -> int:
-    """The step of the newest complete checkpoint of a run, as far as this machine knows it; 0 where
+    """Return the step of the newest complete checkpoint of a run that this machine knows of; 0 if
     it knows of none."""
     steps = [step_of(manifest) for manifest in (*fetched(recorded), *kept(recorded))]
-    ranks = summarized(recorded).get("ranks") if not is_folder(recorded / NODE) else ()
-    for rank in ranks if isinstance(ranks, list) else ():
-        if isinstance(rank, dict) and isinstance(step := rank.get("checkpoint_step"), int):
-            steps.append(step)
+    if not is_folder(recorded / NODE):  # else what is there now counts, and nothing else
+        overview = read_written_overview(recorded)
+        steps.append(overview.checkpoint_step if overview else 0)
     return max(steps, default=0)
 
 
 def has_saved(recorded: Path) -> bool:
-    """Whether this machine knows of a checkpoint of the run."""
-    return saved_step(recorded) > 0 or (
-        not is_folder(recorded / NODE) and contains(recorded / EVENTS, rb"\"event\":\"saved\"")
-    )
+    """Return True if this machine knows of a checkpoint of the run."""
+    if saved_step(recorded) > 0:
+        return True
+    return not is_folder(recorded / NODE) and _has_recorded_checkpoint(recorded)
+
+
+def _has_recorded_checkpoint(recorded: Path) -> bool:
+    """Return True if the record has a checkpoint. One of a failed rank may be missing in the
+    summary."""
+    with closing(EventsReader(recorded)) as reader:
+        try:
+            while block := reader.read_block():
+                if any(head.event == Saved.wire_name for head in peek_events(block)):
+                    return True
+        except RunFolderError:
+            pass
+    return False
 
 
 def may_have_saved(recorded: Path, job: Job) -> bool:
-    """Whether the hosts may have a checkpoint that this machine does not know of, as the run was
-    left or lost."""
+    """Return True if the hosts may have a checkpoint that this machine does not know of, as the run
+    was left or lost."""
     return bool(job.checkpoint_every) and verdict(recorded) in ("", "lost")

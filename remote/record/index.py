@@ -1,310 +1,273 @@
-"""The index of the runs that are recorded in a folder, so that thousands are listed at once.
+"""The index of the runs that are recorded in a folder, so that thousands are listed quickly.
 
 RUNS_DIR/.index.json keeps what was read of each run, and the times and sizes of the files that it
 was read from. What has changed since is read again. The file holds nothing that the runs do not, so
-it may be missing, broken or deleted at any time; it is written whole, and of two commands at once
+it may be missing, broken or deleted at any time; it is written whole, and if two commands write it,
 the last one's stays.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Generic, TypeVar
+
+import msgspec
 
 from remote.jsonl import load
 from remote.limits import LIMITS
-from remote.record import entry, files
-from remote.record.entry import DEFAULTS, RUNNING, UNKNOWN, Entry
+from remote.record import files
+from remote.record.entry import DEFAULTS, RUNNING, UNKNOWN, Entry, is_setting, read_with_source
 from remote.record.files import is_folder
-from remote.record.layout import EVENTS, INDEX, JOURNAL, NAME, NODE, NOTE, PLAN, STUDY, SUMMARY
+from remote.record.layout import (
+    EVENTS,
+    INDEX,
+    JOURNAL,
+    NAME,
+    NODE,
+    NOTE,
+    OVERVIEW,
+    PLAN,
+    STUDY,
+    SUMMARY,
+)
 from remote.record.lock import launcher
-from training.wire.host_replies import RunFolder
 from training.writing import write_whole
 
-VERSION = 4
-"""Increase it where the same files are to be read in another way."""
+T = TypeVar("T")
+
+VERSION = 5
+"""Increase it if the same files are to be read in another way."""
 YOUNG = 2 * 10**9
 """Nanoseconds. A file that has just changed may change again at the same time and in size, as some
 disks count time: what is read of it is not kept."""
-STORED = Entry._fields[1:-2]
-"""The fields of a run that the index keeps: all but its name, and its study and trial."""
-JOB, HOSTS = map(STORED.index, ("job", "hosts"))
-ENDED = (f"/{SUMMARY}", f"/{NOTE}", f"/{NAME}")
-OTHERS = (*ENDED, f"/{EVENTS}")
-"""What is read of a run beside its plan, where it has ended and where it has not."""
-HEAD = [VERSION, [*STORED], DEFAULTS]
+HEAD = [VERSION, [*Entry._fields], DEFAULTS]
 """An index that begins otherwise is of another version."""
-NO_STUDY = ("", "")
+OF_RUNS = (PLAN, OVERVIEW, SUMMARY, EVENTS, NOTE, NAME)
+"""The files that a run may be read from."""
 FATES = ("lost", "failed", "stopped", "finished")
-"""What becomes of a run is the first of these that any of its agents tells."""
+"""What becomes of a run is the first of these that any of its agents reports."""
 Remark = Callable[[str, OSError], object]
-TYPES: dict[str, set[type]] = {
-    "str": {str},
-    "int": {int},
-    "bool": {bool},
-    "float | None": {float, int, type(None)},
-    "dict[str, Any] | None": {dict, type(None)},
-    "tuple[str, ...]": {list},
-}
-"""The types that a field may have in the file, by the text of its annotation."""
+"""Is called with the name of a folder, and why one of its files cannot be read."""
 
 
-class Cached(NamedTuple):
-    """What the index keeps of one folder: the files that it was read from ("" for the folder
-    itself, else "/NAME"), their stamps, and what was read. Without stamps it is not kept."""
+class Cached(msgspec.Struct, Generic[T], array_like=True, frozen=True, gc=False):
+    """What the index keeps of one folder."""
 
     files: str
+    """The names of the files that it was read from, separated by blanks; "." is the folder."""
     stamps: str
-    data: Any
+    """When each was changed, and its size; "" if what was read is not to be kept."""
+    value: T
+    """What was read."""
 
 
-class Index(NamedTuple):
-    """Runs, as lists of the fields `STORED`, and studies, as {run: trial}, by their folders."""
+class Index(msgspec.Struct, frozen=True):
+    """Runs and studies by the names of their folders. Of a study, the trial of each run is kept."""
 
-    runs: dict[str, Cached]
-    studies: dict[str, Cached]
+    head: list[Any] = msgspec.field(default_factory=lambda: HEAD)
+    runs: dict[str, Cached[Entry]] = {}
+    studies: dict[str, Cached[dict[str, str]]] = {}
 
 
-class _Kind(NamedTuple):
-    """A kind of folder: the file that makes it one, and how to read it: what there is to keep, and
-    of which other files, as "/NAME". `read` is given who is told of a file that it cannot read."""
-
-    mark: str
-    read: Callable[[Path, files.Failed], tuple[Any, tuple[str, ...]]]
+Read = Callable[[Path, files.Failed], tuple[T, tuple[str, ...]]]
+"""Reads a folder. Returns what there is to keep, and from which files it was read."""
 
 
 def entries(runs_dir: Path, remark: Remark = lambda name, error: None) -> tuple[Entry, ...]:
-    """The runs that are recorded in a folder, the newest last; none where it does not exist.
-    `remark` is told of each file that is there and cannot be read: the name of its folder, and why.
-
-    What is new is kept in the index, unless the folder cannot be written to.
-    """
-    old = _load(runs_dir / INDEX)
+    """Return the runs that are recorded in a folder, the newest last; none if there is no such
+    folder. What is new is kept in the index, unless the folder cannot be written to."""
+    old = _load_index(runs_dir / INDEX)
     now = time.time_ns()
-    found = _folders(runs_dir)
-    of_studies = [one for one in found if one.endswith(STUDY)]
-    of_runs = [one for one in found if not one.endswith(STUDY)]
-    runs = _updated(runs_dir, of_runs, old.runs, _RUN, remark)
-    studies = _updated(runs_dir, of_studies, old.studies, _STUDY, remark)
-    new = Index(_settled(runs, old.runs, now), _settled(studies, old.studies, now))
+    names = _list_folders(runs_dir)
+    run_names = [name for name in names if not name.endswith(STUDY)]
+    study_names = [name for name in names if name.endswith(STUDY)]
+    runs = _update(runs_dir, run_names, old.runs, PLAN, _read_run, remark)
+    studies = _update(runs_dir, study_names, old.studies, JOURNAL, _read_study, remark)
+    new = Index(
+        runs=_select_settled(runs, old.runs, now),
+        studies=_select_settled(studies, old.studies, now),
+    )
     if new != old:
-        _save(runs_dir / INDEX, new)
-    trials = {
-        run: (name.removesuffix(STUDY), trial)
-        for name, kept in studies.items()
-        for run, trial in kept.data.items()
-    }
-    return tuple(_entry(runs_dir, name, kept.data, trials) for name, kept in runs.items())
+        with suppress(OSError):
+            write_whole(runs_dir / INDEX, msgspec.json.encode(new))
+    trials = dict[str, tuple[str, str]]()
+    for name, study in studies.items():
+        for run, trial in study.value.items():
+            trials[run] = name.removesuffix(STUDY), trial
+    return tuple(_complete(runs_dir, cached.value, trials) for cached in runs.values())
 
 
-def _entry(
-    runs_dir: Path, name: str, row: list[Any], trials: Mapping[str, tuple[str, str]]
-) -> Entry:
-    """The run of a row, with what the index does not know of it."""
-    found = Entry._make((name, *row, *trials.get(name, NO_STUDY)))
-    if found.verdict:
-        return found
-    if found.problem:
-        return found._replace(verdict=UNKNOWN)
-    if launcher(runs_dir / name) is not None:
-        return found._replace(verdict=RUNNING)
-    return _left(found, runs_dir.absolute() / name / NODE)
+def _complete(runs_dir: Path, run: Entry, trials: Mapping[str, tuple[str, str]]) -> Entry:
+    """Return a run with what the index does not know of it."""
+    if run.name in trials:
+        study, trial = trials[run.name]
+        run = run._replace(study=study, trial=trial)
+    if run.verdict:
+        return run
+    if run.problem:
+        return run._replace(verdict=UNKNOWN)
+    if launcher(runs_dir / run.name) is not None:
+        return run._replace(verdict=RUNNING)
+    return _ask_local_agents(run, runs_dir.absolute() / run.name / NODE)
 
 
-def _left(found: Entry, workdir: Path) -> Entry:
-    """A run that no launcher records and of which none has seen the end, with what its agents have
-    recorded of it, where they are on this machine."""
+def _ask_local_agents(run: Entry, workdir: Path) -> Entry:
+    """Return a run that no launcher records and of which none has seen the end, with what its
+    agents have recorded of it, if they are on this machine."""
     from training.agent import local_api  # most runs have ended under a launcher
 
-    parts: list[RunFolder] = []
-    if is_folder(workdir):
-        with suppress(OSError):
-            parts = [
-                local_api.examine(str(workdir), *one, sized=False)
-                for one in local_api.folders(str(workdir))
-            ]
-    fates = {part.phase for part in parts}
-    fate = next((one for one in FATES if one in fates), UNKNOWN)
+    if not is_folder(workdir):
+        return run._replace(verdict=UNKNOWN)
+    try:
+        folders = local_api.folders(str(workdir))
+        parts = [local_api.examine(str(workdir), *folder, sized=False) for folder in folders]
+    except OSError:
+        parts = []
+    phases = {part.phase for part in parts}
+    verdict = next((fate for fate in FATES if fate in phases), UNKNOWN)
     if any(part.live for part in parts):
-        fate = RUNNING
-    if fate == UNKNOWN:
-        return found._replace(verdict=UNKNOWN)
+        verdict = RUNNING
+    if verdict == UNKNOWN:
+        return run._replace(verdict=UNKNOWN)
     began = min(part.began for part in parts)
     last = max(part.last for part in parts)
-    step = max(part.step for part in parts)
     ages = [part.ended.age for part in parts if part.ended]
-    elapsed = max(ages, default=0.0) or max(0.0, last - (found.started or began))
-    if step > found.step:  # the loss that is known here is an old one
-        found = found._replace(step=step, loss=None, step_seconds=None)
+    elapsed = max(ages, default=0.0) or max(0.0, last - (run.started or began))
+    step = max(part.step for part in parts)
+    if step > run.step:  # the loss that is known here is an old one
+        run = run._replace(step=step, loss=None, step_seconds=None)
     ranks_started = any(part.ranks for part in parts)
-    return found._replace(verdict=fate, elapsed=elapsed, ranks_started=ranks_started)
+    return run._replace(verdict=verdict, elapsed=elapsed, ranks_started=ranks_started)
 
 
-def _folders(runs_dir: Path) -> list[str]:
-    """The names of the folders, sorted. A link is none."""
+def _list_folders(runs_dir: Path) -> list[str]:
+    """Return the names of the folders, sorted. A link is no folder."""
     try:
-        with os.scandir(runs_dir) as found:
-            return sorted(
-                one.name
-                for one in found
-                if not one.name.startswith(".") and one.is_dir(follow_symlinks=False)
-            )
+        with os.scandir(runs_dir) as items:
+            folders = [item.name for item in items if item.is_dir(follow_symlinks=False)]
     except OSError:
         return []
+    return sorted(name for name in folders if not name.startswith("."))
 
 
 # What has changed ---------------------------------------------------------------------------------
 
 
-def _updated(
-    runs_dir: Path, names: Iterable[str], old: Mapping[str, Cached], kind: _Kind, remark: Remark
-) -> dict[str, Cached]:
-    """What these folders hold: from the index where nothing has changed, else read again."""
-    made = {}
+def _update(
+    runs_dir: Path,
+    names: Iterable[str],
+    old: Mapping[str, Cached[T]],
+    mark: str,
+    read: Read[T],
+    remark: Remark,
+) -> dict[str, Cached[T]]:
+    """Return what these folders hold: from the index if nothing has changed, else read again. Those
+    without the file `mark` are left out."""
+    updated = dict[str, Cached[T]]()
     for name in names:
-        kept = old.get(name)
         folder = f"{runs_dir}/{name}"
-        if not kept or not _is_fresh(folder, kept):
-            kept, errors = _read(folder, kind)
+        cached = old.get(name)
+        if cached is None or not _is_fresh(folder, cached):
+            cached, errors = _read_folder(folder, mark, read)
             for error in errors:
                 remark(name, error)
-        if kept:
-            made[name] = kept
-    return made
+        if cached:
+            updated[name] = cached
+    return updated
 
 
-def _read(folder: str, kind: _Kind) -> tuple[Cached | None, list[OSError]]:
-    """Read a folder; None where it is not of this kind. Also gives why files that are there cannot
-    be read. What is read without them is not kept: a disk, or a limit of open files, fails for a
+def _read_folder(folder: str, mark: str, read: Read[T]) -> tuple[Cached[T] | None, list[OSError]]:
+    """Read a folder; None if it has no file `mark`. Also return why files that are there cannot be
+    read. What is read without them is not kept: a disk, or a limit of open files, fails for a
     moment, and a permission that is given later changes no stamp."""
-    # Looked at before it is read: what changes meanwhile is read again the next time.
-    # The folder itself changes where a file is added, replaced or removed in it.
-    mark = f"/{kind.mark}"
-    stamps = {file: _stamp(folder + file) for file in ("", mark, *OTHERS)}
+    # Stamped before it is read: what changes meanwhile is read again the next time.
+    # The folder itself changes if a file is added, replaced or removed in it.
+    stamps = {name: _stamp(f"{folder}/{name}") for name in (".", mark, *OF_RUNS)}
     if not stamps[mark]:
         return None, []
     failures = list[OSError]()
-    data, others = kind.read(Path(folder), failures.append)
+    value, sources = read(Path(folder), failures.append)
     errors = [error for error in failures if not isinstance(error, FileNotFoundError)]
-    made_from = [file for file in ("", mark, *others) if stamps[file]]
-    known = "" if errors else " ".join(stamps[file] for file in made_from)
-    return Cached(" ".join(made_from), known, data), errors
+    names = [name for name in (".", mark, *sources) if stamps[name]]
+    known = "" if errors else " ".join(stamps[name] for name in names)
+    return Cached(" ".join(names), known, value), errors
 
 
-def _is_fresh(folder: str, kept: Cached) -> bool:
-    """Whether no file that this was read from has changed since."""
+def _is_fresh(folder: str, cached: Cached[Any]) -> bool:
+    """Return True if no file that this was read from has changed since."""
     try:  # for thousands of folders: as little as possible
-        found = [os.lstat(folder + file) for file in kept.files.split(" ")]
+        found = [os.lstat(f"{folder}/{name}") for name in cached.files.split(" ")]
     except (OSError, ValueError):  # of a spoilt index: a name that no file can have
         return False
-    return kept.stamps == " ".join([f"{one.st_mtime_ns}.{one.st_size}" for one in found])
+    return cached.stamps == " ".join([f"{one.st_mtime_ns}.{one.st_size}" for one in found])
 
 
 def _stamp(path: str) -> str:
-    """When a file was changed, in ns, and its size in bytes; "" where it is not there."""
+    """Return when a file was changed, in ns, and its size in bytes; "" if there is none."""
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except OSError:
         return ""
-    return f"{found.st_mtime_ns}.{found.st_size}"
+    return f"{status.st_mtime_ns}.{status.st_size}"
 
 
-def _settled(found: dict[str, Cached], old: Mapping[str, Cached], now: int) -> dict[str, Cached]:
-    """Those that are read whole, and of which no file has just changed."""
-    return {
-        name: kept
-        for name, kept in found.items()
-        if kept is old.get(name) or (kept.stamps and _newest(kept.stamps) < now - YOUNG)
-    }
+def _select_settled(
+    updated: Mapping[str, Cached[T]], old: Mapping[str, Cached[T]], now: int
+) -> dict[str, Cached[T]]:
+    """Return those that could be read whole, and of which no file has just changed."""
+    settled = dict[str, Cached[T]]()
+    for name, cached in updated.items():
+        is_old = cached is old.get(name)
+        if is_old or (cached.stamps and _newest_change(cached.stamps) < now - YOUNG):
+            settled[name] = cached
+    return settled
 
 
-def _newest(stamps: str) -> int:
+def _newest_change(stamps: str) -> int:
     return max(int(stamp.partition(".")[0]) for stamp in stamps.split())
 
 
-def _run(folder: Path, failed: files.Failed) -> tuple[list[Any], tuple[str, ...]]:
-    """The row of a run. Its events matter as long as it has not ended."""
-    found = entry.read(folder, failed)
-    row = list(found[1:-2])
-    return row, ENDED if found.verdict else OTHERS
+def _read_run(folder: Path, failed: files.Failed) -> tuple[Entry, tuple[str, ...]]:
+    run, source = read_with_source(folder, failed)
+    return run, (source, NOTE, NAME)
 
 
-def _study(folder: Path, failed: files.Failed) -> tuple[dict[str, str], tuple[str, ...]]:
-    """The runs that the journal of a study names, with their trials ("": not known)."""
-    found: dict[str, str] = {}
+def _read_study(folder: Path, failed: files.Failed) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the runs that the journal of a study names, with their trials ("": not known)."""
+    trials = dict[str, str]()
     try:
         for line in files.lines(folder / JOURNAL):
-            said = load(line) or {}
-            run = said.get("run")
-            trial = said.get("trial")
+            data = load(line) or {}
+            run = data.get("run")
+            trial = data.get("trial")
             if isinstance(run, str):
-                found[run] = trial if isinstance(trial, str) else found.get(run, "")
+                trials[run] = trial if isinstance(trial, str) else trials.get(run, "")
     except OSError as error:
         failed(error)
-    return found, ()
-
-
-_RUN = _Kind(PLAN, _run)
-_STUDY = _Kind(JOURNAL, _study)
+    return trials, ()
 
 
 # On disk ------------------------------------------------------------------------------------------
 
 
-def _load(path: Path) -> Index:
-    """The index of a file; empty where it is missing, broken or of another version."""
+_decode_index = msgspec.json.Decoder(Index).decode
+
+
+def _load_index(path: Path) -> Index:
+    """Read an index; an empty one if it is missing, broken or of another version."""
     try:
-        data = load(files.read(path, LIMITS.summary)) or {}
-        if data["head"] != HEAD:
-            return Index({}, {})
-        found = Index(*(_cached(data[name]) for name in Index._fields))
-        if not _is_sound(found):
-            return Index({}, {})
-    except (OSError, LookupError, TypeError, ValueError, AttributeError):
-        return Index({}, {})
-    for kept in found.runs.values():
-        kept.data[HOSTS] = tuple(kept.data[HOSTS])
-    return found
+        index = _decode_index(files.read(path, LIMITS.summary))
+    except (OSError, msgspec.DecodeError, UnicodeError, RecursionError):
+        return Index()
+    runs = [(name, cached.value) for name, cached in index.runs.items()]
+    is_sound = all(name == run.name and _has_sound_settings(run) for name, run in runs)
+    return index if index.head == HEAD and is_sound else Index()
 
 
-def _cached(data: dict[str, Any]) -> dict[str, Cached]:
-    return {name: Cached(*one) for name, one in data.items()}
-
-
-def _is_sound(index: Index) -> bool:
-    """Whether all that is in an index has its type. May raise what reading a wrong type raises."""
-    texts = [text for of in index for kept in of.values() for text in kept[:2]]
-    rows = [kept.data for kept in index.runs.values()]
-    columns = zip(STORED, zip(*rows, strict=True), strict=True) if rows else ()
-    trials = (trial for kept in index.studies.values() for trial in kept.data.values())
-    return (
-        {*map(type, texts)} <= {str}
-        and all(_are_values(field, column) for field, column in columns)
-        and all(entry.is_setting(*one) for row in rows for one in (row[JOB] or {}).items())
-        and {type(host) for row in rows for host in row[HOSTS]} <= {str}
-        and {*map(type, trials)} <= {str}
-    )
-
-
-def _are_values(field: str, column: Sequence[Any]) -> bool:
-    """Whether a field of runs may have these values."""
-    numbers = [value for value in column if type(value) in (int, float)]
-    is_typed = {*map(type, column)} <= types_of(field)
-    return is_typed and all(entry.number(value) is not None for value in numbers)
-
-
-def types_of(field: str) -> set[type]:
-    """The types that a stored field may have."""
-    return TYPES[Entry.__annotations__[field].__forward_arg__]
-
-
-def _save(path: Path, index: Index) -> None:
-    """Write the index, if it can be written."""
-    data = {"head": HEAD} | index._asdict()
-    with suppress(OSError):
-        write_whole(path, json.dumps(data, separators=(",", ":")).encode())
+def _has_sound_settings(run: Entry) -> bool:
+    settings = run.job or {}
+    return all(is_setting(name, value) for name, value in settings.items())

@@ -6,6 +6,7 @@ elsewhere          there if the run was started elsewhere, and the record was fe
 launcher.pid       held by the launcher that records the run; its process and machine
 events.jsonl       every record, in order of arrival
 logs/              rank-N.log: every line of a rank; host-N.log: what a host's agent prints
+overview.json      what lists of runs need to know of it, as of a few seconds ago
 summary.json       what became of the run, at its end
 report.txt         the classification report of the last evaluation, if there is one
 hosts/NAME/        results that were fetched from a host
@@ -34,6 +35,7 @@ ELSEWHERE = "elsewhere"
 LOCK = "launcher.pid"
 EVENTS = "events.jsonl"
 LOGS = "logs"
+OVERVIEW = "overview.json"
 SUMMARY = "summary.json"
 REPORT = "report.txt"
 FETCHED = "hosts"

@@ -7,7 +7,6 @@ user's rankboard and holds the lock.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 import socket
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING
 from remote.plan.plan import PlanError
 from remote.record import files
 from remote.record.layout import LOCK
+from training.file_locks import try_lock, unlock
 
 if TYPE_CHECKING:
     import psutil
@@ -57,9 +57,8 @@ def launcher(folder: Path) -> Holder | None:
     with suppress(OSError):
         lock = files.open_regular(folder / LOCK, os.O_RDONLY)
         try:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return _named(os.pread(lock, LONGEST, 0))
+            if not try_lock(lock, shared=True):
+                return _named(os.pread(lock, LONGEST, 0))
         finally:
             os.close(lock)
     return None
@@ -95,14 +94,11 @@ def _exclusively(lock: int) -> bool:
     """Take the lock; False where another launcher has it. Who only looks (see `launcher`) shares it
     for a moment, and is waited for."""
     for _ in range(TRIES):
-        with suppress(BlockingIOError):
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if try_lock(lock):
             return True
-        try:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not try_lock(lock, shared=True):
             return False
-        fcntl.flock(lock, fcntl.LOCK_UN)
+        unlock(lock)
         time.sleep(MOMENT)
     return False
 

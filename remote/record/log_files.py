@@ -1,6 +1,6 @@
-"""Log files of any run, ours or not, as the record of a run: a rank for each file.
+"""Show log files of any program as a run: a rank for each file.
 
-The record is made in a folder of its own, and then read as any other.
+The record of this run is made in a folder of its own, and then read as any other.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from remote.events import Reaching
 from remote.format import count
 from remote.formats.files import is_of_numbers
 from remote.plan.plan import LOG_FILES, Plan, PlanError, Script
-from remote.record.follow import LOOK
+from remote.record.events_file import LOOK
 from remote.record.watch import WatchedRun
 from remote.record.write import Recorder
 from training.wire.enums import Reach
@@ -29,9 +29,9 @@ from training.wire.events import (
     SESSION,
     Event,
     Launched,
+    OutputText,
     Record,
     Spawned,
-    Text,
     encode,
 )
 
@@ -44,51 +44,50 @@ _NUMBER = re.compile(r"(\d+)")
 
 class LogFiles:
     """Log files as a run: `plan` has a rank for each, in the order of their names, numbers by their
-    value. `read` records what has come of them. It is told the time of the newest change of a file,
-    as lines tell none; what comes later has its own."""
+    value.
+
+    Lines have no times of their own: what the files have at first gets the time of the newest
+    change of a file, and what comes later the time at which it is read.
+    """
 
     def __init__(self, paths: Sequence[Path], runs_dir: Path) -> None:
-        """`runs_dir`: where the record is made. Raises: OSError; PlanError;
-        HostsError, of rules in rankboard.toml."""
+        """Begin the record in `runs_dir`. Raises: OSError; PlanError; HostsError, of rules in
+        rankboard.toml."""
         if len(paths) > SLOTS:
             raise PlanError(f"{len(paths)} files: {SLOTS} at most are shown at once")
-        self.paths = sorted(paths, key=_in_order)
-        self._files = [_opened(path) for path in self.paths]
-        words = tuple(map(str, self.paths))
-        work = Script(words, watch=False, rules=folder_rules(Path()))
-        self.plan = Plan(LOG_FILES, (Host(HERE, "", slots=len(paths), transport="local"),), work)
+        self.paths = sorted(paths, key=_natural_order)
+        self._files = [_open_file(path) for path in self.paths]
+        self.plan = _plan_for(self.paths)
         self._recorder = Recorder(runs_dir, self.plan)
         self._seq = FIRST
         self._time = max(path.stat().st_mtime for path in self.paths)
-        ranks = tuple(range(len(paths)))
-        self._recorder.write(Record(SESSION, 0, FIRST, self._time, Reaching(0, Reach.READY)))
-        self._say(Launched(ranks), *(Spawned(rank, 0) for rank in ranks))
+        ready = Reaching(0, Reach.READY)
+        self._recorder.write(Record(SESSION, 0, FIRST, self._time, ready))
+        ranks = range(len(paths))
+        self._record(Launched(tuple(ranks)))
+        for rank in ranks:
+            self._record(Spawned(rank, 0))
 
     @property
     def folder(self) -> Path:
-        """That of the record."""
+        """The folder of the record."""
         return self._recorder.folder
 
     def read(self) -> None:
-        """Record what has come of the files since the last time. Raises: OSError."""
-        is_more = True
-        while is_more:
-            is_more = False
+        """Record what has come in the files since the last time. Raises: OSError."""
+        has_more = True
+        while has_more:
+            has_more = False
             for rank, file in enumerate(self._files):  # by turns, as ranks go on together
-                text = file.read()
-                if text:
-                    is_more = True
-                    self._say(Text(rank, file.stream, text))
+                has_more |= self._record_text(rank, file.stream, file.read())
             problem = self._recorder.flush()
             if problem:
                 raise OSError(problem)
 
     def close(self) -> None:
-        """Record what stands at the ends of the files without a newline. Nothing more comes."""
+        """Record the ends of the files that have no newline. Nothing more comes."""
         for rank, file in enumerate(self._files):
-            text = file.rest()
-            if text:
-                self._say(Text(rank, file.stream, text))
+            self._record_text(rank, file.stream, file.close())
         self._recorder.flush()
         self._recorder.release()
 
@@ -103,14 +102,27 @@ class LogFiles:
         finally:
             self.close()
 
-    def _say(self, *events: Event) -> None:
-        for event in events:
-            self._recorder.raw(encode(Record(0, 0, self._seq, self._time, event)).encode())
-            self._seq += 1
+    def _record_text(self, rank: int, stream: str, text: str) -> bool:
+        """Record a text of a rank. Return False if it is empty."""
+        if text:
+            self._record(OutputText(rank, stream, text))
+        return bool(text)
+
+    def _record(self, event: Event) -> None:
+        record = Record(0, 0, self._seq, self._time, event)
+        self._recorder.raw(encode(record).encode())
+        self._seq += 1
+
+
+def _plan_for(paths: Sequence[Path]) -> Plan:
+    names = tuple(str(path) for path in paths)
+    script = Script(names, watch=False, rules=folder_rules(Path()))
+    host = Host(HERE, "", slots=len(paths), transport="local")
+    return Plan(LOG_FILES, (host,), script)
 
 
 class OpenedFiles(WatchedRun):
-    """The record of log files, as it grows where they are followed."""
+    """The record of log files, which grows if they are followed."""
 
     def __init__(self, files: LogFiles, *, follows: bool) -> None:
         super().__init__(files.folder, files.plan)
@@ -119,46 +131,49 @@ class OpenedFiles(WatchedRun):
 
     @property
     def news(self) -> str:
-        """What is to be known of the record, in one sentence."""
+        """What the user should know of the record, in one sentence."""
         if self.reading is not None or self.problem:
             return super().news
-        what = count(len(self._files.paths), "log file")
+        number = len(self._files.paths)
+        files = count(number, "log file")
         if self._follows:
-            return f"{what}, and what is written to {'it' if what.startswith('1 ') else 'them'}"
-        return f"{what}, as of now: --follow shows also what is written from now on"
+            return f"{files}, and what is written to {'it' if number == 1 else 'them'}"
+        return f"{files}, as of now: --follow shows also what is written from now on"
 
 
-def _opened(path: Path) -> _Lines | _Numbers:
-    return _Numbers(path) if is_of_numbers(path.name) else _Lines(path)
-
-
-def texts_of(path: Path) -> Iterator[str]:
-    """The text of a file of numbers, as the agent of a rank would send it. Raises: OSError."""
-    file = _Numbers(path)
+def file_texts(path: Path) -> Iterator[str]:
+    """Yield the text of a file of numbers, as the agent of a rank would send it. Raises:
+    OSError."""
+    file = _NumbersFile(path)
     while text := file.read():
         yield text
-    text = file.rest()
+    text = file.close()
     if text:
         yield text
 
 
-class _Numbers:
-    """The text of a table, of JSON or of an event file, read as hosts read those of `--follow`.
-    `stream` is that of its text."""
+def _open_file(path: Path) -> _TextFile | _NumbersFile:
+    """Raises: OSError."""
+    return _NumbersFile(path) if is_of_numbers(path.name) else _TextFile(path)
+
+
+class _NumbersFile:
+    """The text of a table, of JSON or of an event file, read as hosts read those of `--follow`."""
 
     def __init__(self, path: Path) -> None:
         """Raises: OSError."""
-        self._path = os.path.realpath(path)
         self.stream = f"{FILE}{path}"
+        self._path = os.path.realpath(path)
         self._open()
 
     def _open(self) -> None:
-        from training.agent.local_api import GrowingFile, Redaction  # with all the errands
+        # Imported here, as it brings all that an agent runs on a host.
+        from training.agent.local_api import GrowingFile, Redaction
 
         self._file = GrowingFile(self._path, Redaction())
 
     def read(self) -> str:
-        """See `_Lines.read`."""
+        """Return the next text; "" if there is none as yet. Raises: OSError."""
         if self._file.is_gone and os.path.isfile(self._path):
             self._file.end()
             self._open()
@@ -167,12 +182,12 @@ class _Numbers:
             if text or not self._file.has_more:
                 return text
 
-    def rest(self) -> str:
-        """See `_Lines.rest`."""
+    def close(self) -> str:
+        """Return what is behind the last newline."""
         return self._file.end()
 
 
-class _Lines:
+class _TextFile:
     """The text of a file, whole lines or states of progress bars at a time. A file that was
     replaced or cut is read from its beginning on."""
 
@@ -185,39 +200,40 @@ class _Lines:
         self._rest = b""
 
     def read(self) -> str:
-        """The next text; "" where there is none as yet. Raises: OSError."""
+        """Return the next text; "" if there is none as yet. Raises: OSError."""
         data = self._file.read(BLOCK)
         if not data and self._is_replaced():
             self._file.close()
             self._file = self._path.open("rb")
             data = self._file.read(BLOCK)
-            self._rest += b"\n" if self._rest else b""  # no more comes of that line
+            if self._rest:  # no more comes of that line
+                self._rest += b"\n"
         data = self._rest + data
         end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
         if not end and len(data) >= BLOCK:
             end = len(data)
         self._rest = data[end:]
-        return _text(data[:end])
+        return _decode(data[:end])
 
-    def rest(self) -> str:
-        """What stands behind the last line, at the end. Closes the file."""
+    def close(self) -> str:
+        """Return what is behind the last newline."""
         self._file.close()
-        return _text(self._rest)
+        return _decode(self._rest)
 
     def _is_replaced(self) -> bool:
         try:
-            found = self._path.stat()
+            newest = self._path.stat()
         except OSError:
             return False  # it may come again
-        known = os.fstat(self._file.fileno())
-        return not os.path.samestat(found, known) or found.st_size < self._file.tell()
+        opened = os.fstat(self._file.fileno())
+        return not os.path.samestat(newest, opened) or newest.st_size < self._file.tell()
 
 
-def _text(data: bytes) -> str:
+def _decode(data: bytes) -> str:
     return data.decode(errors="replace").removesuffix("\n")
 
 
-def _in_order(path: Path) -> list[tuple[int, str]]:
-    """Of rank-2.log and rank-10.log the first one first."""
+def _natural_order(path: Path) -> list[tuple[int, str]]:
+    """Return a key by which rank-2.log comes before rank-10.log."""
     parts = _NUMBER.split(str(path))
     return [(int(part), "") if part.isdecimal() else (0, part) for part in parts]

@@ -1,80 +1,75 @@
-"""Reads the steps of a part of a recorded run again, where its curves are too coarse."""
+"""Reads the steps of a part of a recorded run again, if its curves are too coarse."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from remote import events
-from remote.events import decode, expand
-from remote.record import files
-from remote.record.layout import EVENTS
+from remote.events import expand
+from remote.record.events_file import EventHead, EventsReader, peek_events
 from remote.run.output.script_readings import Expand
 from remote.run.run_state import RunState
 from remote.run.series.curves import Curves
-from training.wire.events import Metrics, Record, Started, Step
+from training.wire.events import Exited, OutputText, Record, ScriptMetrics, Started, StepFinished
 
-_STEP = re.compile(rb'step\\*": ?(\d{1,18})\b')
-"""A step in a line, also of a wire event, whose quotes are escaped. It is far faster than to decode
-the line."""
+OUTPUT = (OutputText.wire_name, Exited.wire_name)
+"""Events of which the steps of a script are made."""
 
 
 @dataclass(frozen=True)
-class Clocks:
+class RunClocks:
     """What turns the times of records into seconds since the run began, see `remote.run.apply`."""
 
     started: float
+    """The Unix time at which the run began."""
     hosts: Sequence[tuple[float, float]]
+    """Of each host: by how much its clock is ahead, and when its agent began, in seconds."""
 
     @classmethod
-    def of(cls, run: RunState) -> Clocks:
-        """Those of a run, whose lock is held."""
+    def of(cls, run: RunState) -> RunClocks:
+        """Return those of a run. The caller holds its lock."""
         return cls(run.started, [(host.offset, host.began) for host in run.hosts])
 
     def seconds(self, record: Record) -> float:
-        """Seconds from the beginning of the run to a record of a host."""
+        """Return the seconds from the beginning of the run to a record of a host."""
         offset, began = self.hosts[record.host]
         return max(record.time - offset, began) - self.started
 
 
-def steps(
-    folder: Path, ranks: int, clocks: Clocks, low: int, high: int, expand: Expand = expand
+def reread_steps(
+    folder: Path, ranks: int, clocks: RunClocks, low: int, high: int, expand: Expand = expand
 ) -> Curves:
-    """The curves of the steps `low` to `high` of a recorded run. What a user's own program prints
-    is read by `expand` from the beginning on, as a line may mean little without those before.
+    """Return the curves of the steps `low` to `high` of a recorded run.
 
-    Raises: OSError.
+    What a script prints is expanded from the beginning on, as a line may mean little without those
+    before. Raises: RunFolderError.
     """
-    curves = Curves(ranks, len(clocks.hosts))
+    hosts = len(clocks.hosts)
+    curves = Curves(ranks, hosts)
     attempt = 0
-    is_printed = expand is not events.expand
-    for line in files.lines(folder / EVENTS):
-        if not _is_wanted(line, low, high) and not (is_printed and _has_text(line)):
-            continue
-        for record in _records(line, len(clocks.hosts), expand):
-            event = record.event
-            if record.attempt > attempt and isinstance(event, Started | Step):
-                attempt = record.attempt
-                curves.rewind(event.resumed if isinstance(event, Started) else event.step - 1)
-            if not isinstance(event, Step | Metrics) or record.attempt < attempt:
+    is_script = expand is not events.expand
+
+    def is_needed(head: EventHead) -> bool:
+        if is_script and head.event in OUTPUT:
+            return True
+        return low <= head.step <= high or head.event == Started.wire_name
+
+    with closing(EventsReader(folder, hosts, expand)) as reader:
+        reader.require_file()
+        while block := reader.read_block():
+            if not any(map(is_needed, peek_events(block))):
                 continue
-            if low <= event.step <= high and 0 <= event.rank < ranks:
-                curves.take(event, event.rank, event.step, clocks.seconds(record))
+            lines = [line for line in block.splitlines() if any(map(is_needed, peek_events(line)))]
+            for record in reader.parse(lines):
+                event = record.event
+                if record.attempt > attempt and isinstance(event, Started | StepFinished):
+                    attempt = record.attempt
+                    curves.rewind(event.resumed if isinstance(event, Started) else event.step - 1)
+                if not isinstance(event, StepFinished | ScriptMetrics) or record.attempt < attempt:
+                    continue
+                if record.host >= 0 and low <= event.step <= high and 0 <= event.rank < ranks:
+                    curves.take(event, event.rank, event.step, clocks.seconds(record))
     return curves
-
-
-def _has_text(line: bytes) -> bool:
-    """Whether a line has what a rank printed, or the end of that."""
-    return b'"text"' in line or b'"exited"' in line
-
-
-def _is_wanted(line: bytes, low: int, high: int) -> bool:
-    """Whether a line may have a step in this part, or a rank's first word in an attempt."""
-    return any(low <= int(step) <= high for step in _STEP.findall(line)) or b"resumed" in line
-
-
-def _records(line: bytes, hosts: int, expand: Expand) -> list[Record]:
-    record = decode(line)
-    return list(expand(record)) if record and 0 <= record.host < hosts else []

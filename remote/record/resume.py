@@ -19,12 +19,14 @@ from remote.plan.plan import Plan, PlanError
 from remote.record import find as naming
 from remote.record import layout
 from remote.record.checkpoints import has_saved, may_have_saved, saved_step
+from remote.record.events_file import RunFolderError
 from remote.record.files import is_folder
 from remote.record.layout import FETCHED, NODE, PLAN, fetched, local_run
-from remote.record.read import RunFolderError, has_begun, load_plan, summarized
+from remote.record.read import has_begun, load_plan, summarized
 from remote.sanitise import one_line
 from training.agent.layout import LAST
 from training.job import Job
+from training.mistake import Mistake
 from training.registry import did_you_mean, form_of, split
 
 
@@ -70,7 +72,7 @@ def located(job: Job, runs_dir: Path, local: bool, *, uploads: bool, ranks: int 
     ):  # a path on the hosts, or a run that another machine launched
         return job
     if not _is_path(job.resume):
-        raise PlanError(f"--resume {job.resume}: {_absent(job.resume, runs_dir)}")
+        raise _refusal(job.resume, _absent(job.resume, runs_dir))
     return replace(job, resume=os.path.abspath(os.path.expanduser(job.resume)))
 
 
@@ -83,12 +85,13 @@ def _named(job: Job, recorded: Path, local: bool, uploads: bool) -> str:
         wanted = " ".join(
             f"--upload {one_line(os.path.relpath(upload.source))}" for upload in plan.uploads
         )
-        raise PlanError(f"--resume {job.resume}: {plan.run} had folders on its hosts: add {wanted}")
+        what = f"{plan.run} had folders on its hosts: add {wanted}"
+        raise _refusal(job.resume, what)
     _check_place(plan, recorded, job.resume, local)
     if local and any(fetched(recorded)):
         return str((recorded / FETCHED).absolute())
     if not has_saved(recorded) and (local or not may_have_saved(recorded, old)):
-        raise PlanError(f"--resume {job.resume}: {_unsaved(plan.run, old, recorded, local)}")
+        raise _refusal(job.resume, _unsaved(plan.run, old, recorded, local))
     return str(local_run(recorded).absolute()) if local else plan.run
 
 
@@ -107,10 +110,8 @@ def _check_left(job: Job, recorded: Path, ranks: int) -> None:
         total = total // (old.epochs or 1) * (job.epochs or 1)
     total = job.steps or total
     if total and saved_step(recorded) >= total:
-        raise PlanError(
-            f"--resume {job.resume}: Already complete ({total} steps). Raise --epochs or --steps "
-            "to continue."
-        )
+        what = f"Already complete ({total} steps). Raise --epochs or --steps to continue."
+        raise _refusal(job.resume, what)
 
 
 def _was_uploaded(job: Job, plan: Plan) -> bool:
@@ -129,7 +130,7 @@ def _check_place(plan: Plan, recorded: Path, resume: str, local: bool) -> None:
             if own
             else "on the hosts of its hosts file: leave out --local"
         )
-        raise PlanError(f"--resume {resume}: the checkpoints of {plan.run} are {where}")
+        raise _refusal(resume, f"the checkpoints of {plan.run} are {where}")
 
 
 def find(resume: str, runs_dir: Path, local: bool) -> Path | None:
@@ -168,17 +169,19 @@ def _newest(runs_dir: Path, local: bool) -> Path:
     if possible:
         return possible
     where = "on this machine" if local else "on hosts"
-    raise PlanError(
-        f"--resume {LAST}: no run {where} that is recorded in {runs_dir} saved a checkpoint. "
-        "Start one with --checkpoint-every"
-    )
+    what = f"no run {where} that is recorded in {runs_dir} saved a checkpoint. "
+    raise _refusal(LAST, f"{what}Start one with --checkpoint-every")
+
+
+def _refusal(resume: str, problem: str) -> PlanError:
+    return PlanError(Mistake("--resume", resume, problem))
 
 
 def _plan(recorded: Path) -> Plan:
     try:
         return load_plan(recorded)
     except RunFolderError as error:
-        raise PlanError(f"--resume: {error}") from error
+        raise _refusal("", str(error)) from error
 
 
 def _is_path(resume: str) -> bool:
@@ -188,10 +191,8 @@ def _is_path(resume: str) -> bool:
 def _job(plan: Plan, resume: str) -> Job:
     if plan.job:
         return plan.job
-    raise PlanError(
-        f"--resume {resume}: {plan.run} ran a program of yours, whose checkpoints rankboard does "
-        "not know"
-    )
+    what = f"{plan.run} ran a program of yours, whose checkpoints rankboard does not know"
+    raise _refusal(resume, what)
 
 
 def _same(job: Job, old: Job, run: str) -> None:
@@ -202,10 +203,9 @@ def _same(job: Job, old: Job, run: str) -> None:
             "datasets", was
         )  # the same images, elsewhere
         if new != was and not moved:
-            raise PlanError(
-                f"--{name} {new}: {run}, which --resume goes on from, has {was}: leave --{name} "
-                "out, or --resume"
-            )
+            what = f"{run}, which --resume goes on from, has {was}"
+            hint = f"leave --{name} out, or --resume"
+            raise PlanError(Mistake(f"--{name}", str(new), what, hint))
 
 
 def _absent(run: str, runs_dir: Path) -> str:

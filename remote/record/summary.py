@@ -12,9 +12,9 @@ from remote.format import count, size
 from remote.plan.plan import Plan, Script
 from remote.record.classification import Report, matrix
 from remote.run.findings import script_visibility as seen
-from remote.run.findings.alerts import alerts
+from remote.run.findings.alerts import find_alerts
 from remote.run.run_state import RunState
-from remote.run.series.timing import Means, joined
+from remote.run.series.step_times import Means, join_means
 from remote.run.state.host_state import HostState
 from remote.run.state.rank_state import RankState
 from remote.run.state.script_rank import ScriptRank
@@ -44,7 +44,7 @@ def of(state: RunState) -> dict[str, Any]:
             "training_seconds": state.training_seconds,
             "means": _means(
                 *(
-                    joined(getattr(rank.timing, what) for rank in state.ranks)
+                    join_means(getattr(rank.timing, what) for rank in state.ranks)
                     for what in ("early", "warm", "whole")
                 )
             ),
@@ -56,7 +56,7 @@ def of(state: RunState) -> dict[str, Any]:
             "ranks": [_rank(rank, state) for rank in state.ranks],
             "hosts": [_host(host) for host in state.hosts],
             "stalls": [asdict(stall) for stall in state.stalls],
-            "alerts": [asdict(alert) for alert in alerts(state)],
+            "alerts": [asdict(alert) for alert in find_alerts(state)],
             "restarts": [asdict(restart) for restart in state.progress.restarts],
             "remarks": [remark.text for remark in remarks(state)],
         }
@@ -66,6 +66,7 @@ def of(state: RunState) -> dict[str, Any]:
 
 def _cause(found: Cause) -> dict[str, Any]:
     fields = asdict(found)
+    del fields["names_hosts"]
     if not found.lack:  # older runs lack it, and their summaries stay as they were
         del fields["lack"]
     return fields | {"text": found.text()}

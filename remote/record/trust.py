@@ -80,8 +80,7 @@ def with_ways(plan: Plan, cluster: Cluster) -> Plan:
     work = plan.work
     if isinstance(work, Script) and plan.rules_left_out:
         work = replace(work, rules=rules_for(cluster))
-    hosts_file = cluster.file or plan.hosts_file
-    return replace(plan, hosts=tuple(placed), work=work, hosts_file=hosts_file)
+    return replace(plan, hosts=tuple(placed), work=work)
 
 
 def on_this_machine(plan: Plan, workdir: Path) -> Plan:

@@ -13,9 +13,8 @@ from remote.fair_lock import FairLock
 from remote.format import percent
 from remote.plan.plan import Plan, PlanError
 from remote.record import lock, tape
-from remote.record.follow import LOOK
+from remote.record.events_file import LOOK, RunFolderError
 from remote.record.lock import Holder
-from remote.record.read import RunFolderError
 from remote.record.tape import Tape
 from remote.run.state.phases import RunPhase
 from training.wire.events import Record
@@ -65,7 +64,7 @@ class WatchedRun:
     def _begin(self) -> None:
         """Take in what is recorded so far. Raises: OtherFormat; RunFolderError."""
         if tape.is_large(self.folder):
-            self._overview = tape.overview(self.folder, self.plan)
+            self._overview = tape.preview_tape(self.folder, self.plan)
             self.state = self._overview.state
             self.reading = 0.0
         else:

@@ -8,7 +8,9 @@ run.
 from __future__ import annotations
 
 import json
+import math
 import os
+import time
 from collections import defaultdict
 from contextlib import suppress
 from pathlib import Path
@@ -18,9 +20,13 @@ from remote.events import encode
 from remote.plan import serialize
 from remote.plan.plan import Plan, PlanError
 from remote.record import files, layout, lock, marks, summary, trust
+from remote.record.overview import encode_overview, overview_of
 from remote.run.run_state import RunState
-from training.wire.events import Record, Text
+from training.wire.events import OutputText, Record
 from training.writing import write_whole
+
+OVERVIEW_EVERY = 5.0
+"""Seconds between two overviews of a run that goes on."""
 
 
 class Recorder:
@@ -35,6 +41,7 @@ class Recorder:
         self._world_size = plan.world_size
         self._waiting: defaultdict[Path, list[bytes]] = defaultdict(list)
         self._problem = ""
+        self._overview_due = -math.inf
         try:
             self._lock = self._make(runs_dir, plan, again)
         except OSError as error:
@@ -68,7 +75,7 @@ class Recorder:
         """Keep a rank's lines in its log; other records, and what is read of files, are none of its
         business. Expects expanded records."""
         text = record.event
-        if isinstance(text, Text) and not text.path:
+        if isinstance(text, OutputText) and not text.path:
             is_rank = 0 <= text.rank < self._world_size
             log = (
                 layout.rank_log(self.folder, text.rank)
@@ -100,16 +107,26 @@ class Recorder:
         problem = self.flush()
         self.release()
         written = {
-            layout.SUMMARY: _json(summary.of(state)),
-            layout.REPORT: summary.report(state),
+            layout.OVERVIEW: encode_overview(overview_of(state)),
+            layout.SUMMARY: _bytes(_json(summary.of(state))),
+            layout.REPORT: _bytes(summary.report(state)),
         }
-        for name, text in written.items():
+        for name, data in written.items():
             try:
-                if text:
-                    write_whole(self.folder / name, _bytes(text))
+                if data:
+                    write_whole(self.folder / name, data)
             except OSError as error:
                 problem = problem or f"cannot write {self.folder / name}: {error.strerror}"
         return problem
+
+    def update_overview(self, state: RunState) -> None:
+        """Write the overview, unless it is only a few seconds old."""
+        now = time.monotonic()
+        if now < self._overview_due:
+            return
+        self._overview_due = now + OVERVIEW_EVERY
+        with suppress(OSError):  # a disk that fails is reported by `flush`
+            write_whole(self.folder / layout.OVERVIEW, encode_overview(overview_of(state)))
 
     def release(self) -> None:
         """Let another launcher record the run."""

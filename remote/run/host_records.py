@@ -1,4 +1,4 @@
-"""What hosts say of themselves and of their ranks."""
+"""What the records of a host change in the state of a run: those of its agent and its ranks."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from remote.events import Parsed
 from remote.format import duration
 from remote.plan.plan import OnNan
 from remote.run.diagnosis import agent_end, stall_causes
-from remote.run.diagnosis.cause import ended
-from remote.run.run_state import RunState
+from remote.run.diagnosis.cause import explain_agent_end
+from remote.run.run_state import RunState, judge_rank, restart, take_age
 from remote.run.series import marks
 from remote.run.state.host_state import LAST_WORDS, HostState
-from remote.run.state.phases import HostPhase, RankPhase, RunPhase
+from remote.run.state.phases import FATES, HostPhase, RankPhase, RunPhase
 from remote.run.state.progress import WATCHED, Diverged
 from remote.run.state.rank_state import RankState
+from remote.run.state.script_metrics import MOST
 from remote.run.state.types import Death, Evidence
 from training.wire import events
 from training.wire.enums import EndReason
@@ -27,7 +28,7 @@ def apply(run: RunState, record: Record, host: HostState, when: float) -> None:
     host.hear(when, run.now)
     rank = run.rank_of(getattr(record.event, "rank", -1), host)
     is_current = record.attempt >= run.attempt
-    if isinstance(record.event, events.Text):
+    if isinstance(record.event, events.OutputText):
         _print(run, record.event, host, rank, when)
     elif rank is None:
         _apply_agent(run, record, host, when)
@@ -39,17 +40,20 @@ def apply(run: RunState, record: Record, host: HostState, when: float) -> None:
 
 
 def _print(
-    run: RunState, text: events.Text, host: HostState, rank: RankState | None, when: float
+    run: RunState, text: events.OutputText, host: HostState, rank: RankState | None, when: float
 ) -> None:
-    if text.path:  # it is no output
+    if text.path:  # it was written to a file, not printed
         return
     number = rank.rank if rank else -1
     lines = run.log.add(when, host.name, number, text.stream, text.text)
     if text.stream != "stderr":
         return
     (rank or host).tail.extend(lines[-LAST_WORDS:])
-    if rank and rank.exited:  # words that came after the exit may change what it means
-        run.judge_rank(rank)
+    if rank and rank.exited:  # output that comes after the exit may change what it means
+        judge_rank(run, rank)
+
+
+# Ranks --------------------------------------------------------------------------------------------
 
 
 def _apply_rank(run: RunState, event: Event, host: HostState, rank: RankState, when: float) -> None:
@@ -57,26 +61,21 @@ def _apply_rank(run: RunState, event: Event, host: HostState, rank: RankState, w
         return
     if isinstance(event, events.GpuSample) and run.plan.job and not rank.on_gpu:
         return
-    if isinstance(event, events.Metrics):
+    if isinstance(event, events.ScriptMetrics):
         if run.plan.job:
             return
-        event = run.known(event, rank, when)
-    elif rank.begun is None and isinstance(event, events.Step):  # a script tells of no start
-        _step(run, event, when)
+        event = _take_metrics(run, event, rank, when)
+    elif rank.begun is None and isinstance(event, events.StepFinished):  # a script reports no start
+        _begin_script(run, event, when)
     rank.apply(event, when)
     run.curves.take(event, rank.rank, rank.step, when - run.started)
     match event:
-        case events.Step():
-            is_worse = not math.isfinite(event.loss) and not run.progress.diverged
-            if is_worse and rank.is_diverged:
-                _diverge(run, Diverged(rank.rank, event.step, event.loss, when), host, when)
-            if run.stalls:
-                _look_at_stall(run, when)
-            run.stepped(rank, when)
+        case events.StepFinished():
+            _take_step(run, event, host, rank, when)
         case events.RankSample():
             host.loads[rank.rank] = event.cpu
         case events.Stack() if run.stall:
-            run.stalls[-1] = stall_causes.explained(run.stall, run.ranks, run.hosts)
+            run.stalls[-1] = stall_causes.explain_stall(run.stall, run.ranks, run.hosts)
         case events.Entered():
             _enter(run, rank, RankPhase(event.phase), when)
         case events.Started():
@@ -95,30 +94,70 @@ def _apply_rank(run: RunState, event: Event, host: HostState, rank: RankState, w
             host.saved_step = event.step
             run.marks.add(marks.CHECKPOINT, event.step, when - run.started)
         case events.Finished():
-            _look_at_stall(run, when)
+            _end_stall_if_over(run, when)
         case Parsed():
-            _parse(run, event, when)
-        case events.Spawned() if not run.plan.job:  # a script tells no phases
+            _note_parsing(run, event, when)
+        case events.Spawned() if not run.plan.job:  # a script reports no phases
             _enter(run, rank, RankPhase.TRAINING, when)
         case events.Exited():
-            run.judge_rank(rank)
+            judge_rank(run, rank)
 
 
-def _step(run: RunState, event: events.Step, when: float) -> None:
-    """A step of a user's own program. The first one that is watched says that it is, and the first
-    in a later attempt where that one begins."""
-    if not run.progress.watched and run.plan.job is None and (event.compute or event.sync):
+def _take_step(
+    run: RunState, step: events.StepFinished, host: HostState, rank: RankState, when: float
+) -> None:
+    is_first = not math.isfinite(step.loss) and not run.progress.diverged
+    if is_first and rank.is_diverged:
+        _diverge(run, Diverged(rank.rank, step.step, step.loss, when), host, when)
+    if run.stalls:
+        _end_stall_if_over(run, when)
+    # At each step of the first rank that trains, look how fast all are.
+    if _renew_forecast(run, rank) and run.waits_for_slowest and run.stragglers.is_due(rank.step):
+        for text in run.stragglers.look(run.ranks, run.hosts, rank.step, when):
+            run.note("", text, when)
+
+
+def _renew_forecast(run: RunState, rank: RankState) -> bool:
+    """Renew the forecast if this is the first rank that trains. Return True if it is."""
+    for leader in run.ranks:
+        if leader.pace and leader.phase not in FATES:
+            if leader is not rank:
+                return False
+            run.forecast.update(rank, run.ranks, run.progress, run.plan)
+            return True
+    return False
+
+
+def _take_metrics(
+    run: RunState, event: events.ScriptMetrics, rank: RankState, when: float
+) -> events.ScriptMetrics:
+    """Take in values of a script. Return those that are kept."""
+    had_room = not run.metrics.beyond
+    event = run.metrics.take(event, rank.step)
+    if had_room and run.metrics.beyond:
+        name = min(run.metrics.beyond)
+        more = f"others, such as {name}, are counted but not kept"
+        run.note("", f"the run has {MOST} metrics, the limit; {more}", when)
+    return event
+
+
+def _begin_script(run: RunState, step: events.StepFinished, when: float) -> None:
+    """Take in the first step of an attempt of a script, which shows whether torch is watched."""
+    if not run.progress.watched and run.plan.job is None and (step.compute or step.sync):
         run.progress.watched = True
         run.note("", WATCHED, when)
-    if run.progress.anew < run.attempt:
-        run.progress.anew = run.attempt
-        run.progress.go_back(max(0, event.step - 1))
-        _go_back(run, max(0, event.step - 1))
+    if run.progress.first_step_attempt < run.attempt:
+        run.progress.first_step_attempt = run.attempt
+        last_step = max(0, step.step - 1)
+        run.progress.go_back(last_step)
+        _go_back(run, last_step)
 
 
-def _parse(run: RunState, event: Parsed, when: float) -> None:
-    """What is printed is read by a format, or a file is read. That is said once of each, and not
-    of which ranks: others may print later."""
+def _note_parsing(run: RunState, event: Parsed, when: float) -> None:
+    """Note by which format output is read, and which files are.
+
+    Each is noted once, and not of which ranks: others may print later.
+    """
     run.progress.printed_steps = event.steps or run.progress.printed_steps
     if event.format and event.format not in run.progress.formats:
         run.progress.formats.append(event.format)
@@ -130,7 +169,7 @@ def _parse(run: RunState, event: Parsed, when: float) -> None:
 
 
 def _go_back(run: RunState, step: int) -> None:
-    """The ranks begin after this step, which some may have gone beyond before."""
+    """Take in that the ranks go on after this step, which some may have passed before."""
     run.curves.rewind(step)
     run.marks.rewind(step)
     if run.progress.restarts:
@@ -138,115 +177,124 @@ def _go_back(run: RunState, step: int) -> None:
 
 
 def _enter(run: RunState, rank: RankState, phase: RankPhase, when: float) -> None:
-    if not rank.go_on(phase, when):
+    if not rank.enter(phase, when):
         return
-    _look_at_stall(run, when)
+    _end_stall_if_over(run, when)
     if rank.pace:
-        run.foresee(rank)
+        _renew_forecast(run, rank)
     if phase is RankPhase.TRAINING and run.phase is RunPhase.STARTING:
         run.phase = RunPhase.TRAINING
 
 
-def _diverge(run: RunState, found: Diverged, host: HostState, when: float) -> None:
-    """The loss is no finite number any more, which every later step of all ranks may follow."""
-    run.progress.diverged = found
-    lower = "lower --lr" if run.plan.job else "lower its learning rate"
+def _diverge(run: RunState, diverged: Diverged, host: HostState, when: float) -> None:
+    """Take in the first loss that is no finite number; every later step of all ranks may follow."""
+    run.progress.diverged = diverged
+    advice = "lower --lr" if run.plan.job else "lower its learning rate"
     if run.plan.policy.on_nan is OnNan.STOP:
-        what = f"loss is {found.what}"
-        advice = lower
-        death = Death(host.name, found.rank, when, Evidence.OWN, what, found.step, advice=advice)
+        what = f"loss is {diverged.what}"
+        death = Death(
+            host.name, diverged.rank, when, Evidence.OWN, what, diverged.step, advice=advice
+        )
         run.judge.refuse(death)
     else:
-        advice = f"{lower.capitalize()}, or stop such runs with --on-nan stop"
-        run.note("", f"{found.text}; training continues. {advice}", when)
+        advice = f"{advice.capitalize()}, or stop such runs with --on-nan stop"
+        run.note("", f"{diverged.text}; training continues. {advice}", when)
 
 
-def _look_at_stall(run: RunState, when: float) -> None:
-    """Whether all ranks have gone on."""
+def _end_stall_if_over(run: RunState, when: float) -> None:
+    """End the stall once all ranks have gone on."""
     if run.stall and not any(rank.stalled and not rank.finished for rank in run.ranks):
+        seconds = when - run.stall.since
         run.stalls[-1] = replace(run.stall, over=when)
-        seconds = when - run.stalls[-1].since
         run.note("", f"the ranks continue after a stall of {duration(seconds)}", when)
 
 
+# Agents -------------------------------------------------------------------------------------------
+
+
 def _apply_agent(run: RunState, record: Record, host: HostState, when: float) -> None:
-    """What an agent says of its host."""
+    """Take in what an agent reports of its host."""
     match record.event:
-        case events.Launched() as event if record.attempt > host.attempt:  # else told again
+        case events.Launched() as event if record.attempt > host.attempt:  # else it is repeated
             host.count_age(event.age, record.time)
-            _launch(run, record.attempt, event, host, when)
-            for rank in (run.rank_of(index, host) for index in event.ranks):
+            _launch(run, record.attempt, event, when)
+            for number in event.ranks:
+                rank = run.rank_of(number, host)
                 if rank:
                     _enter(run, rank, RankPhase.IMPORTING, when)
         case events.Reserved(_, _, error) if error:
             run.note(host.name, error, when)
-        case events.Reserved(address, port) if host is _master(run):
+        case events.Reserved(address, port) if host is _first_living_host(run):
             run.rendezvous = f"{address}:{port}"
-        case events.Dropped(first, last):
+        case events.RecordsDropped(first, last):
             host.dropped = True
             what = "were dropped: the journal on the host was full"
             run.note(host.name, f"records {first} to {last} {what}", when)
-        case events.StopHeard(by_person=True) if _is_current(run, record):
+        case events.StopHeard(by_person=True) if _is_of_attempt(run, record):
             run.judge.hear_stop(when)
             host.stop_heard = True
         case events.HostSample():
             run.curves.sample(host.index, record.event, host.used, when - run.started)
-        case events.Ended() as event:
+        case events.AgentEnded() as event:
             host.age_at_end = host.count_age(event.age, record.time)
             _end_agent(run, event, host, when)
     host.apply(record.event, record.attempt, when)
 
 
-def _master(run: RunState) -> HostState | None:
+def _first_living_host(run: RunState) -> HostState | None:
     return next((host for host in run.hosts if not host.gone), None)
 
 
-def _is_current(run: RunState, record: Record) -> bool:
+def _is_of_attempt(run: RunState, record: Record) -> bool:
     return record.attempt == run.attempt or run.phase is RunPhase.STARTING
 
 
-def _launch(
-    run: RunState, attempt: int, event: events.Launched, host: HostState, when: float
-) -> None:
-    """Ranks are started on a host, perhaps by a launcher of which nothing is recorded here."""
-    run.date(when, event.age)
+def _launch(run: RunState, attempt: int, event: events.Launched, when: float) -> None:
+    """Take in that ranks are started on a host, perhaps by a launcher without a record here."""
+    take_age(run, when, event.age)
     if attempt > run.attempt and run.are_hosts(event.hosts):
-        run.restart(attempt, event.hosts, _why_restarted(run), when, started=True)
+        restart(run, attempt, event.hosts, _reason_to_restart(run), when, started=True)
     elif attempt >= run.attempt:
         run.course.launch(attempt)
     if attempt == run.attempt:
         run.course.attempts = event.attempts
 
 
-def _why_restarted(run: RunState) -> str:
-    """Return what the attempt before failed of, as far as the hosts tell; "" where all they tell
-    are consequences of what a host that cannot be heard would tell."""
+def _reason_to_restart(run: RunState) -> str:
+    """Return what the attempt before failed of, as far as the hosts report.
+
+    It is "" if all they report may follow from what a host would report that cannot be heard.
+    """
     death = run.judge.first_death()
     is_known = death is not None and death.evidence < Evidence.UNHEARD
     return run.cause.text() if run.cause and is_known else ""
 
 
-def _end_agent(run: RunState, event: events.Ended, host: HostState, when: float) -> None:
-    run.date(when, event.age)
-    host.reason = agent_end.describe(event)
+def _end_agent(run: RunState, event: events.AgentEnded, host: HostState, when: float) -> None:
+    take_age(run, when, event.age)
+    host.reason = agent_end.describe_end(event)
     if host.phase is not HostPhase.LOST:
         host.enter(HostPhase.ENDED, when)
     if event.died:
         folder = host.hello.folder if host.hello else ""
-        what, advice = ended(event, host.name, folder)
-        run.judge.judge_host(host, what, _began_to_end(run, host, when), advice=advice)
+        what, advice = explain_agent_end(event, run.plan.hosts[host.index], folder)
+        run.judge.judge_host(host, what, _began_to_end_at(run, host, when), advice=advice)
     elif event.reason in agent_end.STOPPED:
-        run.judge.stop_reason = run.judge.stop_reason or agent_end.why(event)
-        if host.parted:  # others still had theirs
+        run.judge.stop_reason = run.judge.stop_reason or agent_end.explain_end(event)
+        if host.parted:  # the launcher was not gone: other hosts still had theirs
             what = "the connection to it was lost for too long, so it stopped its ranks"
             run.judge.judge_host(host, what, when)
     elif event.reason is EndReason.NO_LAUNCHER:
-        run.judge.judge_host(host, agent_end.why(event), when)
+        run.judge.judge_host(host, agent_end.explain_end(event), when)
 
 
-def _began_to_end(run: RunState, host: HostState, when: float) -> float:
-    """When an agent began to end by itself: it says so only once its ranks have ended, which it
-    stops first."""
-    ranks = [rank for rank in run.ranks if rank.host == host.index and rank.exited]
-    stopped = [rank.since for rank in ranks if rank.exited and rank.exited.stopped]
-    return min([when, *stopped])
+def _began_to_end_at(run: RunState, host: HostState, when: float) -> float:
+    """Return when an agent began to end by itself.
+
+    It first stops its ranks, and reports its own end only once they have ended.
+    """
+    times = [when]
+    for rank in run.ranks:
+        if rank.host == host.index and rank.exited and rank.exited.stopped:
+            times.append(rank.since)
+    return min(times)

@@ -1,4 +1,4 @@
-"""What launchers say of a run."""
+"""What the records of launchers change in the state of a run."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from remote.doctor.doctor import WARNING, is_told, warning
 from remote.format import duration
 from remote.plan.plan import OnNan, OnStall
 from remote.run.diagnosis import stall_causes
-from remote.run.run_state import BELIEVED, RunState
+from remote.run.run_state import AGE_TOLERANCE, RunState, restart
 from remote.run.series import marks
-from remote.run.state.host_state import SOUGHT, HostState
+from remote.run.state.host_state import SOUGHT, HostState, names_host, strip_host_name
 from remote.run.state.phases import HostPhase, RunPhase
 from remote.run.state.types import Death, Evidence
 from training.wire.events import SESSION, Event, Record
@@ -33,51 +33,54 @@ def apply(run: RunState, record: Record, when: float) -> None:
         case launcher.Said() if not host:
             run.note("", event.text, when)
         case launcher.StallExplained(text):
-            if not _is_said_of_stall(run, text):
+            if not _is_announced(run, text):
                 run.note("", text, when)
             if run.stall:
                 run.stalls[-1] = replace(run.stall, explained=True)
         case launcher.Checked():
             _check(run, event, when)
         case launcher.Detached():
-            run.note("", _detached_text(run), when)
+            run.note("", _describe_detaching(run), when)
         case launcher.Attached():
             _attach(run, when)
         case launcher.Starting():
             _start(run)
         case launcher.Restarted(hosts, reason) if run.are_hosts(hosts):
-            run.restart(record.attempt, hosts, reason, when, started=False)
+            restart(run, record.attempt, hosts, reason, when, started=False)
         case launcher.Stalled() if run.are_ranks(event.ranks):
             _begin_stall(run, event, when)
-        case launcher.Refused(on, reason):
-            _refuse(run, run.host_name(on), reason, when)
+        case launcher.Refused(host_index, reason):
+            _refuse(run, run.host_name(host_index), reason, when)
         case launcher.Stopping():
             _stop(run, event, when)
         case launcher.Failing():
             _judge_unheard(run)
         case launcher.Closed():
             _judge_unheard(run)
-            run.phase, run.ended = RunPhase.ENDED, _end(run)
+            run.phase = RunPhase.ENDED
+            run.ended = _end_of_run(run)
             run.verdict = run.judge.close()
     run.course.apply(event, when)
 
 
-def _end(run: RunState) -> float:
-    """Return when a run that a launcher closes has ended: with the last of its agents. By the age
-    that these tell, all launchers say the same; without that, it is known where all had ended
-    before the launcher returned."""
-    agents = [host for host in run.hosts if not host.left_out]
-    most = run.now - run.started + BELIEVED
-    age = max((host.age_at_end for host in agents if host.age_at_end <= most), default=0.0)
+def _end_of_run(run: RunState) -> float:
+    """Return when a run that a launcher closes has ended: with the last of its agents.
+
+    By the age that agents report, all launchers find the same time. Without it, the end is known if
+    all agents had ended before the launcher returned.
+    """
+    hosts = [host for host in run.hosts if not host.left_out]
+    longest = run.now - run.started + AGE_TOLERANCE
+    age = max((host.age_at_end for host in hosts if host.age_at_end <= longest), default=0.0)
     if age:
         return run.started + age
-    last = max((host.heard for host in agents), default=run.now)
-    is_found = all(host.ended for host in agents) and last < run.course.returned_at
-    return last if is_found else run.now
+    last_heard = max((host.heard for host in hosts), default=run.now)
+    had_ended = all(host.ended for host in hosts) and last_heard < run.course.returned_at
+    return last_heard if had_ended else run.now
 
 
 def _apply_on_host(run: RunState, event: Event, host: HostState, when: float) -> None:
-    """What a launcher says of a host."""
+    """Take in what a launcher reports of a host."""
     match event:
         case launcher.Reaching(_, phase):
             host.enter(HostPhase(phase), when)
@@ -106,52 +109,62 @@ def _lose(run: RunState, event: launcher.Lost, host: HostState, when: float) -> 
     host.lost = True
     host.running.clear()
     run.note(host.name, event.reason, when)
-    died = when
-    what = event.reason
+    is_unfit = event.unfit and not run.is_under_way
     if event.reached:
-        died = host.heard + SAMPLE_EVERY if host.heard else when
-        what = f"host lost: {event.reason.removeprefix(f'{host.name}: ')}"
-    if run.course.returned and not event.reached:
-        return  # that is no failure, as the others may go on with it
-    unfit = event.unfit and not run.is_under_way
-    run.judge.judge_host(host, what, died, refused=unfit)
+        died_at = host.heard + SAMPLE_EVERY if host.heard else when
+        what = f"host lost: {strip_host_name(event.reason, host.name)}"
+        run.judge.judge_host(host, what, died_at, refused=is_unfit)
+    elif not run.course.returned:
+        # For a launcher that has returned it is no failure: the others may go on with the host.
+        run.judge.judge_host(host, event.reason, when, refused=is_unfit)
 
 
 def _judge_unheard(run: RunState) -> None:
-    """Judge the hosts of which a launcher that has returned heard nothing, as the attempt has
-    failed or is over: they are the cause where nothing else is known."""
+    """Judge the hosts of which a launcher that has returned heard nothing.
+
+    As the attempt has failed or is over, they are the cause if nothing else is known.
+    """
     for index in run.course.hosts:
         host = run.hosts[index]
         if host.lost and not host.gone:
             run.judge.judge_host(host, host.reason, host.since, evidence=Evidence.UNHEARD)
 
 
-def _refuse(run: RunState, host: str, reason: str, when: float) -> None:
-    run.note(host, reason, when)
-    refused = not run.is_under_way
-    run.judge.refuse(Death(host, -1, when, Evidence.KILLED, reason, refused=refused))
+def _refuse(run: RunState, host_name: str, reason: str, when: float) -> None:
+    run.note(host_name, reason, when)
+    death = Death(
+        host_name,
+        -1,
+        when,
+        Evidence.KILLED,
+        reason,
+        refused=not run.is_under_way,
+        names_hosts=names_host(reason, host_name),
+    )
+    run.judge.refuse(death)
 
 
 def _check(run: RunState, check: launcher.Checked, when: float) -> None:
-    known = run.checks.get((check.on, check.check))
+    before = run.checks.get((check.on, check.check))
     run.checks[check.on, check.check] = check
-    was_told = known is not None and known.outcome == WARNING  # before a restart
-    if check.outcome == WARNING and is_told(check) and not was_told:
+    was_warning = before is not None and before.outcome == WARNING  # before a restart
+    if check.outcome == WARNING and is_told(check) and not was_warning:
         local = f" --local {run.plan.world_size}" if run.plan.is_local else ""
-        more = run.plan.named(f"rankboard doctor{local}")
-        run.note("", warning([host.name for host in run.hosts], check, more), when)
+        command = f"rankboard doctor{run.plan.hosts_option}{local}"
+        run.note("", warning([host.name for host in run.hosts], check, command), when)
 
 
-def _detached_text(run: RunState) -> str:
+def _describe_detaching(run: RunState) -> str:
+    text = "detached: the run continues without its launcher"
     policy = run.plan.policy
-    stops = policy.on_stall is not OnStall.REPORT or policy.on_nan is OnNan.STOP
-    waits = f"to handle stalls and failures: rankboard attach {run.plan.run}"
-    more = f"; {waits}" if policy.max_restarts or stops else ""
-    return f"detached: the run continues without its launcher{more}"
+    stops_by_itself = policy.on_stall is not OnStall.REPORT or policy.on_nan is OnNan.STOP
+    if policy.max_restarts or stops_by_itself:
+        text += f"; to handle stalls and failures: rankboard attach {run.plan.run}"
+    return text
 
 
 def _attach(run: RunState, when: float) -> None:
-    """Another launcher has to find out for itself which hosts there are."""
+    """Take in another launcher, which has to find out for itself which hosts there are."""
     run.ended = 0.0
     for host in run.hosts:
         host.lost = False
@@ -160,7 +173,7 @@ def _attach(run: RunState, when: float) -> None:
 
 
 def _start(run: RunState) -> None:
-    """The hosts of the attempt have been told to start its ranks."""
+    """Take in that the hosts of the attempt have been told to start its ranks."""
     for index in run.course.hosts:
         run.hosts[index].launched = True
     for rank in run.ranks:
@@ -168,29 +181,32 @@ def _start(run: RunState) -> None:
 
 
 def _begin_stall(run: RunState, event: launcher.Stalled, when: float) -> None:
-    """These ranks, and perhaps some that were named before, have come to a halt."""
-    for index in event.ranks:
-        run.ranks[index].stalled = True
+    """Take in that these ranks, and perhaps some that were named before, have come to a halt."""
+    for number in event.ranks:
+        run.ranks[number].stalled = True
     if run.stall:
         run.stalls.pop()
-    stall = stall_causes.begin(run.ranks, event, when)
-    run.stalls.append(stall_causes.explained(stall, run.ranks, run.hosts))
+    stall = stall_causes.begin_stall(run.ranks, event, when)
+    stall = stall_causes.explain_stall(stall, run.ranks, run.hosts)
+    run.stalls.append(stall)
+    run.announced_stalls[stall.text] = when
     run.marks.add(marks.STALL, run.step, when - run.started)
-    run.note("", f"stalled: {run.stalls[-1].text}", when)
+    run.note("", f"stalled: {stall.text}", when)
 
 
-def _is_said_of_stall(run: RunState, text: str) -> bool:
-    """Whether the log has said this when the stall was found: stacks had come by then."""
-    since = run.stall.since if run.stall else math.inf
-    said = f"stalled: {text}"
-    return any(note.time >= since and note.text == said for note in run.log.notes)
+def _is_announced(run: RunState, stall_text: str) -> bool:
+    """Return True if the log has said this when the stall was found: stacks had come by then."""
+    if not run.stall:
+        return False
+    return run.announced_stalls.get(stall_text, -math.inf) >= run.stall.since
 
 
 def _stop(run: RunState, event: launcher.Stopping, when: float) -> None:
-    if event.reason != run.stop_reason and not _is_said_of_stall(run, event.reason):
+    if event.reason != run.stop_reason and not _is_announced(run, event.reason):
         run.note("", event.reason, when)
     if run.phase is not RunPhase.ENDED:
         run.phase = RunPhase.STOPPING
-    stall = run.stall
-    death = stall_causes.death(stall, run.ranks, run.hosts, event.reason, when) if stall else None
+    death = None
+    if run.stall:
+        death = stall_causes.as_death(run.stall, run.ranks, run.hosts, event.reason, when)
     run.judge.stop(event.reason, event.by_person, when, death)

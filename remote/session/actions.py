@@ -18,26 +18,26 @@ class Say:
 
 @dataclass(frozen=True)
 class Send:
-    """Send a command to a host, over the connection in use. `key` tells it from others that were
-    sent over it."""
+    """Send a command to a host, over the connection in use."""
 
-    on: int
+    host: int
     command: Command
     key: Hashable
+    """Tells the command from others that were sent over this connection."""
 
 
 @dataclass(frozen=True)
 class Open:
     """Open another connection to a host."""
 
-    on: int
+    host: int
 
 
 @dataclass(frozen=True)
 class Release:
-    """Close the connections to a host: nothing more is wanted of it."""
+    """Close the connections to a host, from which nothing more is needed."""
 
-    on: int
+    host: int
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from training.wire.events import Event
 from training.wire.line_cutter import LineCutter
 
 ROOM = 256
-"""Reads that wait to be taken, per connection; beyond, they wait on the host, whose journal is on
+"""Reads of a connection that wait to be taken; more of them wait on the host, whose journal is on
 disk."""
 LEASE = encode(Lease())
 CLOSED = 5.0
@@ -80,7 +80,7 @@ Put = Callable[[Message], None]
 
 @dataclass(eq=False)
 class Connection:
-    """A connection to the agent of host number `index`. `fed`: something has come over it.
+    """A connection to the agent of a host.
 
     A thread of its own sends what `send` queues, so that a host that does not read holds up nobody
     else.
@@ -91,6 +91,7 @@ class Connection:
     put: Put
     limits: Limits = LIMITS
     fed: bool = False
+    """Something has come over it."""
     room: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(ROOM))
     _channel: Channel | None = None
     _closer: threading.Thread | None = None
@@ -98,7 +99,7 @@ class Connection:
     _sender: threading.Thread | None = None
     _unsent: deque[bytes] = field(default_factory=deque)
     _unsent_size: int = 0
-    _began: float = 0.0  # when the write under way began, 0 where none is
+    _began: float = 0.0  # when the write under way began; 0 if there is none
     _over: bool = False  # nothing more is taken to be sent
     _unwanted: bool = False  # it is to be closed as soon as it is there
     _turn: threading.Condition = field(default_factory=threading.Condition)
@@ -114,16 +115,16 @@ class Connection:
         self._mover.start()
 
     def phase(self, name: Reach) -> None:
-        """How far the transport is (see `Progress`)."""
+        """Report how far the transport is (see `Progress`)."""
         self.put(Heard(Reaching(self.index, name)))
 
     def said(self, text: str) -> None:
-        """What a login shell printed (see `Progress`)."""
+        """Report what a login shell printed (see `Progress`)."""
         self.put(Heard(Said(self.index, text)))
 
     def whole_lines(self, data: bytes) -> list[bytes]:
-        """The complete lines of what has arrived; a last one without its end waits for the rest.
-        Raises: LineTooLong."""
+        """Return the complete lines of what has arrived; a last one without its end waits for the
+        rest. Raises: LineTooLong."""
         self.fed = True
         return self._cutter.feed(data)
 
@@ -131,7 +132,8 @@ class Connection:
         """Queue a command. Never waits: a connection that does not take them in time is broken."""
         data = encode(command)
         with self._turn:
-            if self._over or (data == LEASE and LEASE in self._unsent and not self._is_overdue):
+            is_repeated = data == LEASE and LEASE in self._unsent
+            if self._over or (is_repeated and not self._is_overdue):
                 return
             if self._is_overdue:
                 problem = f"it took no command for {self.limits.write:g} s"
@@ -149,9 +151,8 @@ class Connection:
 
     @property
     def held_up(self) -> float:
-        """For how many seconds the host has not taken the command that is being sent; 0 where none
-        is."""
-        began = self._began
+        """Return for how many seconds the host has not taken the command that is being sent."""
+        began = self._began  # another thread may change it
         return time.monotonic() - began if began else 0.0
 
     def close(self, *, unsent: bool = True) -> None:
@@ -173,7 +174,7 @@ class Connection:
 
     @property
     def is_closing(self) -> bool:
-        """Whether it is still being closed."""
+        """Return True while it is being closed."""
         return self._closer is not None and self._closer.is_alive()
 
     def wait(self, until: float) -> None:
@@ -229,7 +230,7 @@ class Connection:
                 return
 
     def _next(self) -> bytes:
-        """What is to be sent next; b"" where nothing more is."""
+        """Wait for what is to be sent next; b"" if nothing more is."""
         with self._turn:
             self._began = 0.0
             while not self._unsent and not self._over:

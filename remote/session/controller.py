@@ -12,30 +12,27 @@ from remote.events import Attached, Clock, Parted, Reaching, Refused, Said, Tran
 from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan
 from remote.run.state.launcher_state import FETCH, Stage
-from remote.run.state.rank_state import RankState
-from remote.session import requests, watchdog
+from remote.session import user_requests, watchdog
 from remote.session.actions import Action, Open, Release, Say, Send
-from remote.session.contact import Contact
 from remote.session.decide import decide
+from remote.session.decision_input import DecisionInput
+from remote.session.host_link import HostLink
 from remote.session.intake import Intake
 from remote.session.ledger import Ledger, Records
 from remote.session.times import Times
-from remote.session.view import View
-from remote.transport.failure import Cause
+from remote.transport.failure import Cause, Failure
 from training.wire.events import SESSION, Event, Record
 
 KEPT = "rankboard attach {} returns to this run, which continues if this terminal disconnects."
 STOPPED = (
     "The run stops if this terminal disconnects (use --on-disconnect keep to let it continue)."
 )
-ENOUGH = 1000
+MOST_ACTIONS = 1000
 """Actions after which a decision goes round in circles: a mistake of ours."""
 
 
 class Controller:
-    """One live run. `state` is what its records say, `contacts` what is known of those with each
-    host. All times are by the session's clock.
-    """
+    """One live run. All times are by the session's clock."""
 
     def __init__(
         self,
@@ -48,7 +45,7 @@ class Controller:
         """`forwarded`: variables for the ranks, see `remote.plan.environment`."""
         self.ledger = Ledger(plan, records, limits)
         self.state = self.ledger.state
-        self.contacts = [Contact(index) for index in range(len(plan.hosts))]
+        self.links = [HostLink(index) for index in range(len(plan.hosts))]
         self._intake = Intake(plan, self.ledger, limits)
         self._forwarded = forwarded
         self._times = times
@@ -56,7 +53,7 @@ class Controller:
     # A run begins, or is returned to --------------------------------------------------------------
 
     def begin(self, now: float) -> None:
-        """The run is a new one."""
+        """Say what becomes of a new run if its terminal disconnects."""
         kept = KEPT.format(self.state.plan.run)
         self.ledger.say(Said(SESSION, kept if self.state.course.keep else STOPPED), now)
 
@@ -69,177 +66,171 @@ class Controller:
 
     def attach(self, now: float) -> None:
         """Return to the run."""
-        for contact in self.contacts:
-            contact.heard_at = contact.parted_at = now
+        for link in self.links:
+            link.heard_at = now
+            link.parted_at = now
         self.ledger.say(Attached(), now)
 
     # What happens ---------------------------------------------------------------------------------
 
-    def take_lines(self, on: int, lines: Sequence[bytes], now: float) -> str:
-        """Take in what a host's agent sent. Returns why the host is lost for it; "" where all is
+    def take_lines(self, host: int, lines: Sequence[bytes], now: float) -> str:
+        """Take in what a host's agent sent. Return why the host is lost for it; "" if all is
         well."""
-        self._hear(on, now)
-        why = self._intake.take_lines(on, lines, self._view(now))
-        return self.give_up(on, why) if why else ""
+        self._hear(host, now)
+        why = self._intake.take_lines(host, lines, self._inputs(now))
+        return self.give_up(host, why) if why else ""
 
     def take_journal(self, record: Record, line: bytes, now: float) -> bool:
-        """Take in a record of a host's journal, read without its agent. Returns whether it fits."""
-        return self._intake.take_journal(record, line, self._view(now))
+        """Take in a record of a host's journal, read without its agent. Return True if it fits."""
+        return self._intake.take_journal(record, line, self._inputs(now))
 
-    def give_up(self, on: int, why: str) -> str:
-        """Lose a host that sends what no agent sends. Returns why."""
-        if not self.state.hosts[on].done:
-            name = self.state.host_name(on)
-            self.contacts[on].failure = f"{name}: {why}, so the connection was closed"
+    def give_up(self, host: int, why: str) -> str:
+        """Lose a host that sends what no agent sends. Return why."""
+        if not self.state.hosts[host].done:
+            what = f"{why}, so the connection was closed"
+            self.links[host].failure = Failure(Cause.OTHER, what)
         return why
 
     def take_event(self, event: Event, now: float) -> None:
         """Take in how far the way to a host is, or how far a transfer."""
-        host = self.state.hosts[event.on] if isinstance(event, Reaching) else None
-        if not (host and host.done):  # else it stays a lost one
-            self.ledger.say(event, now)
+        # A host that is lost stays lost, also if a connection that was being opened moves on.
+        if isinstance(event, Reaching) and self.state.hosts[event.on].done:
+            return
+        self.ledger.say(event, now)
 
-    def set_clock(self, on: int, offset: float, now: float) -> None:
-        """The host's clock is ahead by `offset` seconds."""
-        self._intake.recall_clock(on, offset)
-        self.ledger.say(Clock(on, offset), now)
+    def set_clock(self, host: int, offset: float, now: float) -> None:
+        """Note that the host's clock is ahead by `offset` seconds."""
+        self._intake.recall_clock(host, offset)
+        self.ledger.say(Clock(host, offset), now)
 
-    def take_open(self, on: int, now: float) -> None:
-        """A connection to the host is there, and in use from now on."""
-        contact = self.contacts[on]
-        is_first = not contact.met
-        contact.is_opening = False
-        contact.is_open = True
-        contact.met = True
-        contact.problem = ""
-        contact.failure = ""
-        contact.cause = None
-        contact.sent.clear()
+    def take_open(self, host: int, now: float) -> None:
+        """Use the connection to the host that has been opened."""
+        link = self.links[host]
+        is_first = not link.met
+        link.is_opening = False
+        link.is_open = True
+        link.met = True
+        link.problem = None
+        link.failure = None
+        link.sent.clear()
         if is_first:  # no later one is a sign of life: its agent has to speak
-            self._hear(on, now)
-        contact.tried_at = contact.tried_at or now
+            self._hear(host, now)
+        link.tried_at = link.tried_at or now
 
     def take_broken(
-        self,
-        on: int,
-        reason: str,
-        now: float,
-        *,
-        in_use: bool,
-        fed: bool,
-        cause: Cause | None = None,
+        self, index: int, failure: Failure, now: float, *, in_use: bool, fed: bool
     ) -> None:
-        """A connection has ended, or could not be made, for this `cause`. `fed`: something had come
-        over it."""
-        contact = self.contacts[on]
-        host = self.state.hosts[on]
+        """Take in that a connection has ended, or could not be made.
+
+        `in_use`: it was the one in use. `fed`: something had come over it.
+        """
+        link = self.links[index]
+        host = self.state.hosts[index]
         if in_use:
-            contact.is_open = False
+            link.is_open = False
         else:
-            contact.is_opening = False
-            contact.tried_at = contact.tried_at or now
-        contact.retry_at = now + self._times.retry
-        if host.done or contact.released:
+            link.is_opening = False
+            link.tried_at = link.tried_at or now
+        link.retry_at = now + self._times.retry
+        if host.done or link.released:
             return
+        reason = f"{self.state.host_name(index)}: {failure.text}"
         may_return = host.hello is not None or self.state.course.returned
         if in_use and fed and host.hello:
-            contact.parted_at = now
-            contact.retry_at = now
-            self.ledger.say(Parted(on, reason), now)
-        elif not may_return or cause is Cause.GONE:
-            contact.failure = reason
-            contact.cause = cause
+            link.parted_at = now
+            link.retry_at = now
+            self.ledger.say(Parted(index, reason), now)
+        elif not may_return or failure.cause is Cause.GONE:
+            link.failure = failure
         elif not host.hello:
-            contact.problem = reason
-            if reason != contact.told:
-                contact.told = reason
-                self.ledger.say(Said(on, f"{reason}; trying again, while the others continue"), now)
+            link.problem = failure
+            if failure != link.reported_problem:
+                link.reported_problem = failure
+                what = f"{reason}; trying again, while the others continue"
+                self.ledger.say(Said(index, what), now)
 
     def take_transfer(self, what: str, problems: Mapping[int, str], now: float) -> None:
-        """A transfer is over. `problems` are what went wrong, by host."""
-        if self.state.course.stage is Stage.OVER or not self.state.course.is_transferring(what):
+        """Take in that a transfer is over. `problems` are what went wrong, by host."""
+        course = self.state.course
+        if course.stage is Stage.OVER or not course.is_transferring(what):
             return  # it was stopped
-        for on, problem in problems.items():
-            self.ledger.say(Said(on, problem) if what == FETCH else Refused(on, problem), now)
+        for host, problem in problems.items():
+            event = Said(host, problem) if what == FETCH else Refused(host, problem)
+            self.ledger.say(event, now)
         self.ledger.say(Transferring(what, over=True), now)
 
     def stop(self, reason: str, now: float, *, at_once: bool) -> list[Action]:
-        """A person stops the run. `at_once`: ranks get no time to end by themselves."""
-        return self._follow(requests.stop(self._view(now), reason, now=at_once), now)
+        """Stop the run for a person. `at_once`: ranks get no time to end by themselves."""
+        return self._follow(user_requests.stop(self._inputs(now), reason, now=at_once), now)
 
     def detach(self, now: float) -> list[Action]:
-        """A person leaves the run to its agents."""
-        return self._follow(requests.detach(self._view(now)), now)
+        """Leave the run to its agents for a person."""
+        return self._follow(user_requests.detach(self._inputs(now)), now)
 
     def ask_stacks(self, now: float) -> list[Action]:
-        """A person asks where each rank is."""
-        return self._follow(watchdog.ask_stacks(self._view(now)), now)
+        """Ask where each rank is."""
+        return self._follow(watchdog.ask_stacks(self._inputs(now)), now)
 
     # What follows ---------------------------------------------------------------------------------
 
     def settle(self, now: float) -> list[Action]:
-        """Decide until nothing is left to be decided; what is to be carried out, in order."""
+        """Decide until nothing is left to be decided. Return what is to be carried out, in
+        order."""
         done: list[Action] = []
-        while actions := self._decide(now):
+        while actions := decide(self.state, self.links, self._forwarded, self._times, now):
             done += self._follow(actions, now)
-            if len(done) > ENOUGH:
+            if len(done) > MOST_ACTIONS:
                 raise RuntimeError(f"decisions go round in circles: {done[-1]}")
         return done
 
     @property
-    def has_got_going(self) -> bool:
-        """Whether all ranks have made a step in this attempt. Of a user's own script: whether a
-        rank has, or all have run for `Times.settling`."""
+    def is_under_way(self) -> bool:
+        """Return True once all ranks have made a step in this attempt. For a script: once a rank
+        has, or all have run for `Times.settling`."""
         run = self.state
-        if self._view(0.0).without_step or any(map(_has_failed, run.ranks)):
+        if self._inputs(0.0).ranks_without_step:
+            return False
+        if any(rank.exited and rank.exited.code for rank in run.ranks):
             return False
         if run.plan.job or any(rank.stepped_at for rank in run.ranks):
             return True
-        return run.now - max(rank.since for rank in run.ranks) >= self._times.settling
+        newest_start = max(rank.since for rank in run.ranks)
+        return run.now - newest_start >= self._times.settling
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is left to do."""
+        """Return True if nothing is left to do."""
         course = self.state.course
         return course.detached or course.stage is Stage.OVER
 
-    def _decide(self, now: float) -> list[Action]:
-        return decide(self.state, self.contacts, self._forwarded, self._times, now)
-
-    def _view(self, now: float) -> View:
-        return View(self.state, self.contacts, self._forwarded, self._times, now)
+    def _inputs(self, now: float) -> DecisionInput:
+        return DecisionInput(self.state, self.links, self._forwarded, self._times, now)
 
     def _follow(self, actions: Iterable[Action], now: float) -> list[Action]:
-        """Take in what was decided; what is left to be carried out."""
-        rest: list[Action] = []
+        """Take in what was decided. Return what is left to be carried out."""
+        remaining: list[Action] = []
         for action in actions:
             match action:
                 case Say(event):
                     self.ledger.say(event, now)
-                case Send(on, _, key):
-                    self.contacts[on].sent.add(key)
-                    rest.append(action)
-                case Open(on):
-                    self.contacts[on].is_opening = True
-                    self.contacts[on].retry_at = now + self._times.silent
-                    rest.append(action)
-                case Release(on):
-                    self.contacts[on].released = True
-                    rest.append(action)
-                case _:
-                    rest.append(action)
-        return rest
+                    continue
+                case Send(host, _, key):
+                    self.links[host].sent.add(key)
+                case Open(host):
+                    self.links[host].is_opening = True
+                    self.links[host].retry_at = now + self._times.silent
+                case Release(host):
+                    self.links[host].released = True
+            remaining.append(action)
+        return remaining
 
-    def _hear(self, on: int, now: float) -> None:
-        """Something has come from a host. Where no host of a kept run was heard before, that was
-        the fault of this machine, and the others get time to be heard."""
-        live = [one for one in self.contacts if not self.state.hosts[one.index].done]
+    def _hear(self, host: int, now: float) -> None:
+        """Note that something has come from a host."""
+        live = [link for link in self.links if not self.state.hosts[link.index].done]
         silent = self._times.silent
-        if self.state.course.keep and all(now - one.heard_at >= silent for one in live):
-            for one in live:
-                one.spared_at = now
-        self.contacts[on].heard_at = now
-
-
-def _has_failed(rank: RankState) -> bool:
-    return bool(rank.exited and rank.exited.code)
+        # If no host of a kept run was heard, that was the fault of this machine, and the others
+        # get time to be heard as well.
+        if self.state.course.keep and all(now - link.heard_at >= silent for link in live):
+            for link in live:
+                link.spared_at = now
+        self.links[host].heard_at = now

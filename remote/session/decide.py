@@ -1,8 +1,8 @@
 """What a session does next: one pure function.
 
 All that changes the course of a run is decided here, from what the records say of the run, what is
-known of its connections, and the time. Each rule is a branch of it; the first that has something to
-do is followed, and then all are asked again, until none has anything to do.
+known of its connections, and the time. Each rule is a function of all that; the first that has
+something to do is followed, and then all are asked again, until none has anything to do.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 from remote.run.run_state import RunState
 from remote.run.state.launcher_state import Stage
-from remote.session import finish, reach, requests, start, watchdog
+from remote.session import finish, reach, start, user_requests, watchdog
 from remote.session.actions import Action
-from remote.session.contact import Contact
+from remote.session.decision_input import DecisionInput
+from remote.session.host_link import HostLink
 from remote.session.times import Times
-from remote.session.view import View
 
-RULES: tuple[Callable[[View], list[Action]], ...] = (
+RULES: tuple[Callable[[DecisionInput], list[Action]], ...] = (
     finish.hear_stop,
     reach.greet,
     reach.reach,
@@ -29,7 +29,7 @@ RULES: tuple[Callable[[View], list[Action]], ...] = (
     start.ask,
     start.start,
     start.send_starts,
-    requests.leave,
+    user_requests.leave,
     finish.notice_failure,
     finish.stop_failed,
     watchdog.watch,
@@ -43,21 +43,20 @@ RULES: tuple[Callable[[View], list[Action]], ...] = (
 
 def decide(
     run: RunState,
-    contacts: Sequence[Contact],
+    contacts: Sequence[HostLink],
     forwarded: Mapping[str, str],
     times: Times,
     now: float,
 ) -> list[Action]:
-    """What is to be done next, in order; nothing, where only time or hosts can change anything.
+    """Return what is to be done next, in order; nothing if only time or hosts can change anything.
 
-    `contacts` are those with each host, in order. `forwarded`: variables for the ranks, see
-    `remote.plan.environment`. `now` is by the session's clock, as the times of the records.
+    `contacts` are the links to the hosts, in order. For the others see `DecisionInput`.
     """
     if run.course.detached or run.course.stage is Stage.OVER:
         return []
-    view = View(run, contacts, forwarded, times, now)
+    inputs = DecisionInput(run, contacts, forwarded, times, now)
     for rule in RULES:
-        actions = rule(view)
+        actions = rule(inputs)
         if actions:
             return actions
     return []

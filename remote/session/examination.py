@@ -255,7 +255,7 @@ class Examination:
         if host.failure or self._is_over:
             return
         if "event" not in answer and "error" in answer:
-            self._lose(host, self._read_failure(answer))
+            self._lose(host, self._read_failure(host.host, answer))
         elif host.due < NEVER:
             record = from_object(answer | {"host": host.index, "attempt": 0, "seq": 1})
             if record:
@@ -263,13 +263,16 @@ class Examination:
             else:
                 self._lose(host, Failure(Cause.OTHER, "it sent an answer that cannot be used"))
 
-    def _read_failure(self, answer: dict[str, Any]) -> Failure:
+    def _read_failure(self, host: Host, answer: dict[str, Any]) -> Failure:
         """Return what a host says that it cannot do."""
         is_workdir = answer.get("cause") == Cause.WORKDIR.value
         longest = self._limits.shown
         what = str(answer.get("error", ""))[:longest]
         advice = str(answer.get("advice", ""))[:longest]
-        return Failure(Cause.WORKDIR if is_workdir else Cause.OTHER, what, advice)
+        if not is_workdir:
+            return Failure(Cause.OTHER, what, advice)
+        setting = f"set another workdir for it in {host.hosts_file}"
+        return Failure(Cause.WORKDIR, what, f"{advice}, or {setting}" if advice else setting)
 
     def _take_record(self, host: ExaminedHost, record: Record) -> None:
         match record.event:
@@ -294,7 +297,7 @@ class Examination:
         """Go on without a host; once the facts are known there is nothing left to check."""
         host.failure = failure
         host.due = NEVER
-        reason = self.plan.named(failure.text)
+        reason = failure.text
         reached = host.hello is not None
         unfit = not reached and doctor.is_unfit(failure.cause)
         self._say(Lost(host.index, f"{host.host.name}: {reason}", reached=reached, unfit=unfit))
@@ -328,7 +331,7 @@ class Examination:
     # Records
 
     def _report(self, checks: list[Checked]) -> None:
-        for check in doctor.with_hosts_file(self.plan, checks):
+        for check in doctor.grouped(checks):
             self._say(check)
 
     def _say(self, event: Event) -> None:
@@ -343,4 +346,5 @@ class Examination:
 def _overdue(host: ExaminedHost) -> Failure:
     began = "" if host.hello else "its Python has started and gave "
     what = f"{began}no answer within {host.host.timeout:g} s"
-    return Failure(Cause.TIMEOUT, what, "if it is only slow, raise timeout in hosts.toml")
+    advice = f"if it is only slow, raise timeout in {host.host.hosts_file}"
+    return Failure(Cause.TIMEOUT, what, advice)

@@ -3,7 +3,7 @@ that it has moved."""
 
 from __future__ import annotations
 
-from training.wire.events import Dropped, HostSample, Record
+from training.wire.events import HostSample, Record, RecordsDropped
 
 LATE = 10
 """Samples in a row that come late, one a second, until the host's clock counts as set back and not
@@ -21,24 +21,21 @@ class HostClock:
         self.offset = 0.0
         self._step = step
         self._latest = float("-inf")  # when its newest record was written, by the launcher's clock
-        self._sampled = (
-            0.0,
-            0.0,
-        )  # when the last sample was written, by the host's clock, and when it came
+        # when the last sample was written, by the host's clock, and when it came
+        self._sampled = (0.0, 0.0)
         self._late = 0
 
     def measure(self, time: float, now: float) -> None:
-        """The host's clock shows `time` at this moment."""
+        """Note that the host's clock shows `time` at this moment."""
         self.offset = time - now
         self._latest = now
         self._late = 0
 
     def moved(self, record: Record, now: float) -> bool:
-        """Whether the host's clock must have moved before it wrote this record, which has just
-        come; `offset` is then right."""
-        if isinstance(
-            record.event, Dropped
-        ):  # bears the time at which the journal was read, and older records follow
+        """Return True if the host's clock must have moved before it wrote this record, which has
+        just come; `offset` is then right."""
+        # It bears the time at which the journal was read, and older records follow.
+        if isinstance(record.event, RecordsDropped):
             return False
         when = record.time - self.offset
         if when > now + self._step or self._is_late(record, now):
@@ -51,13 +48,16 @@ class HostClock:
         return False
 
     def _is_late(self, record: Record, now: float) -> bool:
-        """Whether samples come late, and have for long, though they come as they are written: what
-        has waited comes at once."""
+        """Return True if samples have come late for long, though they come as they are written.
+        What has waited on the way comes at once."""
         if not isinstance(record.event, HostSample):
             return False
         written, came = self._sampled
         self._sampled = record.time, now
-        late = now - (record.time - self.offset) > self._step
-        live = now - came > (record.time - written) / 2
-        self._late = self._late + 1 if late and live else 0
+        delay = now - (record.time - self.offset)
+        is_live = now - came > (record.time - written) / 2
+        if delay > self._step and is_live:
+            self._late += 1
+        else:
+            self._late = 0
         return self._late >= LATE

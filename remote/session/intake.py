@@ -8,14 +8,14 @@ from remote.events import Clock, Reaching, Said
 from remote.limits import Limits
 from remote.plan.plan import Plan
 from remote.sanitise import cut
+from remote.session.decision_input import DecisionInput
 from remote.session.finish import has_failed
 from remote.session.host_clock import HostClock
 from remote.session.ledger import Ledger
-from remote.session.view import View
 from training.wire.enums import Reach
 from training.wire.events import Hello, Record, decode, fault
 
-REASON = 200
+LONGEST_REASON = 200
 """Characters of what is wrong with a host's record that are shown."""
 
 
@@ -29,108 +29,107 @@ class Intake:
         self._clocks = [HostClock(limits.clock_step) for _ in plan.hosts]
         self._noise = [0] * len(plan.hosts)
 
-    def take_lines(self, on: int, lines: Sequence[bytes], view: View) -> str:
-        """Take in what a host's agent sent. Returns why it must be lost, as no agent sends that; ""
-        where all is well."""
+    def take_lines(self, host: int, lines: Sequence[bytes], inputs: DecisionInput) -> str:
+        """Take in what a host's agent sent. Return why it must be lost, as no agent sends that; ""
+        if all is well."""
         noise = b""
         for line in lines:
             record = decode(line) if line.startswith(b"{") else None
-            if record is None or record.host != on:  # no host speaks for another one
-                why = self._refuse_line(on, line, record)
+            if record is None or record.host != host:  # no host speaks for another one
+                why = self._refuse_line(host, line, record)
                 if why:
                     return why
                 noise += line[: max(0, self._limits.shown - len(noise))]
                 continue
             if noise:
-                self._tell(on, noise, view.now)
+                self._show(host, noise, inputs.now)
                 noise = b""
-            why = self._take_record(record, line, view)
+            why = self._take_record(record, line, inputs)
             if why:
                 return why
-        self._tell(on, noise, view.now)
+        self._show(host, noise, inputs.now)
         return ""
 
-    def take_journal(self, record: Record, line: bytes, view: View) -> bool:
-        """Take in a record of a host's journal, read without its agent. Returns whether it fits."""
-        if self._refuse(record, view, returned=True):
+    def take_journal(self, record: Record, line: bytes, inputs: DecisionInput) -> bool:
+        """Take in a record of a host's journal, read without its agent. Return True if it fits."""
+        if self._refuse(record, inputs, returned=True):
             return False
-        self._look_at_clock(record, view.now)
+        self._look_at_clock(record, inputs.now)
         self._ledger.take(record, line)
         if isinstance(record.event, Hello):
-            self._ledger.say(Reaching(record.host, Reach.READY), view.now)
+            self._ledger.say(Reaching(record.host, Reach.READY), inputs.now)
         return True
 
-    def recall_clock(self, on: int, offset: float) -> None:
-        """The host's clock was ahead by `offset` seconds."""
-        if 0 <= on < len(self._clocks):
-            self._clocks[on].offset = offset
+    def recall_clock(self, host: int, offset: float) -> None:
+        """Note that the host's clock was ahead by `offset` seconds."""
+        if 0 <= host < len(self._clocks):
+            self._clocks[host].offset = offset
 
-    def _take_record(self, record: Record, line: bytes, view: View) -> str:
-        """Take in a record of a host, unless it came before. Returns why the host must be lost."""
-        host = view.run.hosts[record.host]
+    def _take_record(self, record: Record, line: bytes, inputs: DecisionInput) -> str:
+        """Take in a record of a host, unless it came before. Return why the host must be lost."""
+        host = inputs.run.hosts[record.host]
         if record.seq <= host.seq:
             return ""
-        why = self._refuse(record, view, returned=view.course.returned)
+        why = self._refuse(record, inputs, returned=inputs.course.returned)
         if why:
             return why
         try:
-            self._take_in(record, line, view)
+            self._take_in(record, line, inputs)
         except Exception as error:  # noqa: BLE001 - whatever a host says, the others go on
-            return f"rankboard cannot take in its record {record.seq}: {cut(repr(error), REASON)}"
+            shown = cut(repr(error), LONGEST_REASON)
+            return f"rankboard cannot take in its record {record.seq}: {shown}"
         return ""
 
-    def _take_in(self, record: Record, line: bytes, view: View) -> None:
-        host = view.run.hosts[record.host]
-        if isinstance(record.event, Hello) and not (host.hello or view.course.returned):
-            self._measure_clock(record, view.now)
-        self._look_at_clock(record, view.now)
+    def _take_in(self, record: Record, line: bytes, inputs: DecisionInput) -> None:
+        host = inputs.run.hosts[record.host]
+        is_greeting = isinstance(record.event, Hello) and not host.hello
+        if is_greeting and not inputs.course.returned:  # it says who it is just now
+            self._clocks[record.host].measure(record.time, inputs.now)
+            self._say_clock(record.host, inputs.now)
+        self._look_at_clock(record, inputs.now)
         self._ledger.take(record, line)
-
-    def _measure_clock(self, record: Record, now: float) -> None:
-        """A host says who it is just now."""
-        self._clocks[record.host].measure(record.time, now)
-        self._say_clock(record.host, now)
 
     def _look_at_clock(self, record: Record, now: float) -> None:
         if self._clocks[record.host].moved(record, now):
             self._say_clock(record.host, now)
 
-    def _say_clock(self, on: int, now: float) -> None:
-        self._ledger.say(Clock(on, self._clocks[on].offset), now)
+    def _say_clock(self, host: int, now: float) -> None:
+        self._ledger.say(Clock(host, self._clocks[host].offset), now)
 
-    def _refuse(self, record: Record, view: View, *, returned: bool) -> str:
-        """Why a record of a host cannot be taken in; "" where it can. `returned`: this launcher is
+    def _refuse(self, record: Record, inputs: DecisionInput, *, returned: bool) -> str:
+        """Say why a record of a host cannot be taken in; "" if it can. `returned`: this launcher is
         not the first one."""
-        known = view.run.hosts[record.host].seq
+        known = inputs.run.hosts[record.host].seq
         if record.seq > known + self._limits.gap:
             return f"it sent record {record.seq} after record {known}"
-        if self._is_unasked(record, view, returned):
+        if self._is_unasked(record, inputs, returned):
             return f"it sent a record of attempt {record.attempt + 1}, which was never started"
         return ""
 
-    def _is_unasked(self, record: Record, view: View, returned: bool) -> bool:
-        """Whether a record is of an attempt that no launcher can have started."""
-        current = view.course.attempt
+    def _is_unasked(self, record: Record, inputs: DecisionInput, returned: bool) -> bool:
+        """Return True if no launcher can have started the attempt of a record."""
+        current = inputs.course.attempt
         most = self._policy.max_restarts
         if record.attempt <= current:
             return False
         if returned:  # the launchers before may have begun more attempts
             return record.attempt > max(most, self._limits.attempts)
-        others = [host for host in view.run.hosts if host.index != record.host]
-        is_over = has_failed(view) and not any(host.running for host in others)
+        others = [host for host in inputs.run.hosts if host.index != record.host]
+        is_over = has_failed(inputs) and not any(host.running for host in others)
         return not is_over or record.attempt > min(current + 1, most)  # by another launcher
 
-    def _refuse_line(self, on: int, line: bytes, record: Record | None) -> str:
-        """Why a host must be lost that sends this line, which is no record of its own."""
-        self._noise[on] += 1
-        if self._noise[on] > self._limits.noise:
+    def _refuse_line(self, host: int, line: bytes, record: Record | None) -> str:
+        """Say why a host must be lost that sends this line, which is no record of its own."""
+        self._noise[host] += 1
+        if self._noise[host] > self._limits.noise:
             return f"it sent more than {self._limits.noise} lines that are not records of its own"
-        if record is None and (why := fault(line)):
-            return f"it sent a record that cannot be used: {cut(why, REASON)}"
+        problem = fault(line) if record is None else ""
+        if problem:
+            return f"it sent a record that cannot be used: {cut(problem, LONGEST_REASON)}"
         return ""
 
-    def _tell(self, on: int, noise: bytes, now: float) -> None:
+    def _show(self, host: int, noise: bytes, now: float) -> None:
         """Show what a host sent that is no record of its own. It is recorded as text alone."""
         text = noise.decode(errors="replace").strip("\n")
         if text:
-            self._ledger.say(Said(on, text), now)
+            self._ledger.say(Said(host, text), now)

@@ -22,21 +22,21 @@ class Records(Protocol):
 
 
 class Ledger:
-    """Records whatever happens, and takes it in: `state` is what the records say.
-
-    `batch` is what was taken in since somebody took it last, expanded: `expand` takes records
-    apart.
-    """
+    """Records whatever happens, and takes it in: `state` is what the records say."""
 
     def __init__(self, plan: Plan, records: Records, limits: Limits) -> None:
         self.state = RunState(plan, limits)
         self.expand = expander(plan)
+        """Takes records apart."""
         self.batch: list[Record] = []
+        """What was taken in since somebody emptied this, expanded."""
         self._records = records
 
     def say(self, event: Event, now: float) -> None:
         """Record an event of the session."""
-        attempt = self.state.attempt + isinstance(event, Restarted)
+        attempt = self.state.attempt
+        if isinstance(event, Restarted):
+            attempt += 1
         record = Record(SESSION, attempt, self.state.seq + 1, now, event)
         self._records.write(record)
         self._apply(record)
@@ -51,7 +51,7 @@ class Ledger:
         apply_record(self.state, record)
 
     def _apply(self, record: Record) -> None:
-        for one in self.expand(record):
-            self._records.text(one)
-            apply_record(self.state, one)
-            self.batch.append(one)
+        for part in self.expand(record):
+            self._records.text(part)
+            apply_record(self.state, part)
+            self.batch.append(part)

@@ -15,8 +15,6 @@ from training.wire.commands import Command
 from training.wire.jsonl import dumps
 from training.wire.line_cutter import LineTooLong
 
-Put = Callable[[Message], None]
-
 
 class Pool:
     """Opens and closes connections, and passes on to the controller what becomes of them. Used by
@@ -27,13 +25,13 @@ class Pool:
         plan: Plan,
         transport: Transport,
         controller: Controller,
-        put: Put,
+        put: Callable[[Message], None],
         now: Callable[[], float],
         cwd: str,
         limits: Limits,
     ) -> None:
-        """`put`: where connections put messages. `now`: tells the session's time. `cwd`: where
-        the ranks work; else where the plan says."""
+        """`put`: takes the messages of connections. `now`: returns the session's time. `cwd`:
+        where the ranks work; else where the plan says."""
         self._plan = plan
         self._transport = transport
         self._controller = controller
@@ -46,51 +44,54 @@ class Pool:
         self._closing: list[Connection] = []
 
     def in_use(self) -> Iterator[Connection]:
-        """The connections in use. From any thread."""
+        """Yield the connections in use. From any thread."""
         return (connection for connection in self._in_use if connection)
 
-    def connection(self, on: int) -> Connection | None:
-        """The connection to a host that is in use."""
-        return self._in_use[on]
+    def connection(self, host: int) -> Connection | None:
+        """Return the connection to a host that is in use."""
+        return self._in_use[host]
 
-    def open(self, on: int) -> None:
+    def open(self, host: int) -> None:
         """Open another connection to a host."""
         plan = self._plan
         state = self._controller.state
+        is_left_out = state.hosts[host].left_out
         agent = Agent(
-            plan.folder(on),
+            plan.folder(host),
             plan.run,
-            on,
+            host,
             plan.hosts[0].address,
-            self._cwd or plan.cwd(on),
-            after=state.hosts[on].seq,
+            self._cwd or plan.cwd(host),
+            after=state.hosts[host].seq,
             keep=state.course.keep,
-            found=not (state.course.returned or state.hosts[on].left_out),
-            needs=dumps(needs.on(plan, on)),
+            found=not (state.course.returned or is_left_out),
+            needs=dumps(needs.on(plan, host)),
         )
-        connection = Connection(on, plan.hosts[on], self._put, self._limits)
-        self._opening[on] = connection
+        connection = Connection(host, plan.hosts[host], self._put, self._limits)
+        self._opening[host] = connection
         connection.open(self._transport, agent)
 
-    def send(self, on: int, command: Command) -> None:
-        """Send a command over the connection in use, where there is one."""
-        connection = self._in_use[on]
+    def send(self, host: int, command: Command) -> None:
+        """Send a command over the connection in use, if there is one."""
+        connection = self._in_use[host]
         if connection:
             connection.send(command)
 
-    def close(self, on: int) -> None:
+    def close(self, host: int) -> None:
         """Close the connections to a host."""
-        for connection in (self._in_use[on], self._opening[on]):
+        for connection in (self._in_use[host], self._opening[host]):
             if connection:
                 self._let_go(connection)
-        self._in_use[on] = self._opening[on] = None
-        contact = self._controller.contacts[on]
-        contact.is_open = contact.is_opening = False
+        self._in_use[host] = None
+        self._opening[host] = None
+        link = self._controller.links[host]
+        link.is_open = False
+        link.is_opening = False
 
     def close_all(self) -> None:
         """Close all connections, in the background."""
-        for on in range(len(self._plan.hosts)):
-            self.close(on)
+        for host in range(len(self._plan.hosts)):
+            self.close(host)
 
     def wait(self) -> None:
         """Wait until all are closed; one that cannot be is left behind."""
@@ -100,9 +101,9 @@ class Pool:
 
     def observe(self, *, behind: float) -> None:
         """Note what no message says of the connections."""
-        for contact, connection in zip(self._controller.contacts, self._in_use, strict=True):
-            contact.behind = behind
-            contact.held_up = connection.held_up if connection else 0.0
+        for link, connection in zip(self._controller.links, self._in_use, strict=True):
+            link.behind = behind
+            link.held_up = connection.held_up if connection else 0.0
 
     def take(self, message: Opened | Arrived | Broken) -> None:
         """Take in what has become of a connection."""
@@ -115,48 +116,48 @@ class Pool:
                 self._take_broken(connection, message)
 
     def _take_opened(self, connection: Connection) -> None:
-        on = connection.index
-        if connection is not self._opening[on]:
+        host = connection.index
+        if connection is not self._opening[host]:
             return
-        self._opening[on] = None
-        before = self._in_use[on]
-        if before:
+        self._opening[host] = None
+        previous = self._in_use[host]
+        if previous:
             # What is queued there must not come after what is sent over the new one.
-            self._let_go(before, unsent=False)
-        self._in_use[on] = connection
-        self._controller.take_open(on, self._now())
+            self._let_go(previous, unsent=False)
+        self._in_use[host] = connection
+        self._controller.take_open(host, self._now())
 
     def _take_data(self, connection: Connection, data: bytes) -> None:
-        """Take in what is new: what came over two connections counts once."""
         connection.room.release()
-        on = connection.index
-        if connection is not self._in_use[on]:
+        host = connection.index
+        if connection is not self._in_use[host]:  # what came over two connections counts once
             return
         try:
-            why = self._controller.take_lines(on, connection.whole_lines(data), self._now())
+            lines = connection.whole_lines(data)
         except LineTooLong as error:
-            why = self._controller.give_up(on, str(error))
+            why = self._controller.give_up(host, str(error))
+        else:
+            why = self._controller.take_lines(host, lines, self._now())
         if why:
-            self._in_use[on] = None
-            self._controller.contacts[on].is_open = False
+            self._in_use[host] = None
+            self._controller.links[host].is_open = False
             self._let_go(connection)
 
     def _take_broken(self, connection: Connection, broken: Broken) -> None:
-        on = connection.index
-        in_use = connection is self._in_use[on]
+        host = connection.index
+        in_use = connection is self._in_use[host]
         if in_use:
-            self._in_use[on] = None
-        elif connection is self._opening[on]:
-            self._opening[on] = None
+            self._in_use[host] = None
+        elif connection is self._opening[host]:
+            self._opening[host] = None
         else:
             return
         self._let_go(connection)
-        fed = connection.fed
-        reason = broken.reason
-        cause = broken.failure.cause
-        self._controller.take_broken(on, reason, self._now(), in_use=in_use, fed=fed, cause=cause)
+        self._controller.take_broken(
+            host, broken.failure, self._now(), in_use=in_use, fed=connection.fed
+        )
 
     def _let_go(self, connection: Connection, *, unsent: bool = True) -> None:
         connection.close(unsent=unsent)
-        self._closing = [one for one in self._closing if one.is_closing]
+        self._closing = [other for other in self._closing if other.is_closing]
         self._closing.append(connection)

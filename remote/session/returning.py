@@ -32,16 +32,16 @@ class ReturningSession(Session):
         *,
         times: Times = TIMES,
     ) -> None:
-        """`offsets`: how many seconds the hosts' clocks are ahead, by number, as far as that is
-        known."""
+        """`offsets`: how many seconds the hosts' clocks are ahead, by the number of the host, as
+        far as is known."""
         super().__init__(plan, transport, recorder, cwd, forwarded, times=times)
         self._offsets = offsets
         self._refused: set[int] = set()
         self.catch_up(())
 
     def _recalled(self) -> Iterator[list[Record]]:
-        """What the hosts have. Whoever asks for something does not wait for it: what is then
-        missing comes over the connections."""
+        """Yield what the hosts have. If somebody asks for something meanwhile, the rest comes over
+        the connections."""
         controller = self._controller
         with self.lock:
             for index, offset in self._offsets.items():
@@ -50,9 +50,9 @@ class ReturningSession(Session):
                 controller.take_event(Reaching(host.index, Reach.CONNECTING), self._now())
         yield self._taken()
         problems: list[Problem] = []
-        found = fetch(self._transport, self.plan, {}, self._offsets, problems, self._queue.empty)
-        with closing(found):
-            for batch in _batches(found):
+        journals = fetch(self._transport, self.plan, {}, self._offsets, problems, self._queue.empty)
+        with closing(journals):
+            for batch in _batches(journals):
                 with self.lock:
                     self._bring(batch)
                 yield self._taken()
@@ -73,11 +73,11 @@ class ReturningSession(Session):
             self._controller.take_event(Said(SESSION, problem), self._now())
 
 
-def _batches(found: Iterator[tuple[bytes, Record]]) -> Iterator[list[tuple[bytes, Record]]]:
-    """The same in parts of some bytes."""
+def _batches(records: Iterator[tuple[bytes, Record]]) -> Iterator[list[tuple[bytes, Record]]]:
+    """Yield the same in parts of some bytes."""
     batch: list[tuple[bytes, Record]] = []
     size = 0
-    for line, record in found:
+    for line, record in records:
         batch.append((line, record))
         size += len(line)
         if size >= BATCH:

@@ -81,55 +81,55 @@ class Session:
     # What others may ask, from any thread or signal handler ---------------------------------------
 
     def stop(self, reason: str = "stopped by the user", *, now: bool = False) -> None:
-        """Ask for the end of the run; returns at once. `now`: without the time that ranks have to
+        """Ask for the end of the run; return at once. `now`: without the time that ranks have to
         end by themselves."""
         self._ask(lambda when: self._controller.stop(reason, when, at_once=now))
 
     def detach(self) -> None:
-        """Ask to leave the run to its agents, which go on with it, once the ranks run; returns at
+        """Ask to leave the run to its agents, which go on with it, once the ranks run; return at
         once."""
         self._ask(self._controller.detach)
 
     def ask_stacks(self) -> None:
-        """Ask where each rank is, which its host then tells; returns at once."""
+        """Ask where each rank is, which its host then reports; return at once."""
         self._ask(self._controller.ask_stacks)
 
     @property
-    def has_got_going(self) -> bool:
-        """See `Controller.has_got_going`."""
-        return self._controller.has_got_going
+    def is_under_way(self) -> bool:
+        """See `Controller.is_under_way`."""
+        return self._controller.is_under_way
 
     @property
     def detached(self) -> bool:
-        """Whether the run was left to its agents."""
+        """Return True if the run was left to its agents."""
         return self.state.course.detached
 
     @property
     def cut_off(self) -> bool:
-        """Whether the run was left to its agents as none of them was heard any more, or it could
-        not be restarted here."""
+        """Return True if the run was left to its agents as none of them was heard any more, or it
+        could not be restarted here."""
         return self.state.course.cut_off
 
     @property
     def keep(self) -> bool:
-        """Whether the agents go on with the run when this session is gone."""
+        """Return True if the agents go on with the run when this session is gone."""
         return self.state.course.keep
 
     @property
     def is_closing(self) -> bool:
-        """Return whether the session only closes its connections and its record."""
+        """Return True if the session only closes its connections and its record."""
         return self._controller.is_over
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing of the run is left to be ended."""
+        """Return True if nothing of the run is left to be ended."""
         return self.state.is_settled
 
     # ----------------------------------------------------------------------------------------------
 
     @property
     def expand(self) -> Expand:
-        """What takes the run's records apart."""
+        """Return what takes the run's records apart."""
         return self._controller.ledger.expand
 
     def catch_up(self, records: Iterable[Record]) -> None:
@@ -139,8 +139,8 @@ class Session:
         self._controller.recall(records)
 
     def batches(self) -> Iterator[list[Record]]:
-        """The run's records, expanded, in order of arrival, already recorded and applied to
-        `state`; ends with the run.
+        """Yield the run's records, expanded, in order of arrival, already recorded and applied to
+        `state`, until the run ends.
 
         To be iterated once, by one thread. Leaving it early closes the connections, and the agents'
         policy decides what follows.
@@ -155,7 +155,10 @@ class Session:
         lease.start()
         try:
             with self.lock:
-                (self._controller.attach if self._returns else self._controller.begin)(self._now())
+                if self._returns:
+                    self._controller.attach(self._now())
+                else:
+                    self._controller.begin(self._now())
                 self._settle()
             while not self._controller.is_over:
                 self._notify()
@@ -170,11 +173,12 @@ class Session:
             lease.join()
 
     def _recalled(self) -> Iterator[list[Record]]:
-        """Batches of what is to be taken in before the hosts are reached."""
+        """Yield what is to be taken in before the hosts are reached."""
         yield from ()
 
     def _now(self) -> float:
-        """The session's clock: the wall clock's time at its start, which no step of it changes."""
+        """Return the time by the session's clock: the wall clock's at its start, which no step of
+        it changes."""
         return time.monotonic() + self._clock_offset
 
     def _ask(self, act: Callable[[float], list[Action]]) -> None:
@@ -184,24 +188,26 @@ class Session:
         self._queue.put((self._now(), message))
 
     def _renew(self) -> None:
-        """Signs of life, from a thread of its own: who iterates `batches` may be held up, as by a
-        pager, and is there still."""
+        """Send signs of life, from a thread of its own: who iterates `batches` may be held up, as
+        by a pager, and is there still."""
         while not self._over.wait(self._times.lease):
             for connection in self._pool.in_use():
                 connection.send(Lease())
 
     def _notify(self) -> None:
-        """Have told what is new of the run. Where that failed, the record says so."""
+        """Report what is new of the run. If that failed, the record says so."""
         if not self._observer:
             return
         self._observer.look(self.state)
-        if not self._controller.is_over and (failure := self._observer.failure()):
+        failure = "" if self._controller.is_over else self._observer.failure()
+        if failure:
             self._put(Heard(Said(SESSION, failure)))
 
     # The mailbox ----------------------------------------------------------------------------------
 
     def _turn(self) -> list[Record]:
-        """One batch: what has arrived, or nothing where the next look at the clock comes first."""
+        """Take one batch: what has arrived, or nothing if the next look at the clock comes
+        first."""
         messages: list[tuple[float, Message]] = []
         with suppress(Empty):
             messages.append(self._queue.get(timeout=self._times.tick))
@@ -217,6 +223,7 @@ class Session:
                 self._take(message)
             self._settle()
             problem = self._recorder.flush()
+            self._recorder.update_overview(self.state)
             if problem:
                 self._controller.take_event(Said(SESSION, problem), self._now())
         return self._taken()
@@ -243,20 +250,21 @@ class Session:
         now = self._now()
         self._pool.observe(behind=0.0 if self._queue.empty() else now - self._taken_until)
         self._carry_out(self._controller.settle(now))
-        for host, contact in zip(self.state.hosts, self._controller.contacts, strict=True):
-            is_left = host.left_out and not host.ended and not contact.released
-            if (host.done or contact.released) and not is_left:
+        for host, link in zip(self.state.hosts, self._controller.links, strict=True):
+            # What still runs on a host that was left out is ended once it is back.
+            is_awaited = host.left_out and not host.ended
+            if link.released or (host.done and not is_awaited):
                 self._pool.close(host.index)
 
     def _carry_out(self, chosen: Iterable[Action]) -> None:
         for action in chosen:
             match action:
-                case actions.Send(on, command):
-                    self._pool.send(on, command)
-                case actions.Open(on):
-                    self._pool.open(on)
-                case actions.Release(on):
-                    self._pool.close(on)
+                case actions.Send(host, command):
+                    self._pool.send(host, command)
+                case actions.Open(host):
+                    self._pool.open(host)
+                case actions.Release(host):
+                    self._pool.close(host)
                 case actions.Upload():
                     self._transfer(UPLOAD, self._files.upload)
                 case actions.Fetch(hosts):
@@ -272,10 +280,12 @@ class Session:
     def _files(self) -> Files:
         from remote.upload.files import Files  # most runs have no files to move
 
-        return Files(self.plan, self._transport, lambda on, text: self._put(Heard(Said(on, text))))
+        return Files(
+            self.plan, self._transport, lambda host, text: self._put(Heard(Said(host, text)))
+        )
 
     def _transfer(self, what: str, move: Callable[[], dict[int, str]]) -> None:
-        """Move files in a thread of its own; what went wrong, by host, is taken in then."""
+        """Move files in a thread of its own. `move` returns what went wrong, by host."""
 
         def work() -> None:
             problems = move()
@@ -285,7 +295,7 @@ class Session:
 
     @property
     def _expected(self) -> dict[int, int]:
-        """About how many bytes of results each host has, as far as is known."""
+        """Return about how many bytes of results each host has, as far as is known."""
         from remote.upload.results import expected_sizes
 
         job = self.plan.job
@@ -293,6 +303,6 @@ class Session:
 
 
 def _size(message: Message) -> int:
-    """How much of a batch a message takes: 1 at the least, so that a batch has a bounded number of
-    them."""
-    return len(message.data) if isinstance(message, Arrived) and message.data else 1
+    """Return how much of a batch a message takes: at least 1, so that a batch has a bounded number
+    of them."""
+    return max(1, len(message.data)) if isinstance(message, Arrived) else 1

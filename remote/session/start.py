@@ -28,249 +28,259 @@ from remote.run.diagnosis import agent_end
 from remote.run.state.host_state import HostState
 from remote.run.state.launcher_state import UPLOAD, Stage
 from remote.session.actions import Action, Say, Upload
-from remote.session.contact import Contact
+from remote.session.decision_input import (
+    DecisionInput,
+    LinkedHost,
+    can_send,
+    is_done,
+    send_once,
+)
+from remote.session.host_link import HostLink
 from remote.session.reach import lose
 from remote.session.restart import restart
-from remote.session.view import Host, View, is_done, send_once, takes
-from training.wire.commands import Connect, Keep, Placement, Reserve, Start
-from training.wire.events import SESSION, Hello, Reserved
+from training.wire.commands import Connect, Keep, Placement, Reserve, StartAttempt
+from training.wire.events import SESSION, Hello
 
 
-def upload(view: View) -> list[Action]:
+def upload(inputs: DecisionInput) -> list[Action]:
     """Begin to upload what the plan uploads, while the hosts are reached."""
-    course = view.course
+    course = inputs.course
     if course.stage is not Stage.REACHING or course.returned or UPLOAD in course.transfers:
         return []
-    return [Say(Transferring(UPLOAD)), Upload()] if view.run.plan.uploads else []
+    return [Say(Transferring(UPLOAD)), Upload()] if inputs.run.plan.uploads else []
 
 
-def keep_plan(view: View) -> list[Action]:
+def keep_plan(inputs: DecisionInput) -> list[Action]:
     """Have every host keep the plan, for a launcher that returns to the run."""
-    if view.course.stage not in (Stage.REACHING, Stage.STARTING):
+    if inputs.course.stage not in (Stage.REACHING, Stage.STARTING):
         return []
-    greeted = [contact for host, contact in view.live if host.hello and takes(contact, Keep)]
-    if not greeted:
+    links = [link for host, link in inputs.live if host.hello and can_send(link, Keep)]
+    if not links:
         return []
-    plan = public_plan(view.run.plan, keep=view.course.keep)
-    command = Keep(PLAN, plan, max(0.0, view.now - view.run.started))
-    return [action for contact in greeted for action in send_once(contact, command)]
+    plan = public_plan(inputs.run.plan, keep=inputs.course.keep)
+    command = Keep(PLAN, plan, max(0.0, inputs.now - inputs.run.started))
+    actions: list[Action] = []
+    for link in links:
+        actions += send_once(link, command)
+    return actions
 
 
 def public_plan(plan: Plan, *, keep: bool) -> str:
-    """The plan without the contact to its hosts, which may hold a password and are of no use to
-    another launcher."""
+    """Return the plan as text, without the ways to its hosts, which may hold a password and are of
+    no use to another launcher."""
     hosts = tuple(replace(host, proxy_command="") for host in plan.hosts)
     return serialize.dump(replace(plan, hosts=hosts, policy=replace(plan.policy, keep=keep)))
 
 
-def prepare(view: View) -> list[Action]:
+def prepare(inputs: DecisionInput) -> list[Action]:
     """Check the hosts by their facts, once all are known; not earlier, so that all hosts that
     cannot take part are named at once."""
-    course = view.course
+    course = inputs.course
     if course.stage is Stage.REACHING:
-        if not all(host.hello or is_done(host, contact) for host, contact in view.hosts()):
+        if any(host.hello is None for host, _ in inputs.live):
             return []
-        done = [host for host, contact in view.hosts() if is_done(host, contact)]
+        done = [host for host, link in inputs.hosts() if is_done(host, link)]
         if course.refused or any(host.hello is None for host in done):
             return [Say(Closing())]
         if done:  # an attempt that fails before its ranks are started fails as any other
-            return restart(view)
+            return restart(inputs)
     elif course.stage is not Stage.STARTING or course.preparing:
         return []
-    facts = [view.run.hosts[on].hello for on in course.hosts]
-    remarks = frameworks.remarks(view.plan_on(course.hosts), facts)
+    facts = [inputs.run.hosts[number].hello for number in course.hosts]
+    remarks = frameworks.remarks(inputs.plan_on(course.hosts), facts)
     said = [Say(Said(SESSION, text)) for text in remarks]
-    return [Say(Preparing(course.hosts)), *_check_facts(view), *said]
+    return [Say(Preparing(course.hosts)), *_check_facts(inputs), *said]
 
 
-def ask(view: View) -> list[Action]:
+def ask(inputs: DecisionInput) -> list[Action]:
     """Ask the hosts for ports and connections; once all have answered, check what came of it."""
-    course = view.course
+    course = inputs.course
     if course.stage is not Stage.STARTING or not course.preparing or course.prepared:
         return []
-    if course.refused or not any(wanted := _reservations(view)):
+    if course.refused:
         return [Say(Closing())]
-    hosts = view.taking_part()
-    asked = [
-        action
-        for (host, contact), reserve in zip(hosts, wanted, strict=True)
-        if reserve and not host.reserved
-        for action in send_once(contact, reserve, course.attempt)
-    ]
-    if any(reserve and not host.reserved for (host, _), reserve in zip(hosts, wanted, strict=True)):
-        return asked
-    return _connect(view)
+    requests = _reservations(inputs)
+    if not any(requests):
+        return [Say(Closing())]
+    actions: list[Action] = []
+    is_complete = True
+    for (host, link), reserve in zip(inputs.taking_part(), requests, strict=True):
+        if reserve and not host.reserved:
+            is_complete = False
+            actions += send_once(link, reserve, course.attempt)
+    return _ask_for_connections(inputs) if is_complete else actions
 
 
-def start(view: View) -> list[Action]:
-    """Start the ranks, once all has been checked and is there."""
-    course = view.course
+def start(inputs: DecisionInput) -> list[Action]:
+    """StartAttempt the ranks, once all has been checked and is there."""
+    course = inputs.course
     if course.stage is not Stage.STARTING or not course.prepared:
         return []
     if course.refused:
         return [Say(Closing())]
-    has_lost_one = any(is_done(host, contact) for host, contact in view.taking_part())
+    has_lost_one = any(is_done(host, link) for host, link in inputs.taking_part())
     if course.is_transferring(UPLOAD) or has_lost_one:
         return []
     try:
-        place_ranks(view)
+        place_ranks(inputs)
     except PlanError as error:
-        return [Say(Refused(SESSION, view.run.plan.named(str(error))))]
+        return [Say(Refused(SESSION, str(error)))]
     return [Say(Starting())]
 
 
-def send_starts(view: View) -> list[Action]:
+def send_starts(inputs: DecisionInput) -> list[Action]:
     """Tell each host to start its ranks, until it has."""
-    course = view.course
+    course = inputs.course
     if course.stage is not Stage.RUNNING or course.failing:
         return []
-    hosts = [
-        (host, contact) for host, contact in view.taking_part() if host.attempt != course.attempt
+    ready = [
+        (host, link)
+        for host, link in inputs.taking_part()
+        if host.attempt != course.attempt and _takes_start(inputs, host, link)
     ]
-    if not any(_takes_start(view, host, contact) for host, contact in hosts):
+    if not ready:
         return []
-    placed = dict(zip(course.hosts, place_ranks(view), strict=True))
-    work = view.run.plan.work
-    is_ours, follow = (False, work.follow) if isinstance(work, Script) else (True, ())
-    attempts = view.policy.max_restarts + 1
-    may_restart = attempts - 1 > course.attempt
-    tell_written = not is_ours and not view.run.plan.is_local  # there, a user sees the files
-    commands = {
-        host.index: Start(
-            course.attempt,
-            is_ours,
-            placed[host.index],
-            course.hosts,
-            may_restart,
-            follow,
-            attempts,
-            tell_written,
-        )
-        for host, _ in hosts
-    }
-    return [
-        action
-        for host, contact in hosts
-        if _takes_start(view, host, contact)
-        for action in send_once(contact, commands[host.index], course.attempt)
-    ]
-
-
-def _takes_start(view: View, host: HostState, contact: Contact) -> bool:
-    """Whether a host can be told now. A launcher that has returned may lack what the ranks need."""
-    is_asked = (Start, view.course.attempt) in contact.sent
-    if is_done(host, contact) or is_asked or not contact.is_open:
-        return False
-    master = view.run.hosts[view.course.hosts[0]]
-    return master.reserved is not None and not view.missing_variables(view.course.hosts)
-
-
-def place_ranks(view: View) -> Sequence[tuple[Placement, ...]]:
-    """The ranks of each host of the attempt. Raises: PlanError."""
-    hosts = [host for host, _ in view.taking_part()]
-    master = hosts[0].reserved
-    if not master:
-        raise PlanError(f"{view.run.host_name(hosts[0].index)}: it has reserved no port")
-    facts = [host.hello for host in hosts]
-    return place(
-        view.plan_on(view.course.hosts),
-        facts,
-        master.address,
-        master.port,
-        view.forwarded,
-        view.course.attempt,
-    )
-
-
-def give_up(view: View) -> list[Action]:
-    """A host that drops out of a start ends it."""
-    if view.course.stage is not Stage.STARTING:
-        return []
+    placed = dict(zip(course.hosts, place_ranks(inputs), strict=True))
     actions: list[Action] = []
-    for host, _ in view.taking_part():
-        if host.ended and not host.lost:
-            why = "its agent ended while the ranks were being started"
-            why += f": {agent_end.describe(host.ended)}"
-            actions.append(lose(view, host, f"{view.run.host_name(host.index)}: {why}"))
+    for host, link in ready:
+        command = _start_command(inputs, placed[host.index])
+        actions += send_once(link, command, course.attempt)
     return actions
 
 
-def _connect(view: View) -> list[Action]:
-    """All ports are reserved: have the hosts try connections, and check what came of them."""
-    hosts = view.taking_part()
-    wanted = doctor.connects([host.reserved for host, _ in hosts])
-    asked: list[Action] = []
-    whole = True
-    for (host, contact), connect in zip(hosts, wanted, strict=True):
-        if connect and not doctor.has_tried(connect, host.connected):
-            whole = False
-            asked += send_once(contact, connect, view.course.attempt)
-    if not whole:
-        return asked
-    return [Say(Prepared()), *_check_connections(view, hosts, wanted)]
+def _start_command(inputs: DecisionInput, placements: tuple[Placement, ...]) -> StartAttempt:
+    course = inputs.course
+    work = inputs.run.plan.work
+    attempts = inputs.policy.max_restarts + 1
+    is_script = isinstance(work, Script)
+    return StartAttempt(
+        course.attempt,
+        not is_script,
+        placements,
+        course.hosts,
+        attempts - 1 > course.attempt,
+        work.follow if isinstance(work, Script) else (),
+        attempts,
+        is_script and not inputs.run.plan.is_local,  # there, a user sees the files that are written
+    )
 
 
-def _check_connections(
-    view: View, hosts: Sequence[Host], wanted: Sequence[Connect | None]
-) -> list[Action]:
-    facts = [host.hello for host, _ in hosts]
-    reserved: list[Reserved | None] = [host.reserved for host, _ in hosts]
-    # An answer to the attempt before names others.
-    connected = [
-        doctor.answers_to(connect, host.connected)
-        for (host, _), connect in zip(hosts, wanted, strict=True)
-    ]
-    found = doctor.check_connections(view.plan_on(view.course.hosts), facts, reserved, connected)
-    shown = [one for one in found if view.policy.doctor or one.outcome == doctor.FAILED]
-    return _report(view, shown)
+def _takes_start(inputs: DecisionInput, host: HostState, link: HostLink) -> bool:
+    """Return True if a host can start its ranks now. A launcher that has returned may lack what the
+    ranks need."""
+    if is_done(host, link) or not can_send(link, StartAttempt, inputs.course.attempt):
+        return False
+    numbers = inputs.course.hosts
+    master = inputs.run.hosts[numbers[0]]
+    return master.reserved is not None and not inputs.missing_variables(numbers)
 
 
-def _check_facts(view: View) -> list[Action]:
-    hosts = view.taking_part()
-    facts: list[Hello | None] = [host.hello for host, _ in hosts]
-    if view.policy.doctor:
-        offsets = [host.offset for host, _ in hosts]
-        return _report(view, doctor.check_facts(view.plan_on(view.course.hosts), facts, offsets))
+def place_ranks(inputs: DecisionInput) -> Sequence[tuple[Placement, ...]]:
+    """Return the ranks of each host of the attempt. Raises: PlanError."""
+    hosts = [host for host, _ in inputs.taking_part()]
+    master = hosts[0].reserved
+    if not master:
+        raise PlanError(f"{inputs.run.host_name(hosts[0].index)}: it has reserved no port")
+    return place(
+        inputs.plan_on(inputs.course.hosts),
+        [host.hello for host in hosts],
+        master.address,
+        master.port,
+        inputs.forwarded,
+        inputs.course.attempt,
+    )
+
+
+def give_up(inputs: DecisionInput) -> list[Action]:
+    """Lose a host that drops out of a start, which ends the start."""
+    if inputs.course.stage is not Stage.STARTING:
+        return []
+    actions: list[Action] = []
+    for host, _ in inputs.taking_part():
+        if host.ended and not host.lost:
+            end = agent_end.describe_end(host.ended)
+            why = f"its agent ended while the ranks were being started: {end}"
+            actions.append(lose(inputs, host, why))
+    return actions
+
+
+# Checks -------------------------------------------------------------------------------------------
+
+
+def _check_facts(inputs: DecisionInput) -> list[Action]:
+    hosts = [host for host, _ in inputs.taking_part()]
+    plan = inputs.plan_on(inputs.course.hosts)
+    facts: list[Hello | None] = [host.hello for host in hosts]
+    if inputs.policy.doctor:
+        offsets = [host.offset for host in hosts]
+        return _report(inputs, doctor.check_facts(plan, facts, offsets))
     try:
-        master_address(view.plan_on(view.course.hosts), [hello for hello in facts if hello])
+        master_address(plan, [hello for hello in facts if hello])
     except PlanError as error:
-        return [Say(Refused(SESSION, view.run.plan.named(str(error))))]
+        return [Say(Refused(SESSION, str(error)))]
     return []
 
 
-def _reservations(view: View) -> list[Reserve | None]:
-    """The port that each host is to reserve. Without checks, only that of the rendezvous."""
-    facts = [host.hello for host, _ in view.taking_part()]
-    wanted = doctor.reservations(view.plan_on(view.course.hosts), facts)
-    if not view.policy.doctor or len(facts) == 1:
-        wanted[1:] = [None] * (len(wanted) - 1)
-    return wanted
+def _reservations(inputs: DecisionInput) -> list[Reserve | None]:
+    """Return the port that each host is to reserve. Without checks, only that of the
+    rendezvous."""
+    facts = [host.hello for host, _ in inputs.taking_part()]
+    requests = doctor.reservations(inputs.plan_on(inputs.course.hosts), facts)
+    if not inputs.policy.doctor or len(facts) == 1:
+        requests[1:] = [None] * (len(requests) - 1)
+    return requests
 
 
-def _report(view: View, checks: Sequence[Checked]) -> list[Action]:
-    """Say what was found, and refuse the start where something has failed. A check's `on` is a
-    position among the hosts of the attempt."""
-    named = view.run.plan.named
-    plan = view.plan_on(view.course.hosts)
-    found = doctor.with_hosts_file(plan, checks)
-    names = [host.name for host in plan.hosts]
-    refused = [one for one in found if one.outcome == doctor.FAILED and doctor.is_told(one)]
-    return [
-        *(Say(_number(view, one)) for one in found),
-        *(
-            Say(Refused(_refused_on(view, one), named(doctor.refusal(names, one))))
-            for one in refused
-        ),
+def _ask_for_connections(inputs: DecisionInput) -> list[Action]:
+    """Have the hosts try connections, as all ports are reserved, and check what came of them."""
+    hosts = inputs.taking_part()
+    requests = doctor.connects([host.reserved for host, _ in hosts])
+    actions: list[Action] = []
+    is_complete = True
+    for (host, link), connect in zip(hosts, requests, strict=True):
+        if connect and not doctor.has_tried(connect, host.connected):
+            is_complete = False
+            actions += send_once(link, connect, inputs.course.attempt)
+    if not is_complete:
+        return actions
+    return [Say(Prepared()), *_check_connections(inputs, hosts, requests)]
+
+
+def _check_connections(
+    inputs: DecisionInput, hosts: Sequence[LinkedHost], requests: Sequence[Connect | None]
+) -> list[Action]:
+    plan = inputs.plan_on(inputs.course.hosts)
+    facts = [host.hello for host, _ in hosts]
+    reserved = [host.reserved for host, _ in hosts]
+    # An answer to the attempt before names other addresses.
+    connected = [
+        doctor.answers_to(connect, host.connected)
+        for (host, _), connect in zip(hosts, requests, strict=True)
     ]
+    checks = doctor.check_connections(plan, facts, reserved, connected)
+    if not inputs.policy.doctor:
+        checks = [check for check in checks if check.outcome == doctor.FAILED]
+    return _report(inputs, checks)
 
 
-def _refused_on(view: View, check: Checked) -> int:
-    return SESSION if check.same else _number(view, check).on
+def _report(inputs: DecisionInput, checks: Sequence[Checked]) -> list[Action]:
+    """Say what the checks have found, and refuse the start if something has failed. The host of a
+    check is a position among the hosts of the attempt."""
+    grouped = doctor.grouped(checks)
+    names = [inputs.run.plan.hosts[number].name for number in inputs.course.hosts]
+    actions: list[Action] = [Say(_with_number(inputs, check)) for check in grouped]
+    for check in grouped:
+        if check.outcome == doctor.FAILED and doctor.is_told(check):
+            on = SESSION if check.same else _with_number(inputs, check).on
+            actions.append(Say(Refused(on, doctor.refusal(names, check))))
+    return actions
 
 
-def _number(view: View, check: Checked) -> Checked:
-    """The check with its hosts' numbers in the run, some of whose hosts may have been left out."""
+def _with_number(inputs: DecisionInput, check: Checked) -> Checked:
+    """Return the check with its hosts' numbers in the run, some of whose hosts may have been left
+    out."""
     if check.on == SESSION:
         return check
-    number = view.course.hosts
-    return replace(check, on=number[check.on], same=tuple(number[on] for on in check.same))
+    numbers = inputs.course.hosts
+    same = tuple(numbers[position] for position in check.same)
+    return replace(check, on=numbers[check.on], same=same)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from remote.run.findings import stall as stalls
+from remote.run.findings.stall import STALL_LIMITS, StallLimits
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Times:
     """In which the stacks of the ranks have to come before a stall is acted on."""
     grace: float = 2.0
     """Which ranks have to end after a stop."""
-    stall: stalls.Times = stalls.TIMES
+    stall: StallLimits = STALL_LIMITS
 
 
 TIMES = Times()

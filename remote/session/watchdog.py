@@ -8,48 +8,51 @@ from remote.run.findings import stall
 from remote.run.state.launcher_state import Stage
 from remote.run.state.types import Stall
 from remote.session.actions import Action, Say, Send
-from remote.session.view import View
+from remote.session.decision_input import DecisionInput
 from training.wire.commands import Stacks
 
 
-def watch(view: View) -> list[Action]:
+def watch(inputs: DecisionInput) -> list[Action]:
     """Notice a stall, and act on it once the stacks of the ranks have come, or should have."""
-    if view.course.stage is not Stage.RUNNING:
+    course = inputs.course
+    if course.stage is not Stage.RUNNING:
         return []
-    found = stall.stalled(view.run, view.now, view.times.stall)
-    if found:
-        return [Say(found), *ask_stacks(view)]
-    current = view.run.stall
+    new_stall = stall.find_stall(inputs.run, inputs.now, inputs.times.stall)
+    if new_stall:
+        return [Say(new_stall), *ask_stacks(inputs)]
+    current = inputs.run.stall
     if not current or current.explained:
         return []
-    if view.policy.on_stall is not OnStall.REPORT:
-        if any(host.missed for host, _ in view.live):
+    if inputs.policy.on_stall is not OnStall.REPORT:
+        if any(host.missed for host, _ in inputs.live):
             return []  # the ranks may wait for a host that is silent
-        if view.course.stacks_asked_at < _moving_again_at(view):
-            return ask_stacks(view) if view.now >= _moving_again_at(view) else []
-    if view.now < view.course.stacks_asked_at + view.times.stacks and not stall.complete(view.run):
+        moving_again_at = _moving_again_at(inputs, current)
+        if course.stacks_asked_at < moving_again_at:
+            return ask_stacks(inputs) if inputs.now >= moving_again_at else []
+    is_due = inputs.now >= course.stacks_asked_at + inputs.times.stacks
+    if not is_due and not stall.has_all_stacks(inputs.run):
         return []
-    return _act(view, current)
+    return _act(inputs, current)
 
 
-def ask_stacks(view: View) -> list[Action]:
+def ask_stacks(inputs: DecisionInput) -> list[Action]:
     """Ask where each rank is."""
-    running = [(host, contact) for host, contact in view.live if host.running and contact.is_open]
-    return [
-        Say(StacksAsked()),
-        *(Send(host.index, Stacks(), view.now) for host, _ in running),
-    ]
+    actions: list[Action] = [Say(StacksAsked())]
+    for host, link in inputs.live:
+        if host.running and link.is_open:
+            actions.append(Send(host.index, Stacks(), inputs.now))
+    return actions
 
 
-def _moving_again_at(view: View) -> float:
-    """When the ranks should move again after a host was silent: TCP takes as long again at most."""
-    since = view.run.stall.since if view.run.stall else 0.0
-    back = [host.back + host.away for host in view.run.hosts if host.back > since]
-    return max(back, default=0.0)
+def _moving_again_at(inputs: DecisionInput, current: Stall) -> float:
+    """Return when the ranks should move again after a host was silent."""
+    hosts = [host for host in inputs.run.hosts if host.back > current.since]
+    # TCP takes at most as long again as it was cut off.
+    return max((host.back + host.away for host in hosts), default=0.0)
 
 
-def _act(view: View, current: Stall) -> list[Action]:
-    if view.policy.on_stall is OnStall.REPORT:
+def _act(inputs: DecisionInput, current: Stall) -> list[Action]:
+    if inputs.policy.on_stall is OnStall.REPORT:
         return [Say(StallExplained(current.text))]
-    final = view.policy.on_stall is OnStall.STOP
-    return [Say(Stopping(current.text, by_person=False, final=final))]
+    is_final = inputs.policy.on_stall is OnStall.STOP
+    return [Say(Stopping(current.text, by_person=False, final=is_final))]

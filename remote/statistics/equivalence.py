@@ -1,4 +1,4 @@
-"""Whether two cells end with the same loss or accuracy."""
+"""Are the final losses or accuracies of two cells the same?"""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from remote.statistics.interval import Interval, Scale, by_t
+from remote.statistics.interval import Interval, ValueScale, t_interval
 
 LEVEL = 0.90
 """Of the interval: two one-sided tests at 5 % find two cells equal within a margin if and only if
 the 90 % interval of their difference lies within it (Schuirmann, "A comparison of the two one-sided
 tests procedure", Journal of Pharmacokinetics and Biopharmaceutics 15, 1987)."""
-
-
 ROUNDING = 1e-6
 """How far equal values may be apart, as a share of them: float32 numbers that are summed in another
 order differ in their last digits."""
@@ -29,27 +27,30 @@ class Equivalence:
     difference: Interval
     """Cell - reference, over runs of one repetition."""
     is_same: bool
-    """Whether all values are equal within `ROUNDING`."""
+    """All values are equal within `ROUNDING`."""
 
     @property
     def within(self) -> float:
-        """The smallest margin within which they are shown to be equal: the X of "equal within X".
-        NaN if there are too few values."""
+        """Return the smallest margin within which the cells are shown to be equal: the X of "equal
+        within X". NaN if there are too few values."""
         return max(abs(self.difference.low), abs(self.difference.high))
 
 
-def equivalence(cell: ArrayLike, reference: ArrayLike) -> Equivalence:
-    """Compare final values: one per repetition, in the same order, NaN where there is none.
+def measure_equivalence(cell: ArrayLike, reference: ArrayLike) -> Equivalence:
+    """Compare final values: one per repetition, in the same order, NaN if there is none.
 
     That all cells of a study are equal needs no correction for several tests: each has to pass.
     """
-    first, second = (np.asarray(each, dtype=np.float64) for each in (cell, reference))
-    both = np.isfinite(first) & np.isfinite(second)
-    difference = by_t((first - second)[both], Scale.DIFFERENCE, LEVEL)
-    return Equivalence(difference, are_same(first[both].tolist(), second[both].tolist()))
+    first = np.asarray(cell, dtype=np.float64)
+    second = np.asarray(reference, dtype=np.float64)
+    is_known = np.isfinite(first) & np.isfinite(second)
+    first = first[is_known]
+    second = second[is_known]
+    difference = t_interval(first - second, ValueScale.DIFFERENCE, LEVEL)
+    return Equivalence(difference, are_same(first.tolist(), second.tolist()))
 
 
 def are_same(first: Sequence[float], second: Sequence[float]) -> bool:
-    """Whether there are values, and all pairs are equal within `ROUNDING`."""
+    """Return True if there are values, and all pairs are equal within `ROUNDING`."""
     pairs = zip(first, second, strict=True)
     return bool(first) and all(math.isclose(*pair, rel_tol=ROUNDING) for pair in pairs)

@@ -1,4 +1,4 @@
-"""Whether the repetitions of a cell agree."""
+"""How well the repetitions of a cell agree."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ UNSTABLE = 0.10
 """Standard deviation over mean from which a cell is unstable, as in `pyperf check`."""
 FAR = 0.50
 """Distance from the mean, as its share, from which an extreme makes a cell unstable, as there."""
-FAR_OFF = 10.0
+OUTLIER = 10.0
 """Robust standard deviations from the median from which a value is an outlier, as in hyperfine."""
 UNUSUAL = 3.5
 """The same from which a value is unusual: what Iglewicz and Hoaglin advise ("How to detect and
 handle outliers", 1993)."""
+NORMAL_SPREAD = 1.4826
+"""Standard deviation over median absolute deviation of normal values."""
 
 
 @dataclass(frozen=True)
@@ -34,55 +36,67 @@ class Stability:
     """Why it is not stable, as parts of a sentence."""
 
     @property
-    def stable(self) -> bool:
-        """Whether nothing was found. A single run is not known to be unstable."""
+    def is_stable(self) -> bool:
+        """Return True if nothing was found. A single run is not known to be unstable."""
         return not self.warnings
 
 
-def stability(values: ArrayLike) -> Stability:
-    """Check the repetitions of a cell, as `pyperf check` does. NaN is no run, but keeps its
-    index. pyperf's limit of 1 ms per value is left out: a value is the mean of many steps."""
+def check_stability(values: ArrayLike) -> Stability:
+    """Check the repetitions of a cell, as `pyperf check` does.
+
+    NaN is no run, but keeps its index. pyperf's limit of 1 ms per value is left out: a value is the
+    mean of many steps.
+    """
     array = np.asarray(values, dtype=np.float64)
     runs = array[np.isfinite(array)]
     if not len(runs):
         return Stability(0, math.nan, (), ())
     mean = float(runs.mean())
-    variation = float(runs.std(ddof=1)) / abs(mean) if len(runs) > 1 and mean else math.nan
+    variation = math.nan
+    if len(runs) > 1 and mean:
+        variation = float(runs.std(ddof=1)) / abs(mean)
     warnings = []
     if variation >= UNSTABLE:
         warnings.append(f"the standard deviation is {variation:.0%} of the mean")
-    for name, extreme in (("minimum", runs.min()), ("maximum", runs.max())):
-        share = (float(extreme) - mean) / abs(mean) if mean else 0.0
+    extremes = {"minimum": runs.min(), "maximum": runs.max()} if mean else {}
+    for name, extreme in extremes.items():
+        share = (float(extreme) - mean) / abs(mean)
         if abs(share) >= FAR:
             than = "greater" if share > 0 else "smaller"
             warnings.append(f"the {name} is {abs(share):.0%} {than} than the mean")
-    return Stability(len(runs), variation, outliers(array), tuple(warnings))
+    return Stability(len(runs), variation, find_outliers(array), tuple(warnings))
 
 
-def outliers(values: ArrayLike) -> tuple[int, ...]:
-    """The indices of values far off the median. NaN is none, and does not count."""
+def find_outliers(values: ArrayLike) -> tuple[int, ...]:
+    """Return the indices of values far off the median. NaN is none, and does not count."""
     array = np.asarray(values, dtype=np.float64)
     runs = array[np.isfinite(array)]
     if len(runs) < 3:
         return ()
-    return tuple(np.flatnonzero(abs(scores(array, runs)) > FAR_OFF).tolist())
+    is_outlier = abs(robust_scores(array, runs)) > OUTLIER
+    return tuple(np.flatnonzero(is_outlier).tolist())
 
 
-def warm_up(seconds: ArrayLike) -> int:
-    """How many steps at the start of a run are slower than is usual in its second half: those
-    before the first that is not. At most half of them."""
+def count_warm_up(seconds: ArrayLike) -> int:
+    """Return how many steps at the start of a run are slower than is usual in its second half.
+
+    Those count that come before the first usual one, at most half of all.
+    """
     array = np.asarray(seconds, dtype=np.float64)
     half = len(array) // 2
     if half < 2:
         return 0
-    usual = scores(array[:half], array[half:]) <= UNUSUAL
-    return int(usual.argmax()) if usual.any() else half
+    is_usual = robust_scores(array[:half], array[half:]) <= UNUSUAL
+    return int(is_usual.argmax()) if is_usual.any() else half
 
 
-def scores(values: Numbers, of: Numbers) -> Numbers:
-    """How many robust standard deviations the values are from the median `of` others: those that
-    normal values have where half of them are as far from it (1.4826 × median absolute deviation).
+def robust_scores(values: Numbers, others: Numbers) -> Numbers:
+    """Return how many robust standard deviations the values are from the median of others.
+
+    The robust standard deviation is the median absolute deviation, scaled to be the standard
+    deviation of normal values.
     """
-    middle = float(np.median(of))
-    spread = 1.4826 * float(np.median(abs(of - middle)))
+    middle = float(np.median(others))
+    spread = NORMAL_SPREAD * float(np.median(abs(others - middle)))
+    # Equal values have no spread; those apart from them by rounding are no outliers.
     return (values - middle) / max(spread, 1e-9 * abs(middle), 1e-300)

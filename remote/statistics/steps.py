@@ -1,116 +1,144 @@
-"""Two single runs, compared by their steps; and when a run reached a target."""
+"""Compares two single runs by their steps, and finds when a run reached a target."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from remote.statistics import student
-from remote.statistics.interval import LEVEL, Method, Numbers, Scale, around
-from remote.statistics.ratio import Comparison, finding
+from remote.statistics.comparison import Comparison, judge_ratio
+from remote.statistics.interval import (
+    LEVEL,
+    IntervalMethod,
+    Numbers,
+    ValueScale,
+    symmetric_interval,
+    t_bound,
+    t_probability,
+)
 
 BETWEEN_RUNS = 0.03
 """Coefficient of variation from one run to the next, which a single run cannot show."""
 
 
 def compare_steps(
-    first: ArrayLike,
-    second: ArrayLike,
-    between: float = BETWEEN_RUNS,
-    freedom: int = 0,
-    level: float = LEVEL,
+    first: ArrayLike, second: ArrayLike, between: float = BETWEEN_RUNS, freedom: int = 0
 ) -> Comparison:
     """Compare the mean step times of two runs: first / second.
 
     Each array has a run's seconds per iteration, as a mean over ranks, without its warm-up. The
     interval allows for the noise of iterations by a block bootstrap, because they are correlated;
-    and for noise from run to run, which is assumed to be `between`.
-
-    `freedom`: with so many degrees of freedom `between` was measured, see `spread`. That noise
-    holds the noise of iterations, which only counts where it is larger.
+    and for noise from run to run, which is `between`: assumed, or measured with so many degrees of
+    `freedom`, see `pooled_spread`.
     """
-    runs = [np.asarray(each, dtype=np.float64) for each in (first, second)]
-    runs = [each[np.isfinite(each)] for each in runs]
+    runs = []
+    for seconds in (first, second):
+        array = np.asarray(seconds, dtype=np.float64)
+        runs.append(array[np.isfinite(array)])
     fewest = min(map(len, runs))
-    middle = reach = p = math.nan
+    middle = math.nan
+    reach = math.nan
+    p = math.nan
+    method = IntervalMethod.NONE
     if fewest:
         middle = math.log(runs[0].mean() / runs[1].mean())
     if fewest > 1:
-        noises = 2 * between**2, sum(_variance(each) for each in runs)
-        error = math.sqrt(max(noises) if freedom else sum(noises))
-        reach = _bound(level, freedom) * error
-        p = _outside(abs(middle) / error, freedom) if error else float(not middle)
-    method = Method.BLOCKS if fewest > 1 else Method.NONE
-    ratio = around(middle, reach, fewest, method, Scale.RATIO, level)
-    return Comparison(0, 1, ratio, p, finding(ratio, Scale.RATIO))
+        method = IntervalMethod.BLOCKS
+        of_runs = 2 * between**2
+        of_steps = _mean_variance(runs[0]) + _mean_variance(runs[1])
+        # Noise that was measured from run to run already holds that of the iterations.
+        error = math.sqrt(max(of_runs, of_steps) if freedom else of_runs + of_steps)
+        freedom_of_error = freedom or math.inf
+        reach = t_bound(LEVEL, freedom_of_error) * error
+        p = t_probability(middle / error, freedom_of_error) if error else float(not middle)
+    ratio = symmetric_interval(middle, reach, fewest, method, ValueScale.RATIO, LEVEL)
+    return Comparison(0, 1, ratio, p, judge_ratio(ratio, ValueScale.RATIO))
 
 
-def _bound(level: float, freedom: int) -> float:
-    """How many standard errors an interval reaches, by t where the noise was measured."""
-    return student.bound(level, freedom) if freedom else NormalDist().inv_cdf((1 + level) / 2)
+def pooled_spread(groups: Iterable[Sequence[float]]) -> tuple[float, int]:
+    """Return how much values of the same group differ, and the degrees of freedom of that.
+
+    It is the standard deviation of their logarithms, pooled over all groups; NaN and 0 if no group
+    has two values.
+    """
+    squares = 0.0
+    freedom = 0
+    for group in groups:
+        if len(group) > 1:
+            logs = np.log(np.asarray(group, dtype=np.float64))
+            squares += float(((logs - logs.mean()) ** 2).sum())
+            freedom += len(group) - 1
+    return (math.sqrt(squares / freedom), freedom) if freedom else (math.nan, 0)
 
 
-def _outside(errors: float, freedom: int) -> float:
-    return student.outside(errors, freedom) if freedom else 2 * NormalDist().cdf(-errors)
+def _mean_variance(values: Numbers) -> float:
+    """Return the variance of the logarithm of the mean under the circular block bootstrap.
+
+    For a mean it has a closed form, so nothing is drawn (Künsch, Annals of Statistics 17, 1989).
+    """
+    length = choose_block_length(values)
+    # The values begin again after their end, so that blocks go around it.
+    circle = np.concatenate([[0.0], values, values[: length - 1]])
+    totals = np.cumsum(circle)
+    block_means = (totals[length:] - totals[:-length]) / length
+    return float((block_means / values.mean()).var() * length / len(values))
 
 
-def spread(groups: Iterable[Sequence[float]]) -> tuple[float, int]:
-    """How much values of the same group differ: the standard deviation of their logarithms, pooled
-    over all groups, and its degrees of freedom. NaN and 0 where no group has two values."""
-    logs = [np.log(np.asarray(group, dtype=np.float64)) for group in groups if len(group)]
-    freedom = sum(len(group) - 1 for group in logs)
-    if not freedom:
-        return math.nan, 0
-    squares = sum(float(((group - group.mean()) ** 2).sum()) for group in logs)
-    return math.sqrt(squares / freedom), freedom
+def choose_block_length(values: Numbers) -> int:
+    """Return how many neighbours a block of a circular bootstrap needs.
 
-
-def _variance(values: Numbers) -> float:
-    """The variance of the logarithm of the mean under the circular block bootstrap: for a mean it
-    has a closed form, so nothing is drawn (Künsch, Annals of Statistics 17, 1989)."""
-    length = block_length(values)
-    totals = np.cumsum(np.concatenate([[0.0], values, values[: length - 1]]))
-    sums = totals[length:] - totals[:-length]  # of all blocks, also of those around the end
-    return float((sums / length / values.mean()).var() * length / len(values))
-
-
-def block_length(values: Numbers) -> int:
-    """How many neighbours a block of a circular bootstrap needs, from how far their correlation
-    reaches (Politis and White, Econometric Reviews 23, 2004; corrected by Patton, Politis and White
-    in 28, 2009)."""
+    It follows from how far their correlation reaches (Politis and White, Econometric Reviews 23,
+    2004; corrected by Patton, Politis and White in 28, 2009).
+    """
     count = len(values)
-    quiet = max(5, math.ceil(math.log10(count)))  # lags without correlation that end it
-    most = min(math.ceil(math.sqrt(count)) + quiet, count - 1)
-    apart = values - values.mean()
-    covariances = np.array([apart[lag:] @ apart[: count - lag] for lag in range(most + 1)]) / count
-    if not covariances[0] > 0:
+    quiet_lags = max(5, math.ceil(math.log10(count)))
+    most_lags = min(math.ceil(math.sqrt(count)) + quiet_lags, count - 1)
+    deviations = values - values.mean()
+    products = [deviations[lag:] @ deviations[: count - lag] for lag in range(most_lags + 1)]
+    covariances = np.array(products) / count
+    variance = covariances[0]
+    if not variance > 0:
         return 1
-    correlated = abs(covariances) > 2 * math.sqrt(math.log10(count) / count) * covariances[0]
-    end = next((at for at in range(1, most) if not correlated[at : at + quiet].any()), most)
-    lags = np.arange(1, min(2 * max(1, end - 1), most) + 1)
+    limit = 2 * math.sqrt(math.log10(count) / count) * variance
+    is_correlated = abs(covariances) > limit
+    # The correlation ends before the first lags in a row without any.
+    end = most_lags
+    for lag in range(1, most_lags):
+        if not is_correlated[lag : lag + quiet_lags].any():
+            end = lag
+            break
+    lags = np.arange(1, min(2 * max(1, end - 1), most_lags) + 1)
     window = np.minimum(1, 2 * (1 - lags / len(lags))) * covariances[lags]
-    spread = float(covariances[0] + 2 * window.sum())
-    if spread <= 0:
+    spectrum = float(variance + 2 * window.sum())
+    if spectrum <= 0:
         return 1
-    length: float = (6 * (float((window * lags).sum()) / spread) ** 2 * count) ** (1 / 3)
-    return max(1, min(round(length), math.ceil(min(3 * math.sqrt(count), count / 3))))
+    slope = float((window * lags).sum())
+    length: float = (6 * (slope / spectrum) ** 2 * count) ** (1 / 3)
+    longest = math.ceil(min(3 * math.sqrt(count), count / 3))
+    return max(1, min(round(length), longest))
 
 
 def time_to_target(
-    seconds: ArrayLike, values: ArrayLike, target: float, falling: bool = False, window: int = 1
+    seconds: ArrayLike,
+    values: ArrayLike,
+    target: float,
+    is_falling: bool = False,
+    window: int = 1,
 ) -> float:
-    """The first of `seconds` at which the values are at or above the target, or at or below it
-    where they are `falling`, as a loss does. Infinite if they never are.
+    """Return the first of `seconds` at which the values reach the target; infinite if they never
+    do.
 
-    `window`: of so many values the mean counts, because the loss of one batch may be low by chance.
+    Values that are falling, as a loss does, reach it from above. The mean of `window` values
+    counts, because the loss of one batch may be low by chance.
     """
-    times, curve = (np.asarray(each, dtype=np.float64) for each in (seconds, values))
+    times = np.asarray(seconds, dtype=np.float64)
+    curve = np.asarray(values, dtype=np.float64)
     if len(curve) < window:
         return math.inf
     means = np.convolve(curve, np.ones(window) / window, "valid")
-    reached = means <= target if falling else means >= target
-    return float(times[window - 1 :][reached.argmax()]) if reached.any() else math.inf
+    is_reached = means <= target if is_falling else means >= target
+    if not is_reached.any():
+        return math.inf
+    return float(times[window - 1 :][is_reached.argmax()])

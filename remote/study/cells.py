@@ -10,7 +10,7 @@ from typing import Any
 
 from remote.cluster.hosts import RANKS
 from remote.format import count
-from remote.record.entry import number
+from remote.record.overview import figure
 from remote.study import script_cells
 from remote.study.reader import Reader, is_label, label_of, name_of, of_top, overridden, written
 from remote.study.study import Axis, Cell, Place
@@ -260,7 +260,7 @@ class Cells:
         """The value of a job field, of the type of the field."""
         wanted = str(JOB[key].type)
         kind = TYPES[wanted]
-        is_number = number(value) is not None
+        is_number = figure(value) is not None
         if wanted == SEVERAL:
             if isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
                 return tuple(value)

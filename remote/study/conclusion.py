@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from remote.format import count, listed
 from remote.metrics.doubt import Doubt, sentences
-from remote.statistics.interval import Interval, Scale
+from remote.statistics.comparison import Finding, judge_ratio
+from remote.statistics.interval import Interval, ValueScale
 from remote.statistics.mean import finite_mean
-from remote.statistics.ratio import Finding, finding
 from remote.study.limits import limits
 from remote.study.results import CellResult, StudyResult, scale
 from remote.study.study import Axis, Cell, Study
@@ -130,12 +130,12 @@ def _lead(result: StudyResult, compared: Sequence[CellResult]) -> str:
     better = _better(study)
     label, mean = _leader(result)
     own = [row for row in compared if row.cell.label(study.compare) == label]
-    if finding(mean, scale(study)) is better:
+    if judge_ratio(mean, scale(study)) is better:
         over = f", averaged over {count(len(own), 'cell')}" if len(own) > 1 else ""
         worse = [row for row in own if row.finding not in (better, Finding.NOT_SHOWN)]
         places = some([other_values(study, row) for row in worse])
         but = f", but not at {places}" if worse else ""
-        if scale(study) is Scale.RATIO:
+        if scale(study) is ValueScale.RATIO:
             gain = ratio_text(mean.inverse())
             on = next(filter(None, (_on_of(study, row) for row in own)), "")
             return f"{label} is fastest: {gain} as fast as {reference}{on}{over}{but}"
@@ -146,7 +146,7 @@ def _lead(result: StudyResult, compared: Sequence[CellResult]) -> str:
         number = count(len(compared), "comparison")
         bound = _bound(study, compared)
         return f"no difference shown between {reference} and any other in {number}{bound}"
-    is_time = scale(study) is Scale.RATIO
+    is_time = scale(study) is ValueScale.RATIO
     what = "be faster than" if is_time else f"have a {better.value} {study.measured} than"
     all_over = " everywhere" if any(row.finding is better for row in compared) else ""
     return f"no {study.compare} is shown to {what} {reference}{all_over}"
@@ -154,7 +154,7 @@ def _lead(result: StudyResult, compared: Sequence[CellResult]) -> str:
 
 def _better(study: Study) -> Finding:
     """What a comparison shows of a cell that is better."""
-    if scale(study) is Scale.RATIO:
+    if scale(study) is ValueScale.RATIO:
         return Finding.FASTER
     return Finding.HIGHER if study.is_higher_better else Finding.LOWER
 
@@ -163,7 +163,7 @@ def _measured(result: StudyResult) -> str:
     """Which value of the compared axis is best, where nothing says whether that is chance."""
     study = result.study
     label, mean = _leader(result)
-    is_time = scale(study) is Scale.RATIO
+    is_time = scale(study) is ValueScale.RATIO
     gain = 1 / mean.value if is_time else mean.value * (1 if study.is_higher_better else -1)
     is_other = gain > (1 if is_time else 0)
     best = label if is_other else study.reference
@@ -233,13 +233,13 @@ def _leader(result: StudyResult) -> tuple[str, Interval]:
 def _bound(study: Study, compared: Sequence[CellResult]) -> str:
     """How large a difference may still be; "" where that is not known."""
     ratios = [row.comparison.ratio for row in compared if row.comparison]
-    same = 1.0 if scale(study) is Scale.RATIO else 0.0
+    same = 1.0 if scale(study) is ValueScale.RATIO else 0.0
     if not all(map(is_bounded, ratios)):
         return ""
     reach = max(max(abs(ratio.high - same), abs(ratio.low - same)) for ratio in ratios)
-    if scale(study) is Scale.RATIO and reach >= 1:
+    if scale(study) is ValueScale.RATIO and reach >= 1:
         return " (the runs vary too much to exclude a factor of 2)"
-    is_share = scale(study) is Scale.RATIO or study.metric == "accuracy"
+    is_share = scale(study) is ValueScale.RATIO or study.metric == "accuracy"
     text = f"{reach:.1%}" if is_share else f"{reach:.2g}"
     return f" (differences of up to {text} cannot be excluded)"
 
@@ -259,7 +259,7 @@ def pair(study: Study, row: CellResult) -> str:
     if math.isnan(ratio.value):
         return f"{label} and {other} have no repetition in common"
     if not is_bounded(ratio):
-        if scale(study) is Scale.DIFFERENCE:
+        if scale(study) is ValueScale.DIFFERENCE:
             said = f"the {study.measured} of {label} is {change_text(study, ratio.value)}"
             return f"as measured, {said} against {other}; {CHANCE}"
         is_faster = ratio.value < 1

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from remote.format import count, duration
 from remote.plan.plan import Script
-from remote.record.entry import number
 from remote.record.layout import recorded
+from remote.record.overview import figure
 from remote.record.read import summarized
 from remote.study.progress import Progress
 from remote.study.reader import UNITS
@@ -79,7 +79,7 @@ def _past(runs_dir: Path) -> Iterator[Past]:
     for folder in list(reversed(recorded(runs_dir)))[:LOOKED_AT]:
         found = summarized(folder)
         ranks = found.get("ranks")
-        elapsed = number(found.get("elapsed"))
+        elapsed = figure(found.get("elapsed"))
         if found.get("verdict") != "finished" or not elapsed or not isinstance(ranks, list):
             continue
         with suppress(JobError, UnknownName, TypeError, AttributeError):

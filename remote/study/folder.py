@@ -12,7 +12,6 @@ Its runs are ordinary runs in RUNS_DIR.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import time
@@ -27,9 +26,10 @@ from remote.jsonl import load
 from remote.limits import LIMITS
 from remote.metrics.conditions import UNKNOWN, Conditions
 from remote.record import files, layout, trust
-from remote.record.entry import number
 from remote.record.layout import LOCK
+from remote.record.overview import figure
 from remote.study.reader import StudyError
+from training.file_locks import try_lock
 from training.wire.jsonl import dumps
 from training.writing import write_all, write_whole
 
@@ -139,14 +139,12 @@ class StudyFolder:
 
     def _take(self, lock: int) -> None:
         """Take the lock, and say who has it. Raises: StudyError."""
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not try_lock(lock):
             holder = os.pread(lock, LIMITS.small_file, 0).decode(errors="replace").strip()
             raise StudyError(
                 f"{self.name} is running: process {holder}. Wait for it, or stop it with Ctrl+C "
                 "where it runs"
-            ) from None
+            )
         with self._writing():
             os.ftruncate(lock, 0)
             os.write(lock, str(os.getpid()).encode())
@@ -226,7 +224,7 @@ def _entry(data: dict[str, Any]) -> Entry | None:
     if data.get("event") != "ended" or data.get("outcome") not in list(Outcome):
         return None
     outcome = Outcome(data["outcome"])
-    value = number(data.get("value"))
+    value = figure(data.get("value"))
     if outcome is Outcome.COUNTED and value is None:
         return None
     remarks = data.get("remarks")
@@ -237,7 +235,7 @@ def _entry(data: dict[str, Any]) -> Entry | None:
         value,
         str(data.get("cause", "")),
         tuple(map(str, remarks)) if isinstance(remarks, list) else (),
-        max(0.0, number(data.get("seconds")) or 0.0),
+        max(0.0, figure(data.get("seconds")) or 0.0),
         _pair(data.get("losses")),
         str(data.get("reason", "")),
         str(data.get("lacks", "")),
@@ -258,7 +256,7 @@ def _pair(value: Any) -> tuple[float, float] | None:
     """Two numbers; None where it is something else."""
     if not isinstance(value, list) or len(value) != 2:
         return None
-    first, last = map(number, value)
+    first, last = map(figure, value)
     return None if first is None or last is None else (first, last)
 
 

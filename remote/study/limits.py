@@ -29,7 +29,7 @@ def shortcomings(result: StudyResult) -> list[str]:
     if missing:
         total = count(len(result.cells), "cell")
         found.append(f"not complete: {len(missing)} of {total}: {some(missing)}")
-    unstable = [row for row in result.cells if not row.stability.stable]
+    unstable = [row for row in result.cells if not row.stability.is_stable]
     if unstable and is_outcome(result.study):
         names = some([row.cell.key for row in unstable])
         found.append(f"differs from seed to seed by 10% or more: {names}")

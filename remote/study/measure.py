@@ -65,7 +65,7 @@ def reason(state: RunState) -> str:
     """Why a run failed, without the names of the host and the rank that were first."""
     why = state.cause.what if state.cause else state.stop_reason
     names = {host.name for host in state.hosts}
-    names |= {host.hello.name for host in state.hosts if host.hello}
+    names |= {host.hello.hostname for host in state.hosts if host.hello}
     for name in sorted(filter(None, names), key=len, reverse=True):
         why = re.sub(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", "HOST", why)
     return why

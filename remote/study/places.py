@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 
 from remote.cluster.hosts import Cluster, Host
-from remote.doctor.job import FETCH
 from remote.format import count
 from remote.lab.lab import Lab
 from remote.lab.spec import LabError, parse
@@ -90,11 +89,11 @@ class Places:
         if not is_here(self.cluster.hosts):
             return []
         jobs = {(job.dataset, job.data_dir): job for cell in study.cells if (job := cell.job)}
-        found = [(job, check_data(job)) for job in jobs.values()]
+        findings = [(job, check_data(job)) for job in jobs.values()]
         return [
-            f"{job.dataset} is not in {job.data_dir}: the first run has to {text} for it"
-            for job, text in found
-            if text.startswith(FETCH)
+            f"{job.dataset} is not in {job.data_dir}: the first run has to {finding.text} for it"
+            for job, finding in findings
+            if finding.is_download
         ]
 
     def reach(self, place: Place, most_nodes: int = 0) -> tuple[Cluster, Transport]:

@@ -11,14 +11,20 @@ from typing import Any
 import numpy as np
 
 from remote.metrics import doubt as doubting
-from remote.metrics.conditions import joined
+from remote.metrics.conditions import join_conditions
 from remote.metrics.doubt import Doubt, Side, differing_work, find_doubt
 from remote.record.summary import finite
+from remote.statistics.block_model import DRAWS, FEW_DRAWS
+from remote.statistics.comparison import (
+    Comparison,
+    Finding,
+    compare_cells,
+    mean_ratio,
+    measure_scaling,
+)
 from remote.statistics.equivalence import are_same
-from remote.statistics.interval import Interval, Scale, interval
-from remote.statistics.layout import DRAWS, FEW_DRAWS
-from remote.statistics.ratio import Comparison, Finding, compare, mean_ratio, scaling
-from remote.statistics.stability import Stability, stability
+from remote.statistics.interval import Interval, ValueScale, mean_interval
+from remote.statistics.stability import Stability, check_stability
 from remote.study.folder import Ended
 from remote.study.progress import CellProgress, CellState, Progress
 from remote.study.study import Cell, Study, Trial
@@ -81,9 +87,11 @@ class StudyResult:
         return all(row.state in (CellState.DONE, CellState.UNSTABLE) for row in self.cells)
 
 
-def scale(study: Study) -> Scale:
+def scale(study: Study) -> ValueScale:
     """How the values of the study compare: times as ratios, losses and accuracies as they are."""
-    return Scale.RATIO if study.metric in ("step_seconds", "elapsed") else Scale.DIFFERENCE
+    return (
+        ValueScale.RATIO if study.metric in ("step_seconds", "elapsed") else ValueScale.DIFFERENCE
+    )
 
 
 def is_per_sample(study: Study) -> bool:
@@ -103,7 +111,7 @@ def results(progress: Progress) -> StudyResult:
     if is_per_sample(study):
         table /= [row.cell.job.batch_size for row in rows if row.cell.job]
     pairs = _pairs(study, rows)
-    found = compare(table, pairs, scale(study), draws=draws) if pairs else None
+    found = compare_cells(table, pairs, scale(study), draws=draws) if pairs else None
     comparisons = {one.cell: one for one in found.pairs} if found else {}
     left_out = found.left_out if found else ()
     speed_ups = _speed_ups(study, rows, table, draws)
@@ -117,8 +125,8 @@ def results(progress: Progress) -> StudyResult:
                 row.state(study.repetitions),
                 tuple(row.counted[number] for number in sorted(row.counted)),
                 row.cause,
-                interval(row.values, scale(study)) if row.values else None,
-                stability(row.values),
+                mean_interval(row.values, scale(study)) if row.values else None,
+                check_stability(row.values),
                 comparisons.get(column),
                 speed_ups.get(column),
                 _is_same(row, rows[comparisons[column].reference])
@@ -192,7 +200,7 @@ def _speed_ups(
     if not rows[baseline].values:
         return {}
     workers = [row.cell.place.ranks for row in rows]
-    found = scaling(table, baseline, workers, draws=draws)
+    found = measure_scaling(table, baseline, workers, draws=draws)
     return {one.cell: one.speed_up for one in found if rows[one.cell].values}
 
 
@@ -200,7 +208,7 @@ def _doubts(
     study: Study, rows: list[CellProgress], comparisons: dict[int, Comparison]
 ) -> dict[int, Doubt]:
     """Why comparisons of times show nothing, by column."""
-    if scale(study) is not Scale.RATIO:
+    if scale(study) is not ValueScale.RATIO:
         return {}
     found = {
         column: _doubt(rows[column], rows[one.reference], one.ratio)
@@ -245,7 +253,7 @@ def _side(row: CellProgress) -> Side:
         place.nodes,
         place.ranks,
         len(cell.job.trainers(place.ranks)) if cell.job else place.ranks,
-        joined(end.conditions for end in row.counted.values()),
+        join_conditions(end.conditions for end in row.counted.values()),
         cell.job.batch_size if cell.job else 0,
     )
 

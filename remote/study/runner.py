@@ -11,10 +11,11 @@ from dataclasses import dataclass, field, replace
 from remote.host_commands.kept_plan import KeptPlan
 from remote.lab.spec import LabError
 from remote.launch import Launcher
-from remote.metrics.conditions import conditions
+from remote.metrics.conditions import find_conditions
 from remote.plan.plan import PlanError
 from remote.record import summary
-from remote.record.read import RunFolderError, load_plan
+from remote.record.events_file import RunFolderError
+from remote.record.read import load_plan
 from remote.run.run_state import RunState
 from remote.run.state.phases import Verdict
 from remote.session.session import Session
@@ -214,7 +215,7 @@ class Runner:
                 measure.losses(state),
                 measure.reason(state) if cause and not lacks else "",
                 lacks,
-                conditions(state),
+                find_conditions(state),
             )
         )
 
@@ -248,6 +249,6 @@ class Runner:
 
 def _width(values: Sequence[float]) -> float:
     """Half the width of the interval of a cell, as a share of its middle."""
-    from remote.statistics.interval import interval  # numpy takes a while to import
+    from remote.statistics.interval import mean_interval  # numpy takes a while to import
 
-    return interval(values).percent / 100
+    return mean_interval(values).percent / 100

@@ -12,8 +12,10 @@ from typing import Any
 
 from remote.format import count
 from remote.plan.plan import PlanError, Script
-from remote.record.entry import FINISHED, number
-from remote.record.read import RunFolderError, load_plan, summarized
+from remote.record.entry import FINISHED
+from remote.record.events_file import RunFolderError
+from remote.record.overview import figure
+from remote.record.read import load_plan, summarized
 from remote.study import file as format
 from remote.study.folder import STUDY, SUFFIX, Ended, Outcome, StudyFolder
 from remote.study.measure import measured
@@ -201,7 +203,7 @@ def _value(study: Study, trial: Trial, run: Path) -> float | None:
         work = load_plan(run).work
         summary = summarized(run)
         if summary.get("verdict") == FINISHED and _is_of(work, trial):
-            return number(measured(study, summary))
+            return figure(measured(study, summary))
     except (RunFolderError, PlanError, LookupError, TypeError, AttributeError):
         pass  # it is gone, or somebody has changed it: it is repeated
     return None

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from remote.format import percent, seconds
-from remote.statistics.interval import Interval, Scale
+from remote.statistics.interval import Interval, ValueScale
 from remote.study.results import CellResult, scale
 from remote.study.study import Cell, Study
 
@@ -16,7 +16,7 @@ NAMED = 3
 
 def is_outcome(study: Study) -> bool:
     """Whether the study compares what training leads to, which may be equal."""
-    return scale(study) is Scale.DIFFERENCE
+    return scale(study) is ValueScale.DIFFERENCE
 
 
 def cell_name(study: Study, cell: Cell) -> str:
@@ -46,7 +46,7 @@ def value_text(value: float, study: Study) -> str:
     """A value of the study's metric."""
     if study.metric == "accuracy":
         return percent(value, 1)
-    if scale(study) is Scale.RATIO:
+    if scale(study) is ValueScale.RATIO:
         return f"{seconds(value)} s"
     return f"{value:.4f}" if study.metric == "loss" else f"{value:.4g}"
 

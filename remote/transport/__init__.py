@@ -106,6 +106,16 @@ class Progress(Protocol):
     def said(self, text: str) -> None: ...
 
 
+class NoProgress:
+    """Ignores the progress of a transport, as nobody waits to see it."""
+
+    def phase(self, name: Reach) -> None:
+        pass
+
+    def said(self, text: str) -> None:
+        pass
+
+
 class Transport(Protocol):
     """Reaches hosts. `open` is called for several hosts at once, each in a thread of its own."""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from remote.cluster.hosts import HOSTS_FILE, hosts_option
+
 
 class Cause(Enum):
     """What kept a transport from the agent of a host."""
@@ -69,19 +71,19 @@ class Failure:
         return replace(self, what=f"{whose}: {self.what}")
 
 
-def unusable(workdir: str, error: str, reason: str) -> Failure:
+def unusable(workdir: str, error: str, reason: str, hosts_file: str = HOSTS_FILE) -> Failure:
     """Return why a host cannot use its workdir. `error` is the name of its error number, such as
     ENOSPC, and `reason` what it says itself."""
     what = f"cannot use its workdir {workdir}: {reason}"
     if error in FULL:
-        return Failure(Cause.NO_ROOM, what, make_room(workdir))
-    advice = "make it accessible there, or set another workdir for it in hosts.toml"
+        return Failure(Cause.NO_ROOM, what, make_room(workdir, hosts_file))
+    advice = f"make it accessible there, or set another workdir for it in {hosts_file}"
     return Failure(Cause.WORKDIR, what, advice)
 
 
-def make_room(workdir: str) -> str:
+def make_room(workdir: str, hosts_file: str) -> str:
     """Say what to do about a disk that has too little room for runs."""
     return (
-        "make room there (rankboard prune removes old runs), or set workdir in hosts.toml to a "
-        f"larger disk than {workdir}'s"
+        f"make room there (rankboard prune{hosts_option(hosts_file)} removes old runs), or set "
+        f"workdir in {hosts_file} to a larger disk than {workdir}'s"
     )

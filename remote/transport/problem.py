@@ -6,6 +6,7 @@ import copy
 import time
 from typing import Self
 
+from remote.cluster.hosts import Host
 from remote.transport.failure import Cause, Failure
 
 
@@ -55,13 +56,13 @@ class Deadline:
         self.end = time.monotonic() + self.seconds
 
 
-def explain(error: Exception, deadline: Deadline) -> Failure:
-    """Why a host was not reached before the deadline."""
+def explain(error: Exception, deadline: Deadline, host: Host) -> Failure:
+    """Say why this host was not reached before the deadline."""
     if isinstance(error, Problem):
         return error.failure
     if deadline.over or isinstance(error, TimeoutError):
         what = f"no answer within {deadline.seconds:g} s while {deadline.doing}"
-        advice = "is it up? If it is only slow, raise timeout in hosts.toml"
+        advice = f"is it up? If it is only slow, raise timeout in {host.hosts_file}"
         return Failure(Cause.TIMEOUT, what, advice)
     what = f"the connection broke while {deadline.doing}: {str(error) or 'end of file'}"
     return Failure(Cause.BROKEN, what)

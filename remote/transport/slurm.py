@@ -73,7 +73,7 @@ class SlurmTransport:
             return start.run(program, archive(self._package), execute, stays=stays)
         except (Problem, EOFError, OSError) as error:
             said = channel.give_up() if channel else ""
-            failure = explain(error, deadline)
+            failure = explain(error, deadline, host)
             if failure.cause is Cause.TIMEOUT and said:
                 failure = replace(failure, advice=last_line(said))
             raise Unreachable(host.name, failure) from error
@@ -98,7 +98,9 @@ def _job(host: Host) -> str:
     job = str(host.slurm_job or os.environ.get("SLURM_JOB_ID", ""))
     if not job:
         what = "it is a node of a Slurm job, but this is not a job"
-        advice = "start rankboard within salloc or sbatch, or set slurm_job for it in hosts.toml"
+        advice = (
+            f"start rankboard within salloc or sbatch, or set slurm_job for it in {host.hosts_file}"
+        )
         raise Problem(Cause.SETTINGS, what, advice)
     return job
 

@@ -74,7 +74,7 @@ class Start:
         self._progress.phase(Reach.STARTING)
         python = self._host.python or "python3"
         channel = execute(bootstrap(python, self._host.workdir, code, program.argv(), stays=stays))
-        talk = Talk()
+        talk = Talk(hosts_file=self._host.hosts_file)
         while data := channel.receive(self._deadline):
             for step in talk.feed(data):
                 if isinstance(step, Ready):
@@ -83,7 +83,7 @@ class Start:
                 if isinstance(step, Needed):
                     self._send(channel, code)
                 self._take(step)
-        raise _ended(self._host.python, channel, self._placed, self._noise, talk.echoed)
+        raise _ended(self._host, channel, self._placed, self._noise, talk.echoed)
 
     def _send(self, channel: Line, code: Archive) -> None:
         """Send the code. As long as it moves, the host has time."""
@@ -110,15 +110,16 @@ class Start:
                 raise Problem(failure.cause, failure.what, failure.advice)
 
 
-def _ended(python: str, channel: Line, placed: bool, noise: str, echoed: bool) -> Problem:
+def _ended(host: Host, channel: Line, placed: bool, noise: str, echoed: bool) -> Problem:
     """Why a command ended before its program spoke. `echoed`: the host printed the program instead
     of running it."""
+    python = host.python
     status, said = channel.ended()
     last = quoted(last_line(said))
     if placed:
         why = last or "it gave no reason"
         return Problem(Cause.AGENT, f"its agent ended at its start (exit status {status}): {why}")
-    advice = 'set python = "/path/to/python3" for it in hosts.toml'
+    advice = f'set python = "/path/to/python3" for it in {host.hosts_file}'
     if echoed or is_echo(said) or _speaks(python, said):
         what = f"{python} is not a working Python 3 (exit status {status}): {last or noise}"
         return Problem(Cause.PYTHON, what, advice)

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from remote.cluster.hosts import HOSTS_FILE
 from remote.format import size
 from remote.limits import LIMITS, Limits
 from remote.transport.bootstrap.first import SPOKEN
@@ -55,6 +56,9 @@ class Ready:
     rest: bytes
 
 
+IN_HOSTS_FILE = (Cause.PYTHON, Cause.CODE)
+"""What a host itself fails of whose advice ends with a setting of the hosts file."""
+
 Step = Noise | Needed | Placed | Changed | Failed | Ready
 
 
@@ -64,7 +68,8 @@ class Talk:
     `echoed`: the host printed the program instead of running it.
     """
 
-    def __init__(self, limits: Limits = LIMITS) -> None:
+    def __init__(self, limits: Limits = LIMITS, hosts_file: str = HOSTS_FILE) -> None:
+        self._hosts_file = hosts_file
         self._limits = limits
         self._cutter = LineCutter(limits.banner)
         self._taken = 0
@@ -102,7 +107,8 @@ class Talk:
                     Cause.SHELL,
                     f"its login shell, or its python, printed more than {most} before anything "
                     "was started",
-                    "make its start-up files print nothing, or set python for it in hosts.toml",
+                    "make its start-up files print nothing, or set python for it in "
+                    f"{self._hosts_file}",
                 )
             )
 
@@ -128,7 +134,11 @@ class Talk:
         try:
             what, advice = json.loads(text)
             shown = self._limits.shown
-            return Failure(Cause(name), _one_line(what)[:shown], _one_line(advice)[:shown])
+            advice = _one_line(advice)[:shown]
+            cause = Cause(name)
+            if cause in IN_HOSTS_FILE:  # which the host cannot know
+                advice = f"{advice} in {self._hosts_file}"
+            return Failure(cause, _one_line(what)[:shown], advice)
         except (ValueError, TypeError, AttributeError, RecursionError):
             return None
 
@@ -137,7 +147,8 @@ class Talk:
         else says it."""
         try:
             shown = [_one_line(fact)[: self._limits.shown] for fact in json.loads(facts)]
-            return unusable(*shown)
+            what, error, reason = shown
+            return unusable(what, error, reason, self._hosts_file)
         except (ValueError, TypeError, AttributeError, RecursionError):
             return None
 

@@ -12,8 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from remote.at_once import at_once
 from remote.cluster.hosts import Host
+from remote.concurrently import map_concurrently
 from remote.transport import Agent, Channel, Errand, Program, Progress, Transport
 from remote.transport.registry import is_here
 from training.agent import IDLE, MARKER
@@ -67,7 +67,7 @@ class Warm:
         with self._lock:
             servers = list(self._idle.values())
             self._idle.clear()
-        at_once(lambda server: server.close(), servers)
+        map_concurrently(lambda server: server.close(), servers)
 
     def close(self) -> None:
         """End what is kept, and keep nothing more."""

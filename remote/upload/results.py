@@ -18,8 +18,8 @@ from remote.upload.transfers import Transfer
 from training.agent.find_files import Search
 from training.agent.layout import CHECKPOINTS, MANIFEST, REPORTS
 from training.job import Job
-from training.transfer.entries import Entry, entries_of
-from training.transfer.tree import Damaged, Tree
+from training.transfer.entries import FileEntry, entries_of
+from training.transfer.tree import DamagedTransfer, Tree
 from training.writing import make_private_folders
 
 RESULTS = (CHECKPOINTS, REPORTS)
@@ -78,7 +78,7 @@ def missing_here(plan: Plan) -> str:
     return "" if any(map(os.path.lexists, found)) else f"no file here matches --fetch {matches}"
 
 
-def _check(entries: Sequence[Entry], limits: Limits, expected: int | None) -> None:
+def _check(entries: Sequence[FileEntry], limits: Limits, expected: int | None) -> None:
     """Raises: ValueError, where a host offers files that its run cannot have made."""
     for entry in entries:
         if len(os.fsencode(entry.path)) > limits.path or entry.path.count("/") > limits.depth:
@@ -95,7 +95,7 @@ def _check(entries: Sequence[Entry], limits: Limits, expected: int | None) -> No
         )
 
 
-def _land(transfer: Transfer, tree: Tree, entries: Sequence[Entry], failed: list[str]) -> None:
+def _land(transfer: Transfer, tree: Tree, entries: Sequence[FileEntry], failed: list[str]) -> None:
     """Ask for what `tree` lacks and write it. What does not arrive as announced joins those that
     `failed`; then what would make their checkpoint complete is not written."""
     need = [number for number, entry in enumerate(entries) if not tree.holds(entry)]
@@ -114,7 +114,7 @@ def _land(transfer: Transfer, tree: Tree, entries: Sequence[Entry], failed: list
                     continue
             else:
                 tree.put(entry, data)
-        except Damaged:
+        except DamagedTransfer:
             failed.append(entry.path)
         transfer.files_moved += 1
 

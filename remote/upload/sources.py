@@ -17,7 +17,7 @@ from remote.format import size
 from remote.plan.plan import PlanError, Upload
 from remote.upload.digests import Digests
 from remote.upload.ignore import REPOSITORY, Rules
-from training.transfer.entries import Entry, Stamp, stamp, stays
+from training.transfer.entries import FileEntry, Stamp, stamp, stays
 
 LARGE = 200 * 1000**2
 MANY = 20_000
@@ -32,7 +32,7 @@ class Source:
     stamp."""
 
     path: str
-    entry: Entry
+    entry: FileEntry
     stamp: Stamp
 
 
@@ -138,10 +138,10 @@ def _source(path: str, target: str) -> Iterator[Source]:
     """The file or link at this path; nothing where it is neither, as others cannot travel."""
     state = os.lstat(path)
     if stat.S_ISLNK(state.st_mode):
-        yield Source(path, Entry(target, link=os.readlink(path)), stamp(state))
+        yield Source(path, FileEntry(target, link=os.readlink(path)), stamp(state))
     elif stat.S_ISREG(state.st_mode):
         is_program = bool(state.st_mode & stat.S_IXUSR)
-        entry = Entry(target, state.st_size, executable=is_program)
+        entry = FileEntry(target, state.st_size, executable=is_program)
         yield Source(path, entry, stamp(state))
 
 

@@ -12,17 +12,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from remote.at_once import as_done
 from remote.cluster.hosts import Host
+from remote.concurrently import iter_completed
 from remote.format import size
 from remote.limits import LIMITS, Limits
-from remote.transport import Channel, Errand, Transport, Unreachable
+from remote.transport import Channel, Errand, NoProgress, Transport, Unreachable
 from remote.transport.talk import last_line
 from remote.upload.sources import shown
-from training.transfer.entries import Entry
-from training.transfer.incoming import Incoming
-from training.transfer.tree import Damaged
-from training.wire.enums import Reach
+from training.transfer.entries import FileEntry
+from training.transfer.incoming import TransferReader
+from training.transfer.tree import DamagedTransfer
 from training.wire.jsonl import dumps
 
 TOLD = 2.0
@@ -39,16 +38,6 @@ NEVER = float("inf")
 
 Tell = Callable[[int, str], None]
 """Takes a line of narration on host number n, or SESSION; called by several threads."""
-
-
-class _Quiet:
-    """Ignores how far a transport is: that was shown when it reached the agent."""
-
-    def phase(self, name: Reach) -> None:
-        pass
-
-    def said(self, text: str) -> None:
-        pass
 
 
 @dataclass
@@ -72,10 +61,10 @@ class Transfer:
 
     def open(self, transport: Transport, *words: str) -> None:
         """Start an errand there. Raises: Unreachable."""
-        self.channel = transport.open(self.host, Errand(words), _Quiet())
+        self.channel = transport.open(self.host, Errand(words), NoProgress())
         self.last = time.monotonic()
         self.marked = (0, self.last)
-        self.incoming = Incoming(self._read, self.limits.listing, self.limits.values)
+        self.incoming = TransferReader(self._read, self.limits.listing, self.limits.values)
 
     def _read(self) -> bytes:
         assert self.channel
@@ -115,7 +104,7 @@ class Transfer:
             f"it said {self.limits.busy_lines:,} times that it is busy, and gave no answer"
         )
 
-    def begin(self, entries: Sequence[Entry]) -> None:
+    def begin(self, entries: Sequence[FileEntry]) -> None:
         """These files will move."""
         self.files, self.size = len(entries), sum(entry.size for entry in entries)
 
@@ -169,7 +158,7 @@ class Transfers:
         problems: dict[int, str] = {}
         next_look = time.monotonic() + TOLD
         give_up = NEVER
-        for ended in as_done(partial(self._one, work), list(transfers), LOOK):
+        for ended in iter_completed(partial(self._one, work), list(transfers), LOOK):
             if ended:
                 index, problem = ended[1]
                 left.pop(index)
@@ -202,7 +191,7 @@ class Transfers:
             work(transfer)
         except Unreachable as error:
             return str(error).removeprefix(f"{transfer.host.name}: ")
-        except (OSError, Damaged, LookupError, TypeError, ValueError) as error:
+        except (OSError, DamagedTransfer, LookupError, TypeError, ValueError) as error:
             if self.stopped.is_set():
                 return _STOPPED
             if transfer.stalled:

@@ -14,7 +14,7 @@ import pytest
 from remote.cluster.hosts import Host
 from remote.cluster.load import load
 from remote.lab.folder import Folder
-from remote.run.findings.stall import TIMES
+from remote.run.findings.stall import STALL_LIMITS
 from tests.faults.proof import FINISHED, RANKS, Expected, Stage
 from tests.kit.labs import refused, spaces
 from tests.kit.launches import LONG, QUICK, run
@@ -116,7 +116,7 @@ def test_cut_is_no_stall(lab: LabStage, seconds: int) -> None:
     lab("heal", "node3")
     fault = f"link of node3 cut for {seconds} s, --on-stall stop"
     ending = lab.prove(fault, training.run, FINISHED, time.monotonic())
-    assert bool(ending.summary["stalls"]) == (seconds > TIMES.least)
+    assert bool(ending.summary["stalls"]) == (seconds > STALL_LIMITS.least)
 
 
 @slow

@@ -13,11 +13,11 @@ from typing import Any
 import numpy
 import pytest
 
-from remote.formats import Kind, LogReader, Reading
+from remote.formats import LogReader, Reading, ReadingKind
 from remote.formats.files import FileReader, reader_of, source_of
 from remote.formats.files import entries as limits
 from remote.formats.reader import PIECE
-from remote.formats.reading import evaluation, other, step
+from tests.kit.readings import evaluation, other, step
 from training.agent.file_tail.frames import Frames
 from training.agent.host.redaction import Redaction
 
@@ -198,7 +198,7 @@ def test_an_integer_that_is_too_large_is_left_out() -> None:
 
 
 def test_a_document_without_end_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("remote.formats.files.objects.LONGEST", 1000)
+    monkeypatch.setattr("remote.formats.files.json_file.MAX_LENGTH", 1000)
     reader = reader_of("trainer_state.json")
     for _ in range(100):
         assert reader.read('{\n"a": [\n' + "1,\n" * 100) == []
@@ -279,7 +279,7 @@ def test_files_that_go_on_with_each_other_are_one_source(path: str, source: str)
 def test_other_files_are_read_as_logs() -> None:
     reader = reader_of("train.log")
     assert isinstance(reader, LogReader)
-    assert [one.kind for one in reader.read("step=3 loss=0.5")] == [Kind.STEP]
+    assert [one.kind for one in reader.read("step=3 loss=0.5")] == [ReadingKind.STEP]
 
 
 SAMPLES = {
@@ -303,7 +303,7 @@ def test_a_copy_goes_on_where_the_reader_is(name: str) -> None:
 
 
 def test_what_is_known_again_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "MOST_KNOWN", 10)
+    monkeypatch.setattr(limits, "MAX_KNOWN", 10)
     reader = reader_of("a.csv")
     reader.read("step,loss\n" + "\n".join(f"{n},0.5" for n in range(1, 100)))
     assert len(pickle.dumps(reader)) < 5_000

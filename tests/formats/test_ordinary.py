@@ -16,18 +16,18 @@ from pathlib import Path
 import pytest
 
 from remote.formats import LogReader
-from remote.formats.known import ALL
-from remote.formats.reading import step
+from remote.formats.catalog import known_formats
+from tests.kit.readings import step
 
 ORDINARY = gzip.decompress((Path(__file__).parent / "ordinary.txt.gz").read_bytes()).decode()
-SAMPLES = [sample.text for one in ALL for sample in one.samples]
+SAMPLES = [sample.text for one in known_formats() for sample in one.samples]
 LONG = 100_000
 
 
 def test_ordinary_lines_tell_nothing() -> None:
     assert len(set(ORDINARY.split("\n"))) >= 5_000
     reader = LogReader()
-    assert reader.told(ORDINARY) == []
+    assert reader.read_lines(ORDINARY) == []
     assert reader.format == ""
 
 

@@ -8,15 +8,15 @@ import random
 
 import pytest
 
-from remote.formats import Kind, LogReader, Rule
-from remote.formats.known import ALL
+from remote.formats import LogReader, ReadingKind, Rule
+from remote.formats.catalog import known_formats
 
 NANOGPT = "iter {}: loss 1.5, time 5.00ms"
 BY_HAND = "step={} loss=0.5"
 
 
 def test_a_copy_goes_on_where_the_reader_is() -> None:
-    for one in ALL:
+    for one in known_formats():
         for sample in one.samples:
             head, _, tail = sample.text.partition("\n")
             reader = LogReader()
@@ -66,7 +66,11 @@ def test_a_companion_tells_more_of_a_step_and_none_of_its_own() -> None:
         "epoch=0/micro_step=34/global_step=34, RunningAvgSamplesPerSec=7.8, "
         "CurrSamplesPerSec=8.0, MemAllocated=5.5GB, MaxMemAllocated=6.5GB"
     )
-    assert (found.kind, found.step, found.values["samples_per_second"]) == (Kind.OTHER, 34, 8.0)
+    assert (found.kind, found.step, found.values["samples_per_second"]) == (
+        ReadingKind.OTHER,
+        34,
+        8.0,
+    )
     assert reader.format == "Hugging Face Trainer"
 
 
@@ -87,7 +91,11 @@ def test_an_evaluation_beside_a_bar_counts(line: str, values: dict[str, float]) 
         text = "".join(BAR.format(epoch, n * 10, n) for n in range(1, 11))
         *steps, found = reader.read(f"{text}\n{line.format(epoch)}")
         assert [one.step for one in steps] == [epoch * 10 + n for n in range(1, 11)]
-        assert (found.kind, found.epoch, found.values) == (Kind.EVALUATION, epoch + 1, values)
+        assert (found.kind, found.epoch, found.values) == (
+            ReadingKind.EVALUATION,
+            epoch + 1,
+            values,
+        )
     assert reader.format == "tqdm"
 
 
@@ -96,7 +104,7 @@ def test_a_format_that_goes_on_alone_takes_over_with_its_evaluations() -> None:
     reader.read("\n".join(NANOGPT.format(n) for n in range(3)))
     read = [reader.read(f"step {n} loss 0.5 val_loss 0.25") for n in range(1, 12)]
     assert reader.format == "name=value"
-    assert [each[0].kind for each in read] == [Kind.EVALUATION] * 7 + [Kind.STEP] * 4
+    assert [each[0].kind for each in read] == [ReadingKind.EVALUATION] * 7 + [ReadingKind.STEP] * 4
 
 
 def test_an_evaluation_that_the_format_tells_itself_counts_once() -> None:
@@ -106,7 +114,7 @@ def test_an_evaluation_that_the_format_tells_itself_counts_once() -> None:
     assert reader.read("step 250 val_loss 2.75") == []
     (found,) = reader.read("step 250 val_loss 2.75 val_acc 0.5")
     assert (found.kind, found.step, found.values) == (
-        Kind.EVALUATION,
+        ReadingKind.EVALUATION,
         250,
         {"val_accuracy": 0.5},
     )
@@ -116,7 +124,7 @@ def test_a_step_is_told_once() -> None:
     reader = LogReader()
     text = "step={} loss=0.5"
     kinds = [one.kind for n in (1, 2, 2, 3) for one in reader.read(text.format(n))]
-    assert kinds == [Kind.STEP, Kind.STEP, Kind.OTHER, Kind.STEP]
+    assert kinds == [ReadingKind.STEP, ReadingKind.STEP, ReadingKind.OTHER, ReadingKind.STEP]
 
 
 def test_the_ranks_of_a_joint_log_are_kept_apart() -> None:
@@ -124,7 +132,7 @@ def test_the_ranks_of_a_joint_log_are_kept_apart() -> None:
     line = "[rank{}]:[titan] 2026-05-18 16:04:46,338 - root - INFO - step:  {}  loss:  3.{}"
     read = reader.read("\n".join(line.format(rank, n, rank) for n in (1, 2) for rank in range(4)))
     assert [(one.rank, one.step, one.kind) for one in read] == [
-        (rank, n, Kind.STEP) for n in (1, 2) for rank in range(4)
+        (rank, n, ReadingKind.STEP) for n in (1, 2) for rank in range(4)
     ]
 
 
@@ -162,7 +170,7 @@ def test_steps_count_from_1(line: str, every: int, many: int) -> None:
     lines = [line.format(n * every, 9 - n % 9) for n in range(many)]
     read = [*reader.read(lines[0]), *reader.read("\n".join(lines[1:]))]
     assert [(one.kind, one.step) for one in read] == [
-        (Kind.STEP, n * every + 1) for n in range(many)
+        (ReadingKind.STEP, n * every + 1) for n in range(many)
     ]
 
 
@@ -173,7 +181,7 @@ def test_an_evaluation_before_the_first_step_counts_nothing(first: int) -> None:
     lines = [f'{{"step": {n}, "loss": 0.5}}' for n in range(first, 4)]
     assert [one.step for one in reader.read("\n".join(lines))][:2] == [1, 2]
     (found,) = reader.read('{"step": 3, "val_loss": 4.5}')
-    assert (found.kind, found.step) == (Kind.EVALUATION, 4 - first)
+    assert (found.kind, found.step) == (ReadingKind.EVALUATION, 4 - first)
 
 
 def test_evaluations_alone_count_from_1() -> None:
@@ -334,13 +342,17 @@ def test_a_table_with_what_is_no_number_breaks_nothing() -> None:
 def test_an_evaluation_after_the_last_step_has_no_number() -> None:
     line = " validation loss at the end of training for test data | lm loss value: 7.85E+00 |"
     (reading,) = LogReader().read(f"{line} lm loss PPL: 2.565734E+03 | ")
-    assert (reading.kind, reading.step, reading.values["val_loss"]) == (Kind.EVALUATION, 0, 7.85)
+    assert (reading.kind, reading.step, reading.values["val_loss"]) == (
+        ReadingKind.EVALUATION,
+        0,
+        7.85,
+    )
 
 
 def test_broken_lines_of_every_format_raise_nothing() -> None:
     """Pieces are cut out, doubled and replaced by odd ones; the seed is fixed."""
     chance = random.Random(17)
-    texts = [list(sample.text) for one in ALL for sample in one.samples]
+    texts = [list(sample.text) for one in known_formats() for sample in one.samples]
     odd = ["nan", "inf", "1e9999", "-1", "9" * 25, "..", "/", "|", "{", "'", "\r", "\n", "\x1b[K"]
     for _ in range(100):
         reader = LogReader()

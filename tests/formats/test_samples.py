@@ -2,49 +2,47 @@
 
 from __future__ import annotations
 
-import math
+from dataclasses import replace
 
 import pytest
 
 from remote.formats import LogReader, Reading
-from remote.formats.format import Format, Sample
-from remote.formats.known import ALL
+from remote.formats.catalog import LogFormat, Sample, known_formats
 
-SAMPLES = [(one, sample) for one in ALL for sample in one.samples]
-
-
-def same(one: Reading, other: Reading) -> bool:
-    """Equal but for rounding; NaN is equal to NaN."""
-    if (one.kind, one.step, one.steps, one.rank) != (
-        other.kind,
-        other.step,
-        other.steps,
-        other.rank,
-    ):
-        return False
-    pairs = [(one.epoch, other.epoch)]
-    pairs += [(one.values[name], other.values.get(name, math.inf)) for name in one.values]
-    return one.values.keys() == other.values.keys() and all(
-        math.isclose(a, b, rel_tol=1e-9) or (math.isnan(a) and math.isnan(b)) for a, b in pairs
-    )
+SAMPLES = [(known, sample) for known in known_formats() for sample in known.samples]
 
 
-@pytest.mark.parametrize(
-    ("one", "sample"), SAMPLES, ids=[f"{one.name}-{sample.text[:24]!r}" for one, sample in SAMPLES]
-)
-def test_a_sample_is_read(one: Format, sample: Sample) -> None:
+IDS = [f"{known.name}-{sample.text[:24]!r}" for known, sample in SAMPLES]
+
+
+def assert_same(reading: Reading, expected: Reading) -> None:
+    """Compare readings, equal but for rounding; NaN is equal to NaN."""
+    values = pytest.approx(expected.values, rel=1e-9, nan_ok=True)
+    rounded = replace(expected, epoch=pytest.approx(expected.epoch, rel=1e-9), values=values)
+    assert reading == rounded
+
+
+@pytest.mark.parametrize(("known", "sample"), SAMPLES, ids=IDS)
+def test_a_sample_is_read(known: LogFormat, sample: Sample) -> None:
     reader = LogReader()
-    read = reader.read(sample.text)
-    assert len(read) == len(sample.readings), read
-    for found, wanted in zip(read, sample.readings, strict=True):
-        assert same(found, wanted), f"{found} instead of {wanted}"
-    assert reader.format == (one.name if sample.readings else "")
+    readings = reader.read(sample.text)
+    expected = sample.expected()
+    assert len(readings) == len(expected), readings
+    for reading, wanted in zip(readings, expected, strict=True):
+        assert_same(reading, wanted)
+    assert reader.format == (known.name if expected else "")
 
 
-@pytest.mark.parametrize("one", ALL, ids=[one.name for one in ALL])
-def test_every_format_has_samples(one: Format) -> None:
-    assert any(sample.readings for sample in one.samples)
+@pytest.mark.parametrize("known", known_formats(), ids=lambda known: known.name)
+def test_every_format_has_samples(known: LogFormat) -> None:
+    assert any(sample.readings for sample in known.samples)
+
+
+def test_every_pattern_compiles() -> None:
+    for known in known_formats():
+        for line in known.lines:
+            assert line.matcher.regex
 
 
 def test_names_of_formats_differ() -> None:
-    assert len({one.name for one in ALL}) == len(ALL)
+    assert len({known.name for known in known_formats()}) == len(known_formats())

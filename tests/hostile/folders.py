@@ -20,14 +20,14 @@ from training.wire.commands import Close, Command
 from training.wire.enums import EndReason
 from training.wire.events import (
     PREFIX,
-    Ended,
+    AgentEnded,
     Event,
     Exited,
     Finished,
     Launched,
+    OutputText,
     Record,
     Spawned,
-    Text,
     encode,
     to_object,
 )
@@ -44,10 +44,10 @@ def ended(host: int) -> tuple[Event, ...]:
         replace(HELLO, hostname=f"node{host + 1}"),
         Launched((host,), (0, 1)),
         Spawned(host, 1),
-        Text(host, "stdout", f"hello from rank {host}"),
-        Text(host, "stdout", done),
+        OutputText(host, "stdout", f"hello from rank {host}"),
+        OutputText(host, "stdout", done),
         Exited(host, 0),
-        Ended(EndReason.ALL_ENDED),
+        AgentEnded(EndReason.ALL_ENDED),
     )
 
 
@@ -74,7 +74,7 @@ def keeper(plan: str) -> Play:
 
     def part(end: End, command: Command | None) -> None:
         if isinstance(command, Close):
-            end.say(Ended(EndReason.CLOSED))
+            end.say(AgentEnded(EndReason.CLOSED))
 
     def errand(end: End) -> None:
         match end.words[0]:

@@ -34,7 +34,7 @@ from remote.transport.bootstrap.first import SPOKEN
 from remote.transport.failure import Cause, Failure
 from training.agent import MARKER, WHOLE
 from training.wire import commands
-from training.wire.commands import Close, Command, Lease, Start
+from training.wire.commands import Close, Command, Lease, StartAttempt
 from training.wire.events import Event, Record, encode
 from training.wire.jsonl import dumps
 
@@ -76,12 +76,12 @@ class End:
         told = [
             kind for line in self.journal for kind in (b'"launched"', b'"exited"') if kind in line
         ]
-        return told[-1:] == [b'"launched"'] and bool(self.player.of(Start))
+        return told[-1:] == [b'"launched"'] and bool(self.player.of(StartAttempt))
 
     @property
     def rank(self) -> int:
         """Its first rank, as the launcher started it last."""
-        return [command.placements[0].rank for command in self.player.of(Start)][-1]
+        return [command.placements[0].rank for command in self.player.of(StartAttempt)][-1]
 
     def say(self, *events: Event, **head: Any) -> None:
         """Write records to the journal and send them. `head` forges what stands around the event:
@@ -130,7 +130,7 @@ class End:
         for line in self.lines():
             if command := commands.decode(line):
                 self.heard.append((time.monotonic(), command))
-                if isinstance(command, Start):
+                if isinstance(command, StartAttempt):
                     self.player.attempt = command.attempt
                 yield command
 

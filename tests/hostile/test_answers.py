@@ -28,7 +28,7 @@ from training.job import Job
 from training.wire import events
 from training.wire.commands import Close, Command, Stop
 from training.wire.enums import EndReason
-from training.wire.host_replies import Archive, Live, Orphan, Removed, RunFolder, Signalled
+from training.wire.host_replies import CodeArchive, LiveRun, Orphan, Removed, RunFolder, Signalled
 from training.wire.jsonl import dumps
 from tui.flags import which_run
 
@@ -147,8 +147,8 @@ def test_a_host_that_says_nothing_is_given_up(name: str, rankboard: Run, desk: P
 
 
 KINDS = {
-    "runs": (RunFolder, Archive),
-    "orphans": (Orphan, Live),
+    "runs": (RunFolder, CodeArchive),
+    "orphans": (Orphan, LiveRun),
     "end": (Signalled,),
     "remove": (Removed,),
 }
@@ -338,7 +338,7 @@ def live(plan: str) -> Play:
         if isinstance(command, Stop) and len(end.player.of(Stop)) == 1:
             end.say(events.Exited(end.host, -15, "SIGTERM", stopped=True))
         if isinstance(command, Close):
-            end.say(events.Ended(EndReason.CLOSED))
+            end.say(events.AgentEnded(EndReason.CLOSED))
 
     def errand(end: End) -> None:
         if end.words[0] == "plan":
@@ -450,7 +450,7 @@ def test_no_rule_of_a_plan_that_a_host_keeps_is_run(name: str, rankboard: Run, d
 
     def said(host: int) -> list[events.Event]:
         text = f"loss {'a' * 52} 1.5\nround 3: 0.5"
-        return [*ended(host)[:3], events.Text(host, "stdout", text), *ended(host)[-2:]]
+        return [*ended(host)[:3], events.OutputText(host, "stdout", text), *ended(host)[-2:]]
 
     journals = [lines(host, said(host)) for host in range(2)]
     hosts = kept_by(*journals, plan=plan)

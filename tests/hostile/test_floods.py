@@ -17,8 +17,8 @@ from tests.hostile.values import ESCAPES
 from tests.kit.stage import HELLO, trains
 from tests.kit.wait import looks
 from training.wire import events
-from training.wire.commands import Close, Command, Lease, Start
-from training.wire.events import HostSample, Text
+from training.wire.commands import Close, Command, Lease, StartAttempt
+from training.wire.events import HostSample, OutputText
 
 SMALL = Limits(line=64 * 1024, log=MIB, shown=1024, unsent=MIB, write=0.3)
 """As the real ones, but sooner."""
@@ -32,7 +32,7 @@ def floods(what: bytes | events.Event, leases: Callable[[], int]) -> Part:
 
     def part(end: End, command: Command | None) -> None:
         trains(end, command)  # type: ignore[arg-type]
-        if isinstance(command, Start):
+        if isinstance(command, StartAttempt):
             enough, left = leases() + LEASES, VOLUME
             for _ in looks("leases of the other host"):
                 if leases() >= enough or left <= 0:
@@ -68,14 +68,16 @@ def samples(end: End, command: Command | None) -> None:
 FLOODS: dict[str, bytes | events.Event] = {
     "facts": HELLO,
     "samples": HostSample((1.0,) * 64, 1, 1),
-    "long texts": Text(1, "stdout", "x" * 60_000),
-    "many lines": Text(1, "stdout", "x\n" * 5000),
-    "errors": Text(1, "stderr", "Traceback\n" * 2000),
-    "phases": Text(1, "stdout", events.PREFIX + '{"event":"entered","rank":1,"phase":"training"}'),
+    "long texts": OutputText(1, "stdout", "x" * 60_000),
+    "many lines": OutputText(1, "stdout", "x\n" * 5000),
+    "errors": OutputText(1, "stderr", "Traceback\n" * 2000),
+    "phases": OutputText(
+        1, "stdout", events.PREFIX + '{"event":"entered","rank":1,"phase":"training"}'
+    ),
     "exits": events.Exited(1, 1, ESCAPES),
     "launches": events.Launched((1,), (0, 1)),
     "stacks": events.Stack(1, "kernel", "x" * 20_000),
-    "gaps": events.Dropped(1, 2),
+    "gaps": events.RecordsDropped(1, 2),
     "ports": events.Reserved("x", 1, "no"),
     "noise": b"x" * 500 + b"\n" + b"\xff\x00\x1b[2J\n" * 100,
     "empty lines": b"\n" * 60_000,
@@ -105,7 +107,7 @@ def test_a_host_that_shuts_its_ears_holds_up_nobody(tmp_path: Path) -> None:
 
     def part(end: End, command: Command | None) -> None:
         trains(end, command)  # type: ignore[arg-type]
-        if isinstance(command, Start):
+        if isinstance(command, StartAttempt):
             enough = good.leases() + 3 * LEASES
             for _ in looks("leases of the other host"):
                 if good.leases() >= enough:
@@ -131,7 +133,7 @@ def test_a_line_in_small_pieces_is_a_line(size: int, tmp_path: Path) -> None:
 
     def part(end: End, command: Command | None) -> None:
         trains(end, command)  # type: ignore[arg-type]
-        if isinstance(command, Start):
+        if isinstance(command, StartAttempt):
             end.player.journal.append(b"")
             line = events.encode(
                 events.Record(
@@ -139,7 +141,7 @@ def test_a_line_in_small_pieces_is_a_line(size: int, tmp_path: Path) -> None:
                     0,
                     len(end.journal),
                     time.time(),
-                    Text(end.rank, "stdout", "in pieces " + "x" * 2000),
+                    OutputText(end.rank, "stdout", "in pieces " + "x" * 2000),
                 )
             ).encode()
             end.player.journal[-1] = line
@@ -158,7 +160,7 @@ def test_a_line_in_small_pieces_is_a_line(size: int, tmp_path: Path) -> None:
 def test_a_line_beyond_the_limit_loses_that_host_and_says_why(tmp_path: Path) -> None:
     def part(end: End, command: Command | None) -> None:
         trains(end, command)  # type: ignore[arg-type]
-        if isinstance(command, Start):
+        if isinstance(command, StartAttempt):
             end.send(b"x" * (SMALL.line + 1))
 
     hosts = Hosts(acted(trains), acted(part))

@@ -18,7 +18,7 @@ from tests.hostile.conftest import Run, write_hosts
 from tests.hostile.folders import RUN, ended, kept, lines, recorded, session_says
 from tests.hostile.host import Hosts
 from training.wire import events
-from training.wire.commands import Start
+from training.wire.commands import StartAttempt
 from training.wire.enums import EndReason
 
 COMMANDS = {
@@ -116,7 +116,7 @@ def test_a_foreign_folder_restarts_nothing(name: str, rankboard: Run, desk: Path
         command
         for player in hosts.players
         for _, command in player.heard
-        if isinstance(command, Start)
+        if isinstance(command, StartAttempt)
     ]
     assert not told_of_the_secret(hosts), done.said
 
@@ -160,7 +160,7 @@ def test_no_rule_of_a_folder_is_run(
     monkeypatch.setattr("remote.formats.linear._compile", refuse)
     lines_of_rules = [{"line": line} for line in RULES[rules]]
     script = {"words": ["train.py"], "watch": False, "rules": lines_of_rules}
-    evil = events.Text(0, "stdout", f"loss {'a' * 52} 1.5\nstep 3, loss 0.5")
+    evil = events.OutputText(0, "stdout", f"loss {'a' * 52} 1.5\nstep 3, loss 0.5")
     said = lines(0, [*ended(0)[:3], evil])
     recorded(desk / "runs", said=said, work={"script": script})
     done = rankboard(*words, over=Hosts()).holds()
@@ -442,7 +442,8 @@ RECORDS: dict[str, list[bytes]] = {
     "bytes": [bytes(range(256)) * 20],
     "one long line": [b"x" * 3_000_000 + b"\n"],
     "escapes": lines(
-        0, [events.Text(0, "stdout", CONTROL), events.Ended(EndReason.AGENT_DIED, CONTROL)]
+        0,
+        [events.OutputText(0, "stdout", CONTROL), events.AgentEnded(EndReason.AGENT_DIED, CONTROL)],
     )[:2],
 }
 

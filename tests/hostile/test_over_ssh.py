@@ -27,9 +27,9 @@ from tests.hostile.values import ESCAPES
 from tests.kit.stage import HELLO, finishes, trains
 from tests.kit.wait import wait
 from training.agent import MARKER
-from training.wire.commands import Close, Command, Lease, Start, Stop
+from training.wire.commands import Close, Command, Lease, StartAttempt, Stop
 from training.wire.enums import EndReason
-from training.wire.events import SESSION, Ended, Exited, HostSample, Text
+from training.wire.events import SESSION, AgentEnded, Exited, HostSample, OutputText
 
 LEASES = 3
 HEADLESS = ("--run", "--no-fetch", "--steps", "100000")
@@ -87,7 +87,7 @@ def test_a_host_that_never_reads_holds_up_nobody(keys: Keys, tmp_path: Path) -> 
 
     def part(end: End, command: Command | None) -> None:
         trains(end, command)  # type: ignore[arg-type]
-        if isinstance(command, Start):
+        if isinstance(command, StartAttempt):
             while True:  # until the launcher hangs up
                 end.say(HELLO)
                 end.say(HostSample((), 1, 1))
@@ -104,7 +104,7 @@ def test_a_host_that_never_reads_holds_up_nobody(keys: Keys, tmp_path: Path) -> 
 def test_a_flood_takes_neither_memory_nor_the_other_host(keys: Keys, tmp_path: Path) -> None:
     def part(end: End, command: Command | None) -> None:
         trains(end, command)  # type: ignore[arg-type]
-        if isinstance(command, Start):
+        if isinstance(command, StartAttempt):
             while True:  # until the launcher hangs up
                 end.send(b"x" * 32_768)
 
@@ -132,8 +132,8 @@ def test_a_stop_reaches_the_host_in_whose_name_another_spoke(keys: Keys, tmp_pat
 
     def forges(end: End, command: Command | None) -> None:
         trains(end, command)  # type: ignore[arg-type]
-        if isinstance(command, Start):
-            for number, said in enumerate((Exited(0, 0), Ended(EndReason.CLOSED)), 500):
+        if isinstance(command, StartAttempt):
+            for number, said in enumerate((Exited(0, 0), AgentEnded(EndReason.CLOSED)), 500):
                 end.say(said, host=0, seq=number)
             end.say(Closed(), host=SESSION, seq=500)
 
@@ -157,7 +157,7 @@ def test_a_foreign_folder_executes_nothing(keys: Keys, tmp_path: Path) -> None:
     def part(end: End, command: Command | None) -> None:
         trains(end, command)  # type: ignore[arg-type]
         if isinstance(command, Stop):  # else the launcher waits for its end
-            end.say(Ended(EndReason.ALL_ENDED))
+            end.say(AgentEnded(EndReason.ALL_ENDED))
 
     with served(keys, tmp_path, acted(part, answers())) as (daemon,):
         daemon.player.journal += lines(0, ended(0)[:-1])
@@ -191,9 +191,11 @@ def test_nothing_that_a_host_says_reaches_a_terminal_raw(
             end.say(replace(HELLO, hostname=ESCAPES, python=ESCAPES, user=ESCAPES))
             return
         finishes(end, command)  # type: ignore[arg-type]
-        if isinstance(command, Start):
+        if isinstance(command, StartAttempt):
             end.say(
-                Text(0, "stdout", ESCAPES), Text(0, "stderr", ESCAPES), Text(-1, "stderr", ESCAPES)
+                OutputText(0, "stdout", ESCAPES),
+                OutputText(0, "stderr", ESCAPES),
+                OutputText(-1, "stderr", ESCAPES),
             )
             end.send(ESCAPES.encode(errors="replace") + b"\n")
 

@@ -20,7 +20,7 @@ from remote.run.state.phases import Verdict
 from remote.session.session import Session
 from remote.transport.local import LocalTransport
 from tests.kit.wait import wait
-from training.wire.events import Spawned, Text
+from training.wire.events import OutputText, Spawned
 
 FORKS = "import os, time\nif os.fork() == 0: time.sleep(600)\n"
 DAEMON = """
@@ -86,7 +86,7 @@ def run(tmp_path: Path) -> Iterator[Run]:
             for event in (record.event for record in records):
                 if isinstance(event, Spawned):
                     ran.pids.append(event.pid)
-                if isinstance(event, Text) and event.rank == 0:
+                if isinstance(event, OutputText) and event.rank == 0:
                     ran.output += event.text
             if stop_at and stop_at in ran.output:
                 session.stop()

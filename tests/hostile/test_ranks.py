@@ -20,10 +20,10 @@ from tests.hostile.values import ESCAPES, wild
 from tests.kit.histories import History
 from tests.kit.histories import plan as planned
 from training.agent.host.redaction import Redaction
-from training.agent.ranks.pipes import CHUNK, Lines
+from training.agent.ranks.pipes import CHUNK, LineDecoder
 from training.wire import events
 from training.wire.commands import Placement
-from training.wire.events import PREFIX, Event, Text
+from training.wire.events import PREFIX, Event, OutputText
 from training.wire.jsonl import dumps
 from tui.run.json_printer import JsonPrinter
 from tui.run.plain_printer import PlainPrinter
@@ -35,7 +35,7 @@ def said_by(rank: int, *texts: str) -> RunState:
     """A run of two ranks on each of two hosts, of which one has printed these."""
     history = History(planned(2, slots=2)).training(3)
     for text in texts:
-        history.rank(rank, Text(rank, "stdout", text))
+        history.rank(rank, OutputText(rank, "stdout", text))
     state = RunState(history.plan)
     for record in history.records:
         for one in expand(record):
@@ -50,11 +50,11 @@ def figures(state: RunState, rank: int) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("other", [0, 2, 3, 99, -1])
-@pytest.mark.parametrize("kind", events.RANK_EVENTS, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", events.RANK_EVENTS, ids=lambda kind: kind.wire_name)
 def test_a_rank_speaks_for_itself_alone(kind: type[Event], other: int) -> None:
     """Neither for another rank of its host nor for one of another host."""
     wire = next(one for one in wild(kind) if len(one) == len(fields(kind))) | {
-        "event": kind.name,
+        "event": kind.wire_name,
         "rank": other,
         "step": 77,
     }
@@ -68,10 +68,12 @@ def test_a_rank_speaks_for_itself_alone(kind: type[Event], other: int) -> None:
 @pytest.mark.parametrize(
     "kind",
     [one for one in events.EVENTS if one not in events.RANK_EVENTS],
-    ids=lambda kind: kind.name,
+    ids=lambda kind: kind.wire_name,
 )
 def test_a_rank_does_not_speak_for_its_agent_or_the_session(kind: type[Event]) -> None:
-    wires = [PREFIX + dumps(one | {"event": kind.name, "rank": 1, "on": 0}) for one in wild(kind)]
+    wires = [
+        PREFIX + dumps(one | {"event": kind.wire_name, "rank": 1, "on": 0}) for one in wild(kind)
+    ]
     honest, forged = said_by(1), said_by(1, *wires)
     assert [figures(honest, rank) for rank in range(4)] == [
         figures(forged, rank) for rank in range(4)
@@ -103,8 +105,8 @@ def test_no_terminal_acts_on_what_a_rank_prints(case: str, printer: Any) -> None
     history = History(planned(2, slots=2)).training(1)
     history.rank(
         1,
-        Text(1, "stdout", TEXTS[case]),
-        Text(1, "stderr", TEXTS[case]),
+        OutputText(1, "stdout", TEXTS[case]),
+        OutputText(1, "stderr", TEXTS[case]),
         events.Exited(1, 1, TEXTS[case][:99]),
     )
     state, out, err = RunState(history.plan), io.StringIO(), io.StringIO()
@@ -141,7 +143,7 @@ def test_no_cut_of_a_long_line_shows_a_part_of_a_secret(
 ) -> None:
     redaction = redacting()
     data = b"x" * padding + SECRET.encode() * 3 + b"y" * 100 + b"\n"
-    lines = Lines(redaction, most)
+    lines = LineDecoder(redaction, most)
     found = [lines.feed(data[start : start + block]) for start in range(0, len(data), block)]
     told = [redaction.hide(one) for one in (*found, lines.end()) if one]
     for size in (len(SECRET), 12):
@@ -157,7 +159,7 @@ def test_no_cut_of_a_long_line_shows_a_part_of_a_secret(
 def test_a_line_without_end_comes_in_pieces(data: bytes) -> None:
     """So an agent keeps a bounded part of it."""
     redaction = redacting()
-    lines = Lines(redaction)
+    lines = LineDecoder(redaction)
     block = (data * (1 << 16))[: 1 << 16]
     pieces = [piece for piece in (lines.feed(block) for _ in range(40)) if piece]
     assert pieces

@@ -13,23 +13,31 @@ from typing import Any
 import pytest
 
 from remote import events as launcher
-from remote.record.read import records as read
+from remote.record.events_file import read_records as read
 from remote.run.state.phases import Verdict
 from tests.hostile.host import End, Hosts, Part, acted
 from tests.hostile.launcher import Watched, session, watch
 from tests.hostile.values import ESCAPES, wild
 from tests.kit.stage import HELLO, finishes, trains
 from training.wire import events
-from training.wire.commands import Close, Command, Connect, Reserve, Start, Stop
+from training.wire.commands import Close, Command, Connect, Reserve, StartAttempt, Stop
 from training.wire.enums import EndReason
-from training.wire.events import SESSION, Ended, Event, Exited, HostSample, Launched, Text
+from training.wire.events import (
+    SESSION,
+    AgentEnded,
+    Event,
+    Exited,
+    HostSample,
+    Launched,
+    OutputText,
+)
 from training.wire.jsonl import dumps
 
 PATIENCE = 3.0
 """Seconds after which a person stops a run that does not begin."""
 
 
-def up_to(forge: Part, *, at: type[Command] = Start) -> Part:
+def up_to(forge: Part, *, at: type[Command] = StartAttempt) -> Part:
     """An honest agent that forges, once, after the first command of a kind has come."""
 
     def part(end: End, command: Command | None) -> None:
@@ -63,7 +71,7 @@ def holds(hosts: Hosts, watched: Watched, folder: Path) -> None:
     assert state.verdict is not None
     for player, host in zip(hosts.players[:-1], state.hosts, strict=False):
         assert not host.gone, host.reason
-        assert player.of(Close) or not player.of(Start), "nobody closed it"
+        assert player.of(Close) or not player.of(StartAttempt), "nobody closed it"
     assert 0 <= state.elapsed < 60
     assert all(line.text.isprintable() for line in state.log.lines)
     json.loads((folder / "a-run" / "summary.json").read_text(), parse_constant=refuse)
@@ -75,17 +83,17 @@ def refuse(constant: str) -> None:
     raise ValueError(f"{constant} is no JSON")
 
 
-@pytest.mark.parametrize("kind", events.EVENTS, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", events.EVENTS, ids=lambda kind: kind.wire_name)
 def test_any_event_with_any_value(kind: type[Event], tmp_path: Path) -> None:
     def forge(end: End, _: Command | None) -> None:
         for said in wild(kind):
-            end.forge(kind.name, **said)
+            end.forge(kind.wire_name, **said)
 
     hosts, watched = run(tmp_path, trains, up_to(forge))
     holds(hosts, watched, tmp_path)
 
 
-@pytest.mark.parametrize("kind", events.RANK_EVENTS, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", events.RANK_EVENTS, ids=lambda kind: kind.wire_name)
 def test_any_event_of_a_rank_with_any_value(kind: type[Event], tmp_path: Path) -> None:
     """In a rank's text: for its own rank, the other host's, and ranks that there are not."""
 
@@ -93,10 +101,10 @@ def test_any_event_of_a_rank_with_any_value(kind: type[Event], tmp_path: Path) -
         for said in wild(kind):
             for rank in (end.rank, 0, 99, -1):
                 end.say(
-                    Text(
+                    OutputText(
                         end.rank,
                         "stdout",
-                        events.PREFIX + dumps({"event": kind.name} | said | {"rank": rank}),
+                        events.PREFIX + dumps({"event": kind.wire_name} | said | {"rank": rank}),
                     )
                 )
 
@@ -136,7 +144,7 @@ def test_wild_facts_of_a_host(fact: str, value: Any, tmp_path: Path) -> None:
         if command is None:
             said = {one.name: getattr(HELLO, one.name) for one in fields(HELLO)} | {fact: value}
             end.forge("hello", **said)
-        elif isinstance(command, Start):
+        elif isinstance(command, StartAttempt):
             trains(end, command)  # type: ignore[arg-type]
             end.player.done = True
         else:
@@ -145,7 +153,7 @@ def test_wild_facts_of_a_host(fact: str, value: Any, tmp_path: Path) -> None:
     hosts, watched = run(tmp_path, trains, part)
     holds(hosts, watched, tmp_path)
     for player in hosts.players:
-        for start in player.of(Start):
+        for start in player.of(StartAttempt):
             for placement in start.placements:
                 assert 1 <= int(dict(placement.env)["OMP_NUM_THREADS"]) <= 65536
 
@@ -155,12 +163,12 @@ def test_wild_facts_of_a_host(fact: str, value: Any, tmp_path: Path) -> None:
 
 def last_words(rank: int) -> tuple[Event, ...]:
     done = events.PREFIX + dumps(events.to_object(events.Finished(rank, 1, 1, 1.0)))
-    return Text(rank, "stdout", done), Exited(rank, 0), Ended(EndReason.CLOSED)
+    return OutputText(rank, "stdout", done), Exited(rank, 0), AgentEnded(EndReason.CLOSED)
 
 
 FORGED: dict[str, tuple[int, tuple[Event, ...]]] = {
     "another's end": (0, last_words(0)),
-    "another's death": (0, (Ended(EndReason.AGENT_DIED, "SIGKILL"),)),
+    "another's death": (0, (AgentEnded(EndReason.AGENT_DIED, "SIGKILL"),)),
     "another's stop": (0, (events.StopHeard(by_person=True),)),
     "another's launch": (0, (Launched((0,), (0, 1)),)),
     "another's facts": (0, (replace(HELLO, hostname="evil"),)),
@@ -213,7 +221,7 @@ def test_a_number_out_of_order_costs_that_host_at_most(seq: Any, tmp_path: Path)
             + b"\n"
         )
         end.player.journal.pop()
-        end.say(Text(end.rank, "stdout", "heard all the same"))
+        end.say(OutputText(end.rank, "stdout", "heard all the same"))
 
     hosts, watched = run(tmp_path, trains, up_to(forge))
     holds(hosts, watched, tmp_path)
@@ -233,7 +241,7 @@ def test_an_attempt_that_nobody_asked_for_starts_nothing(
 
     hosts, watched = run(tmp_path, trains, up_to(forge), max_restarts=restarts, keep=True)
     holds(hosts, watched, tmp_path)
-    assert len(hosts.players[0].of(Start)) <= 1 + restarts
+    assert len(hosts.players[0].of(StartAttempt)) <= 1 + restarts
     assert len(watched.state.progress.restarts) <= restarts
 
 
@@ -243,14 +251,14 @@ def test_a_run_is_restarted_as_often_as_it_may_be(failing: int, tmp_path: Path) 
 
     def part(end: End, command: Command | None) -> None:
         trains(end, command)  # type: ignore[arg-type]
-        if isinstance(command, Start):
+        if isinstance(command, StartAttempt):
             end.say(Exited(end.rank, 1), attempt=command.attempt)
             end.say(Launched((end.rank,), (0, 1)), attempt=command.attempt + failing)
             end.say(Exited(end.rank, 1), attempt=command.attempt + failing)
 
     hosts, watched = run(tmp_path, trains, part, max_restarts=1)
     assert watched.state.verdict is not None
-    assert len(hosts.players[0].of(Start)) <= 2
+    assert len(hosts.players[0].of(StartAttempt)) <= 2
 
 
 # Clocks -------------------------------------------------------------------------------------------
@@ -272,7 +280,7 @@ def test_a_wild_time_spoils_no_elapsed_time(time: Any, tmp_path: Path) -> None:
                 "seconds": 0.1,
                 "time": time,
             }
-            end.say(Text(end.rank, "stdout", events.PREFIX + dumps(wire)))
+            end.say(OutputText(end.rank, "stdout", events.PREFIX + dumps(wire)))
 
     hosts, watched = run(tmp_path, trains, up_to(forge))
     holds(hosts, watched, tmp_path)
@@ -311,7 +319,7 @@ NOISE: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("case", NOISE)
-@pytest.mark.parametrize("at", [Reserve, Start], ids=["early", "late"])
+@pytest.mark.parametrize("at", [Reserve, StartAttempt], ids=["early", "late"])
 def test_what_is_no_record_is_told_and_does_no_harm(
     case: str, at: type[Command], tmp_path: Path
 ) -> None:
@@ -319,7 +327,7 @@ def test_what_is_no_record_is_told_and_does_no_harm(
         trains(end, command)  # type: ignore[arg-type]
         if isinstance(command, at):
             end.send(NOISE[case])
-        if isinstance(command, Start):
+        if isinstance(command, StartAttempt):
             end.player.done = True
 
     hosts, watched = run(tmp_path, trains, part)
@@ -338,7 +346,7 @@ def says(kind: type[Command], *said: Event, instead: bool = True, stops: bool = 
             trains(end, command)  # type: ignore[arg-type]
         if isinstance(command, kind):
             end.say(*said)
-        end.player.done |= isinstance(command, Start) and not stops
+        end.player.done |= isinstance(command, StartAttempt) and not stops
 
     return part
 
@@ -357,20 +365,22 @@ ODD: dict[str, Part] = {
     "connections that failed": says(
         Connect, *[events.Connected("x", 1, 1.0, ESCAPES)] * 500, instead=False
     ),
-    "other ranks": says(Start, Launched((0, 1, 2, 3, 99, -1), (0, 1))),
-    "no ranks": says(Start, Launched((), ())),
-    "other hosts": says(Start, Launched((1,), (5, 6, 7))),
-    "no hosts": says(Start, Launched((1,), ())),
-    "an end at once": says(Start, Ended(EndReason.AGENT_DIED, ESCAPES)),
-    "a death at once": says(Start, Ended(EndReason.AGENT_DIED, ESCAPES)),
-    "ends without end": says(Start, *[Ended(EndReason.CLOSED)] * 500),
+    "other ranks": says(StartAttempt, Launched((0, 1, 2, 3, 99, -1), (0, 1))),
+    "no ranks": says(StartAttempt, Launched((), ())),
+    "other hosts": says(StartAttempt, Launched((1,), (5, 6, 7))),
+    "no hosts": says(StartAttempt, Launched((1,), ())),
+    "an end at once": says(StartAttempt, AgentEnded(EndReason.AGENT_DIED, ESCAPES)),
+    "a death at once": says(StartAttempt, AgentEnded(EndReason.AGENT_DIED, ESCAPES)),
+    "ends without end": says(StartAttempt, *[AgentEnded(EndReason.CLOSED)] * 500),
     "exits of others": says(
-        Start, Launched((1,), (0, 1)), *[Exited(rank, 1, ESCAPES) for rank in (0, 99, -1)]
+        StartAttempt, Launched((1,), (0, 1)), *[Exited(rank, 1, ESCAPES) for rank in (0, 99, -1)]
     ),
     "a stop that nobody sent": says(
-        Start, Launched((1,), (0, 1)), events.StopHeard(by_person=True), stops=True
+        StartAttempt, Launched((1,), (0, 1)), events.StopHeard(by_person=True), stops=True
     ),
-    "a gap beyond all": says(Start, Launched((1,), (0, 1)), events.Dropped(-(2**63), 2**63 - 1)),
+    "a gap beyond all": says(
+        StartAttempt, Launched((1,), (0, 1)), events.RecordsDropped(-(2**63), 2**63 - 1)
+    ),
 }
 
 
@@ -384,14 +394,14 @@ def test_odd_answers_to_commands(case: str, tmp_path: Path) -> None:
 # Restarts -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("at", [Reserve, Connect, Start], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("at", [Reserve, Connect, StartAttempt], ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize(
     "end",
-    [Ended(EndReason.OPERATOR_GONE), Ended(EndReason.DISK_FULL)],
+    [AgentEnded(EndReason.OPERATOR_GONE), AgentEnded(EndReason.DISK_FULL)],
     ids=["ended", "died"],
 )
 def test_a_host_that_leaves_while_a_restart_begins_is_a_failure_of_that_attempt(
-    at: type[Command], end: Ended, tmp_path: Path
+    at: type[Command], end: AgentEnded, tmp_path: Path
 ) -> None:
     """The others go on without it, where the policy allows."""
 
@@ -403,9 +413,9 @@ def test_a_host_that_leaves_while_a_restart_begins_is_a_failure_of_that_attempt(
         trains(own, command)  # type: ignore[arg-type]
 
     def fails(own: End, command: Command | None) -> None:
-        second = isinstance(command, Start) and len(own.player.of(Start)) > 2
+        second = isinstance(command, StartAttempt) and len(own.player.of(StartAttempt)) > 2
         (finishes if second else trains)(own, command)  # type: ignore[arg-type, operator]
-        if isinstance(command, Start) and not second:
+        if isinstance(command, StartAttempt) and not second:
             own.say(Exited(own.rank, 1))
 
     hosts = Hosts(acted(fails), acted(leaves))
@@ -418,13 +428,13 @@ def test_a_host_that_leaves_while_a_restart_begins_is_a_failure_of_that_attempt(
 def test_a_cause_is_told_where_no_restart_is_left(tmp_path: Path) -> None:
     def leaves(own: End, command: Command | None) -> None:
         if isinstance(command, Reserve) and own.player.of(Stop):
-            own.say(Ended(EndReason.OPERATOR_GONE))
+            own.say(AgentEnded(EndReason.OPERATOR_GONE))
         else:
             trains(own, command)  # type: ignore[arg-type]
 
     def fails(own: End, command: Command | None) -> None:
         trains(own, command)  # type: ignore[arg-type]
-        if isinstance(command, Start):
+        if isinstance(command, StartAttempt):
             own.say(Exited(own.rank, 1))
 
     hosts = Hosts(acted(fails), acted(leaves))

@@ -24,10 +24,11 @@ from remote.cluster.load import load
 from remote.events import Clock, Restarted
 from remote.limits import LIMITS
 from remote.plan.plan import Plan, PlanError, Policy
-from remote.record import files, trust
+from remote.record import events_file, files, trust
 from remote.record import read as reading
+from remote.record.events_file import RunFolderError
 from remote.record.lock import launcher
-from remote.record.read import RunFolderError, load_plan
+from remote.record.read import load_plan
 from remote.record.write import Recorder
 from remote.run.run_state import RunState
 from remote.transport import Channel, Transport, Unreachable
@@ -36,7 +37,7 @@ from tests.kit.commands import Done, Watched, watching
 from tests.kit.foreign_runs import BEGUN, ENDED, FAILED, evil_host, foreign_run, locked, records
 from tests.kit.launches import run as rankboard
 from training.job import Job
-from training.wire.events import SESSION, Exited, Launched, Record, Text
+from training.wire.events import SESSION, Exited, Launched, OutputText, Record
 from tui.commands.attach import attach
 from tui.commands.events import events
 from tui.commands.logs import logs
@@ -357,7 +358,7 @@ def test_no_link_is_followed(name: str, tmp_path: Path) -> None:
     (folder / name).symlink_to(victim)
     with suppress(PlanError, RunFolderError):
         into = Recorder(tmp_path / "runs", load_plan(folder), again=True)
-        into.text(next(record_of(Text(0, "stdout", "line"))))
+        into.text(next(record_of(OutputText(0, "stdout", "line"))))
         into.raw(records(BEGUN).encode())
         problem = into.flush()
         assert bool(problem) == (name in ("events.jsonl", "logs/rank-0.log"))
@@ -365,14 +366,14 @@ def test_no_link_is_followed(name: str, tmp_path: Path) -> None:
     assert victim.read_text() == "kept"
     for look in (
         lambda: launcher(folder),
-        lambda: list(reading.records(folder)),
+        lambda: list(events_file.read_records(folder)),
         lambda: reading.verdict(folder),
     ):
         with suppress(RunFolderError):
             look()
 
 
-def record_of(text: Text) -> Iterator[Any]:
+def record_of(text: OutputText) -> Iterator[Any]:
     yield Record(0, 0, 1, 1.0, text)
 
 
@@ -501,7 +502,7 @@ def test_who_holds_the_lock_but_is_no_rankboard_is_not_signalled(
 
 STRANGE = (
     (99, Exited(0, 0)),
-    (-2, Text(0, "stdout", "nobody's")),
+    (-2, OutputText(0, "stdout", "nobody's")),
     (SESSION, Clock(99, 1.0)),
     (SESSION, Clock(-7, 1.0)),
     (SESSION, Restarted((0, 99), "why")),
@@ -540,7 +541,7 @@ def test_garbage_among_the_records_is_left_out(tmp_path: Path) -> None:
         + "\n{"
     )
     folder = foreign_run(tmp_path / "runs", Host("node1", "x"), lines=garbage)
-    assert len(list(reading.records(folder, 1))) == len(BEGUN)
+    assert len(list(events_file.read_records(folder, 1))) == len(BEGUN)
 
 
 # Bounds -------------------------------------------------------------------------------------------
@@ -567,7 +568,7 @@ def test_a_line_without_end_is_left_out(tmp_path: Path) -> None:
         lines=" " * 9 + "x" * (9 << 20) + "\n" + records(BEGUN),
     )
     tracemalloc.start()
-    found = list(reading.records(folder, 1))
+    found = list(events_file.read_records(folder, 1))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert len(found) == 2 * len(BEGUN)

@@ -18,22 +18,22 @@ from tests.kit.wait import GUARD, wait
 from training.agent.__main__ import main
 from training.agent.host.processes import descendants
 from training.agent.host.system import LINUX
-from training.agent.times import Times
-from training.wire.commands import Close, Keep, Lease, Placement, Reserve, Start, Stop
+from training.agent.times import AgentTimes
+from training.wire.commands import Close, Keep, Lease, Placement, Reserve, StartAttempt, Stop
 from training.wire.enums import EndReason
 from training.wire.events import (
     AGENT,
-    Ended,
+    AgentEnded,
     Exited,
     GpuSample,
     Hello,
     HostSample,
     Launched,
+    OutputText,
     RankSample,
     Record,
     Reserved,
     Spawned,
-    Text,
 )
 
 pytestmark = pytest.mark.skipif(not LINUX, reason="the proof that nothing is left needs /proc")
@@ -55,11 +55,11 @@ time.sleep(600)
 """
 
 
-def ended(records: list[Record]) -> Ended:
+def ended(records: list[Record]) -> AgentEnded:
     """The last record's event, which must be the end, after a gapless row of records."""
     assert [record.seq for record in records] == list(range(1, len(records) + 1))
     last = records[-1].event
-    assert isinstance(last, Ended)
+    assert isinstance(last, AgentEnded)
     return last
 
 
@@ -75,7 +75,7 @@ def test_a_run_of_two_ranks_from_hello_to_ended(host: Host) -> None:
     line.start(python(code, 0, RANK="0"), python(code, 1, RANK="1"))
     line.exits(2)
     records = line.close()
-    assert ended(records) == Ended(EndReason.CLOSED)
+    assert ended(records) == AgentEnded(EndReason.CLOSED)
     first = records[0].event
     assert isinstance(first, Hello)
     assert (first.route_interface, first.folder) == ("lo", str(host.folder))
@@ -94,7 +94,7 @@ def test_an_agent_tells_how_old_the_run_is_and_how_many_attempts_it_may_have(hos
     """As its launcher has said first, also where another launcher says so later."""
     line = host.follow()
     line.send(Keep("plan.json", "{}", 100.0), Keep("plan.json", "{}", 7.0))
-    line.send(Start(0, False, (python("pass"),), (0,), attempts=3))
+    line.send(StartAttempt(0, False, (python("pass"),), (0,), attempts=3))
     line.exits(1)
     last = ended(line.close())
     (launched,) = line.of(Launched)
@@ -142,7 +142,7 @@ def test_a_descendant_that_holds_the_pipe_does_not_hold_up_the_exit(host: Host) 
     )
     assert line.exits(1)[0] == Exited(0, 0)
     assert line.text() == "last words"
-    assert ended(line.close()) == Ended(EndReason.CLOSED)
+    assert ended(line.close()) == AgentEnded(EndReason.CLOSED)
 
 
 def test_a_flood_comes_whole_and_in_order_while_the_agent_obeys(host: Host) -> None:
@@ -154,11 +154,11 @@ def test_a_flood_comes_whole_and_in_order_while_the_agent_obeys(host: Host) -> N
         ),
         python(SLEEP, 1),
     )
-    line.wait_for(Text, 5, 0)
+    line.wait_for(OutputText, 5, 0)
     line.send(Reserve("127.0.0.1", 0))
     line.exits(1)
     assert line.text().split("\n") == [f"{n} some words of a log line" for n in range(100_000)]
-    assert len(line.of(Text, 0)) < 10_000
+    assert len(line.of(OutputText, 0)) < 10_000
     events = [record.event for record in line.records]
     assert events.index(line.of(Reserved)[0]) < events.index(line.of(Exited)[0])
     line.close()
@@ -169,11 +169,11 @@ def test_binary_output_and_a_line_of_a_megabyte(host: Host) -> None:
     binary = "import os; [os.write(1, bytes(range(256)) * 16) for _ in range(200)]"
     line.start(python(binary), python("import os; os.write(1, b'y' * 1_000_000 + b'\\n')", 1))
     line.exits(2)
-    pieces = line.of(Text, 1)
+    pieces = line.of(OutputText, 1)
     assert "".join(piece.text for piece in pieces) == "y" * 1_000_000
     expected = (bytes(range(256)) * 16 * 200).decode(errors="replace")
     assert line.text().replace("\n", "") == expected.replace("\n", "")
-    assert ended(line.close()) == Ended(EndReason.CLOSED)
+    assert ended(line.close()) == AgentEnded(EndReason.CLOSED)
 
 
 def test_ranks_keep_the_niceness_that_the_agent_gives_up(host: Host) -> None:
@@ -186,7 +186,7 @@ def test_ranks_keep_the_niceness_that_the_agent_gives_up(host: Host) -> None:
 
 
 def test_samples_of_host_and_ranks_come_with_each_tick(host: Host) -> None:
-    line = host.follow(times=Times(tick=0.05))
+    line = host.follow(times=AgentTimes(tick=0.05))
     line.start(python("while True: pass"), python(SLEEP, 1))
     wait(
         lambda: any(sample.cpu > 20 for sample in line.of(RankSample, 0)),
@@ -210,12 +210,12 @@ def test_samples_of_gpus_come_while_ranks_run_and_nothing_is_left(
     )
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    line = host.follow(times=Times(tick=0.05))
+    line = host.follow(times=AgentTimes(tick=0.05))
     line.start(python(SLEEP), python(SLEEP, 1), python("", 2, CUDA_VISIBLE_DEVICES="1,0"))
     samples = line.wait_for(GpuSample, 3)
     assert {one.rank for one in samples} == {1}
     assert samples[0] == GpuSample(1, 97.0, 71680 << 20, 81559 << 20, 1410, 1980)
-    assert ended(line.close()) == Ended(EndReason.CLOSED)
+    assert ended(line.close()) == AgentEnded(EndReason.CLOSED)
     for pid in (tmp_path / "pids").read_text().split():
         assert not Path(f"/proc/{pid}").exists()
 
@@ -269,7 +269,7 @@ def test_stop_ends_who_obeys_who_ignores_it_and_who_is_stopped(host: Host) -> No
     assert stopped[0] == Exited(0, -15, "SIGTERM", stopped=True)
     assert stopped[1] == Exited(1, -9, "SIGKILL", stopped=True)
     assert stopped[2].stopped  # by which of the two depends on the kernel
-    line.send(Start(2, False, (python("print('again')"),)))
+    line.send(StartAttempt(2, False, (python("print('again')"),)))
     wait(lambda: line.of(Exited, 0)[-1] == Exited(0, 0), "the second attempt")
     assert line.records[-1].attempt == 2
     line.close()
@@ -286,13 +286,13 @@ def test_stop_also_ends_what_left_its_rank_s_group(host: Host) -> None:
 
 
 def test_close_leaves_nothing_behind_when_the_line_ends(host: Host) -> None:
-    line = host.follow(times=Times(grace=0.3))
+    line = host.follow(times=AgentTimes(grace=0.3))
     line.start(python(RUNAWAY, 0), python(STUBBORN, 1))
     line.wait_for_text("away")
     line.wait_for_text("up", 1)
     records = line.close()
     assert host.processes() == []
-    assert ended(records) == Ended(EndReason.CLOSED)
+    assert ended(records) == AgentEnded(EndReason.CLOSED)
     assert all(event.stopped for event in line.of(Exited))
     assert not list(host.folder.glob("reserve"))
 
@@ -302,8 +302,8 @@ def test_what_is_no_command_or_comes_at_the_wrong_time_is_said(host: Host) -> No
     assert line.process.stdin
     line.process.stdin.write(b"nonsense\n")
     line.start(python(SLEEP))
-    line.send(Start(2, False, (python(SLEEP, 1),)))
-    line.wait_for(Text, 2, AGENT)
+    line.send(StartAttempt(2, False, (python(SLEEP, 1),)))
+    line.wait_for(OutputText, 2, AGENT)
     assert line.text(AGENT, "stderr").split("\n") == [
         "not a command: a line of 8 bytes",
         "attempt 2 is not started: ranks of the one before still run",
@@ -330,18 +330,18 @@ def test_a_command_that_comes_twice_is_obeyed_once(host: Host) -> None:
 def test_a_new_follower_goes_on_where_the_killed_one_was(host: Host) -> None:
     line = host.follow("--policy", "stop")
     line.start(python("import time\nfor n in range(500): print(n); time.sleep(0.002)"))
-    line.wait_for(Text, 5, 0)
+    line.wait_for(OutputText, 5, 0)
     line.kill()
     known = list(line.records)
     second = host.follow(after=known[-1].seq)
-    second.wait_for(Text, 5, 0)
+    second.wait_for(OutputText, 5, 0)
     third = host.follow(after=known[-1].seq)  # beside the second one
     third.exits(1)
     rest = second.close()
     records = known + rest
-    assert ended(records) == Ended(EndReason.CLOSED)
+    assert ended(records) == AgentEnded(EndReason.CLOSED)
     assert third.rest() == rest
-    texts = [record.event.text for record in records if isinstance(record.event, Text)]
+    texts = [record.event.text for record in records if isinstance(record.event, OutputText)]
     assert "\n".join(texts).split("\n") == [str(n) for n in range(500)]
 
 
@@ -353,17 +353,17 @@ def test_the_journal_can_still_be_read_when_all_has_ended(host: Host) -> None:
 
 
 def test_a_stop_run_ends_when_its_follower_is_killed(host: Host) -> None:
-    line = host.follow("--policy", "stop", times=Times(reconnect=0.3, grace=0.3))
+    line = host.follow("--policy", "stop", times=AgentTimes(reconnect=0.3, grace=0.3))
     line.start(python(RUNAWAY, 0), python(STUBBORN, 1))
     line.wait_for_text("away")
     line.wait_for_text("up", 1)
     line.kill()
     host.wait_until_empty()
-    assert ended(host.follow().rest()) == Ended(EndReason.OPERATOR_GONE)
+    assert ended(host.follow().rest()) == AgentEnded(EndReason.OPERATOR_GONE)
 
 
 def test_a_keep_run_goes_on_without_a_follower_and_ends_by_itself(host: Host) -> None:
-    line = host.follow("--policy", "keep", times=Times(reconnect=0.1))
+    line = host.follow("--policy", "keep", times=AgentTimes(reconnect=0.1))
     flag = host.folder.parent / "go"
     line.start(
         python(
@@ -380,12 +380,12 @@ def test_a_keep_run_goes_on_without_a_follower_and_ends_by_itself(host: Host) ->
     flag.touch()
     host.wait_until_empty()
     last = host.follow()
-    assert ended(last.rest()) == Ended(EndReason.ALL_ENDED)
+    assert ended(last.rest()) == AgentEnded(EndReason.ALL_ENDED)
     assert last.text() == "went"
 
 
 def test_while_nobody_is_there_a_failed_rank_stops_the_others(host: Host) -> None:
-    line = host.follow("--policy", "keep", times=Times(reconnect=0.1))
+    line = host.follow("--policy", "keep", times=AgentTimes(reconnect=0.1))
     flag = host.folder.parent / "go"
     line.start(python(SLEEP), python(failing_on(flag), 1))
     line.pid(0), line.pid(1)
@@ -406,9 +406,9 @@ def failing_on(flag: Path) -> str:
 
 
 def test_a_failed_run_that_may_be_started_again_waits_for_whoever_does_it(host: Host) -> None:
-    line = host.follow("--policy", "keep", times=Times(tick=0.05, reconnect=0.1))
+    line = host.follow("--policy", "keep", times=AgentTimes(tick=0.05, reconnect=0.1))
     flag = host.folder.parent / "go"
-    line.send(Start(0, False, (python(SLEEP), python(failing_on(flag), 1)), again=True))
+    line.send(StartAttempt(0, False, (python(SLEEP), python(failing_on(flag), 1)), again=True))
     line.pid(0), line.pid(1)
     line.kill()
     flag.touch()
@@ -416,18 +416,18 @@ def test_a_failed_run_that_may_be_started_again_waits_for_whoever_does_it(host: 
     before = time.monotonic()
     wait(lambda: time.monotonic() - before > 0.5, "far more than the time for a reconnect")
     second = host.follow(after=line.records[-1].seq)
-    second.send(Start(1, False, (python("print('again')"),), again=True))
+    second.send(StartAttempt(1, False, (python("print('again')"),), again=True))
     second.wait_for_text("again")
     second.wait_for(Exited, 3)
     second.kill()
     host.wait_until_empty()
-    assert ended(host.follow().rest()) == Ended(EndReason.ALL_ENDED)
+    assert ended(host.follow().rest()) == AgentEnded(EndReason.ALL_ENDED)
 
 
 def test_it_waits_so_long_only_from_the_failure_on(host: Host) -> None:
-    line = host.follow("--policy", "keep", times=Times(tick=0.05, reconnect=0.1, restart=0.4))
+    line = host.follow("--policy", "keep", times=AgentTimes(tick=0.05, reconnect=0.1, restart=0.4))
     flag = host.folder.parent / "go"
-    line.send(Start(0, False, (python(failing_on(flag)),), again=True))
+    line.send(StartAttempt(0, False, (python(failing_on(flag)),), again=True))
     line.pid()
     line.kill()
     before = time.monotonic()
@@ -435,7 +435,7 @@ def test_it_waits_so_long_only_from_the_failure_on(host: Host) -> None:
     flag.touch()
     host.wait_until_empty()
     records = host.follow().rest()
-    assert ended(records) == Ended(EndReason.ALL_ENDED)
+    assert ended(records) == AgentEnded(EndReason.ALL_ENDED)
     (failed,) = [record.time for record in records if isinstance(record.event, Exited)]
     assert records[-1].time - failed > 0.3
 
@@ -453,8 +453,10 @@ def test_only_what_is_to_be_started_again_is_waited_for(
     host: Host, code: str, stop: Stop | None, waits: bool
 ) -> None:
     restart = 0.8 if waits else 600.0
-    line = host.follow("--policy", "keep", times=Times(tick=0.05, reconnect=0.1, restart=restart))
-    line.send(Start(0, False, (python(code),), again=True))
+    line = host.follow(
+        "--policy", "keep", times=AgentTimes(tick=0.05, reconnect=0.1, restart=restart)
+    )
+    line.send(StartAttempt(0, False, (python(code),), again=True))
     line.wait_for_text("up")
     if stop:
         line.send(stop)
@@ -462,7 +464,7 @@ def test_only_what_is_to_be_started_again_is_waited_for(
     line.kill()
     host.wait_until_empty()
     records = host.follow().rest()
-    assert ended(records) == Ended(EndReason.ALL_ENDED)
+    assert ended(records) == AgentEnded(EndReason.ALL_ENDED)
     (exited,) = [record.time for record in records if isinstance(record.event, Exited)]
     assert not waits or records[-1].time - exited > 0.7
 
@@ -474,8 +476,8 @@ def test_where_agent_and_guard_are_gone_at_once_the_journal_gets_its_end(host: H
     os.kill(guard, signal.SIGSTOP)
     os.kill(agent, signal.SIGKILL)
     os.kill(guard, signal.SIGKILL)
-    (end,) = [record.event for record in line.rest() if isinstance(record.event, Ended)]
-    assert end == Ended(EndReason.ABANDONED)
+    (end,) = [record.event for record in line.rest() if isinstance(record.event, AgentEnded)]
+    assert end == AgentEnded(EndReason.ABANDONED)
     assert ended(host.follow().rest()) == end
 
 
@@ -486,7 +488,7 @@ def test_where_there_is_no_journal_nobody_is_come_back_to(host: Host) -> None:
 
 
 def test_without_a_sign_of_life_a_stop_run_ends(host: Host) -> None:
-    line = host.follow(times=Times(tick=0.05, lease=0.6))
+    line = host.follow(times=AgentTimes(tick=0.05, lease=0.6))
     line.start(python(SLEEP))
     line.wait_for_text("up")
     before = time.monotonic()
@@ -494,11 +496,11 @@ def test_without_a_sign_of_life_a_stop_run_ends(host: Host) -> None:
         line.send(Lease())
         line.wait_for(HostSample, len(line.of(HostSample)) + 1)
     assert not line.of(Exited)
-    assert ended(line.rest()) == Ended(EndReason.LEASE_EXPIRED, "0.6 s")
+    assert ended(line.rest()) == AgentEnded(EndReason.LEASE_EXPIRED, "0.6 s")
 
 
 def test_a_follower_without_input_exits(host: Host) -> None:
-    line = host.follow(times=Times(input=0.3, reconnect=0.1))
+    line = host.follow(times=AgentTimes(input=0.3, reconnect=0.1))
     assert line.process.wait(GUARD) == 1
     assert line.process.stderr
     assert line.process.stderr.read() == b"no input for 0.3 s\n"
@@ -506,7 +508,7 @@ def test_a_follower_without_input_exits(host: Host) -> None:
 
 
 def test_a_follower_ends_with_its_stdin(host: Host) -> None:
-    line = host.follow(times=Times(reconnect=0.3))
+    line = host.follow(times=AgentTimes(reconnect=0.3))
     line.agent()
     assert line.process.stdin
     line.process.stdin.close()
@@ -522,7 +524,7 @@ def test_files_that_programs_write_are_told_at_the_end(
     line = host.follow("--cwd", str(tmp_path))
     writes = (python("open('first.pt', 'w')"), python("open('second.pt', 'w')"))
     for attempt, rank in enumerate(writes):
-        line.send(Start(attempt, False, (rank,), again=True, tell_written=is_asked))
+        line.send(StartAttempt(attempt, False, (rank,), again=True, tell_written=is_asked))
         line.wait_for(Exited, attempt + 1)
     end = ended(line.close())
     assert end.written == (("first.pt", "second.pt") if is_asked else ())
@@ -531,7 +533,7 @@ def test_files_that_programs_write_are_told_at_the_end(
 
 def test_a_folder_with_a_very_long_path(host: Host) -> None:
     host.folder = host.folder / ("x" * 100) / ("y" * 100)
-    assert ended(host.follow().close()) == Ended(EndReason.CLOSED)
+    assert ended(host.follow().close()) == AgentEnded(EndReason.CLOSED)
 
 
 def test_a_folder_that_cannot_be_used_is_a_message(host: Host) -> None:
@@ -554,7 +556,7 @@ def test_when_the_agent_is_killed_all_below_it_goes_and_the_guard_says_so(host: 
     os.kill(line.agent(), signal.SIGKILL)
     records = line.rest()
     assert host.processes() == []
-    assert ended(records) == Ended(EndReason.AGENT_DIED, "SIGKILL")
+    assert ended(records) == AgentEnded(EndReason.AGENT_DIED, "SIGKILL")
     assert records[-1].attempt == 1
 
 
@@ -566,13 +568,13 @@ def test_when_somebody_tells_the_agent_to_terminate_it_ends_its_ranks_and_says_s
     line.wait_for_text("away")
     line.wait_for_text("up", 1)
     os.kill(line.agent(), signal.SIGTERM)
-    assert ended(line.rest()) == Ended(EndReason.TERMINATED)
+    assert ended(line.rest()) == AgentEnded(EndReason.TERMINATED)
     assert host.processes() == []
     assert all(event.stopped for event in line.exits(2).values())
 
 
 def test_when_the_guard_is_killed_nothing_is_left(host: Host) -> None:
-    line = host.follow("--policy", "keep", times=Times(grace=0.3))
+    line = host.follow("--policy", "keep", times=AgentTimes(grace=0.3))
     line.start(python(RUNAWAY, 0), python(STUBBORN, 1))
     line.wait_for_text("away")
     line.wait_for_text("up", 1)
@@ -581,7 +583,7 @@ def test_when_the_guard_is_killed_nothing_is_left(host: Host) -> None:
     os.kill(guard, signal.SIGKILL)
     records = line.rest()
     host.wait_until_empty()
-    assert ended(records) == Ended(EndReason.GUARD_DIED)
+    assert ended(records) == AgentEnded(EndReason.GUARD_DIED)
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can mount a small file system to fill")
@@ -594,7 +596,7 @@ def test_a_full_disk_stops_the_run_and_is_told(host: Host) -> None:
     try:
         line = host.follow()
         line.start(python("while True: print('x' * 10_000)"), python(SLEEP, 1))
-        assert ended(line.rest()) == Ended(EndReason.DISK_FULL)
+        assert ended(line.rest()) == AgentEnded(EndReason.DISK_FULL)
         assert all(event.stopped for event in line.exits(2).values())
     finally:
         subprocess.run(["umount", "--lazy", str(host.folder)], check=True)
@@ -655,32 +657,32 @@ def test_preload_forks_the_ranks_and_reports_them(host: Host) -> None:
         ]
         assert [type(event) for event in events if not isinstance(event, RankSample)] == [
             Spawned,
-            Text,
+            OutputText,
             Exited,
         ]
-    assert ended(line.close()) == Ended(EndReason.CLOSED)
+    assert ended(line.close()) == AgentEnded(EndReason.CLOSED)
 
 
 def test_a_rank_that_writes_before_it_is_reported_is_heard_after_it(host: Host) -> None:
-    line = host.follow(preload=FORKING, times=Times(gather=0.01))
+    line = host.follow(preload=FORKING, times=AgentTimes(gather=0.01))
     line.start(python("print('early')", HESITATE="0.3"), preload=True)
     line.exits(1)
     events = [record.event for record in line.records if getattr(record.event, "rank", None) == 0]
     assert [type(event) for event in events if not isinstance(event, RankSample)] == [
         Spawned,
-        Text,
+        OutputText,
         Exited,
     ]
-    assert ended(line.close()) == Ended(EndReason.CLOSED)
+    assert ended(line.close()) == AgentEnded(EndReason.CLOSED)
 
 
 def test_a_second_attempt_may_follow_before_the_first_preload_is_gone(host: Host) -> None:
     line = host.follow(preload=FORKING + "time.sleep(600)")
     for attempt in (1, 2, 3):
-        line.send(Start(attempt, True, (python(f"print({attempt})"),)))
+        line.send(StartAttempt(attempt, True, (python(f"print({attempt})"),)))
         assert line.wait_for(Exited, attempt)[-1] == Exited(0, 0)
     assert line.text() == "1\n2\n3"
-    assert ended(line.close()) == Ended(EndReason.CLOSED)
+    assert ended(line.close()) == AgentEnded(EndReason.CLOSED)
 
 
 def test_a_working_folder_that_is_not_there_is_said(host: Host) -> None:
@@ -769,4 +771,4 @@ def test_an_agent_collects_garbage_though_what_starts_it_does_not(
 def test_close_is_obeyed_at_once_without_ranks(host: Host) -> None:
     line = host.follow()
     line.send(Close(), Close())
-    assert ended(line.rest()) == Ended(EndReason.CLOSED)
+    assert ended(line.rest()) == AgentEnded(EndReason.CLOSED)

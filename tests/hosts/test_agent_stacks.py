@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from remote.run.diagnosis.stacks import frames, threads, whereabouts
-from remote.run.diagnosis.stall_causes import culprits
+from remote.run.diagnosis.stall_causes import find_culprits
 from tests.kit.agents import Follower, Host, python
 from tests.kit.wait import wait
 from training.agent.host import spy, stacks
 from training.agent.host.stacks import SIGNAL
 from training.agent.ranks.launch import SITE
-from training.wire.commands import Placement, Stacks, Start
+from training.wire.commands import Placement, Stacks, StartAttempt
 from training.wire.events import Spawned, Stack
 
 AT = "print('at it', flush=True)"
@@ -192,7 +192,7 @@ def test_the_agent_goes_on_while_a_rank_is_slow_to_answer(host: Host, tmp_path: 
     follower.start(run(script(tmp_path, block + LOAD + "load_batch()\n")))
     follower.wait_for_text("at it")
     follower.send(Stacks())
-    follower.send(Start(2, False, (python("pass"),)))  # refused, and said so at once
+    follower.send(StartAttempt(2, False, (python("pass"),)))  # refused, and said so at once
     wait(lambda: "still run" in follower.text(-1, "stderr"), "the answer to a command")
     assert not follower.of(Stack)
     stack = follower.wait_for(Stack)[0]
@@ -264,7 +264,10 @@ def test_of_real_ranks_the_one_is_named_that_is_not_inside_a_collective(
     follower.wait_for_text("loads", 1)
     follower.wait_for_text("our own site step 0", 0)
     stacks: dict[int, Stack] = {}
-    wait(lambda: stacks.update(ask(follower, 2)) or culprits(stacks) == (1,), "the other to wait")
+    wait(
+        lambda: stacks.update(ask(follower, 2)) or find_culprits(stacks) == (1,),
+        "the other to wait",
+    )
     assert {stack.source for stack in stacks.values()} == {"faulthandler"}
     assert [whereabouts(stacks[rank]).where for rank in range(2)] == [
         "all_reduce",

@@ -10,7 +10,7 @@ from tests.kit.agents import Host
 from training.watch.gloo import TURN
 from training.watch.steps import GATHER
 from training.wire.commands import Placement
-from training.wire.events import Step, Text, expand
+from training.wire.events import OutputText, StepFinished, expand
 
 WATCHED = {"RANKBOARD_WATCH": "1", "RANK": "3"}
 STEP = """
@@ -69,15 +69,15 @@ os.execv(sys.executable, [sys.executable, "-c", "print('exec', {IS_WATCHED})"])
 """
 
 
-def run(host: Host, code: str, ends: int = 0, **env: str) -> tuple[list[Step], str]:
+def run(host: Host, code: str, ends: int = 0, **env: str) -> tuple[list[StepFinished], str]:
     """What is seen of a program, and what it prints; `ends` is its exit code."""
     follower = host.follow()
     command = (sys.executable, "-c", textwrap.dedent(code))
     follower.start(Placement(3, 0, command, tuple({**WATCHED, **env}.items())))
     assert follower.exits(1)[3].code == ends, follower.text(3, "stderr")
     found = [one.event for record in follower.close() for one in expand(record)]
-    texts = [event.text for event in found if isinstance(event, Text) and event.rank == 3]
-    return [event for event in found if isinstance(event, Step)], "\n".join(texts)
+    texts = [event.text for event in found if isinstance(event, OutputText) and event.rank == 3]
+    return [event for event in found if isinstance(event, StepFinished)], "\n".join(texts)
 
 
 def test_each_step_of_the_rank_itself_is_told_and_nothing_is_printed(host: Host) -> None:

@@ -22,7 +22,7 @@ from tests.kit.sshd import free_port
 from tests.kit.standin import AN_AGENT, Heard, Reader, package
 from tests.kit.wait import wait
 from training.wire.commands import Close, encode
-from training.wire.events import Ended, Hello, decode
+from training.wire.events import AgentEnded, Hello, decode
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ def test_the_real_agent_closes_its_run(stage: Stage, tmp_path: Path) -> None:
         while True:
             events.append(_event(next(reader)))
     assert isinstance(events[0], Hello)
-    assert isinstance(events[-1], Ended)
+    assert isinstance(events[-1], AgentEnded)
     assert reader.channel.close() == ""
 
 

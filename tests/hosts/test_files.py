@@ -36,8 +36,8 @@ from tests.kit.sshd import Sshd
 from tests.kit.wait import wait
 from training.agent import MARKER
 from training.job import Job
-from training.transfer.entries import Entry, Misplaced, check, stays
-from training.transfer.tree import Damaged, Tree
+from training.transfer.entries import FileEntry, Misplaced, check, stays
+from training.transfer.tree import DamagedTransfer, Tree
 
 SCRIPT = Script(("python", "train.py"), fetch=("checkpoints", "reports"))
 
@@ -391,7 +391,7 @@ def test_a_link_out_of_the_folder_is_refused(target: str, here: Path) -> None:
 
 def test_a_large_upload_is_remarked_upon() -> None:
     def source(path: str, size: int) -> sources.Source:
-        return sources.Source(path, Entry(path, size), (size, 0, 0, 0))
+        return sources.Source(path, FileEntry(path, size), (size, 0, 0, 0))
 
     assert sources.remark([source("a", sources.LARGE)]) == ""
     text = sources.remark(
@@ -412,7 +412,7 @@ OUTSIDE = ["../x", "/x", "a/../../x", "a//x", "", ".", "a/.", "..", "a\0b", "\ud
 @pytest.mark.parametrize("path", OUTSIDE)
 def test_a_name_out_of_the_folder_is_refused(path: str) -> None:
     with pytest.raises(Misplaced):
-        check(Entry(path))
+        check(FileEntry(path))
 
 
 @pytest.mark.parametrize(
@@ -448,9 +448,9 @@ def test_a_launcher_that_lies_writes_nothing_elsewhere(path: str, tmp_path: Path
 
 def test_a_file_that_arrives_damaged_is_not_written(tmp_path: Path) -> None:
     landing = Tree(str(tmp_path / "root"), str(tmp_path / "new"))
-    good = Entry("a/b", 3, hashlib.sha256(b"abc").hexdigest())
+    good = FileEntry("a/b", 3, hashlib.sha256(b"abc").hexdigest())
     landing.put(good, [b"a", b"bc"])
-    with pytest.raises(Damaged):
+    with pytest.raises(DamagedTransfer):
         landing.put(replace(good, executable=True), [b"abd"])
     assert contents(tmp_path / "root") == {"a/b": b"abc"}
     landing.close()

@@ -14,28 +14,29 @@ import pytest
 
 from tests.kit.agents import Host, hosting, python
 from tests.kit.wait import wait
-from training.agent import kept
+from training.agent import server
 from training.agent.host.system import LINUX
 from training.agent.host_commands import journal_summary, run_folders
-from training.agent.host_commands.journal_summary import Outline
+from training.agent.host_commands.journal_summary import JournalSummary
 from training.agent.host_commands.removal import alone
 from training.agent.journal import Journal
 from training.agent.layout import CODE
+from training.agent.server import keep_file
 from training.wire.commands import Keep
 from training.wire.enums import EndReason
 from training.wire.events import (
     PREFIX,
-    Ended,
+    AgentEnded,
     Event,
     Exited,
     Hello,
     HostSample,
     Launched,
+    OutputText,
     Record,
     Spawned,
-    Text,
 )
-from training.wire.host_replies import STILL, Archive, RunFolder
+from training.wire.host_replies import STILL, CodeArchive, RunFolder
 
 SLEEP = "import time; print('up'); time.sleep(600)"
 HELLO = Hello("somewhere", "ada", 1, "3.11.2", "python3", "Linux", "another boot", 2.0, 1 << 30)
@@ -83,7 +84,7 @@ def test_a_run_is_live_until_its_guard_is_gone(host: Host, tmp_path: Path) -> No
     (found,) = listed(tmp_path)
     assert (found.phase, found.ended, {exit.rank for exit in found.exits}) == (
         "stopped",
-        Ended(EndReason.CLOSED),
+        AgentEnded(EndReason.CLOSED),
         {0, 1},
     )
     (kept,) = run_folders.plan([str(tmp_path), "a-run"])
@@ -122,7 +123,7 @@ def test_the_agent_keeps_files_of_plain_names_only(host: Host, tmp_path: Path) -
         "all are refused",
     )
     assert (host.folder / "plan.json").stat().st_mode & 0o777 == 0o600
-    assert (host.folder / CODE).read_text() == str(Path(kept.__file__).parents[2])
+    assert (host.folder / CODE).read_text() == str(Path(server.__file__).parents[2])
     assert not list(tmp_path.rglob("*.part"))
     assert not (tmp_path / "runs" / "a-run" / "up").exists()
     line.close()
@@ -130,13 +131,13 @@ def test_the_agent_keeps_files_of_plain_names_only(host: Host, tmp_path: Path) -
 
 def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert kept.write("plan.json", "old") == ""
+    assert keep_file("plan.json", "old") == ""
 
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr("os.replace", full)
-    assert kept.write("plan.json", "new") == "plan.json is not kept: No space left on device"
+    assert keep_file("plan.json", "new") == "plan.json is not kept: No space left on device"
     assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
 
 
@@ -146,7 +147,7 @@ def test_live_runs_are_told_alone_and_without_their_size(host: Host, tmp_path: P
     line = host.follow()
     line.start(python(SLEEP))
     line.wait_for_text("up")
-    for name, events in (("ended", [Launched((0,)), Ended(EndReason.CLOSED)]), ("shared", [])):
+    for name, events in (("ended", [Launched((0,)), AgentEnded(EndReason.CLOSED)]), ("shared", [])):
         folder = tmp_path / "runs" / name / "0"
         folder.mkdir(parents=True)
         Journal(str(folder), 0).write(0, [HELLO, *events])
@@ -170,31 +171,34 @@ def exited(*codes: int, stopped: bool = False) -> list[Event]:
 @pytest.mark.parametrize(
     ("events", "verdict"),
     [
-        ([Launched((0, 1)), *exited(0, 0), Ended(EndReason.CLOSED)], "finished"),
-        ([Launched((0, 1)), *exited(0, 1), Ended(EndReason.CLOSED)], "failed"),
+        ([Launched((0, 1)), *exited(0, 0), AgentEnded(EndReason.CLOSED)], "finished"),
+        ([Launched((0, 1)), *exited(0, 1), AgentEnded(EndReason.CLOSED)], "failed"),
         (
             [
                 Launched((0, 1)),
                 Exited(0, 1),
                 Exited(1, -15, "SIGTERM", stopped=True),
-                Ended(EndReason.CLOSED),
+                AgentEnded(EndReason.CLOSED),
             ],
             "failed",
         ),
-        ([Launched((0, 1)), *exited(-15, -15, stopped=True), Ended(EndReason.CLOSED)], "stopped"),
-        ([Launched((0,)), Ended(EndReason.OPERATOR_GONE)], "stopped"),
         (
-            [Launched((0,)), *exited(1), Launched((0,)), *exited(0), Ended(EndReason.CLOSED)],
+            [Launched((0, 1)), *exited(-15, -15, stopped=True), AgentEnded(EndReason.CLOSED)],
+            "stopped",
+        ),
+        ([Launched((0,)), AgentEnded(EndReason.OPERATOR_GONE)], "stopped"),
+        (
+            [Launched((0,)), *exited(1), Launched((0,)), *exited(0), AgentEnded(EndReason.CLOSED)],
             "finished",
         ),
-        ([Launched((0,)), *exited(0), Ended(EndReason.AGENT_DIED, "SIGKILL")], "lost"),
+        ([Launched((0,)), *exited(0), AgentEnded(EndReason.AGENT_DIED, "SIGKILL")], "lost"),
         ([Launched((0,)), Spawned(0, 7)], "lost"),
-        ([Ended(EndReason.CLOSED)], "not started"),
+        ([AgentEnded(EndReason.CLOSED)], "not started"),
         ([], "lost"),
     ],
 )
 def test_what_became_of_a_run(events: list[Event], verdict: str) -> None:
-    told = Outline()
+    told = JournalSummary()
     for seq, event in enumerate([HELLO, *events]):
         told.hear(Record(0, 1, seq, float(seq), event))
     assert told.verdict() == verdict
@@ -214,7 +218,7 @@ def test_what_became_of_a_run(events: list[Event], verdict: str) -> None:
 )
 def test_what_a_live_run_is_at(events: list[Event], doing: str) -> None:
     """One whose ranks have failed may wait to be started again."""
-    told = Outline()
+    told = JournalSummary()
     for seq, event in enumerate([HELLO, *events]):
         told.hear(Record(0, 1, seq, float(seq), event))
     assert told.doing() == doing
@@ -223,9 +227,9 @@ def test_what_a_live_run_is_at(events: list[Event], doing: str) -> None:
 def test_what_stands_before_a_flood_of_text_is_found(tmp_path: Path) -> None:
     """An exit stays known, and the flood is not decoded."""
     journal = Journal(str(tmp_path), 0, segment=4 << 20)
-    journal.write(1, [HELLO, Launched((0, 1)), Text(1, "stdout", '"event":"exited"')])
+    journal.write(1, [HELLO, Launched((0, 1)), OutputText(1, "stdout", '"event":"exited"')])
     for _ in range(40):
-        journal.write(1, [Text(1, "stdout", "x" * 100_000)])
+        journal.write(1, [OutputText(1, "stdout", "x" * 100_000)])
         if _ == 30:
             journal.write(1, [Exited(0, 3)])
     journal.write(1, [Exited(1, 0)])
@@ -234,8 +238,8 @@ def test_what_stands_before_a_flood_of_text_is_found(tmp_path: Path) -> None:
         Exited(0, 3),
         Exited(1, 0),
     ]
-    assert sum(isinstance(record.event, Text) for record in records) < 5
-    told = Outline()
+    assert sum(isinstance(record.event, OutputText) for record in records) < 5
+    told = JournalSummary()
     for record in records:
         told.hear(record)
     assert (told.hostname, told.ranks, set(told.exits)) == ("somewhere", (0, 1), {0, 1})
@@ -250,7 +254,7 @@ def test_another_machines_run_in_a_shared_folder_counts_as_live_until_it_has_bee
     journal.write(0, [HELLO, HostSample((1.0,), 1, 2)])
     (found,) = listed(tmp_path)
     assert (found.live, found.here) == (True, False)
-    told = Outline()
+    told = JournalSummary()
     told.hear(Record(0, 0, 1, 1000.0, HELLO))
     assert told.perhaps_elsewhere(1000.0 + journal_summary.STILL - 1)
     assert not told.perhaps_elsewhere(1000.0 + journal_summary.STILL)
@@ -287,7 +291,7 @@ def test_code_is_used_by_the_live_run_that_names_it_or_by_any_that_does_not(tmp_
 
 
 def used(workdir: Path, runs: list[RunFolder]) -> set[str]:
-    found: list[Archive] = list(run_folders.archives(str(workdir), runs))
+    found: list[CodeArchive] = list(run_folders.archives(str(workdir), runs))
     assert len(found) == 3
     return {archive.name for archive in found if archive.used}
 

@@ -32,7 +32,7 @@ from training.agent.live_runs import live_runs
 from training.job import Job
 from training.wire.events import Hello
 from training.wire.format import FORMAT
-from tui.launch import facts
+from tui.launch import run_facts as facts
 
 JOB = Job(dataset="mnist", data_dir="/data")
 IMAGES = Job(model="resnet18", dataset="imagefolder:/data/photos")
@@ -444,7 +444,7 @@ def test_a_plan_without_a_job_has_none_of_these_checks() -> None:
             Plan("a-run", plan(1).hosts, Script(("x",))), [hello(1)], [0.0]
         )
     }
-    assert names.intersection(doctor.OF_SOME_JOBS) == {"program"}
+    assert names.intersection(doctor.OF_SOME_PLANS) == {"program"}
 
 
 @pytest.mark.parametrize(("flags", "warned"), [(BARE, True), (ABLE, False), ((), False)])
@@ -455,7 +455,7 @@ def test_the_form_warns_of_bf16_on_this_machine(
     local = Plan(
         "a-run", (Host("local", "127.0.0.1", workdir="/r/a-run/node"),), Job(precision="bf16")
     )
-    assert any("no bf16 instructions" in line for line in facts.warnings(local)) == warned
-    there = "\n".join(facts.warnings(plan(2, work=Job(precision="bf16"))))
+    assert any("no bf16 instructions" in line for line in facts.list_warnings(local)) == warned
+    there = "\n".join(facts.list_warnings(plan(2, work=Job(precision="bf16"))))
     assert "the checks look at those of the hosts" in there
-    assert not any("bf16" in line for line in facts.warnings(plan(2)))
+    assert not any("bf16" in line for line in facts.list_warnings(plan(2)))

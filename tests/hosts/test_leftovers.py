@@ -19,7 +19,7 @@ from tests.kit.agents import SLEEP, Host, hosting, kill_both, python
 from tests.kit.wait import wait
 from training.agent.host.system import LINUX
 from training.agent.host_commands import orphans, process_table
-from training.agent.times import Times
+from training.agent.times import AgentTimes
 from training.wire.host_replies import Orphan
 
 pytestmark = pytest.mark.skipif(not LINUX, reason="needs /proc")
@@ -55,7 +55,7 @@ def find(workdir: Path) -> list[Orphan]:
 
 def finish(workdir: Path, found: list[Orphan], grace: float = 2.0) -> list[bool]:
     wanted = [(orphan.pid, orphan.start) for orphan in found]
-    return [one.gone for one in orphans.finish([str(workdir)], wanted, Times(grace=grace))]
+    return [one.gone for one in orphans.finish([str(workdir)], wanted, AgentTimes(grace=grace))]
 
 
 def shift(journal: Path, seconds: float, of: str = "") -> None:

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from remote.cluster.hosts import Cluster, Host
-from remote.doctor.check import FAILED, OK, Facts
-from remote.doctor.program import program
+from remote.doctor.host_facts import FAILED, OK, HostFacts
+from remote.doctor.work import check_program
 from remote.launch import Launcher
 from remote.plan import frameworks, needs
 from remote.plan.plan import Plan, PlanError, Script
 from remote.transport.local import LocalTransport
 from tests.kit.checks import hello
 from training.agent.host import program as programs
-from training.agent.ranks.errors import MOST, read
+from training.agent.ranks.ranks import ERROR_BYTES, read_error_file
 
 
 def plan(words: str, cwd: Path | str) -> Plan:
@@ -67,7 +67,7 @@ def test_what_a_host_lacks(words: str, lack: str, folder: Path) -> None:
     of = plan(words, folder)
     found = programs.look(needs.on(of, 0)["program"])
     assert found["program_lacks"] == lack
-    told = program(Facts(of, [replace(hello(0), program_lacks=lack)], [0.0]), 0)
+    told = check_program(HostFacts(of, [replace(hello(0), program_lacks=lack)], [0.0]), 0)
     assert (told.outcome, bool(told.advice)) == ((FAILED, True) if lack else (OK, False))
 
 
@@ -85,7 +85,7 @@ def test_what_a_host_lacks(words: str, lack: str, folder: Path) -> None:
 def test_a_folder_and_a_line_in_quotes_are_no_programs(word: str, said: str, folder: Path) -> None:
     of = replace(plan("", folder), work=Script((word,)))
     lack = programs.look(needs.on(of, 0)["program"])["program_lacks"]
-    told = program(Facts(of, [replace(hello(0), program_lacks=lack)], [0.0]), 0)
+    told = check_program(HostFacts(of, [replace(hello(0), program_lacks=lack)], [0.0]), 0)
     assert f"{told.text}: {told.advice}" == said
 
 
@@ -102,7 +102,9 @@ def test_a_module_on_a_path_of_its_own_is_not_looked_for(folder: Path) -> None:
 def test_a_folder_that_is_not_there(folder: Path) -> None:
     of = plan("train.py", folder / "nowhere")
     assert programs.look(needs.on(of, 0)["program"])["program_lacks"] == programs.FOLDER
-    told = program(Facts(of, [replace(hello(0), program_lacks=programs.FOLDER)], [0.0]), 0)
+    told = check_program(
+        HostFacts(of, [replace(hello(0), program_lacks=programs.FOLDER)], [0.0]), 0
+    )
     assert told.text == f"there is no folder {folder}/nowhere"
     assert "--upload ." in told.advice
 
@@ -189,7 +191,7 @@ TRACE = "Traceback (most recent call last):\nValueError: bad batch"
 )
 def test_the_error_file_is_read(data: object, text: str, tmp_path: Path) -> None:
     (tmp_path / "e.json").write_text(json.dumps(data))
-    assert read(str(tmp_path / "e.json")) == text
+    assert read_error_file(str(tmp_path / "e.json")) == text
 
 
 def test_an_error_file_that_is_none(tmp_path: Path) -> None:
@@ -197,6 +199,6 @@ def test_an_error_file_that_is_none(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "bytes").write_bytes(b"\xff\x00{")
     (tmp_path / "deep").write_text("[" * 100_000)
-    (tmp_path / "long").write_text(json.dumps({"message": "x" * (MOST + 10)}))
+    (tmp_path / "long").write_text(json.dumps({"message": "x" * (ERROR_BYTES + 10)}))
     for name in ("fifo", "bytes", "deep", "long", "missing", ".", "a\0b"):
-        assert read(f"{tmp_path}/{name}") == ""
+        assert read_error_file(f"{tmp_path}/{name}") == ""

@@ -37,7 +37,7 @@ from tests.kit.standin import AN_AGENT, Heard, Reader, package
 from tests.kit.wait import wait
 from training.wire.commands import Close, encode
 from training.wire.enums import EndReason
-from training.wire.events import Ended, Hello, decode
+from training.wire.events import AgentEnded, Hello, decode
 
 Open = Callable[..., SshChannel]
 
@@ -236,9 +236,9 @@ def test_the_real_agent(sshd: Sshd) -> None:
     with suppress(EOFError):
         while True:
             events.append(decode(next(again)))
-    assert [record.event for record in events if record and isinstance(record.event, Ended)] == [
-        Ended(EndReason.CLOSED)
-    ]
+    assert [
+        record.event for record in events if record and isinstance(record.event, AgentEnded)
+    ] == [AgentEnded(EndReason.CLOSED)]
     assert not [record for record in events if record and record.seq <= hello.seq]
     again.channel.close()
 

@@ -31,7 +31,7 @@ from tests.kit.slow import slow
 from tests.kit.sshd import Sshd
 from tests.kit.wait import wait
 from training.job import Job
-from training.wire.events import Record, Spawned, Step
+from training.wire.events import Record, Spawned, StepFinished
 
 JOB = Job(model="lenet5", dataset="digits", steps=2, sync="none")
 LONG = replace(JOB, steps=1_000_000)
@@ -90,7 +90,7 @@ class Launcher:
         due = True
         for records in session.batches():
             self._look(records)
-            if due and any(isinstance(record.event, Step) for record in records):
+            if due and any(isinstance(record.event, StepFinished) for record in records):
                 due = False
                 at_step(session)
         return session.state

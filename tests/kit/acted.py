@@ -113,7 +113,7 @@ class ActedSession:
                 *(events.Spawned(rank, 4_000 + rank) for rank in ranks),
                 after=0.2,
             )
-            self.say(index, events.Text(events.AGENT, "stderr", f"agent on {host.name}"))
+            self.say(index, events.OutputText(events.AGENT, "stderr", f"agent on {host.name}"))
         size = self.plan.world_size
         for rank in range(size):
             begun = events.Started(
@@ -157,7 +157,7 @@ class ActedSession:
                 )
                 loss = 2.3 * math.exp(-step / 150) + 0.08 + chance.gauss(0, 0.05)
                 epoch = (step - 1) // per_epoch + 1
-                one = events.Step(
+                one = events.StepFinished(
                     rank,
                     epoch,
                     step,
@@ -173,7 +173,7 @@ class ActedSession:
                 self.say(self.host_of(rank), one)
                 if step % 20 == 0:
                     text = f"epoch {epoch} step {step} loss {loss:.4f}"
-                    self.say(self.host_of(rank), events.Text(rank, "stdout", text))
+                    self.say(self.host_of(rank), events.OutputText(rank, "stdout", text))
                 if step % max(1, round(1 / seconds)) == 0:
                     self.say(
                         self.host_of(rank),
@@ -234,7 +234,7 @@ class ActedSession:
                 )
                 self.say(
                     self.host_of(other),
-                    events.Text(other, "stderr", text),
+                    events.OutputText(other, "stderr", text),
                     events.Exited(other, 1),
                     after=0.1,
                 )
@@ -243,7 +243,7 @@ class ActedSession:
 
     def close(self) -> None:
         for index in range(len(self.plan.hosts)):
-            self.say(index, events.Ended(EndReason.ALL_ENDED))
+            self.say(index, events.AgentEnded(EndReason.ALL_ENDED))
         self.say(SESSION, launcher.Closed(), after=0.1)
         self._queue.put(None)
 

@@ -19,10 +19,19 @@ import pytest
 from tests.kit.wait import GUARD, wait
 from training.agent import MARKER
 from training.agent.host_commands import process_table
-from training.agent.times import Times
+from training.agent.times import AgentTimes
 from training.wire import commands
 from training.wire.commands import Placement
-from training.wire.events import Event, Exited, Hello, Record, Spawned, Text, decode, from_object
+from training.wire.events import (
+    Event,
+    Exited,
+    Hello,
+    OutputText,
+    Record,
+    Spawned,
+    decode,
+    from_object,
+)
 from training.wire.jsonl import load
 
 ROOT = Path(__file__).parents[2]
@@ -85,7 +94,7 @@ class Follower:
         self.process.stdin.flush()
 
     def start(self, *placements: Placement, preload: bool = False) -> None:
-        self.send(commands.Start(1, preload, placements))
+        self.send(commands.StartAttempt(1, preload, placements))
 
     def stop(self, grace: float) -> None:
         self.send(commands.Stop(grace))
@@ -111,7 +120,7 @@ class Follower:
 
     def text(self, rank: int = 0, stream: str = "stdout") -> str:
         """All that a rank wrote so far."""
-        return "\n".join(text.text for text in self.of(Text, rank) if text.stream == stream)
+        return "\n".join(text.text for text in self.of(OutputText, rank) if text.stream == stream)
 
     def wait_for_text(self, text: str, rank: int = 0) -> None:
         wait(lambda: text in self.text(rank), f"{text!r} from rank {rank}")
@@ -159,17 +168,17 @@ class Host:
         self.followers: list[Follower] = []
 
     def follow(
-        self, *options: str, after: int = 0, times: Times | None = None, preload: str = ""
+        self, *options: str, after: int = 0, times: AgentTimes | None = None, preload: str = ""
     ) -> Follower:
         """A new follower; with other times or a preload of the test's own, if given."""
         program = ""
         if times or preload:
             more = f", preload=(sys.executable, '-c', {preload!r})" if preload else ""
             program = (
-                "import sys; from training.agent.times import Times; from "
+                "import sys; from training.agent.times import AgentTimes; from "
                 "training.agent.__main__ import main; "
             )
-            program += f"sys.exit(main(sys.argv[1:], times={times or Times()!r}{more}))"
+            program += f"sys.exit(main(sys.argv[1:], times={times or AgentTimes()!r}{more}))"
         where = (
             "--folder",
             str(self.folder),

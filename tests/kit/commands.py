@@ -75,7 +75,7 @@ def run(
         try:
             call_command(command, runs_dir=Path("runs"), **flags)
         except SystemExit as error:
-            code = error.code
+            code = error.code or 0  # a bare SystemExit has none
         return Done(code, *capsys.readouterr())
 
     return run

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from remote.record import read
+from remote.record import events_file, read
 from remote.record.layout import EVENTS
 from remote.run.apply import apply_record
 from remote.run.run_state import RunState
@@ -103,7 +103,7 @@ def main() -> None:
     errors, jumps = [], []
     for folder in sorted(path.parent for one in given.folder for path in one.glob(f"*/{EVENTS}")):
         plan = read.load_plan(folder)
-        run = found(RunState(plan), read.records(folder, len(plan.hosts)))
+        run = found(RunState(plan), events_file.read_records(folder, len(plan.hosts)))
         if not run or len(run.ticks) < 2:
             continue
         errors.append(max(run.errors))

@@ -20,14 +20,14 @@ from training.job import Job
 from training.wire.enums import EndReason
 from training.wire.events import (
     SESSION,
-    Ended,
+    AgentEnded,
     Event,
     Exited,
     Hello,
     Launched,
+    OutputText,
     Record,
     Spawned,
-    Text,
     encode,
 )
 
@@ -36,14 +36,14 @@ BEGUN: tuple[tuple[int, Event], ...] = (
     (0, HELLO),
     (0, Launched((0,))),
     (0, Spawned(0, 7)),
-    (0, Text(0, "stdout", "up")),
+    (0, OutputText(0, "stdout", "up")),
 )
 FAILED = (*BEGUN, (0, Exited(0, 1)))
 ENDED = (
     *BEGUN,
     (SESSION, Stopping("enough", True)),
     (0, Exited(0, -15, "SIGTERM", stopped=True)),
-    (0, Ended(EndReason.CLOSED)),
+    (0, AgentEnded(EndReason.CLOSED)),
 )
 ENDED = (*ENDED, (SESSION, Closed()))
 

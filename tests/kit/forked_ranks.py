@@ -26,7 +26,7 @@ import pytest
 from tests.kit.training_ranks import ROOT, Ranks, alive, kill
 from tests.kit.wait import wait
 from training.job import Job
-from training.wire.commands import Placement, Start, encode
+from training.wire.commands import Placement, StartAttempt, encode
 
 
 class Forker:
@@ -209,7 +209,7 @@ def _preload(folder: str, argv: list[str], envs: list[dict[str, str]]) -> int:
 
     def run() -> int:
         read, write = os.pipe()
-        os.write(write, encode(Start(0, True, tuple(_placements(argv, envs, listener)))))
+        os.write(write, encode(StartAttempt(0, True, tuple(_placements(argv, envs, listener)))))
         os.close(write)
         os.dup2(read, 0)
         os.environ["RANKBOARD_CACHE"] = f"{folder}/cache"

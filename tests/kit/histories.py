@@ -3,6 +3,7 @@ itself."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 
 from remote.cluster.hosts import Host
@@ -18,11 +19,11 @@ from training.wire.events import (
     Exited,
     Finished,
     Launched,
+    OutputText,
     Record,
     Spawned,
     Started,
-    Step,
-    Text,
+    StepFinished,
 )
 
 GLOO = (
@@ -37,6 +38,12 @@ TRACEBACK = (
 START = 1_000.0
 
 
+def from_file(plan: Plan, file: str) -> Plan:
+    """The plan with its hosts from this hosts file."""
+    hosts = tuple(dataclasses.replace(host, hosts_file=file) for host in plan.hosts)
+    return dataclasses.replace(plan, hosts=hosts)
+
+
 def plan(hosts: int = 4, slots: int = 1, script: bool = False, transport: str = "ssh") -> Plan:
     """`hosts` hosts node1, node2, … of `slots` ranks each."""
     return Plan(
@@ -49,9 +56,9 @@ def plan(hosts: int = 4, slots: int = 1, script: bool = False, transport: str = 
     )
 
 
-def said(rank: int, text: str, stream: str = "stderr") -> Text:
+def said(rank: int, text: str, stream: str = "stderr") -> OutputText:
     """A rank's lines."""
-    return Text(rank, stream, text)
+    return OutputText(rank, stream, text)
 
 
 def raised(rank: int, exception: str) -> tuple[Event, Event]:
@@ -59,9 +66,9 @@ def raised(rank: int, exception: str) -> tuple[Event, Event]:
     return said(rank, TRACEBACK + exception), Exited(rank, 1)
 
 
-def stepped(rank: int, step: int, seconds: float = 0.1, **more: float) -> Step:
+def stepped(rank: int, step: int, seconds: float = 0.1, **more: float) -> StepFinished:
     """A rank's step in an epoch of 10."""
-    return Step(rank, (step - 1) // 10 + 1, step, 2.0 / step, seconds, **more)  # type: ignore[arg-type]
+    return StepFinished(rank, (step - 1) // 10 + 1, step, 2.0 / step, seconds, **more)  # type: ignore[arg-type]
 
 
 class History:

@@ -17,7 +17,7 @@ from typing import Any
 
 from remote.cluster.hosts import Host
 from remote.plan.plan import Plan
-from remote.record import read
+from remote.record import events_file, read
 from remote.run.apply import apply_record
 from remote.run.run_state import RunState
 from training.job import Job
@@ -33,13 +33,24 @@ from training.wire.events import (
     Saved,
     Spawned,
     Started,
-    Step,
+    StepFinished,
     decode,
     encode,
 )
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "runs"
-KEPT = (Entered, Evaluated, Finished, Hello, HostSample, RankSample, Saved, Spawned, Started, Step)
+KEPT = (
+    Entered,
+    Evaluated,
+    Finished,
+    Hello,
+    HostSample,
+    RankSample,
+    Saved,
+    Spawned,
+    Started,
+    StepFinished,
+)
 DIGITS = 4
 """Of the numbers of a step."""
 SETTINGS = ("sync", "sync_option", "model", "dataset", "batch_size", "checkpoint_every", "steps")
@@ -97,7 +108,7 @@ def copy(folder: Path, note: str, slow: int | None) -> bytes:
         "job": {name: asdict(plan.job)[name] for name in SETTINGS},
     }
     lines = [json.dumps(head)]
-    for record in read.records(folder, len(plan.hosts)):
+    for record in events_file.read_records(folder, len(plan.hosts)):
         if isinstance(record.event, KEPT):
             when = round(record.time, 3)
             lines.append(encode(replace(record, time=when, event=_bare(record.event))).strip())
@@ -107,9 +118,9 @@ def copy(folder: Path, note: str, slow: int | None) -> bytes:
 def _bare(event: Event) -> Event:
     """An event without what no conclusion on speed needs."""
     match event:
-        case Step():
+        case StepFinished():
             figures = {name: float(f"{getattr(event, name):.{DIGITS}g}") for name in FIGURES}
-            return Step(event.rank, event.epoch, event.step, 1.0, **figures)
+            return StepFinished(event.rank, event.epoch, event.step, 1.0, **figures)
         case Evaluated():
             return replace(event, confusion=(), classes=())
         case Hello():

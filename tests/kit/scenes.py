@@ -46,12 +46,12 @@ from tui.app.dashboard import Dashboard
 from tui.app.study_app import StudyApp
 from tui.app.watch_app import WatchApp
 from tui.home.history import History
-from tui.kit.key_names import named
+from tui.kit.key_names import parse_key
 from tui.kit.replay import Replay
 from tui.kit.runs import Launch
 from tui.kit.session_clock import SessionClock
-from tui.launch.editor import Editor
-from tui.launch.fields import Fields
+from tui.launch.cell_editor import CellEditor
+from tui.launch.form_table import FormTable
 
 NOW = 1_795_339_800.0
 """When everything happens: 2026-11-22 09:30 in UTC."""
@@ -265,7 +265,7 @@ def logged() -> ActedSession:
     one = trained(steps=40)
     for rank in range(4):
         said = f"loading shard\nreached step {rank * 7}\nwarning: the queue of workers is empty"
-        one.say(rank, events.Text(rank, "stdout", said), after=1.0)
+        one.say(rank, events.OutputText(rank, "stdout", said), after=1.0)
     return settle(one)
 
 
@@ -333,7 +333,7 @@ def alerts_list(folder: Path) -> Scene:
 def _alarmed() -> ActedSession:
     one = trained(late=2)
     one.say(SESSION, launcher.Silent(0, 10.0), after=1.0)
-    one.say(1, events.Step(1, 3, 241, math.nan, 0.25), after=1.0)
+    one.say(1, events.StepFinished(1, 3, 241, math.nan, 0.25), after=1.0)
     return settle(one)
 
 
@@ -360,7 +360,7 @@ def history(number: int, sync: str, model: str, steps: int = 60) -> histories.Hi
         for rank in range(4):
             took = 0.2 * (1 + number / 4) * chance.uniform(0.95, 1.05)
             loss = 0.2 + 2.1 * math.exp(-step / 20) + chance.uniform(0, 0.1)
-            one = events.Step(
+            one = events.StepFinished(
                 *(rank, (step - 1) // 10 + 1, step, loss, took),
                 data=took * 0.05,
                 compute=took * 0.7,
@@ -371,7 +371,7 @@ def history(number: int, sync: str, model: str, steps: int = 60) -> histories.Hi
                 bytes_sent=37_000_000,
             )
             told = events.PREFIX + dumps(events.to_object(one))
-            made.rank(rank, events.Text(rank, "stdout", told))
+            made.rank(rank, events.OutputText(rank, "stdout", told))
         if step % 20 == 0:
             made.rank(0, events.Evaluated(0, step // 10, step, 0.9, 0.5 + step / 150, 100, 1.0))
     return made
@@ -417,7 +417,7 @@ async def press(pilot: Pilot[None], *keys: str) -> None:
     """Press keys, each once all is drawn."""
     await drawn(pilot)
     for key in keys:
-        await pilot.press(named(key))
+        await pilot.press(parse_key(key))
         await drawn(pilot)
 
 
@@ -526,7 +526,7 @@ def form(folder: Path, *keys: str, lab: Cluster | None = None, job: Job = JOB) -
     app = RankboardApp(Launch(lab, lab, job, make_plan, _no, runs_dir=folder / "runs", check=_no))
 
     async def play(pilot: Pilot[None]) -> None:
-        await until(pilot, lambda: any(fields.lines for fields in app.screen.query(Fields)))
+        await until(pilot, lambda: any(table.form_rows for table in app.screen.query(FormTable)))
         await press(pilot, *keys)
 
     return Scene(app, play)
@@ -544,9 +544,9 @@ def form_errors(folder: Path) -> Scene:
     async def play(pilot: Pilot[None]) -> None:
         await found.play(pilot)
         for name, value in (("batch_size", "-3"), ("lr", "fast")):
-            pilot.app.screen.query_one(Fields).go(name)
+            pilot.app.screen.query_one(FormTable).go_to(name)
             await press(pilot, "enter")
-            await until(pilot, lambda: isinstance(pilot.app.focused, Editor))
+            await until(pilot, lambda: isinstance(pilot.app.focused, CellEditor))
             await press(pilot, "ctrl+u", *value, "enter")
 
     return replace(found, play=play)
@@ -558,7 +558,7 @@ def form_pick(folder: Path) -> Scene:
 
     async def play(pilot: Pilot[None]) -> None:
         await found.play(pilot)
-        pilot.app.screen.query_one(Fields).go("sync")
+        pilot.app.screen.query_one(FormTable).go_to("sync")
         await press(pilot, "enter")
 
     return replace(found, play=play)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from remote.plan.plan import Plan, Script
 from tests.kit.histories import History, plan, said
-from training.wire.events import PREFIX, Exited, Spawned, Step, Text, to_object
+from training.wire.events import PREFIX, Exited, OutputText, Spawned, StepFinished, to_object
 from training.wire.jsonl import dumps
 
 
@@ -39,10 +39,10 @@ def logging(history: History, rank: int, numbers: Iterable[int], after: float) -
     return history
 
 
-def seen(rank: int, step: int, loss: float = float("nan"), **more: float) -> Text:
+def seen(rank: int, step: int, loss: float = float("nan"), **more: float) -> OutputText:
     """A step that the watch tells."""
-    event = Step(rank, 0, step, loss, 0.5, **more)  # type: ignore[arg-type]
-    return Text(rank, "stdout", PREFIX + dumps({"time": 1.0} | to_object(event)))
+    event = StepFinished(rank, 0, step, loss, 0.5, **more)  # type: ignore[arg-type]
+    return OutputText(rank, "stdout", PREFIX + dumps({"time": 1.0} | to_object(event)))
 
 
 def ended(history: History) -> History:

@@ -28,13 +28,12 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import fields
 from pathlib import Path
 
 import psutil
 import pytest
 
-from remote.cluster.hosts import Host
+from remote.cluster.hosts import Host, host_keys
 
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
 ADDRESSES = ("127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.4")
@@ -218,7 +217,7 @@ class Sshd:
             *(f"{key} = {json.dumps(value)}" for key, value in cluster.items()),
         ]
         for host in hosts:
-            said = {field.name: getattr(host, field.name) for field in fields(host)}
+            said = {field.name: getattr(host, field.name) for field in host_keys()}
             tables += [
                 "",
                 "[[host]]",

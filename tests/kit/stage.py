@@ -13,7 +13,7 @@ import pytest
 
 from remote.cluster.hosts import Host
 from remote.plan.plan import Plan, Policy
-from remote.record.read import records as read
+from remote.record.events_file import read_records as read
 from remote.record.write import Recorder
 from remote.run.run_state import RunState
 from remote.session.session import Session
@@ -29,24 +29,24 @@ from training.wire.commands import (
     Connect,
     Lease,
     Reserve,
-    Start,
+    StartAttempt,
     Stop,
 )
 from training.wire.enums import EndReason
 from training.wire.events import (
     PREFIX,
+    AgentEnded,
     Connected,
-    Ended,
     Event,
     Exited,
     Finished,
     Hello,
     HostSample,
     Launched,
+    OutputText,
     Record,
     Reserved,
     Spawned,
-    Text,
     decode,
     encode,
     to_object,
@@ -68,7 +68,7 @@ HELLO = Hello(
 )
 
 
-DIED = Ended(EndReason.AGENT_DIED, "SIGKILL")
+DIED = AgentEnded(EndReason.AGENT_DIED, "SIGKILL")
 
 
 Part = Callable[["ActedLine", Command | None], None]
@@ -146,7 +146,7 @@ class ActedLine:
         command = commands.decode(data)
         assert command is not None
         self.commands.append(command)
-        if isinstance(command, Start):
+        if isinstance(command, StartAttempt):
             self.attempt = command.attempt
         self._part(self, command)
 
@@ -258,21 +258,21 @@ def trains(line: ActedLine, command: Command | None) -> None:
             line.say(Reserved(address, 29_500 + line.host))
         case Connect(targets):
             line.say(*(Connected(*target, 0.001) for target in targets))
-        case Start(placements=placements, hosts=hosts):
+        case StartAttempt(placements=placements, hosts=hosts):
             line.say(Launched(tuple(placement.rank for placement in placements), hosts))
             line.say(*(Spawned(placement.rank, 1) for placement in placements))
         case Stop() if line.runs:
             line.say(Exited(line.rank, -15, "SIGTERM", stopped=True))
         case Close():
-            line.say(Ended(EndReason.CLOSED))
+            line.say(AgentEnded(EndReason.CLOSED))
 
 
 def finishes(line: ActedLine, command: Command | None) -> None:
     """An agent whose rank finishes at once."""
     trains(line, command)
-    if isinstance(command, Start):
+    if isinstance(command, StartAttempt):
         done = PREFIX + dumps(to_object(Finished(line.host, 1, 1, 1.0)))
-        line.say(Text(line.host, "stdout", done), Exited(line.host, 0))
+        line.say(OutputText(line.host, "stdout", done), Exited(line.host, 0))
 
 
 def until(session: Session, batches: Iterator[list[Record]], condition: Callable[[], bool]) -> None:
@@ -334,7 +334,7 @@ def from_elsewhere(stage: Stage, folder: Path, policy: Policy) -> Session:
 def waits_once(line: ActedLine, command: Command | None) -> None:
     """An agent whose rank trains until it is stopped in the first attempt, and finishes in the
     second."""
-    if isinstance(command, Start) and command.attempt == 0:
+    if isinstance(command, StartAttempt) and command.attempt == 0:
         trains(line, command)
     else:
         finishes(line, command)
@@ -343,5 +343,5 @@ def waits_once(line: ActedLine, command: Command | None) -> None:
 def loses_its_agent(line: ActedLine, command: Command | None) -> None:
     """An agent that is killed once its rank runs."""
     trains(line, command)
-    if isinstance(command, Start):
+    if isinstance(command, StartAttempt):
         line.say(Exited(line.host, -9, "SIGKILL", stopped=True), DIED)

@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from remote.events import Closed
-from remote.metrics.conditions import conditions
+from remote.metrics.conditions import find_conditions
 from remote.study.file import parse
 from remote.study.folder import Begun, Ended, Outcome, StudyFolder
 from remote.study.study import Study, Trial
 from tests.kit.histories import History, plan
 from tests.kit.recorded import recorded
-from training.wire.events import Evaluated, Hello, HostSample, Step
+from training.wire.events import Evaluated, Hello, HostSample, StepFinished
 
 BYTES = 61_706 * 4
 """The gradients of the model, as `History.training` has it."""
@@ -34,7 +34,7 @@ def history(trial: Trial, seconds: float, name: str, steps: int = 12, threads: i
         for rank in hosts:
             of.rank(
                 rank,
-                Step(
+                StepFinished(
                     rank,
                     1,
                     step,
@@ -88,5 +88,5 @@ def study(
         of = history(trial, seconds(trial), name, threads=threads(trial))
         recorded(runs_dir, of)
         ended = Ended(trial.key, name, Outcome.COUNTED, seconds(trial))
-        folder.write(replace(ended, conditions=conditions(of.state())))
+        folder.write(replace(ended, conditions=find_conditions(of.state())))
     return folder, found

@@ -42,7 +42,7 @@ from training.loop import Trainer
 from training.models import lenet5
 from training.place import Place
 from training.shard import Shard, share
-from training.wire.events import Drifted, Event, Step
+from training.wire.events import Drifted, Event, StepFinished
 
 SEED = 5
 SAMPLES, BATCH = 34, 10
@@ -449,7 +449,7 @@ def play(case: Case, place: Place, device: torch.device) -> Outcome:
         if not trainer.traits.exact:
             outcome.keep(trainer.net)
     outcome.buffers = {name: buffer.clone().cpu() for name, buffer in trainer.net.named_buffers()}
-    steps = [event for event in said if isinstance(event, Step)]
+    steps = [event for event in said if isinstance(event, StepFinished)]
     outcome.losses, outcome.samples = (
         [step.loss for step in steps],
         [step.samples for step in steps],

@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 from remote.events import expand
-from training.wire.events import Evaluated, Event, Record, Step, Text
+from training.wire.events import Evaluated, Event, OutputText, Record, StepFinished
 
 ROOT = Path(__file__).parents[2]
 DEADLINE = 60.0
@@ -42,11 +42,11 @@ class Ranks:
 
     def events(self, rank: int) -> list[Event]:
         """What the rank said: events, and text between them."""
-        record = Record(0, 0, 0, 0.0, Text(rank, "stdout", self.out(rank).removesuffix("\n")))
+        record = Record(0, 0, 0, 0.0, OutputText(rank, "stdout", self.out(rank).removesuffix("\n")))
         return [record.event for record in expand(record)]
 
-    def steps(self, rank: int) -> list[Step]:
-        return [event for event in self.events(rank) if isinstance(event, Step)]
+    def steps(self, rank: int) -> list[StepFinished]:
+        return [event for event in self.events(rank) if isinstance(event, StepFinished)]
 
     def evaluated(self, rank: int) -> list[Evaluated]:
         return [event for event in self.events(rank) if isinstance(event, Evaluated)]

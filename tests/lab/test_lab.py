@@ -24,7 +24,7 @@ from tests.kit.labs import REPOSITORY, Traces, collect, facts, python, rate, rea
 from tests.kit.standin import AN_AGENT, Heard, Reader
 from tests.kit.wait import wait
 from training.wire.commands import Close, encode
-from training.wire.events import Ended, Hello, decode
+from training.wire.events import AgentEnded, Hello, decode
 
 pytestmark = pytest.mark.skipif(bool(refused()), reason=f"no lab can be made here: {refused()}")
 BY_ROOT = pytest.mark.skipif(
@@ -266,7 +266,7 @@ def test_the_agent_lives_on_its_host(tmp_path: object) -> None:
         )
         line.write(encode(Close()))
         record = decode(next(reader))
-        while record and not isinstance(record.event, Ended):
+        while record and not isinstance(record.event, AgentEnded):
             record = decode(next(reader))
         assert line.close() == ""
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from remote.record.read import load_plan, records
+from remote.record.events_file import read_records
+from remote.record.read import load_plan
 from remote.run.apply import apply_record
 from remote.run.run_state import RunState
 from tests.kit.labs import refused
@@ -62,9 +63,9 @@ def test_a_script_on_a_host_with_half_the_cpu(tmp_path: Path, way: str) -> None:
     assert running.end(timeout=110) == 0, running.stderr()
     (folder,) = (path.parent for path in tmp_path.glob("runs/*/plan.json"))
     state, named = RunState(load_plan(folder)), dict[int, int]()
-    for record in records(folder):
+    for record in read_records(folder):
         apply_record(state, record)
-        for one in state.watch.slow:
+        for one in state.stragglers.slow:
             named.setdefault(one.rank, state.step)
     assert [*named] == [SLOW]
     assert named[SLOW] <= SOON

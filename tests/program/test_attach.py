@@ -48,12 +48,12 @@ from training.wire.enums import EndReason
 from training.wire.events import (
     PREFIX,
     SESSION,
-    Ended,
+    AgentEnded,
     Exited,
     Finished,
     Launched,
+    OutputText,
     Record,
-    Text,
     encode,
     to_object,
 )
@@ -337,7 +337,9 @@ def test_who_names_no_run_of_this_machine_or_its_hosts_is_told(run: Callable[...
 def test_logs_ends_where_a_host_is_silent_and_says_so(
     run: Callable[..., Done], over: Callable[[Transport], None], tmp_path: Path
 ) -> None:
-    lines = [Record(0, 0, seq, float(seq), Text(0, "stdout", f"line {seq}")) for seq in (1, 2)]
+    lines = [
+        Record(0, 0, seq, float(seq), OutputText(0, "stdout", f"line {seq}")) for seq in (1, 2)
+    ]
     library = Library(
         KeptLine(["".join(map(encode, lines)).encode()], stays=True),
         KeptLine(
@@ -362,7 +364,7 @@ def test_logs_of_a_run_that_only_its_hosts_know(sshd: Sshd, run: Callable[..., D
     folder = Path(hosts[0].workdir) / "runs" / "a-run" / "0"
     folder.mkdir(parents=True)
     (folder / "plan.json").write_text(serialize.dump(replace(PLAN, hosts=hosts)))
-    Journal(str(folder), 0).write(0, [Text(0, "stdout", "up")])
+    Journal(str(folder), 0).write(0, [OutputText(0, "stdout", "up")])
     done = run(logs, run="a-")
     assert (done.returncode, done.stdout) == (3, "[rank 0] up\n")
     missing = f"{hosts[1].workdir}/runs/a-run/1: No such file or directory"
@@ -375,12 +377,12 @@ def test_logs_of_a_run_that_only_its_hosts_know(sshd: Sshd, run: Callable[..., D
 def restarted() -> History:
     """A run whose rank 1 is killed in its first attempt, and that finishes in its second."""
     told = History(plan(2)).training(2)
-    told.say(0, Text(0, "stdout", "one")).say(1, Text(1, "stdout", "dies"))
+    told.say(0, OutputText(0, "stdout", "one")).say(1, OutputText(1, "stdout", "dies"))
     told.rank(1, Exited(1, -9, "SIGKILL"))
     told.attempt = 1
     told.session(Restarted((0, 1), "node2, rank 1: killed by SIGKILL at step 2"))
     told.training(2)
-    return told.say(0, Text(0, "stdout", "two")).say(1, Text(1, "stdout", "lives"))
+    return told.say(0, OutputText(0, "stdout", "two")).say(1, OutputText(1, "stdout", "lives"))
 
 
 ENDED = "---- attempt 1 ended: node2, rank 1: killed by SIGKILL at step 2; attempt 2 begins ----"
@@ -428,9 +430,9 @@ def finished(folder: Path) -> Hosts:
     for rank, line in stage.lines.items():
         done = PREFIX + dumps(to_object(Finished(rank, 1, 1, 1.0)))
         line.say(
-            Text(rank, "stdout", f"{done}\nrank {rank} is done"),
+            OutputText(rank, "stdout", f"{done}\nrank {rank} is done"),
             Exited(rank, 0),
-            Ended(EndReason.ALL_ENDED),
+            AgentEnded(EndReason.ALL_ENDED),
         )
     return stage
 
@@ -517,7 +519,7 @@ def test_stop_fails_as_long_as_a_host_has_not_confirmed(
         (SESSION, Stopping("enough", True)),
         (SESSION, Lost(1, "node2: not heard", reached=True)),
         (0, Exited(0, -15, "SIGTERM", stopped=True)),
-        (0, Ended(EndReason.CLOSED)),
+        (0, AgentEnded(EndReason.CLOSED)),
         (SESSION, Closed()),
     ]
     (recorder.folder / "events.jsonl").write_text(records(told))
@@ -526,7 +528,11 @@ def test_stop_fails_as_long_as_a_host_has_not_confirmed(
     assert done.stderr == (
         "rankboard: ranks may still run on node2: once it answers, repeat rankboard stop a-run\n"
     )
-    confirmed = [*told, (1, Exited(1, -15, "SIGTERM", stopped=True)), (1, Ended(EndReason.CLOSED))]
+    confirmed = [
+        *told,
+        (1, Exited(1, -15, "SIGTERM", stopped=True)),
+        (1, AgentEnded(EndReason.CLOSED)),
+    ]
     (recorder.folder / "events.jsonl").write_text(records(confirmed))
     assert run(stop, run="a-run").returncode == 0
 

@@ -135,5 +135,5 @@ def test_attach_refuses_json_without_run_as_the_launcher_does(run: Callable[...,
 
 def test_the_documentation_names_every_event() -> None:
     text = (Path(__file__).parents[2] / "docs" / "events.md").read_text()
-    missing = [kind.name for kind in EVENTS if f"`{kind.name}`" not in text]
+    missing = [kind.wire_name for kind in EVENTS if f"`{kind.wire_name}`" not in text]
     assert missing == []

@@ -19,7 +19,7 @@ from remote.host_commands.errands import Answer
 from remote.plan import serialize
 from remote.plan.plan import Plan, PlanError
 from remote.plan.serialize import OtherFormat
-from remote.record import read, resume
+from remote.record import events_file, resume
 from remote.record.write import Recorder
 from tests.kit.commands import Done, Watched, plan_on_hosts, watching
 from tests.kit.histories import History
@@ -30,7 +30,7 @@ from training.agent.journal import Journal
 from training.job import Job
 from training.wire import host_replies
 from training.wire.enums import EndReason
-from training.wire.events import SESSION, Ended, Hello, Launched, Record, encode
+from training.wire.events import SESSION, AgentEnded, Hello, Launched, Record, encode
 from training.wire.format import FORMAT
 from training.wire.jsonl import dumps, load
 from tui.commands.attach import attach
@@ -149,10 +149,10 @@ def test_records_of_another_format_are_not_read(
     folder.mkdir()
     lines = [encode(Record(SESSION, 0, seq, 2.0, Said(SESSION, "x"))) for seq in (1, 2)]
     (folder / "events.jsonl").write_text("".join(lines))
-    assert len(list(read.records(folder))) == 2
+    assert len(list(events_file.read_records(folder))) == 2
     rename_format(folder / "events.jsonl", number)
     with pytest.raises(OtherFormat) as refused:
-        list(read.records(folder))
+        list(events_file.read_records(folder))
     assert str(refused.value) == says
 
 
@@ -166,7 +166,7 @@ def kept(tmp_path: Path, number: int | None) -> Iterator[Path]:
     folder.mkdir(parents=True)
     hello = Hello("x", "ada", 1, "3", "python3", "Linux", boot(), 2.0, 1)
     with subprocess.Popen(["sleep", "60"]) as process:
-        ended = Ended(EndReason.CLOSED, left=(process.pid,))
+        ended = AgentEnded(EndReason.CLOSED, left=(process.pid,))
         Journal(str(folder), 0).write(1, [hello, Launched((0,)), ended])
         (segment,) = folder.glob("*.journal")
         rename_format(segment, number)

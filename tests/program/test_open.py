@@ -19,7 +19,7 @@ from tests.kit.launches import RANKBOARD
 from tests.kit.recorded import recorded
 from tests.kit.wait import wait
 from training.wire.enums import EndReason
-from training.wire.events import Ended, Exited, Finished
+from training.wire.events import AgentEnded, Exited, Finished
 
 SEQUENCE = re.compile(rb"\x1b\[[0-9;?>=]*[A-Za-z]|\x1b[()][A-Z0-9]|\x1b[=>]|\x1b\][^\x07]*\x07")
 
@@ -108,7 +108,7 @@ def test_attach_shows_an_ended_run_as_open_does_and_exits_as_the_run(
     told = History(plan(2)).training(40, 40)
     for rank in range(2):
         told.rank(rank, Finished(rank, 4, 40, 4.0), Exited(rank, exit_code))
-        told.say(rank, Ended(EndReason.ALL_ENDED))
+        told.say(rank, AgentEnded(EndReason.ALL_ENDED))
     told.closed()
     before = recorded(tmp_path / "runs", told).stat()
     terminals.append(one := Terminal(tmp_path, "attach", "last"))

@@ -39,8 +39,8 @@ from training.agent.journal import Journal
 from training.job import Job
 from training.wire.commands import Keep
 from training.wire.enums import EndReason
-from training.wire.events import SESSION, Ended, Exited, Hello, Launched, StopHeard
-from training.wire.host_replies import Archive, RunFolder, codec
+from training.wire.events import SESSION, AgentEnded, Exited, Hello, Launched, StopHeard
+from training.wire.host_replies import CodeArchive, RunFolder, codec
 from training.wire.jsonl import dumps
 from tui.commands.prune import _rows, _total, prune
 from tui.commands.ps import ps
@@ -57,7 +57,7 @@ def ended_run(workdir: Path, name: str, index: int = 0, code: int = 0) -> Path:
     folder.mkdir(parents=True)
     hello = Hello("x", "ada", 1, "3", "python3", "Linux", HERE.read_text().strip(), 2.0, 1)
     Journal(str(folder), index).write(
-        1, [hello, Launched((index,)), Exited(index, code), Ended(EndReason.CLOSED)]
+        1, [hello, Launched((index,)), Exited(index, code), AgentEnded(EndReason.CLOSED)]
     )
     return folder
 
@@ -141,7 +141,8 @@ def test_hosts_of_runs_that_were_left_are_asked_also_if_no_file_names_them(
 ) -> None:
     sshd, hosts, _ = live
     (tmp_path / "hosts.toml").unlink()
-    into = Recorder(tmp_path / "runs", Plan("a-run", hosts, Job(), hosts_file="/lab/hosts.toml"))
+    hosts = tuple(replace(host, hosts_file="/lab/hosts.toml") for host in hosts)
+    into = Recorder(tmp_path / "runs", Plan("a-run", hosts, Job()))
     into.release()
     for words in ({}, {"live": True}):
         done = run(ps, **words)
@@ -353,7 +354,12 @@ def told(host: str, index: int = 0, name: str = "20261122-a", **figures: Any) ->
         "now": 1e9 + 7200,
         "size": 10**6,
     }
-    usual |= {"ended": Ended(EndReason.CLOSED), "folder": "", "hosts": 2, "world_size": 2} | figures
+    usual |= {
+        "ended": AgentEnded(EndReason.CLOSED),
+        "folder": "",
+        "hosts": 2,
+        "world_size": 2,
+    } | figures
     return found_runs.Part(host, "~", RunFolder(name, index, **usual))
 
 
@@ -577,7 +583,7 @@ def test_a_run_whose_hosts_are_gone_is_removed_by_its_name(
 
 def test_prune_counts_runs_and_shows_their_total() -> None:
     parts = (told("node1"), told("node2", 1), told("node1", name="20261122-b"))
-    code = found_runs.Code("node1", Archive("x", 500, False, 9e9))
+    code = found_runs.Code("node1", CodeArchive("x", 500, False, 9e9))
     known = inventory.Inventory(found_runs.joined(parts), (code,), frozenset({"node1", "node2"}))
     going, _ = pruning.removable(known, 0, 0, elsewhere=True)
     rows = _rows(going)

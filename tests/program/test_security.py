@@ -40,11 +40,11 @@ from tests.kit.histories import plan as planned
 from tests.kit.launches import LONG, Launched, launch
 from tests.kit.sshd import Sshd
 from training.agent.host.redaction import Redaction
-from training.agent.ranks.pipes import CHUNK, Lines, Pipe
+from training.agent.ranks.pipes import CHUNK, LineDecoder, Pipe
 from training.job import Job
 from training.wire import events
 from training.wire.enums import EndReason, Reach
-from training.wire.events import AGENT, Hello, Spawned, Stack, Text
+from training.wire.events import AGENT, Hello, OutputText, Spawned, Stack
 from tui.app.app import RankboardApp
 from tui.commands.trust import Trusting
 from tui.kit.runs import Launch
@@ -158,11 +158,11 @@ def test_what_is_hidden() -> None:
             secret=tuple("ABCD"),
         )
     ]
-    text = Text(0, "stdout", "abcdefghij abcdefgh short line two")
+    text = OutputText(0, "stdout", "abcdefghij abcdefgh short line two")
     assert redaction.clean([text]) == [text]
     redaction.learn(ranks)
     assert redaction.clean([text, Stack(0, "py-spy", "abcdefgh"), Spawned(0, 1)]) == [
-        Text(0, "stdout", "[B] [A] short [D]"),
+        OutputText(0, "stdout", "[B] [A] short [D]"),
         Stack(0, "py-spy", "[A]"),
         Spawned(0, 1),
     ]
@@ -198,7 +198,7 @@ def test_no_secret_is_cut_in_two_where_a_long_line_is() -> None:
             k=25_000 if "D" not in several else 100,
         )
         line = "".join(words).encode()
-        lines, texts, at = Lines(redaction), list[str | None](), 0
+        lines, texts, at = LineDecoder(redaction), list[str | None](), 0
         while at < len(line):
             size = chance.choice([1, 100, 20_000, CHUNK])
             texts.append(lines.feed(line[at : at + size]))
@@ -223,7 +223,7 @@ def test_a_command_that_is_not_understood_is_not_repeated(host: AgentHost) -> No
     assert line.process.stdin
     line.process.stdin.write(b'{"command":"begin","env":[["A","hunter2"]]}\n')
     line.process.stdin.flush()
-    line.wait_for(Text, 1, AGENT)
+    line.wait_for(OutputText, 1, AGENT)
     assert "hunter2" not in repr(line.close())
 
 
@@ -388,7 +388,7 @@ def evil() -> History:
         hello,
         events.Reserved(EVIL, 0, EVIL),
         events.Connected(EVIL, 1, 0.1, EVIL),
-        Text(AGENT, "stderr", EVIL),
+        OutputText(AGENT, "stderr", EVIL),
     )
     history.say(1, hello, events.Reserved(EVIL, 29_500), events.Launched((1,)))
     begun = events.Started(0, 100, 2, EVIL, EVIL, EVIL, 1, 61_706, 40, 10, 640, 100)
@@ -396,7 +396,9 @@ def evil() -> History:
     history.session(launcher.Parted(1, EVIL), launcher.Lost(1, EVIL, True)).rank(
         0, *raised(0, f"ValueError: {EVIL}")
     )
-    history.rank(0, events.Exited(0, -9, EVIL)).say(0, events.Ended(EndReason.AGENT_DIED, EVIL))
+    history.rank(0, events.Exited(0, -9, EVIL)).say(
+        0, events.AgentEnded(EndReason.AGENT_DIED, EVIL)
+    )
     return history.session(
         launcher.Refused(1, EVIL), launcher.Stopping(EVIL, False), launcher.Closed()
     )

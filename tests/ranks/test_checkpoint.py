@@ -22,7 +22,7 @@ from training.checkpoint.find import Key, choose, look, read_manifest
 from training.checkpoint.parts import Position
 from training.checkpoint.resume import _check
 from training.job import Job, JobError
-from training.wire.events import Entered, Evaluated, Finished, Saved, Started, Text
+from training.wire.events import Entered, Evaluated, Finished, OutputText, Saved, Started
 
 JOB = Job(sync="all_reduce", steps=10, batch_size=30, momentum=0.9, weight_decay=1e-4, log_every=4)
 CUT = 6
@@ -58,7 +58,7 @@ def lines(run: Forked, rank: int = 0) -> list[str]:
     return [
         line
         for event in run.events(rank)
-        if isinstance(event, Text)
+        if isinstance(event, OutputText)
         for line in event.text.split("\n")
     ]
 

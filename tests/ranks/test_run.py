@@ -15,7 +15,16 @@ from tests.kit.rank_calls import call
 from training.__main__ import main
 from training.job import Job
 from training.place import Place
-from training.wire.events import Entered, Evaluated, Event, Finished, Record, Started, Step, Text
+from training.wire.events import (
+    Entered,
+    Evaluated,
+    Event,
+    Finished,
+    OutputText,
+    Record,
+    Started,
+    StepFinished,
+)
 
 EPOCH = 12
 """Steps of an epoch of 1,437 digits in batches of 120, of which the last has 117."""
@@ -23,9 +32,9 @@ EPOCH = 12
 
 def names(events: list[Event]) -> list[str]:
     return [
-        event.phase if isinstance(event, Entered) else event.name
+        event.phase if isinstance(event, Entered) else event.wire_name
         for event in events
-        if not isinstance(event, Text)
+        if not isinstance(event, OutputText)
     ]
 
 
@@ -33,12 +42,16 @@ def spoken(rank: int, text: str) -> list[Event]:
     """The events of one rank in what several have printed."""
     return [
         record.event
-        for record in expand(Record(0, 0, 0, 0.0, Text(rank, "stdout", text.removesuffix("\n"))))
+        for record in expand(
+            Record(0, 0, 0, 0.0, OutputText(rank, "stdout", text.removesuffix("\n")))
+        )
     ]
 
 
 def lines(events: list[Event]) -> list[str]:
-    return [line for event in events if isinstance(event, Text) for line in event.text.split("\n")]
+    return [
+        line for event in events if isinstance(event, OutputText) for line in event.text.split("\n")
+    ]
 
 
 def test_the_events_of_a_run_that_stops_inside_an_epoch(forked: Forker, tmp_path: Path) -> None:
@@ -69,7 +82,7 @@ def test_the_events_of_a_run_that_stops_inside_an_epoch(forked: Forker, tmp_path
             "evaluated",
             "finished",
         ]
-        assert {event.rank for event in events if not isinstance(event, Text)} == {rank}
+        assert {event.rank for event in events if not isinstance(event, OutputText)} == {rank}
 
         started = next(event for event in events if isinstance(event, Started))
         assert (started.world_size, started.device, started.backend, started.threads) == (
@@ -195,7 +208,7 @@ def test_under_torchrun_the_ranks_meet_through_its_store(forked: Forker, tmp_pat
     events = [event for rank, text in enumerate(said) for event in spoken(rank, text)]
     assert sorted(event.rank for event in events if isinstance(event, Finished)) == [0, 1]
     assert len({event.loss for event in events if isinstance(event, Evaluated)}) == 1
-    assert sum(isinstance(event, Step) for event in events) == 6
+    assert sum(isinstance(event, StepFinished) for event in events) == 6
 
 
 def test_a_model_learns(forked: Forker) -> None:

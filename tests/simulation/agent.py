@@ -13,13 +13,13 @@ from tests.kit.dumps import C10D, LOADS, OUTER, dump
 from tests.simulation.here import here
 from training.agent import decide
 from training.agent.journal import Journal
-from training.agent.options import Options
-from training.agent.ranks.ranks import Ends, Rank, Ranks
-from training.agent.ranks.starts import _FAILED, Parent, Starter
-from training.agent.server import Agent
-from training.agent.times import Times
+from training.agent.options import AgentOptions
+from training.agent.ranks.ranks import Ends, RankProcess, RankProcesses
+from training.agent.ranks.starts import _FAILED, PreloadProcess, RankStarter
+from training.agent.server import AgentServer
+from training.agent.times import AgentTimes
 from training.wire import commands
-from training.wire.events import Event, HostSample, RankSample, Stack, Text
+from training.wire.events import Event, HostSample, OutputText, RankSample, Stack
 
 if TYPE_CHECKING:
     from tests.simulation.host import Host
@@ -87,9 +87,9 @@ class Pipe:
         self.rank, self.stream = rank, stream
         self.lines: list[str] = []
 
-    def read(self) -> list[Text]:
+    def read(self) -> list[OutputText]:
         lines, self.lines = self.lines, []
-        return [Text(self.rank, self.stream, "\n".join(lines))] if lines else []
+        return [OutputText(self.rank, self.stream, "\n".join(lines))] if lines else []
 
 
 class Memory:
@@ -106,18 +106,18 @@ class Memory:
         return kills > 0
 
 
-class HostRanks(Ranks):
+class HostRanks(RankProcesses):
     """The real accounts of ranks, whose processes and pipes are simulated."""
 
     def __init__(self, _: Any, say: Callable[[Event], None], gather: float, redaction: Any) -> None:
         self._host, self._say = here.host, say
         self.listen_at = math.inf
-        self._live: dict[int, Rank] = {}
+        self._live: dict[int, RankProcess] = {}
         self.out_of_memory: Any = Memory()
 
-    def open(self, number: int) -> tuple[Rank, Ends]:
+    def open(self, number: int) -> tuple[RankProcess, Ends]:
         pipes: Any = (Pipe(number, "stdout"), Pipe(number, "stderr"))
-        self._live[number] = Rank(number, pipes)
+        self._live[number] = RankProcess(number, pipes)
         return self._live[number], (0, 0)
 
     def hear(self, pipes: Any) -> None:
@@ -132,24 +132,24 @@ class HostRanks(Ranks):
         self._host.kill_all(by_agent=True)
 
 
-class HostStarter(Starter):
+class HostStarter(RankStarter):
     """The real starts, whose processes are simulated."""
 
     def __init__(
         self,
-        options: Options,
+        options: AgentOptions,
         _: Any,
         say: Callable[[Event], None],
-        ranks: Ranks,
+        ranks: RankProcesses,
         preload: Any,
         redaction: Any,
     ) -> None:
         self._host, self._options, self._say, self._ranks = here.host, options, say, ranks
         self._how = ()  # ranks are no forks of the agent
-        self._preload: Parent | None = None
+        self._preload: PreloadProcess | None = None
         self.attempt = 0
 
-    def start(self, command: commands.Start, listener: Any) -> None:
+    def start(self, command: commands.StartAttempt, listener: Any) -> None:
         self.attempt = command.attempt
         self._host.watch_start(command)
         super().start(command, listener)
@@ -159,14 +159,14 @@ class HostStarter(Starter):
         process = self._host.spawn(placement, rank.pipes, self.attempt)
         self._ranks.spawned(rank, process.pid)
 
-    def _start_preload(self, command: commands.Start, listener: Any) -> None:
+    def _start_preload(self, command: commands.StartAttempt, listener: Any) -> None:
         for placement in command.placements:
             self._ranks.open(placement.rank)
         preload = self._host.spawn_preload(command.attempt)
-        self._preload = Parent(preload.pid, (), -1)  # type: ignore[arg-type]
+        self._preload = PreloadProcess(preload.pid, (), -1)  # type: ignore[arg-type]
         preload.then(self._host.draw.uniform(0.2, 1.5), lambda: self._fork_all(preload, command))
 
-    def _fork_all(self, preload: Process, command: commands.Start) -> None:
+    def _fork_all(self, preload: Process, command: commands.StartAttempt) -> None:
         """The preload forks the ranks, and reports them."""
         ranks = {rank.number: rank for rank in self._ranks.live}
         forked = []
@@ -267,11 +267,11 @@ class Gpus:
         """Nothing runs."""
 
 
-class HostAgent(Agent):
+class HostAgent(AgentServer):
     """The real agent of a simulated host, whose loop is taken apart: something happens, then it
     takes a turn."""
 
-    def __init__(self, host: Host, options: Options, times: Times) -> None:
+    def __init__(self, host: Host, options: AgentOptions, times: AgentTimes) -> None:
         self._host, self._listening = host, Listener()
         here.host = host
         super().__init__(options, self._listening, times, (), GUARD)  # type: ignore[arg-type]
@@ -312,9 +312,9 @@ class HostAgent(Agent):
         """What follows of what has happened. Returns whether the agent goes on. Raises: OSError."""
         self._look_at_clock(here.loop.now)
         self._flush()
-        if self._over:
+        if self._is_over:
             self._journal.close()
-        return not self._over
+        return not self._is_over
 
     @property
     def wakes_at(self) -> float:
@@ -391,15 +391,16 @@ class Processes:
         here.host.signal(pid, signal.Signals(number))
 
     @staticmethod
+    def leftovers(_: float) -> list[str]:
+        return []
+
+    @staticmethod
     def end_descendants(_: float) -> list[int]:
         here.host.kill_all(by_agent=True)
         return []
 
 
-class Kept:
-    """The module `training.agent.kept`."""
-
-    @staticmethod
-    def write(name: str, text: str) -> str:
-        here.host.kept[name] = text
-        return ""
+def keep_file(name: str, text: str) -> str:
+    """Keep a file in the memory of this host."""
+    here.host.kept[name] = text
+    return ""

@@ -15,10 +15,10 @@ from remote.run.run_state import RunState
 from remote.run.state.phases import Verdict
 from tests.simulation.here import here
 from tests.simulation.verdicts import check_verdict
-from training.agent.journal import Reader
+from training.agent.journal import JournalReader
 from training.wire import commands
 from training.wire.enums import EndReason
-from training.wire.events import SESSION, Dropped, Ended, Record
+from training.wire.events import SESSION, AgentEnded, Record, RecordsDropped
 
 if TYPE_CHECKING:
     from remote.plan.plan import Plan
@@ -75,7 +75,7 @@ class Checks:
 
     # While it goes on -----------------------------------------------------------------------------
 
-    def watch_start(self, host: Host, command: commands.Start) -> None:
+    def watch_start(self, host: Host, command: commands.StartAttempt) -> None:
         """Each attempt begins once on each host, after all ranks of the one before have ended."""
         attempt = command.attempt
         if host.starts.count(attempt) > 1:
@@ -208,7 +208,7 @@ class Checks:
         for host in world.hosts:
             for line in self.journal(host).values():
                 record = self.decode(line)
-                if record and isinstance(record.event, Ended):
+                if record and isinstance(record.event, AgentEnded):
                     self._check_end(host, record.event)
         for machine in world.machines:
             self._check_records(machine)
@@ -235,7 +235,7 @@ class Checks:
             if abs(known - state.elapsed) > 0.01:
                 self.fail(f"{launcher.name}: the run took {state.elapsed:.2f} s, or {known:.2f} s")
 
-    def _check_end(self, host: Host, end: Ended) -> None:
+    def _check_end(self, host: Host, end: AgentEnded) -> None:
         """Why an agent ended follows from what was injected."""
         kinds = {blame.kind for blame in self.world.blames}
         if end.reason in ENDS and not kinds & ENDS[end.reason]:
@@ -276,7 +276,7 @@ class Checks:
     ) -> None:
         before, known[record.host] = known[record.host], record.seq
         name = self.world.hosts[record.host].name
-        if isinstance(record.event, Dropped):
+        if isinstance(record.event, RecordsDropped):
             if record.event.first != before + 1 or record.event.last != record.seq:
                 self.fail(f"{machine.name}: {record.event} of {name} after {before}")
             return
@@ -296,10 +296,10 @@ class Checks:
         """The lines of a host's journal by number, as they are now."""
         here.host = host
         found = {}
-        for block in Reader(".", host.index, 0).blocks():
+        for block in JournalReader(".", host.index, 0).blocks():
             for line in block.splitlines(keepends=True):
                 record = self.decode(line)
-                if record and not isinstance(record.event, Dropped):
+                if record and not isinstance(record.event, RecordsDropped):
                     found[record.seq] = line
         return found
 

@@ -13,13 +13,13 @@ from tests.simulation.disk import RESERVE, Disk
 from tests.simulation.here import here
 from tests.simulation.process import Process
 from training.agent import guard as guarding
-from training.agent.journal import Reader, segments, write_last
+from training.agent.journal import JournalReader, segments, write_last
 from training.agent.layout import JOURNAL
-from training.agent.options import Options
-from training.agent.times import Times
+from training.agent.options import AgentOptions
+from training.agent.times import AgentTimes
 from training.wire import commands
 from training.wire.enums import EndReason
-from training.wire.events import Ended
+from training.wire.events import AgentEnded
 
 if TYPE_CHECKING:
     from tests.simulation.network import Connection
@@ -45,7 +45,9 @@ class Host:
     `starts` are the attempts whose ranks were started here; `lacks_records`: its journal was
     tampered with."""
 
-    def __init__(self, world: World, index: int, times: Times, segment: int, draw: Random) -> None:
+    def __init__(
+        self, world: World, index: int, times: AgentTimes, segment: int, draw: Random
+    ) -> None:
         self.world, self.index, self.times, self.draw = world, index, times, draw
         self.name, self.segment = f"node{index + 1}", segment
         self.disk = Disk()
@@ -118,7 +120,7 @@ class Host:
         if agent := self.agent:
             self.stir(agent.listen)
 
-    def found(self, options: Options) -> None:
+    def found(self, options: AgentOptions) -> None:
         """Start guard and agent."""
         here.host = self
         self.disk.files["reserve"] = bytearray()
@@ -263,7 +265,7 @@ class Host:
             if not any(one.alive for one in brothers):
                 parent.then(0.05, lambda: parent.exit(0))
 
-    def watch_start(self, command: commands.Start) -> None:
+    def watch_start(self, command: commands.StartAttempt) -> None:
         """The agent starts an attempt."""
         self.starts.append(command.attempt)
         self.world.checks.watch_start(self, command)
@@ -272,14 +274,14 @@ class Host:
 class Follower:
     """The process that a connection leads to: it streams the journal, and passes commands in."""
 
-    def __init__(self, host: Host, connection: Connection, options: Options) -> None:
+    def __init__(self, host: Host, connection: Connection, options: AgentOptions) -> None:
         self.host, self.connection, self.options = host, connection, options
         self.socket: Socket | None = None
         self.alive, self.is_copying, self.is_open = True, False, False
         self.began = self.fed_at = here.loop.now
         self._rest = b""
         here.host = host
-        self.reader = Reader(".", options.host, options.after)
+        self.reader = JournalReader(".", options.host, options.after)
         host.followers.append(self)
         self._reach()
         here.loop.after(host.times.input, self._expire)
@@ -337,7 +339,7 @@ class Follower:
         if self.host.guarded or self.host.agent:
             return
         try:
-            write_last(".", self.host.index, Ended(EndReason.ABANDONED))
+            write_last(".", self.host.index, AgentEnded(EndReason.ABANDONED))
         except OSError as error:
             self._fail(f"cannot write: {error}")
             return

@@ -15,7 +15,7 @@ from remote.session.returning import ReturningSession
 from remote.session.session import Session
 from tests.simulation.here import here
 from tests.simulation.network import Link
-from training.agent.journal import Reader
+from training.agent.journal import JournalReader
 from training.wire.events import Record
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ class Reading:
             problems.append((self._index, f"{self._name}: it does not answer"))
             return
         here.host = host
-        for block in list(Reader(".", self._index, self._after).blocks()):
+        for block in list(JournalReader(".", self._index, self._after).blocks()):
             for line in block.splitlines(keepends=True):
                 if record := decode(line):
                     yield line, record

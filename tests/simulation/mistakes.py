@@ -10,7 +10,7 @@ from unittest.mock import PropertyMock, patch
 
 from remote.run import launcher_records as launcher_events
 from remote.run.diagnosis import verdict
-from remote.run.state.launcher_state import Course
+from remote.run.state.launcher_state import LauncherState
 from remote.session import finish, pool, reach
 from remote.session.controller import Controller
 from remote.session.intake import Intake
@@ -143,9 +143,9 @@ def _() -> AbstractContextManager[object]:
     real = Controller.take_open
 
     def take_open(self: Any, on: int, now: float) -> None:
-        sent = set(self.contacts[on].sent)
+        sent = set(self.links[on].sent)
         real(self, on, now)
-        self.contacts[on].sent |= sent
+        self.links[on].sent |= sent
 
     return patch.object(Controller, "take_open", take_open)
 
@@ -158,7 +158,7 @@ def _() -> AbstractContextManager[object]:
 @_mistake("restarts are not counted", 20)
 def _() -> AbstractContextManager[object]:
     left = PropertyMock(return_value=1)
-    return patch.object(Course, "restarts_left", left)
+    return patch.object(LauncherState, "restarts_left", left)
 
 
 @_mistake("evidence is not waited for", 29)
@@ -186,7 +186,7 @@ def _() -> AbstractContextManager[object]:
     real = Controller.take_open
 
     def take_open(self: Any, on: int, now: float) -> None:
-        self.contacts[on].met = False
+        self.links[on].met = False
         real(self, on, now)
 
     return patch.object(Controller, "take_open", take_open)
@@ -206,8 +206,8 @@ def _() -> AbstractContextManager[object]:
 def _() -> AbstractContextManager[object]:
     real = finish._patience
 
-    def patience(view: Any, contact: Any) -> float:
-        return max(real(view, contact), view.course.ending_at + view.times.closing)
+    def patience(view: Any, link: Any) -> float:
+        return max(real(view, link), view.course.ending_at + view.times.closing)
 
     return patch.object(finish, "_patience", patience)
 

@@ -15,7 +15,7 @@ from remote.session import connection as messages
 from remote.transport import Agent
 from remote.transport.failure import Cause, Failure
 from tests.simulation.here import here
-from training.agent.options import Options
+from training.agent.options import AgentOptions
 from training.wire.commands import Command, encode
 from training.wire.enums import Reach
 from training.wire.events import Event
@@ -160,7 +160,7 @@ class Connection:
         self._say(Reaching(self.index, Reach.STARTING))
         from tests.simulation.host import Follower
 
-        options = Options(
+        options = AgentOptions(
             agent.folder, agent.run, agent.host, agent.after, agent.keep, found=agent.found
         )
         self.follower = Follower(host, self, options)

@@ -19,11 +19,11 @@ from tests.simulation.agent import (
     Gpus,
     HostRanks,
     HostStarter,
-    Kept,
     Ports,
     Processes,
     Sampler,
     Selectors,
+    keep_file,
     make_journal,
 )
 from tests.simulation.disk import DiskOs
@@ -42,10 +42,17 @@ def simulated() -> Iterator[None]:
     """Agents and sessions that are made inside live in the simulated world."""
     changed: list[tuple[Any, dict[str, Any]]] = [
         (server, {"time": HostTime, "os": AgentOs, "selectors": Selectors, "facts": Facts}),
-        (server, {"processes": Processes, "ports": Ports, "kept": Kept, "Journal": make_journal}),
-        (server, {"Ranks": HostRanks, "Starter": HostStarter, "Dialler": Dialler}),
-        (server, {"Collector": Collector, "sampler": Sampler, "Gpus": Gpus}),
-        (server, {"leftovers": lambda _: ""}),
+        (
+            server,
+            {
+                "processes": Processes,
+                "ports": Ports,
+                "keep_file": keep_file,
+                "Journal": make_journal,
+            },
+        ),
+        (server, {"RankProcesses": HostRanks, "RankStarter": HostStarter, "Dialler": Dialler}),
+        (server, {"StackCollector": Collector, "sampler": Sampler, "GpuSampler": Gpus}),
         (ranks, {"time": HostTime, "processes": Processes}),
         (journal, {"os": DISK, "time": HostTime, "regular": DISK.open}),
         (guard, {"_last_words": lambda: "OSError: [Errno 28] No space left on device"}),

@@ -14,7 +14,7 @@ from training.wire.events import (
     Event,
     Finished,
     Started,
-    Step,
+    StepFinished,
     to_object,
 )
 from training.wire.jsonl import dumps
@@ -174,7 +174,7 @@ class Training:
         self.step += 1
         for process in members:
             loss = float("nan") if process.rank in self.world.diverging else 1.0 / self.step
-            process.emit(Step(process.rank, 1, self.step, loss, self.seconds, samples=8))
+            process.emit(StepFinished(process.rank, 1, self.step, loss, self.seconds, samples=8))
         if self.step >= self.steps:
             self.is_over = True
             for process in members:

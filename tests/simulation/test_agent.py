@@ -18,7 +18,7 @@ from tests.simulation.patches import simulated
 from tests.simulation.process import Process
 from tests.simulation.scenario import Scenario
 from tests.simulation.world import World
-from training.agent.options import Options
+from training.agent.options import AgentOptions
 from training.wire import commands
 from training.wire.commands import (
     Close,
@@ -27,20 +27,20 @@ from training.wire.commands import (
     OnDisconnect,
     Placement,
     Reserve,
-    Start,
+    StartAttempt,
     Stop,
 )
 from training.wire.events import (
+    AgentEnded,
     Connected,
-    Ended,
     Event,
     Exited,
     Hello,
     HostSample,
+    OutputText,
     RankSample,
     Reserved,
     Spawned,
-    Text,
     decode,
 )
 
@@ -65,14 +65,14 @@ class Until:
 Step = Command | Until
 
 
-def start(attempt: int, *programs: str, again: bool = False) -> Start:
+def start(attempt: int, *programs: str, again: bool = False) -> StartAttempt:
     """Start ranks with these programs."""
     placements = tuple(python(code, rank) for rank, code in enumerate(programs))
-    return Start(attempt, False, placements, (3,), again)
+    return StartAttempt(attempt, False, placements, (3,), again)
 
 
 SCRIPTS: dict[str, tuple[Step, ...]] = {
-    "nothing is started": (Until(Hello), Close(), Until(Ended)),
+    "nothing is started": (Until(Hello), Close(), Until(AgentEnded)),
     "a port and a plan": (
         Reserve("127.0.0.1", 0),
         Until(Reserved),
@@ -80,26 +80,26 @@ SCRIPTS: dict[str, tuple[Step, ...]] = {
         Until(Reserved, 2),
         Keep("plan.json", "{}"),
         Close(),
-        Until(Ended),
+        Until(AgentEnded),
     ),
-    "a rank ends well": (start(0, ENDS_WELL), Until(Exited), Close(), Until(Ended)),
-    "a rank fails": (start(0, FAILS), Until(Exited), Close(), Until(Ended)),
-    "a rank is killed": (start(0, IS_KILLED), Until(Exited), Close(), Until(Ended)),
+    "a rank ends well": (start(0, ENDS_WELL), Until(Exited), Close(), Until(AgentEnded)),
+    "a rank fails": (start(0, FAILS), Until(Exited), Close(), Until(AgentEnded)),
+    "a rank is killed": (start(0, IS_KILLED), Until(Exited), Close(), Until(AgentEnded)),
     "a rank is stopped": (
         start(0, SLEEPS),
-        Until(Text),
+        Until(OutputText),
         Stop(5.0),
         Until(Exited),
         Close(),
-        Until(Ended),
+        Until(AgentEnded),
     ),
     "a rank outlives TERM": (
         start(0, STAYS),
-        Until(Text),
+        Until(OutputText),
         Stop(0.2, by_person=True),
         Until(Exited),
         Close(),
-        Until(Ended),
+        Until(AgentEnded),
     ),
     "an attempt is started twice": (
         start(0, FAILS),
@@ -108,24 +108,24 @@ SCRIPTS: dict[str, tuple[Step, ...]] = {
         start(1, ENDS_WELL),
         Until(Exited, 2),
         Close(),
-        Until(Ended),
+        Until(AgentEnded),
     ),
     "an attempt is started too early": (
         start(0, SLEEPS),
-        Until(Text),
+        Until(OutputText),
         start(1, SLEEPS),
-        Until(Text, 2),
+        Until(OutputText, 2),
         Stop(5.0),
         Until(Exited),
         Close(),
-        Until(Ended),
+        Until(AgentEnded),
     ),
     "closed while a rank runs": (
         OnDisconnect(True),
         start(0, SLEEPS),
-        Until(Text),
+        Until(OutputText),
         Close(),
-        Until(Ended),
+        Until(AgentEnded),
     ),
 }
 
@@ -179,7 +179,7 @@ class Simulated:
         self._host = ScriptedHost(world, 3, world.agent_times, 1 << 20, world.draw)
         world.hosts[3] = self._host
         self._socket = Socket(lambda: None)
-        self._host.found(Options("", plan.run, 3))
+        self._host.found(AgentOptions("", plan.run, 3))
         agent, socket = self._host.agent, self._socket
         assert agent
         self._host.stir(lambda: agent.accept(socket))

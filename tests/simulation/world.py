@@ -23,10 +23,10 @@ TIMES = Times(
     tick=0.5,
     unheard=120.0,
     lost=30.0,
-    stall=stall.Times(least=12.0, factor=5.0, compiling=20.0),
+    stall=stall.StallLimits(least=12.0, factor=5.0, compiling=20.0),
 )
 """A session's times: some are shorter than usual, as an hour of virtual time takes long too."""
-AGENT_TIMES = times.Times(tick=2.0, lease=30.0, input=30.0, restart=200.0)
+AGENT_TIMES = times.AgentTimes(tick=2.0, lease=30.0, input=30.0, restart=200.0)
 NEVER = 1e6
 """A fault that is over later than this lasts for ever."""
 PATIENCE = 200.0

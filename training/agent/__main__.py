@@ -1,5 +1,5 @@
 """`python -m training.agent VERB …`: `follow` the agent of a run on this host, which is started if
-there is none; `serve` the runs of a launcher one after another; or run an errand."""
+there is none; `serve` the runs of a launcher one after another; or do a host command."""
 
 from __future__ import annotations
 
@@ -7,47 +7,51 @@ import gc
 import os
 import sys
 
-from training.agent import SPOKEN
+from training import agent
 from training.agent.host_commands import command_table
 from training.writing import write_all
 
 TYPE_CHECKING = False  # as typing itself takes long to import
 if TYPE_CHECKING:
+    from typing import NoReturn
+
     from training.agent.ranks.launch import Preload
-    from training.agent.times import Times
+    from training.agent.times import AgentTimes
 
 
-def main(argv: list[str] | None = None, times: Times | None = None, preload: Preload = ()) -> int:
+def main(
+    argv: list[str] | None = None, times: AgentTimes | None = None, preload: Preload = ()
+) -> int:
     """Follow until the journal ends (0), input stays away (1), or the folder cannot be used (2);
-    serve; or run an errand.
+    serve; or do a host command.
 
-    `preload`: what forks ranks; else the program that imports torch. `times` is for tests.
+    `preload` forks ranks; else a program does that imports torch. `times` is for tests.
     """
     words = sys.argv[1:] if argv is None else argv
-    if words[:1] == ["serve"]:
-        from training.agent.warm import become_server
-
-        become_server()
-    if words[:1] != ["follow"]:
+    verb = words[0] if words else ""
+    if verb == "serve":
+        _become_fork_server()
+    if verb != "follow":
         return command_table.main(words)
-    from training.agent.follower import follow, reach  # an errand needs none of it
+    from training.agent.follower import follow, reach  # host commands need none of it
     from training.agent.options import parse
     from training.agent.ranks.launch import PRELOAD
-    from training.agent.times import Times
+    from training.agent.times import AgentTimes
 
-    gc.enable()  # the bootstrap disables it, which makes short errands a tenth faster
-    options = parse(words[1:], os.umask(0o077))  # only the user may read the agent's files
+    gc.enable()  # the bootstrap disables it, which makes short commands a tenth faster
+    rank_umask = os.umask(0o077)  # only the user may read the agent's files
+    options = parse(words[1:], rank_umask)
     try:
         if options.found:
             os.makedirs(options.folder, exist_ok=True)
         os.chmod(options.folder, 0o700)
         os.chdir(options.folder)
-        agent = reach(options, times or Times(), preload or PRELOAD)
+        connection = reach(options, times or AgentTimes(), preload or PRELOAD)
     except OSError as error:
-        _tell_launcher(options.folder, error)
+        _report_unusable_folder(options.folder, error)
         return _refuse(options.folder, error)
     try:
-        return follow(agent, options, times or Times())
+        return follow(connection, options, times or AgentTimes())
     except OSError as error:
         return _refuse(options.folder, error)
 
@@ -58,8 +62,8 @@ def _refuse(folder: str, error: OSError) -> int:
     return 2
 
 
-def _tell_launcher(folder: str, error: OSError) -> None:
-    """Say on stdout, before the marker, which error keeps the agent from its folder."""
+def _report_unusable_folder(folder: str, error: OSError) -> None:
+    """Write to stdout, before the marker, which error keeps the agent from its folder."""
     import contextlib
     import errno
 
@@ -69,9 +73,27 @@ def _tell_launcher(folder: str, error: OSError) -> None:
     if error.errno:
         name = errno.errorcode.get(error.errno, "")
         facts = [workdir_of(folder), name, error.strerror or str(error)]
-        line = f"{SPOKEN}unusable {dumps(facts)}\n"
+        line = f"{agent.SPOKEN}unusable {dumps(facts)}\n"
         with contextlib.suppress(OSError):  # the launcher is gone
             write_all(sys.stdout.fileno(), line.encode(errors="surrogatepass"))
+
+
+def _become_fork_server() -> NoReturn:
+    """Read the variables of the host's ranks from stdin, and execute `training.fork_server`."""
+    from training.agent.ranks.launch import CODE
+    from training.wire.jsonl import load
+    from training.wire.line_cutter import read_line
+
+    write_all(sys.stdout.fileno(), agent.MARKER)
+    variables = load(read_line(0)) or {}
+    env = {**os.environ, "PYTHONUNBUFFERED": "1", **variables}
+    program = (
+        f"import sys; sys.path[:] = [{CODE!r}] + [path for path in sys.path if path]; "
+        "from training.fork_server import serve; "
+        f"sys.exit(serve(code_changed={agent.code_changed}))"
+    )
+    # A new program instead of a call: some variables count only when a process starts.
+    os.execve(sys.executable, [sys.executable, "-c", program], env)
 
 
 if __name__ == "__main__":

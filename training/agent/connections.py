@@ -13,14 +13,14 @@ from training.wire.line_cutter import LineCutter
 
 
 @dataclass
-class Connection:
+class FollowerConnection:
     """The connection of a follower, and the cutter of its lines."""
 
     socket: socket.socket
     lines: LineCutter = field(default_factory=LineCutter)
 
 
-class Connections:
+class FollowerConnections:
     """Accepts followers, and calls `came`, `left` and, for each line, `heard`. The selector gets
     functions that the agent's loop calls."""
 
@@ -37,7 +37,7 @@ class Connections:
         self._came = came
         self._left = left
         self._heard = heard
-        self._open: list[Connection] = []
+        self._open: list[FollowerConnection] = []
         listener.setblocking(False)
         selector.register(listener, selectors.EVENT_READ, self._accept)
 
@@ -47,7 +47,7 @@ class Connections:
             _wake(connection)
 
     def _accept(self) -> None:
-        connection = Connection(self._listener.accept()[0])
+        connection = FollowerConnection(self._listener.accept()[0])
         connection.socket.setblocking(False)
         self._open.append(connection)
         self._came()
@@ -56,7 +56,7 @@ class Connections:
         )
         _wake(connection)  # for the records since its last read
 
-    def _receive(self, connection: Connection) -> None:
+    def _receive(self, connection: FollowerConnection) -> None:
         try:
             block = connection.socket.recv(CHUNK)
         except ConnectionError:
@@ -70,7 +70,7 @@ class Connections:
             self._heard(line.removesuffix(b"\n"))
 
 
-def _wake(connection: Connection) -> None:
+def _wake(connection: FollowerConnection) -> None:
     # If the socket is full the follower reads anyway; if it is gone the loop notices.
     with contextlib.suppress(BlockingIOError, ConnectionError):
         connection.socket.send(b"\n")

@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from training.agent.times import Times
-from training.wire.commands import Close, Command, OnDisconnect, Start, Stop
+from training.agent.times import AgentTimes
+from training.wire.commands import Close, Command, OnDisconnect, StartAttempt, Stop
 from training.wire.enums import EndReason
-from training.wire.events import AGENT, Ended, Event, Exited, StopHeard, Text
+from training.wire.events import AGENT, AgentEnded, Event, Exited, OutputText, StopHeard
 
 # Inputs -------------------------------------------------------------------------------------------
 
@@ -28,7 +28,7 @@ class FollowerLeft:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class LineReceived:
     """A follower has sent a line of `size` bytes. `command` is None if it is not a command."""
 
     command: Command | None
@@ -56,7 +56,14 @@ class TimePassed:
 
 
 Input = (
-    FollowerCame | FollowerLeft | Heard | Exited | Terminated | GuardGone | JournalFull | TimePassed
+    FollowerCame
+    | FollowerLeft
+    | LineReceived
+    | Exited
+    | Terminated
+    | GuardGone
+    | JournalFull
+    | TimePassed
 )
 """`Exited`: the process of a rank has exited, or could not be started."""
 
@@ -75,7 +82,7 @@ class Write:
 class StartRanks:
     """Start the ranks of the command. From now on, records are of its attempt."""
 
-    command: Start
+    command: StartAttempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +99,7 @@ class KillRanks:
 class Finish:
     """Kill all processes below the agent, write `end` with the pids that survive, and exit."""
 
-    end: Ended
+    end: AgentEnded
 
 
 Action = Write | StartRanks | TerminateRanks | KillRanks | Finish
@@ -102,7 +109,7 @@ Action = Write | StartRanks | TerminateRanks | KillRanks | Finish
 
 
 @dataclass(slots=True)
-class State:
+class AgentState:
     """What an agent knows. Times are by its monotonic clock; `math.inf` is never.
 
     Ranks: `attempt` is the last one started, -1 before the first. `again`: if ranks fail, a
@@ -129,29 +136,29 @@ class State:
     followers: int = 0
     kill_at: float = math.inf
     give_up_at: float = math.inf
-    end: Ended | None = None
+    end: AgentEnded | None = None
 
 
-def decide(state: State, times: Times, now: float, given: Input) -> list[Action]:
+def decide(state: AgentState, times: AgentTimes, now: float, incoming: Input) -> list[Action]:
     """Update `state` by an input. Return the actions to carry out, in order."""
-    match given:
+    match incoming:
         case FollowerCame():
             state.followers = state.followers + 1
             state.heard_at = now
         case FollowerLeft():
             state.followers = state.followers - 1
             state.alone_since = now
-        case Heard(command, size):
+        case LineReceived(command, size):
             state.heard_at = now
             return _obey(state, times, now, command, size)
         case Exited():
-            _note_exit(state, now, given)
+            _note_exit(state, now, incoming)
         case Terminated():
-            return _end(state, times, now, Ended(EndReason.TERMINATED))
+            return _end(state, times, now, AgentEnded(EndReason.TERMINATED))
         case GuardGone():
-            return _end(state, times, now, Ended(EndReason.GUARD_DIED))
+            return _end(state, times, now, AgentEnded(EndReason.GUARD_DIED))
         case JournalFull():
-            return _end(state, times, now, Ended(EndReason.DISK_FULL))
+            return _end(state, times, now, AgentEnded(EndReason.DISK_FULL))
         case TimePassed():
             return [
                 *_look_for_operator(state, times, now),
@@ -161,9 +168,11 @@ def decide(state: State, times: Times, now: float, given: Input) -> list[Action]
     return []
 
 
-def due(state: State, times: Times, now: float) -> float:
-    """The next time at which `TimePassed` may return actions. Deadlines that may be noticed a tick
-    late, such as the lease, are left out."""
+def due(state: AgentState, times: AgentTimes, now: float) -> float:
+    """Return the next time at which `TimePassed` may return actions.
+
+    Deadlines that may be noticed a tick late, such as the lease, are left out.
+    """
     alone_until = state.alone_since + times.reconnect
     return min(state.kill_at, alone_until if alone_until > now else math.inf)
 
@@ -172,17 +181,17 @@ def due(state: State, times: Times, now: float) -> float:
 
 
 def _obey(
-    state: State, times: Times, now: float, command: Command | None, size: int
+    state: AgentState, times: AgentTimes, now: float, command: Command | None, size: int
 ) -> list[Action]:
     """Follow a command, if it concerns the ranks or the end."""
     match command:
-        case Start():
+        case StartAttempt():
             return _start(state, times, now, command)
         case Stop(grace, again, by_person):
             state.again = state.again and again
             return [Write(StopHeard(by_person)), *_stop(state, now, grace)]
         case Close():
-            return _end(state, times, now, Ended(EndReason.CLOSED))
+            return _end(state, times, now, AgentEnded(EndReason.CLOSED))
         case OnDisconnect(keep):
             state.keep = keep
         case None:  # the line itself may contain a secret
@@ -190,48 +199,48 @@ def _obey(
     return []
 
 
-def _start(state: State, times: Times, now: float, command: Start) -> list[Action]:
+def _start(state: AgentState, times: AgentTimes, now: float, command: StartAttempt) -> list[Action]:
     if command.attempt <= state.attempt:  # sent again, over a new connection
         return []
     if state.end or state.alive:
-        why = "the agent is ending" if state.end else "ranks of the one before still run"
-        return [_complaint(f"attempt {command.attempt} is not started: {why}")]
-    killed = _kill(state, times, now) if state.kill_at < math.inf else []
+        reason = "the agent is ending" if state.end else "ranks of the one before still run"
+        return [_complaint(f"attempt {command.attempt} is not started: {reason}")]
+    kill_actions = _kill(state, times, now) if state.kill_at < math.inf else []
     state.attempt = command.attempt
     state.again = command.again
     if command.placements:
         state.alive = {placement.rank for placement in command.placements}
         state.failed = state.incomplete = False
-    return [*killed, StartRanks(command)]
+    return [*kill_actions, StartRanks(command)]
 
 
 def _complaint(text: str) -> Action:
-    return Write(Text(AGENT, "stderr", text))
+    return Write(OutputText(AGENT, "stderr", text))
 
 
 # Ranks and the end
 
 
-def _note_exit(state: State, now: float, exited: Exited) -> None:
+def _note_exit(state: AgentState, now: float, exited: Exited) -> None:
     state.alive.discard(exited.rank)
     state.exited_at = now
     state.incomplete = state.incomplete or exited.code != 0
     state.failed = state.failed or (exited.code != 0 and not exited.stopped)
 
 
-def _stop(state: State, now: float, grace: float) -> list[Action]:
+def _stop(state: AgentState, now: float, grace: float) -> list[Action]:
     state.kill_at = min(state.kill_at, now + grace)
     state.give_up_at = math.inf
     return [TerminateRanks()]
 
 
-def _kill(state: State, times: Times, now: float) -> list[Action]:
+def _kill(state: AgentState, times: AgentTimes, now: float) -> list[Action]:
     state.kill_at = math.inf
     state.give_up_at = now + times.last
     return [KillRanks()]
 
 
-def _end(state: State, times: Times, now: float, end: Ended) -> list[Action]:
+def _end(state: AgentState, times: AgentTimes, now: float, end: AgentEnded) -> list[Action]:
     if state.end:
         return []
     state.end = end
@@ -241,41 +250,41 @@ def _end(state: State, times: Times, now: float, end: Ended) -> list[Action]:
 # Time
 
 
-def _look_for_operator(state: State, times: Times, now: float) -> list[Action]:
+def _look_for_operator(state: AgentState, times: AgentTimes, now: float) -> list[Action]:
     """Stop a run that has no launcher, unless it is kept and there is something to wait for."""
     if state.end:
         return []
     seconds_alone = 0.0 if state.followers else now - state.alone_since
-    alone = seconds_alone >= times.reconnect
+    is_alone = seconds_alone >= times.reconnect
     if state.keep and state.attempt < 0:  # only a launcher can start the ranks
         if seconds_alone >= times.lease:
-            return _end(state, times, now, Ended(EndReason.NO_LAUNCHER, f"{times.lease:g} s"))
+            return _end(state, times, now, AgentEnded(EndReason.NO_LAUNCHER, f"{times.lease:g} s"))
     elif state.keep and not state.alive:
-        if alone and not _may_start_again(state, times, now):
-            return _end(state, times, now, Ended(EndReason.ALL_ENDED))
+        if is_alone and not _may_start_again(state, times, now):
+            return _end(state, times, now, AgentEnded(EndReason.ALL_ENDED))
     elif state.keep:
-        if alone and state.failed and state.kill_at == math.inf:
+        if is_alone and state.failed and state.kill_at == math.inf:
             return _stop(state, now, times.grace)  # no launcher is there to do it
-    elif alone:
-        return _end(state, times, now, Ended(EndReason.OPERATOR_GONE))
+    elif is_alone:
+        return _end(state, times, now, AgentEnded(EndReason.OPERATOR_GONE))
     elif now - state.heard_at >= times.lease:
-        return _end(state, times, now, Ended(EndReason.LEASE_EXPIRED, f"{times.lease:g} s"))
+        return _end(state, times, now, AgentEnded(EndReason.LEASE_EXPIRED, f"{times.lease:g} s"))
     return []
 
 
-def _may_start_again(state: State, times: Times, now: float) -> bool:
-    """Whether a launcher may still start another attempt after ranks failed."""
+def _may_start_again(state: AgentState, times: AgentTimes, now: float) -> bool:
+    """Return True if a launcher may still start another attempt after ranks failed."""
     since = max(state.alone_since, state.exited_at)
     return state.again and state.incomplete and now - since < times.restart
 
 
-def _kill_in_time(state: State, times: Times, now: float) -> list[Action]:
+def _kill_in_time(state: AgentState, times: AgentTimes, now: float) -> list[Action]:
     """Kill the ranks after their grace; or, once all have exited, the processes they left."""
     is_due = now >= state.kill_at or (state.kill_at < math.inf and not state.alive)
     return _kill(state, times, now) if is_due else []
 
 
-def _finish_in_time(state: State, now: float) -> list[Action]:
+def _finish_in_time(state: AgentState, now: float) -> list[Action]:
     """Finish once all ranks have exited, or killed ones do not exit in time."""
     if state.end and (not state.alive or now >= state.give_up_at):
         return [Finish(state.end)]

@@ -23,26 +23,28 @@ class Search:
         self.is_cut = False
 
     def find(self, patterns: Sequence[str], folder: str) -> list[str]:
-        """The paths that match one of the patterns, relative ones below `folder`; hidden ones only
-        where the pattern says so. A path without wildcards is among them whether it is there or
-        not."""
-        found: dict[str, None] = {}
+        """Return the paths that match one of the patterns, relative ones below `folder`.
+
+        Hidden files match only if the pattern says so. A path without wildcards is among them even
+        if it is not there.
+        """
+        paths: dict[str, None] = {}
         for pattern in map(os.path.expanduser, patterns):
             start = "/" if pattern.startswith("/") else folder
-            found |= dict.fromkeys(self._below(start, pattern))
-        return list(found)
+            paths |= dict.fromkeys(self._below(start, pattern))
+        return list(paths)
 
     def _below(self, folder: str, pattern: str, depth: int = DEEPEST) -> Iterator[str]:
-        """The paths below the folder that match."""
-        first, _, rest = pattern.lstrip("/").partition("/")
-        if first == "**":
+        """Yield the paths below the folder that match."""
+        name_pattern, _, rest = pattern.lstrip("/").partition("/")
+        if name_pattern == "**":
             yield from self._at_any_depth(folder, rest or "*", depth)
-        elif not _MAGIC.search(first):
-            path = os.path.join(folder, first)
+        elif not _MAGIC.search(name_pattern):
+            path = os.path.join(folder, name_pattern)
             yield from self._below(path, rest, depth) if rest else (path,)
         else:
-            matches = re.compile(translate(first)).match
-            for entry in self._entries(folder, hidden=first.startswith(".")):
+            matches = re.compile(translate(name_pattern)).match
+            for entry in self._entries(folder, hidden=name_pattern.startswith(".")):
                 if not matches(entry.name):
                     continue
                 if rest and entry.is_dir(follow_symlinks=False):
@@ -58,7 +60,7 @@ class Search:
                     yield from self._at_any_depth(entry.path, rest, depth - 1)
 
     def _entries(self, folder: str, *, hidden: bool) -> list[os.DirEntry[str]]:
-        found = list[os.DirEntry[str]]()
+        matching_entries = list[os.DirEntry[str]]()
         try:
             with os.scandir(folder) as entries:
                 for entry in entries:
@@ -67,10 +69,10 @@ class Search:
                         break
                     self._left -= 1
                     if hidden or not entry.name.startswith("."):
-                        found.append(entry)
+                        matching_entries.append(entry)
         except OSError:  # it is gone, no folder, or not to be read
             return []
-        return sorted(found, key=lambda entry: entry.name)
+        return sorted(matching_entries, key=lambda entry: entry.name)
 
 
 def matches(path: str, patterns: Sequence[str]) -> bool:
@@ -89,5 +91,5 @@ def _is_meant(names: Sequence[str], pattern: Sequence[str]) -> bool:
     if pattern[0] == "**":
         rest = pattern[1:] or ["*"]
         return _is_meant(names, rest) or _is_meant(names[1:], pattern)
-    fits = re.fullmatch(translate(pattern[0]), names[0])
-    return fits is not None and _is_meant(names[1:], pattern[1:])
+    match = re.fullmatch(translate(pattern[0]), names[0])
+    return match is not None and _is_meant(names[1:], pattern[1:])

@@ -7,7 +7,6 @@ record.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import select
 import signal
@@ -18,19 +17,20 @@ import time
 
 from training.agent import MARKER
 from training.agent.guard import guard
-from training.agent.journal import Reader, reserve, segments, write_last
+from training.agent.journal import JournalReader, reserve, segments, write_last
 from training.agent.layout import LOCK, SOCKET
-from training.agent.options import Options
+from training.agent.options import AgentOptions
 from training.agent.ranks.launch import Preload
-from training.agent.times import Times
+from training.agent.times import AgentTimes
+from training.file_locks import try_lock
 from training.wire.enums import EndReason
-from training.wire.events import Ended
+from training.wire.events import AgentEnded
 from training.writing import write_all
 
 _MOMENT = 0.01
 
 
-def follow(agent: socket.socket | None, options: Options, times: Times) -> int:
+def follow(agent: socket.socket | None, options: AgentOptions, times: AgentTimes) -> int:
     """Follow the agent whose run's folder is the working directory. `agent` is the connection to
     it, see `reach`. Returns the exit status, see `main`.
 
@@ -38,7 +38,7 @@ def follow(agent: socket.socket | None, options: Options, times: Times) -> int:
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the launcher handles Ctrl-C
     threading.Thread(target=_pass_commands, args=(agent, times.input), daemon=True).start()
-    reader = Reader(".", options.host, options.after)
+    reader = JournalReader(".", options.host, options.after)
     try:
         write_all(sys.stdout.fileno(), MARKER)
         _copy(reader)
@@ -46,7 +46,7 @@ def follow(agent: socket.socket | None, options: Options, times: Times) -> int:
             _copy(reader)
         while not (lock := _take_lock()):
             time.sleep(_MOMENT)
-        write_last(".", options.host, Ended(EndReason.ABANDONED))
+        write_last(".", options.host, AgentEnded(EndReason.ABANDONED))
         os.close(lock)
         _copy(reader)
     except BrokenPipeError:
@@ -54,8 +54,9 @@ def follow(agent: socket.socket | None, options: Options, times: Times) -> int:
     return 0
 
 
-def reach(options: Options, times: Times, preload: Preload) -> socket.socket | None:
-    """A connection to the agent, or None if it has ended. Starts the agent if there never was one.
+def reach(options: AgentOptions, times: AgentTimes, preload: Preload) -> socket.socket | None:
+    """Return a connection to the agent, or None if it has ended. Start the agent if there never was
+    one.
 
     Raises: OSError, if the folder cannot be written.
     """
@@ -88,17 +89,15 @@ def _connect() -> socket.socket | None:
 
 
 def _take_lock() -> int:
-    """A descriptor that holds the lock, or 0 while the guard is alive."""
+    """Return a descriptor that holds the lock, or 0 while the guard is alive."""
     lock = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not try_lock(lock):
         os.close(lock)
         return 0
     return lock
 
 
-def _start_agent(options: Options, lock: int, times: Times, preload: Preload) -> None:
+def _start_agent(options: AgentOptions, lock: int, times: AgentTimes, preload: Preload) -> None:
     """Start guard and agent. The socket listens before they run, so nobody has to wait for them."""
     reserve(".")
     if os.path.exists(SOCKET):
@@ -135,6 +134,7 @@ def _wait_for_more(agent: socket.socket) -> bool:
         return False
 
 
-def _copy(reader: Reader) -> None:
+def _copy(reader: JournalReader) -> None:
+    """Write what is new in the journal to stdout."""
     for block in reader.blocks():
         write_all(sys.stdout.fileno(), block)

@@ -11,19 +11,19 @@ from typing import NoReturn
 
 from training.agent.host import processes
 from training.agent.host.system import LINUX
-from training.agent.journal import Reader, write_last
+from training.agent.journal import JournalReader, write_last
 from training.agent.layout import LOG
-from training.agent.options import Options
+from training.agent.options import AgentOptions
 from training.agent.ranks.launch import Preload
 from training.agent.ranks.ranks import signal_name
-from training.agent.server import Agent
-from training.agent.times import Times
+from training.agent.server import AgentServer
+from training.agent.times import AgentTimes
 from training.wire.enums import EndReason
-from training.wire.events import Ended, Exited, Spawned, decode
+from training.wire.events import AgentEnded, Exited, Spawned, decode
 
 
 def guard(
-    options: Options, listener: socket.socket, lock: int, times: Times, preload: Preload
+    options: AgentOptions, listener: socket.socket, lock: int, times: AgentTimes, preload: Preload
 ) -> NoReturn:
     """Turn this fork of a follower into the guard. The guard holds `lock` as long as it lives; the
     agent gets `listener`."""
@@ -31,18 +31,18 @@ def guard(
     _detach({lock, listener.fileno()})
     processes.name("rankboard-guard")
     processes.adopt()
-    own = os.getpid()
+    guard_pid = os.getpid()
     agent = os.fork()
     if agent == 0:
         os.close(lock)
-        _act(options, listener, times, preload, own)
+        _act(options, listener, times, preload, guard_pid)
     listener.close()
     _, status = os.waitpid(agent, 0)
     if not LINUX:
         _end_groups(options.host)
-    left = processes.end_descendants(times.last)
+    surviving_pids = processes.end_descendants(times.last)
     if status:
-        _bury(options.host, os.waitstatus_to_exitcode(status), left)
+        _bury(options.host, os.waitstatus_to_exitcode(status), surviving_pids)
     os._exit(0)
 
 
@@ -56,9 +56,9 @@ def _detach(kept: set[int]) -> None:
 
 
 def _act(
-    options: Options,
+    options: AgentOptions,
     listener: socket.socket,
-    times: Times,
+    times: AgentTimes,
     preload: Preload,
     guard_pid: int,
 ) -> NoReturn:
@@ -69,7 +69,7 @@ def _act(
         processes.name("rankboard-agent")
         processes.adopt()
         processes.end_with_parent()
-        Agent(options, listener, times, preload, guard_pid).run()
+        AgentServer(options, listener, times, preload, guard_pid).run()
         status = 0
     except BaseException:
         traceback.print_exc()
@@ -78,15 +78,16 @@ def _act(
         os._exit(status)
 
 
-def _bury(host: int, code: int, left: list[int]) -> None:
+def _bury(host: int, code: int, surviving_pids: list[int]) -> None:
     """Write the last record in place of an agent that died."""
-    why = signal_name(code) or _last_words() or f"exit code {code}"
+    reason = signal_name(code) or _last_words() or f"exit code {code}"
     if not LINUX:
-        why += "; processes that left the process group of their rank may still run"
-    write_last(".", host, Ended(EndReason.AGENT_DIED, why, left=tuple(left)))
+        reason += "; processes that left the process group of their rank may still run"
+    write_last(".", host, AgentEnded(EndReason.AGENT_DIED, reason, left=tuple(surviving_pids)))
 
 
 def _last_words() -> str:
+    """Return the last line of the agent's log."""
     with open(LOG, errors="replace") as file:
         return file.read().strip().rpartition("\n")[2]
 
@@ -94,7 +95,7 @@ def _last_words() -> str:
 def _end_groups(host: int) -> None:
     """Kill the ranks that the journal names. Without a subreaper, no other way finds them."""
     alive: dict[int, int] = {}
-    for block in Reader(".", host, 0).blocks():
+    for block in JournalReader(".", host, 0).blocks():
         for record in map(decode, block.splitlines()):
             match record.event if record else None:
                 case Spawned(rank, pid):

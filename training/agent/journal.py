@@ -2,9 +2,9 @@
 
 The folder holds segments of whole lines, each named by the sequence number of its first record.
 Numbers start at 1 and have no gap. When all segments together exceed the limit the oldest is
-deleted, and a reader meets `Dropped` in its place. What everybody has to know is then written
-again: the facts of the host, that its ranks were started, and which have exited. A reserve file is
-given up when the disk is full, so that the last records can be written.
+deleted, and a reader meets `RecordsDropped` in its place. What everybody has to know is then
+written again: the facts of the host, that its ranks were started, and which have exited. A reserve
+file is given up when the disk is full, so that the last records can be written.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from training.agent import layout
 from training.agent.live_runs import regular
 from training.wire.events import (
     FIRST,
-    Dropped,
-    Ended,
+    AgentEnded,
     Event,
     Exited,
     Hello,
     Launched,
     Record,
+    RecordsDropped,
     decode,
     encode,
     other_format,
@@ -45,7 +45,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def segments(folder: str) -> list[int]:
-    """The first sequence number of each segment, in order."""
+    """Return the first sequence number of each segment, in order."""
     return sorted(
         int(name.removesuffix(layout.JOURNAL))
         for name in os.listdir(folder)
@@ -54,7 +54,7 @@ def segments(folder: str) -> list[int]:
 
 
 def recorded_format(folder: str) -> int:
-    """The format number of the journal of a folder, by its first record; FORMAT if that was
+    """Return the format number of the journal of a folder, by its first record; FORMAT if that was
     dropped, or there is none. Raises: OSError."""
     if segments(folder)[:1] != [FIRST]:
         return FORMAT
@@ -108,14 +108,16 @@ class Journal:
         used up."""
         if attempt != self._attempt:
             self._attempt = attempt
-            self._lasting = [one for one in self._lasting if isinstance(one, Hello)]
+            self._lasting = [event for event in self._lasting if isinstance(event, Hello)]
         fresh = list(events)
-        said = [*self._lasting, *fresh] if self._size >= self._segment and self._turn() else fresh
+        written = (
+            [*self._lasting, *fresh] if self._size >= self._segment and self._turn() else fresh
+        )
         self._lasting += [event for event in fresh if isinstance(event, _LASTING)]
         now = time.time()
         records = [
             Record(self._host, attempt, seq, now, event)
-            for seq, event in enumerate(said, self._next)
+            for seq, event in enumerate(written, self._next)
         ]
         data = memoryview("".join(map(encode, records)).encode(errors="replace"))
         self._next += len(records)
@@ -137,8 +139,8 @@ class Journal:
             os.unlink(os.path.join(self._folder, layout.RESERVE))
 
     def _turn(self) -> bool:
-        """Begin a new segment, and delete the oldest beyond the limit. Returns whether there were
-        any."""
+        """Begin a new segment, and delete the oldest beyond the limit. Return True if any was
+        deleted."""
         if self._fd >= 0:
             os.close(self._fd)
             self._sizes.append((self._first, self._size))
@@ -149,21 +151,21 @@ class Journal:
             os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC,
             0o600,
         )
-        kept = len(self._sizes)
+        number = len(self._sizes)
         while self._sizes and sum(size for _, size in self._sizes) + self._segment > self._limit:
             os.unlink(_path(self._folder, self._sizes.popleft()[0]))
-        return len(self._sizes) < kept
+        return len(self._sizes) < number
 
 
-def write_last(folder: str, host: int, end: Ended) -> None:
+def write_last(folder: str, host: int, end: AgentEnded) -> None:
     """Write the last record in place of an agent that could not, unless it did."""
     journal = Journal(folder, host)
-    if not (journal.last and isinstance(journal.last.event, Ended)):
+    if not (journal.last and isinstance(journal.last.event, AgentEnded)):
         journal.write(journal.last.attempt if journal.last else 0, [end])
     journal.close()
 
 
-class Reader:
+class JournalReader:
     """Reads the lines of the records after number `after`, also those that are still to come."""
 
     def __init__(self, folder: str, host: int, after: int) -> None:
@@ -174,7 +176,8 @@ class Reader:
         self._fd = -1
 
     def blocks(self) -> Iterator[bytes]:
-        """The lines up to now, in blocks of whole lines. Call it again when there may be more."""
+        """Yield the lines up to now, in blocks of whole lines. Call it again when there may be
+        more."""
         while True:
             # Looked up before the read: a segment with a successor does not grow.
             following = self._following()
@@ -194,22 +197,24 @@ class Reader:
         except FileNotFoundError:  # it was dropped since
             return
         self.close()
-        known = max(self._seq, self._after)
+        last_known = max(self._seq, self._after)
         self._fd = fd
         self._segment = first
         self._offset = 0
         self._seq = first - 1
-        if known < first - 1:
+        if last_known < first - 1:
             yield encode(
-                Record(self._host, 0, first - 1, time.time(), Dropped(known + 1, first - 1))
+                Record(
+                    self._host, 0, first - 1, time.time(), RecordsDropped(last_known + 1, first - 1)
+                )
             ).encode()
 
     def _rest(self) -> Iterator[bytes]:
         while self._fd >= 0 and (block := self._block()):
-            known = self._after - self._seq
+            known_lines = self._after - self._seq
             self._seq = self._seq + block.count(b"\n")
             if self._seq > self._after:
-                yield _without_first(block, known)
+                yield _without_first(block, known_lines)
 
     def _block(self) -> bytes:
         data = os.pread(self._fd, BLOCK, self._offset)
@@ -225,9 +230,12 @@ class Reader:
 
 
 def kept(arguments: Sequence[str]) -> Iterator[bytes]:
-    """The errand `journal FOLDER HOST AFTER`: the records in the journal after number AFTER."""
+    """Run the host command `journal FOLDER HOST AFTER`: yield the records in the journal after
+    number AFTER."""
     folder, host, after = arguments
-    yield from Reader(os.path.abspath(os.path.expanduser(folder)), int(host), int(after)).blocks()
+    yield from JournalReader(
+        os.path.abspath(os.path.expanduser(folder)), int(host), int(after)
+    ).blocks()
 
 
 def _without_first(block: bytes, lines: int) -> bytes:

@@ -45,21 +45,21 @@ SAVED = f"{CHECKPOINTS}/{STEP}*/{MANIFEST}"
 
 
 def run_folder(workdir: str, run: str, host: int) -> str:
-    """The folder of a run on a host."""
+    """Return the folder of a run on a host."""
     return f"{workdir}/{RUNS}/{run}/{host}"
 
 
 def workdir_of(folder: str) -> str:
-    """The workdir in which a run's folder lies."""
+    """Return the workdir in which a run's folder lies."""
     return os.path.dirname(os.path.dirname(os.path.dirname(folder)))
 
 
 def absolute(workdir: str) -> str:
-    """The workdir on this machine."""
+    """Return the workdir on this machine."""
     return os.path.abspath(os.path.expanduser(workdir))
 
 
 def step_of(manifest: str | os.PathLike[str]) -> int:
-    """The step of a checkpoint by the path of its manifest; 0 where the path has none."""
+    """Return the step of a checkpoint by the path of its manifest; 0 if the path has none."""
     number = os.path.basename(os.path.dirname(manifest)).removeprefix(STEP)
     return int(number) if number.isdecimal() else 0

@@ -18,14 +18,14 @@ NEWEST = 32
 
 
 def read(path: str) -> bytes:
-    """A small file of a run, as far as `LONGEST`; see `regular`. Raises: OSError."""
+    """Read a small file of a run, as far as `LONGEST`; see `regular`. Raises: OSError."""
     with os.fdopen(regular(path), "rb") as file:
         return file.read(LONGEST)
 
 
 def regular(path: str) -> int:
-    """A descriptor of a regular file, to be read; no link is followed, and no pipe waited for.
-    Raises: OSError."""
+    """Open a regular file to read; no link is followed, and no pipe waited for. Return its
+    descriptor. Raises: OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -34,44 +34,41 @@ def regular(path: str) -> int:
 
 
 def locked(lock: str) -> bool:
-    """Whether somebody holds this lock. Looks only: it is neither made nor kept."""
+    """Return True if somebody holds this lock. It is neither made nor kept."""
     try:
         descriptor = os.open(
             lock, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC
         )  # also by a link of /proc
     except FileNotFoundError:
         return False
-    import fcntl  # which most checks do without, as they find no other run
+    from training.file_locks import try_lock  # most checks find no other run, and do without
 
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        return not try_lock(descriptor, shared=True)
     finally:
         os.close(descriptor)
-    return False
 
 
 def live_runs(folder: str) -> tuple[tuple[str, int], ...]:
-    """The other live runs of this user beside a run's folder, and how many ranks each has on this
-    host (0: not known).
+    """Return the other live runs of this user beside a run's folder, and how many ranks each has on
+    this host (0: not known).
 
     With `--local` each run has a workdir of its own, so that of the others is looked at too.
     """
     runs = os.path.dirname(os.path.dirname(folder))
-    own = os.path.basename(os.path.dirname(folder))
-    found: dict[str, int] = {}
+    own_run = os.path.basename(os.path.dirname(folder))
+    rank_counts: dict[str, int] = {}
     if os.path.basename(runs) != RUNS:
         return ()
     for run, place in _places(runs):
         for host in _names(place):
-            if run != own and _is_live(f"{place}/{host}/{LOCK}"):
-                found[run] = found.get(run, 0) + _ranks(f"{place}/{host}/{PLAN}", host)
-    return tuple(found.items())
+            if run != own_run and _is_live(f"{place}/{host}/{LOCK}"):
+                rank_counts[run] = rank_counts.get(run, 0) + _ranks(f"{place}/{host}/{PLAN}", host)
+    return tuple(rank_counts.items())
 
 
 def _places(runs: str) -> list[tuple[str, str]]:
-    """Each run with the folder that holds those of its hosts."""
+    """Return each run with the folder that holds those of its hosts."""
     workdir = os.path.dirname(runs)
     recorded = os.path.dirname(os.path.dirname(workdir))
     if os.path.basename(workdir) != NODE:
@@ -94,7 +91,7 @@ def _is_live(lock: str) -> bool:
 
 
 def _ranks(plan: str, host: str) -> int:
-    """The ranks of host number `host` in a plan as it is kept beside a journal."""
+    """Return the number of ranks of host number `host` in a plan that is kept beside a journal."""
     try:
         data = load(read(plan)) or {}
         hosts = data.get("hosts") if format_of(data) == FORMAT else None

@@ -10,7 +10,7 @@ from training.agent.host.redaction import Redaction
 from training.agent.host.system import LINUX, cpu_flags, lacks_bf16
 from training.agent.host_commands.orphans import find as orphans
 from training.agent.host_commands.orphans import finish as end
-from training.agent.host_commands.removal import Refused, alone
+from training.agent.host_commands.removal import RemovalRefused, alone
 from training.agent.host_commands.removal import finish as finish_removals
 from training.agent.host_commands.removal import rename as begin_removal
 from training.agent.host_commands.run_folders import examine, folders, size
@@ -19,7 +19,7 @@ __all__ = [
     "LINUX",
     "GrowingFile",
     "Redaction",
-    "Refused",
+    "RemovalRefused",
     "alone",
     "begin_removal",
     "cpu_flags",

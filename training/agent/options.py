@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Options:
+class AgentOptions:
     """The options of an agent. `folder` is the folder of the run on this host, `cwd` the working
     directory of the ranks.
 
@@ -29,10 +29,11 @@ class Options:
     needs: str = ""
 
 
-def parse(words: Sequence[str], umask: int) -> Options:
-    """The options of the verb `follow`, with the umask of the ranks. Exits if they are wrong."""
+def parse(words: Sequence[str], umask: int) -> AgentOptions:
+    """Return the options of the verb `follow`, with the umask of the ranks. Exit if they are
+    wrong."""
     given = _parser().parse_args(words)
-    return Options(
+    return AgentOptions(
         _absolute(given.folder),
         given.run,
         given.host,

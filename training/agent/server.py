@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import re
 import selectors
 import signal
 import socket
@@ -13,52 +14,59 @@ import time
 from collections import deque
 from dataclasses import replace
 
-from training.agent import decide, kept, layout
-from training.agent.connections import Connections
-from training.agent.file_tail.files import Followed
+from training.agent import decide, layout
+from training.agent.connections import FollowerConnections
+from training.agent.file_tail.files import FileFollower
 from training.agent.host import facts, processes
 from training.agent.host.dial import Dialler
-from training.agent.host.gpus import Gpus
+from training.agent.host.gpus import GpuSampler
 from training.agent.host.redaction import Redaction
 from training.agent.host.samples import sampler
-from training.agent.host.stacks import Collector
+from training.agent.host.stacks import StackCollector
 from training.agent.journal import Journal
-from training.agent.options import Options
+from training.agent.options import AgentOptions
 from training.agent.ranks import ports
 from training.agent.ranks.launch import CODE, Preload
-from training.agent.ranks.leftovers import leftovers
 from training.agent.ranks.pipes import CHUNK
-from training.agent.ranks.ranks import Ranks
-from training.agent.ranks.starts import Starter
-from training.agent.times import Times
+from training.agent.ranks.ranks import RankProcesses
+from training.agent.ranks.starts import RankStarter
+from training.agent.times import AgentTimes
 from training.agent.written_files import find_written
 from training.wire import commands
 from training.wire.events import (
     AGENT,
+    AgentEnded,
     Connected,
-    Ended,
     Event,
     Exited,
     Hello,
     Launched,
+    OutputText,
     Reserved,
-    Text,
 )
+from training.writing import write_whole
 
 NICE = 10
 LEFT = 0.5
 """Seconds in which what the programs of ranks have started may end after them."""
+NAMED = 3
+"""How many processes are named that programs left behind."""
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,99}", re.ASCII)
+_OWN_NAMES = re.compile(
+    rf"{layout.LOCK}|{layout.RESERVE}|{layout.CHECKPOINTS}|start-.*|agent\..*|.*\.(?:journal|part)",
+    re.IGNORECASE,
+)
 
 
-class Agent:
+class AgentServer:
     """Owns the pipes, sockets and processes of a run on this host. When to start, stop and kill
     ranks, and when to end, is decided in `decide`. The working directory is the run's folder."""
 
     def __init__(
         self,
-        options: Options,
+        options: AgentOptions,
         listener: socket.socket,
-        times: Times,
+        times: AgentTimes,
         preload: Preload,
         guard: int,
     ) -> None:
@@ -67,20 +75,22 @@ class Agent:
         self._guard = guard
         self._selector = selectors.DefaultSelector()
         self._journal = Journal(".", options.host)
-        self._said: list[Event] = [
+        self._pending: list[Event] = [
             Hello(**facts.hello(options.folder, options.route_to, options.needs))
         ]
         self._redaction = Redaction()
-        self._ranks = Ranks(self._selector, self._say, times.gather, self._redaction)
-        self._starter = Starter(
+        self._ranks = RankProcesses(self._selector, self._say, times.gather, self._redaction)
+        self._starter = RankStarter(
             options, self._selector, self._say, self._ranks, preload, self._redaction
         )
-        self._followed = Followed(self._redaction)
-        self._dialler = Dialler(self._selector, lambda *told: self._say(Connected(*told)))
+        self._followed = FileFollower(self._redaction)
+        self._dialler = Dialler(self._selector, lambda *result: self._say(Connected(*result)))
         self._sampler = sampler()
-        self._gpus = Gpus(self._selector, lambda why: self._say(Text(AGENT, "stderr", why)))
-        self._stacks = Collector(self._selector, self._say, options.folder)
-        self._connections = Connections(
+        self._gpus = GpuSampler(
+            self._selector, lambda why: self._say(OutputText(AGENT, "stderr", why))
+        )
+        self._stacks = StackCollector(self._selector, self._say, options.folder)
+        self._connections = FollowerConnections(
             self._selector,
             listener,
             lambda: self._take(decide.FollowerCame()),
@@ -88,14 +98,14 @@ class Agent:
             self._obey,
         )
         self._reserved: socket.socket | None = None
-        self._asked: commands.Reserve | None = None
+        self._reserve_command: commands.Reserve | None = None
         self._attempt = 0
-        self._began = math.inf  # when the run began, by the monotonic clock; infinite: not known
+        self._run_began_at = math.inf  # by the monotonic clock; infinite: not known
         self._runs_programs = False
         self._writes_since = 0.0
-        self._over = False
+        self._is_over = False
         now = time.monotonic()
-        self._state = decide.State(options.keep, alone_since=now, heard_at=now)
+        self._state = decide.AgentState(options.keep, alone_since=now, heard_at=now)
         self._inputs: deque[decide.Input] = deque()
         self._tick_at = now + times.tick
 
@@ -103,13 +113,12 @@ class Agent:
         """Run until `decide` returns `Finish`. Raises: OSError, if the journal is unwritable."""
         processes.lower_priority(NICE)
         self._listen_to_signals()
-        kept.write(layout.CODE, CODE)
-        while not self._over:
+        keep_file(layout.CODE, CODE)
+        while not self._is_over:
             self._flush()
             for key, _ in self._selector.select(self._timeout()):
-                if (
-                    self._selector.get_map().get(key.fd) is key
-                ):  # else an earlier one of this turn has ended it
+                # An earlier one of this turn may have ended this one.
+                if self._selector.get_map().get(key.fd) is key:
                     key.data()
             self._look_at_clock(time.monotonic())
         self._flush()
@@ -117,10 +126,10 @@ class Agent:
 
     # Deciding
 
-    def _take(self, given: decide.Input) -> None:
+    def _take(self, incoming: decide.Input) -> None:
         """Pass an input to `decide` and carry out the actions. Inputs that arise in between come
         next."""
-        self._inputs.append(given)
+        self._inputs.append(incoming)
         if len(self._inputs) > 1:
             return
         while self._inputs:
@@ -132,7 +141,7 @@ class Agent:
     def _act(self, action: decide.Action) -> None:
         match action:
             case decide.Write(event):
-                self._said.append(event)
+                self._pending.append(event)
             case decide.StartRanks(command):
                 self._start(command)
             case decide.TerminateRanks():
@@ -148,12 +157,12 @@ class Agent:
         if isinstance(event, Launched):
             event = replace(event, age=self._age)
         if isinstance(event, Exited) and not self._ranks.live:
-            self._said += self._followed.end()
-        self._said.append(event)
+            self._pending += self._followed.end()
+        self._pending.append(event)
         if isinstance(event, Exited):
             self._take(event)
 
-    def _start(self, command: commands.Start) -> None:
+    def _start(self, command: commands.StartAttempt) -> None:
         self._flush()  # the events of the attempt before
         self._attempt = command.attempt
         if command.tell_written:  # since the first attempt
@@ -168,31 +177,34 @@ class Agent:
         self._reserved = None
 
     def _look_for_leftovers(self) -> None:
-        """Say what programs that have all ended well have left running."""
+        """Report what programs that have all ended well have left running."""
         ended_well = not (self._ranks.live or self._state.incomplete)
-        if self._runs_programs and ended_well and (left := leftovers(LEFT)):
-            self._said.append(Text(AGENT, "stderr", left))
+        if not self._runs_programs or not ended_well:
+            return
+        names = processes.leftovers(LEFT)
+        if names:
+            self._pending.append(OutputText(AGENT, "stderr", describe_leftovers(names)))
 
-    def _finish(self, end: Ended) -> None:
-        left = processes.end_descendants(self._times.last)
-        end = replace(end, left=tuple(left), age=self._age)
+    def _finish(self, end: AgentEnded) -> None:
+        surviving_pids = processes.end_descendants(self._times.last)
+        end = replace(end, left=tuple(surviving_pids), age=self._age)
         if self._writes_since:
             folder = self._options.folder
-            own = (folder, layout.workdir_of(folder))
-            found = find_written(self._options.cwd, self._writes_since, own)
+            own_folders = (folder, layout.workdir_of(folder))
+            files = find_written(self._options.cwd, self._writes_since, own_folders)
             end = replace(
                 end,
-                written=tuple(found.paths),
-                written_count=found.count,
-                written_cut=found.is_cut,
+                written=tuple(files.paths),
+                written_count=files.count,
+                written_cut=files.is_cut,
             )
-        self._said.append(end)
-        self._over = True
+        self._pending.append(end)
+        self._is_over = True
 
     @property
     def _age(self) -> float:
-        """Seconds since the run began, 0 if that is not known."""
-        return max(0.0, time.monotonic() - self._began)
+        """Return the seconds since the run began; 0 if that is not known."""
+        return max(0.0, time.monotonic() - self._run_began_at)
 
     # Signals
 
@@ -202,9 +214,8 @@ class Agent:
             os.set_blocking(descriptor, False)
         signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(
-                number, lambda *_: None
-            )  # a handler, as to ignore one would be inherited by the ranks
+            # A handler, as ranks would inherit that a signal is ignored.
+            signal.signal(number, lambda *_: None)
         self._selector.register(self._signals, selectors.EVENT_READ, self._on_signals)
 
     def _on_signals(self) -> None:
@@ -213,8 +224,11 @@ class Agent:
             self._look_for_guard()
             self._take(decide.Terminated())
         with contextlib.suppress(ChildProcessError):
-            while (child := os.waitpid(-1, os.WNOHANG))[0]:
-                self._starter.reaped(*child)
+            while True:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if not pid:
+                    break
+                self._starter.reaped(pid, status)
 
     def _look_for_guard(self) -> None:
         if os.getppid() != self._guard:
@@ -224,31 +238,32 @@ class Agent:
 
     def _obey(self, line: bytes) -> None:
         command = commands.decode(line)
-        self._take(decide.Heard(command, len(line)))
+        self._take(decide.LineReceived(command, len(line)))
         match command:
             case commands.Reserve():
                 self._reserve(command)
             case commands.Connect(targets, seconds):
                 self._dialler.dial(targets, seconds)
             case commands.Stacks():
+                ranks = self._ranks.live
                 self._stacks.ask(
-                    [(rank.number, rank.pid or self._starter.preload) for rank in self._ranks.live]
+                    [(rank.number, rank.pid or self._starter.preload) for rank in ranks]
                 )
             case commands.Keep(name, text, age):
-                if age and self._began == math.inf:  # else a launcher before this one has said it
-                    self._began = time.monotonic() - age
-                why = kept.write(name, text)
-                if why:
-                    self._say(Text(AGENT, "stderr", why))
+                if age and self._run_began_at == math.inf:  # else an earlier launcher has set it
+                    self._run_began_at = time.monotonic() - age
+                problem = keep_file(name, text)
+                if problem:
+                    self._say(OutputText(AGENT, "stderr", problem))
 
     def _reserve(self, command: commands.Reserve) -> None:
-        if self._reserved and command == self._asked:  # once more, over a new connection
+        if self._reserved and command == self._reserve_command:  # once more, over a new connection
             self._say(Reserved(command.address, self._reserved.getsockname()[1]))
             return
         if self._reserved:
             self._reserved.close()
             self._reserved = None
-        self._asked = command
+        self._reserve_command = command
         try:
             self._reserved = ports.reserve(command.address, command.port)
         except ports.PortError as error:
@@ -280,22 +295,50 @@ class Agent:
     def _tick(self) -> None:
         self._ranks.out_of_memory.tick()
         self._look_for_guard()
+        running = [rank for rank in self._ranks.live if rank.pid]
         if self._sampler:
-            samples = (
-                self._sampler.rank(rank.number, rank.pid) for rank in self._ranks.live if rank.pid
-            )
-            self._said += [self._sampler.host(), *filter(None, samples)]
-        self._said += self._followed.news()
-        self._said += self._gpus.sample([rank.number for rank in self._ranks.live if rank.pid])
+            self._pending.append(self._sampler.host())
+            for rank in running:
+                sample = self._sampler.rank(rank.number, rank.pid)
+                if sample:
+                    self._pending.append(sample)
+        self._pending += self._followed.news()
+        self._pending += self._gpus.sample([rank.number for rank in running])
 
     # The journal
 
     def _flush(self) -> None:
         if self._journal.full:
             self._take(decide.JournalFull())
-            self._said[:] = [event for event in self._said if not isinstance(event, Text)]
-        if not self._said:
+            self._pending[:] = [
+                event for event in self._pending if not isinstance(event, OutputText)
+            ]
+        if not self._pending:
             return
-        self._journal.write(self._attempt, self._redaction.clean(self._said))
-        self._said.clear()
+        self._journal.write(self._attempt, self._redaction.clean(self._pending))
+        self._pending.clear()
         self._connections.wake()
+
+
+def keep_file(name: str, text: str) -> str:
+    """Write a small file of a launcher to the working directory, whole or not at all, for its owner
+    only. Return "", or why that failed."""
+    if not _PLAIN_NAME.fullmatch(name) or _OWN_NAMES.fullmatch(name):
+        return f"{name[:100]!r} is not kept: give a plain file name that is none of the agent's own"
+    try:
+        write_whole(name, text.encode("utf-8", "backslashreplace"))
+    except OSError as error:
+        return f"{name} is not kept: {error.strerror}"
+    return ""
+
+
+def describe_leftovers(names: list[str]) -> str:
+    """Say which processes programs have left behind."""
+    listed = ", ".join(names[:NAMED])
+    if len(names) > NAMED:
+        listed += f" and {len(names) - NAMED} more"
+    number = "a process" if len(names) == 1 else f"{len(names)} processes"
+    return (
+        f"the program ended but left {number} behind, now killed: {listed}; a rank ends with its "
+        "program, so the program has to wait for what it starts"
+    )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Times:
+class AgentTimes:
     """All times of an agent and its follower, in seconds.
 
     `tick`: from one sample to the next. `gather`: from one read of the ranks' output to the next.

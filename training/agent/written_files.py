@@ -18,36 +18,37 @@ SECONDS = 0.5
 
 
 @dataclass
-class Written:
-    """The files found, or the first of them by their paths, and how many there are. `is_cut`: there
-    may be more, since not all folders were searched."""
+class WrittenFiles:
+    """The files that a search has found."""
 
     paths: list[str] = field(default_factory=list)
+    """Those that can be named, or the first of them."""
     count: int = 0
     is_cut: bool = False
+    """There may be more, since not all folders were searched."""
 
 
 def find_written(
-    folder: str, since: float, own: Collection[str], seconds: float = SECONDS
-) -> Written:
+    folder: str, since: float, own_folders: Collection[str], seconds: float = SECONDS
+) -> WrittenFiles:
     """Find the files below `folder` that were created or changed since this time.
 
-    Left out are hidden files and folders, what Python compiles, links, and rankboard's `own`
-    folders. A disk may keep a reader waiting, so a thread of its own searches.
+    Left out are hidden files and folders, what Python compiles, links, and `own_folders`, which
+    are rankboard's. A disk may keep a reader waiting, so a thread of its own searches.
     """
-    found = Written()
+    files = WrittenFiles()
     searched = threading.Event()
 
     def search() -> None:
-        for path in _changed(folder, since, own, time.monotonic() + seconds, found):
-            found.count += 1
-            found.paths.append(path)
+        for path in _changed(folder, since, own_folders, time.monotonic() + seconds, files):
+            files.count += 1
+            files.paths.append(path)
         searched.set()
 
     threading.Thread(target=search, name="written", daemon=True).start()
-    is_cut = not searched.wait(2 * seconds) or found.is_cut
-    nameable = sorted(filter(_is_nameable, list(found.paths)))
-    return Written(nameable[:MOST_WRITTEN], found.count, is_cut)
+    is_cut = not searched.wait(2 * seconds) or files.is_cut
+    nameable = sorted(filter(_is_nameable, list(files.paths)))
+    return WrittenFiles(nameable[:MOST_WRITTEN], files.count, is_cut)
 
 
 def _is_nameable(path: str) -> bool:
@@ -56,20 +57,20 @@ def _is_nameable(path: str) -> bool:
 
 
 def _changed(
-    root: str, since: float, own: Collection[str], deadline: float, found: Written
+    root: str, since: float, own_folders: Collection[str], deadline: float, files: WrittenFiles
 ) -> Iterator[str]:
-    """Give the paths of changed files, the uppermost first."""
-    left = MOST_ENTRIES
+    """Yield the paths of changed files, the uppermost first."""
+    entries_left = MOST_ENTRIES
     folders = deque([root])
     while folders:
         try:
             with os.scandir(folders.popleft()) as entries:
                 for entry in entries:
-                    left -= 1
-                    if left < 0 or time.monotonic() > deadline:
-                        found.is_cut = True
+                    entries_left -= 1
+                    if entries_left < 0 or time.monotonic() > deadline:
+                        files.is_cut = True
                         return
-                    if _is_ours(entry, own):
+                    if _is_ours(entry, own_folders):
                         continue
                     if entry.is_dir(follow_symlinks=False):
                         folders.append(entry.path)
@@ -79,9 +80,9 @@ def _changed(
             continue
 
 
-def _is_ours(entry: os.DirEntry[str], own: Collection[str]) -> bool:
+def _is_ours(entry: os.DirEntry[str], own_folders: Collection[str]) -> bool:
     is_compiled = entry.name == "__pycache__" or entry.name.endswith(".pyc")
-    return entry.name.startswith(".") or is_compiled or entry.path in own
+    return entry.name.startswith(".") or is_compiled or entry.path in own_folders
 
 
 def _is_changed(entry: os.DirEntry[str], since: float) -> bool:

@@ -9,7 +9,6 @@ Reading the cache needs only torch; decoding may need more.
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import os
 import pickle
@@ -25,6 +24,7 @@ import torch
 from training.checksums import cache_folder
 from training.datasets import DataError, Wanted
 from training.disk import reason
+from training.file_locks import wait_for_lock
 from training.writing import write_synced
 
 FORMAT = 1
@@ -188,9 +188,9 @@ def _alone(name: str) -> Iterator[None]:
     """Lets one process at a time use the cache of a data set."""
     with _writable(name):
         folder().mkdir(parents=True, exist_ok=True)
-        lock = open(folder() / f"{name}.lock", "a")  # noqa: SIM115
-    with lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        lock = open(folder() / f"{name}.lock", "ab")  # noqa: SIM115
+    with lock:  # what fails from here on is no failure to write the cache
+        wait_for_lock(lock)
         yield
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from training.wire.codec import reader_of
+from training.wire.codec import decoder_of
 
 CHUNK = 1 << 18
 """Bytes that are read, hashed and sent at a time."""
@@ -23,7 +23,7 @@ inode (ns), inode."""
 
 
 @dataclass(frozen=True)
-class Entry:
+class FileEntry:
     """A file of `size` bytes with this SHA-256, perhaps executable; or, with `link`, a symbolic
     link that leads there."""
 
@@ -34,9 +34,9 @@ class Entry:
     link: str = ""
 
 
-read_entry = reader_of(Entry)
+read_entry = decoder_of(FileEntry)
 """The entry of a JSON object. Raises: TypeError, ValueError."""
-read_stamp = reader_of(Stamp)
+read_stamp = decoder_of(Stamp)
 """The stamp of a JSON list. Raises: TypeError, ValueError."""
 
 
@@ -44,11 +44,11 @@ class Misplaced(OSError):
     """A name that could lead out of the folder: nothing is written."""
 
 
-def entries_of(objects: Any) -> list[Entry]:
-    """The entries that the other end announces. Raises: OSError, where they are none; Misplaced,
-    see `check`."""
+def entries_of(objects: Any) -> list[FileEntry]:
+    """Return the entries that the other end announces. Raises: OSError, if they are none;
+    Misplaced, see `check`."""
     try:
-        entries = [read_entry(one) for one in objects]
+        entries = [read_entry(entry_object) for entry_object in objects]
     except (TypeError, ValueError, LookupError) as error:
         raise OSError(
             errno.EPROTO, f"what the other end sent is no list of files ({error})"
@@ -58,9 +58,9 @@ def entries_of(objects: Any) -> list[Entry]:
     return entries
 
 
-def check(entry: Entry) -> None:
-    """Raises: Misplaced, where the path is not plainly below the folder, or the link leads
-    elsewhere."""
+def check(entry: FileEntry) -> None:
+    """Check that the path lies plainly below the folder, and that a link stays there. Raises:
+    Misplaced."""
     parts = entry.path.split("/")
     if (
         any(part in ("", ".", "..") or "\0" in part for part in parts)
@@ -78,7 +78,7 @@ def check(entry: Entry) -> None:
         )
 
 
-def _encodable(entry: Entry) -> bool:
+def _encodable(entry: FileEntry) -> bool:
     try:
         os.fsencode(entry.path), os.fsencode(entry.link)
     except UnicodeEncodeError:
@@ -87,8 +87,10 @@ def _encodable(entry: Entry) -> bool:
 
 
 def stays(path: str, link: str) -> bool:
-    """Whether a link at this path can lead to nothing outside, whatever else is a link: it climbs
-    first, as far as there are folders above it, and then only descends."""
+    """Return True if a link at this path can lead to nothing outside, whatever else is a link.
+
+    Such a link climbs first, as far as there are folders above it, and then only descends.
+    """
     steps = [step for step in link.split("/") if step not in ("", ".")]
     climbs = next((number for number, step in enumerate(steps) if step != ".."), len(steps))
     return (
@@ -100,13 +102,15 @@ def stays(path: str, link: str) -> bool:
 
 
 def stamp(state: os.stat_result) -> Stamp:
-    """The stamp of a file."""
+    """Return the stamp of a file."""
     return state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino
 
 
 def chunks(file: int, size: int) -> Iterator[bytes]:
-    """Exactly so many bytes from an open file: zeros in place of what it lacks, whose digest then
-    tells."""
+    """Yield exactly so many bytes from an open file.
+
+    Zeros stand in for what it lacks; its digest shows it then.
+    """
     while size:
         data = os.read(file, min(size, CHUNK)) or bytes(min(size, CHUNK))
         size -= len(data)
@@ -114,18 +118,18 @@ def chunks(file: int, size: int) -> Iterator[bytes]:
 
 
 def digest(file: int, moved: Callable[[], object] = lambda: None) -> str:
-    """The SHA-256 of what an open file has to be read, in hexadecimal; `moved` is called now and
+    """Return the SHA-256 of the rest of an open file, in hexadecimal; `moved` is called now and
     then."""
-    found = hashlib.sha256()
+    checksum = hashlib.sha256()
     while data := os.read(file, CHUNK):
-        found.update(data)
+        checksum.update(data)
         moved()
-    return found.hexdigest()
+    return checksum.hexdigest()
 
 
 @contextmanager
 def opened(name: str, folder: int | None = None) -> Iterator[int]:
-    """A file, open to be read; not through a link."""
+    """Open a file to read; not through a link."""
     file = os.open(name, _FILE, dir_fd=folder)
     try:
         yield file

@@ -11,7 +11,7 @@ from typing import Any
 from training.wire.jsonl import load, most_values
 
 
-class Incoming:
+class TransferReader:
     """Lines and bytes out of what `read` gives (b"" at the end). A line may have `longest` bytes,
     and `values` values in its JSON."""
 
@@ -24,8 +24,8 @@ class Incoming:
         self._held = bytearray()
 
     def line(self) -> dict[str, Any]:
-        """The object of the next line. Raises: OSError, at the end, where it is none and where it
-        is too long."""
+        """Return the object of the next line. Raises: OSError, at the end, and if it is no object
+        or too long."""
         searched = 0
         while (end := self._held.find(b"\n", searched)) < 0:
             searched = len(self._held)
@@ -40,15 +40,15 @@ class Incoming:
             raise OSError(
                 errno.EMSGSIZE, f"the other end sent a line with more than {self._values:,} values"
             )
-        found = load(line)
-        if found is None:
+        message = load(line)
+        if message is None:
             raise OSError(
                 errno.EPROTO, f"the other end said {line[:80]!r}, which this version does not know"
             )
-        return found
+        return message
 
     def take(self, size: int) -> Iterator[bytes]:
-        """The next so many bytes. Raises: OSError, at the end."""
+        """Yield the next so many bytes. Raises: OSError, at the end."""
         while size:
             data = bytes(self._held) or self._more()
             self._held[:] = data[size:]

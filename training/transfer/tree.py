@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import groupby
 
-from training.transfer.entries import Entry, Misplaced, digest, opened
+from training.transfer.entries import FileEntry, Misplaced, digest, opened
 from training.writing import write_all
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class Damaged(Exception):
+class DamagedTransfer(Exception):
     """A file that did not arrive as it was announced: nothing was written."""
 
 
@@ -43,64 +43,65 @@ class Tree:
         self._root, self._staging = os.open(root, _FOLDER), os.open(staging, _FOLDER)
 
     def close(self) -> None:
-        """To be called at the end; the staging folder goes, if nobody else uses it."""
+        """Close the tree at the end. The staging folder goes, if nobody else uses it."""
         os.close(self._root)
         os.close(self._staging)
         with suppress(OSError):
             os.rmdir(self._staging_path)
 
     def sweep(self) -> None:
-        """Remove what transfers left over that broke; for who knows that none is under way."""
+        """Remove what broken transfers left over; for a caller who knows that none is under way."""
         for name in os.listdir(self._staging):
             with suppress(OSError):
                 os.unlink(name, dir_fd=self._staging)
 
     def free(self) -> int:
-        """Bytes that the disk has left."""
+        """Return the bytes that the disk has left."""
         disk = os.fstatvfs(self._root)
         return disk.f_bavail * disk.f_frsize
 
     def capacity(self) -> int:
-        """Bytes that the disk has in all."""
+        """Return the bytes that the disk has in all."""
         disk = os.fstatvfs(self._root)
         return disk.f_blocks * disk.f_frsize
 
     @contextmanager
     def _parent(self, path: str, make: bool = False) -> Iterator[tuple[int, str]]:
-        """The folder that a path lies in, open, and its name there."""
+        """Open the folder that a path lies in; yield it, and the path's name there."""
         *folders, name = path.split("/")
-        here = os.dup(self._root)
+        current = os.dup(self._root)
         try:
             for depth, part in enumerate(folders, start=1):
                 with _naming("/".join(folders[:depth])):
-                    inner = _enter(here, part, make)
-                os.close(here)
-                here = inner
+                    inner = _enter(current, part, make)
+                os.close(current)
+                current = inner
             with _naming(path):
-                yield here, name
+                yield current, name
         finally:
-            os.close(here)
+            os.close(current)
 
     def state(self, path: str) -> os.stat_result | None:
-        """What is at a path (a link counts as itself), if anything."""
+        """Return the status of a path (a link counts as itself), if anything is there."""
         return self.states([path]).get(path)
 
     def states(self, paths: Iterable[str]) -> dict[str, os.stat_result]:
-        """What is at these paths, as far as there is something. Those of a folder that follow each
-        other cost its way once."""
-        found = {}
+        """Return the status of these paths, as far as there is something.
+
+        Those of a folder that follow each other cost its way once.
+        """
+        states = {}
         for _, inside in groupby(paths, os.path.dirname):
             first = next(inside)
             with suppress(FileNotFoundError), self._parent(first) as (folder, _):
                 for path in (first, *inside):
                     name = path.rpartition("/")[2]
                     with suppress(FileNotFoundError), _naming(path):
-                        found[path] = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        return found
+                        states[path] = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        return states
 
-    def holds(self, entry: Entry, moved: Callable[[], object] = lambda: None) -> bool:
-        """Whether the entry is there with these contents; whether it is executable does not
-        matter."""
+    def holds(self, entry: FileEntry, moved: Callable[[], object] = lambda: None) -> bool:
+        """Return True if the entry is there with these contents; it may be executable or not."""
         state = self.state(entry.path)
         if state is None:
             return False
@@ -114,7 +115,7 @@ class Tree:
             with opened(name, folder) as file:
                 return digest(file, moved) == entry.digest
 
-    def put(self, entry: Entry, data: Iterable[bytes]) -> None:
+    def put(self, entry: FileEntry, data: Iterable[bytes]) -> None:
         """Write a file, or make a link, in place of whatever file or link is there. Takes all of
         `data` where it is Damaged."""
         with self._parent(entry.path, make=True) as (folder, name):
@@ -129,22 +130,22 @@ class Tree:
                     os.unlink(self._temporary, dir_fd=self._staging)
                 raise
 
-    def _fill(self, entry: Entry, data: Iterable[bytes]) -> None:
-        found = hashlib.sha256()
+    def _fill(self, entry: FileEntry, data: Iterable[bytes]) -> None:
+        checksum = hashlib.sha256()
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         file = os.open(
             self._temporary, flags, 0o700 if entry.executable else 0o600, dir_fd=self._staging
         )
         try:
             for chunk in data:
-                found.update(chunk)
+                checksum.update(chunk)
                 write_all(file, chunk)
         finally:
             os.close(file)
-        if found.hexdigest() != entry.digest:
-            raise Damaged(entry.path)
+        if checksum.hexdigest() != entry.digest:
+            raise DamagedTransfer(entry.path)
 
-    def mark(self, entry: Entry) -> None:
+    def mark(self, entry: FileEntry) -> None:
         """Make a file that is there executable, or not."""
         with self._parent(entry.path) as (folder, name), opened(name, folder) as file:
             os.fchmod(file, 0o700 if entry.executable else 0o600)
@@ -191,12 +192,17 @@ def _naming(path: str) -> Iterator[None]:
 
 
 def scan(root: str, names: Iterable[str]) -> Iterator[str]:
-    """The paths below `root` of the files and links in its folders of these names, in order; no
-    link is followed."""
+    """Yield the paths below `root` of the files and links in its folders of these names, in order;
+    no link is followed."""
     for name in names:
         for folder, inner, files in os.walk(os.path.join(root, name)):
             inner.sort()
-            links = [one for one in inner if os.path.islink(os.path.join(folder, one))]
+            links = [
+                name_in_folder
+                for name_in_folder in inner
+                if os.path.islink(os.path.join(folder, name_in_folder))
+            ]
             yield from (
-                os.path.relpath(os.path.join(folder, one), root) for one in sorted(files + links)
+                os.path.relpath(os.path.join(folder, name_in_folder), root)
+                for name_in_folder in sorted(files + links)
             )

@@ -3,7 +3,7 @@ that does not fit is decoded as None; decoding never raises."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from operator import itemgetter
@@ -12,14 +12,25 @@ from struct import error as StructError
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-Reader = Callable[[Any], Any]
+Decoder = Callable[[Any], Any]
 LEAST_INT = -(2**63)
 LARGEST_INT = 2**63 - 1
 
 
+def wire_name(cls: type[Any]) -> str:
+    """Return the name of a class on the wire: its own `wire_name`, else its name in lower case."""
+    return str(vars(cls).get("wire_name", cls.__name__.lower()))
+
+
+def wire_keys(cls: type[Any]) -> dict[str, str]:
+    """Return the JSON key of each field: the one in the class's `wire_keys`, else its name."""
+    other_keys: Mapping[str, str] = getattr(cls, "wire_keys", {})
+    return {field.name: other_keys.get(field.name, field.name) for field in fields(cls)}
+
+
 class Codec:
     """Converts between JSON objects and frozen dataclasses of one family. The value of `key` names
-    the class.
+    the class, see `wire_name`.
 
     An object is undecodable if a value has another type than its field, or is an int of more than
     64 bits; an int may stand for a float. An enum is its value, a string; an unknown value is
@@ -29,148 +40,155 @@ class Codec:
 
     def __init__(self, key: str, types: Iterable[type[Any]]) -> None:
         self._key = key
-        self._types = {cls.__name__.lower(): cls for cls in types}
-        self._readers: dict[
-            str, Reader
-        ] = {}  # each made when it is first needed, as an agent needs few
+        self._types = {wire_name(cls): cls for cls in types}
+        self._layouts: dict[type[Any], tuple[str, dict[str, str]]] = {}
+        # Each decoder is made when it is first needed: that takes long, and an agent needs few.
+        self._decoders: dict[str, Decoder] = {}
 
     def object(self, value: Any) -> dict[str, Any]:
-        """The JSON object of a dataclass, for `jsonl.dumps`."""
+        """Return the JSON object of a dataclass, for `jsonl.dumps`."""
         cls = type(value)
-        return {
-            self._key: cls.__name__.lower(),
-            **{name: getattr(value, name) for name in cls.__slots__},
-        }
+        if cls not in self._layouts:
+            self._layouts[cls] = (wire_name(cls), wire_keys(cls))
+        kind, keys = self._layouts[cls]
+        data = {self._key: kind}
+        for name, key in keys.items():
+            data[key] = getattr(value, name)
+        return data
 
     def value(self, data: dict[str, Any]) -> Any | None:
-        """The dataclass of a JSON object; None if it is undecodable or of another family."""
+        """Return the dataclass of a JSON object; None if it is undecodable or of another family."""
         try:
             name = data.get(self._key, "")
-            reader = self._readers.get(name) or self._reader(name)
-            return reader(data) if reader else None
+            decoder = self._decoders.get(name) or self._make_decoder(name)
+            return decoder(data) if decoder else None
         except (TypeError, ValueError):
             return None
 
     def fault(self, data: dict[str, Any]) -> str:
-        """Why an object of the family is undecodable; "" if it is decodable, or of another
+        """Say why an object of the family is undecodable; "" if it is decodable, or of another
         family."""
         name = data.get(self._key, "")
         cls = self._types.get(name) if isinstance(name, str) else None
         if cls is None or self.value(data) is not None:
             return ""
-        for key, reader in _field_readers(cls):
+        for _, key, decoder in _field_decoders(cls):
             try:
-                reader(data.get(key))
+                decoder(data.get(key))
             except (TypeError, ValueError) as error:
                 if key in data:
                     return f"{key}: {error}"
         try:
-            self._readers[name](data)
+            self._decoders[name](data)
         except (TypeError, ValueError) as error:
             return str(error)
         return ""
 
-    def _reader(self, name: str) -> Reader | None:
+    def _make_decoder(self, name: str) -> Decoder | None:
         if name in self._types:
-            self._readers[name] = _dataclass_reader(self._types[name])
-        return self._readers.get(name)
+            self._decoders[name] = _dataclass_decoder(self._types[name])
+        return self._decoders.get(name)
 
 
-def _field_readers(cls: type[Any]) -> list[tuple[str, Reader]]:
+def _field_decoders(cls: type[Any]) -> list[tuple[str, str, Decoder]]:
+    """Return the name, the JSON key and the decoder of each field."""
     hints = get_type_hints(cls)
-    return [(field.name, reader_of(hints[field.name])) for field in fields(cls)]
+    return [(name, key, decoder_of(hints[name])) for name, key in wire_keys(cls).items()]
 
 
-def _dataclass_reader(cls: type[Any]) -> Reader:
-    readers = _field_readers(cls)
+def _dataclass_decoder(cls: type[Any]) -> Decoder:
+    field_decoders = _field_decoders(cls)
     validate = getattr(cls, "validate", None)
 
-    def read_each(data: Any) -> Any:
-        return cls(**{name: reader(data[name]) for name, reader in readers if name in data})
+    def decode_each_field(data: Any) -> Any:
+        values = {name: decoder(data[key]) for name, key, decoder in field_decoders if key in data}
+        return cls(**values)
 
-    read = _plain_reader(cls, read_each)
+    decode = _plain_decoder(cls, decode_each_field)
     if not validate:
-        return read
+        return decode
 
-    def read_valid(data: Any) -> Any:
-        value = read(data)
+    def decode_valid(data: Any) -> Any:
+        value = decode(data)
         validate(value)
         return value
 
-    return read_valid
+    return decode_valid
 
 
-def _plain_reader(cls: type[Any], read_each: Reader) -> Reader:
-    """A quick reader of a class of several plain fields, as steps come by the thousand. It leaves
-    to `read_each` what lacks a field, or has a value that needs another look."""
+def _plain_decoder(cls: type[Any], decode_each_field: Decoder) -> Decoder:
+    """Return a quick decoder of a class of several plain fields, as steps come by the thousand.
+
+    It leaves to `decode_each_field` what lacks a field, or has a value that needs another look.
+    """
     hints = get_type_hints(cls)
-    names = [field.name for field in fields(cls)]
-    types = [hints[name] for name in names]
-    places = [place for place, one in enumerate(types) if one is int]
-    if len(names) < 2 or not places or not {*types} <= {int, float, str, bool}:
-        return read_each
-    values_of = itemgetter(*names)
-    ints_of = itemgetter(*places, places[0])  # twice, as of one place it would give no tuple
-    pack = Struct(f"{len(places) + 1}q").pack  # the quickest way to see that all have 64 bits
+    keys = wire_keys(cls)
+    types = [hints[name] for name in keys]
+    int_indices = [index for index, hint in enumerate(types) if hint is int]
+    is_plain = set(types) <= {int, float, str, bool}
+    if len(types) < 2 or not int_indices or not is_plain:
+        return decode_each_field
+    get_values = itemgetter(*keys.values())
+    get_ints = itemgetter(*int_indices, int_indices[0])  # twice, as of one index it gives no tuple
+    pack = Struct(f"{len(int_indices) + 1}q").pack  # the quickest way to see that all have 64 bits
 
-    def read_plain(data: Any) -> Any:
+    def decode_plain(data: Any) -> Any:
         try:
-            values = values_of(data)
-            if [*map(type, values)] != types:
-                return read_each(data)
-            pack(*ints_of(values))
+            values = get_values(data)
+            if list(map(type, values)) != types:
+                return decode_each_field(data)
+            pack(*get_ints(values))
         except (KeyError, StructError):
-            return read_each(data)
+            return decode_each_field(data)
         return cls(*values)
 
-    return read_plain
+    return decode_plain
 
 
-def reader_of(hint: Any) -> Reader:
-    """A function that returns its argument if it is a `hint`, with lists as tuples, and else raises
-    TypeError or ValueError."""
+def decoder_of(hint: Any) -> Decoder:
+    """Return a function that returns its argument if it is a `hint`, with lists as tuples, and else
+    raises TypeError or ValueError."""
     if is_dataclass(hint):
-        return _dataclass_reader(hint)  # type: ignore[arg-type]
+        return _dataclass_decoder(hint)  # type: ignore[arg-type]
     if get_origin(hint) is tuple:
-        return _tuple_reader(hint)
+        return _tuple_decoder(hint)
     if get_origin(hint) in (Union, UnionType):
-        return _optional_reader(hint)
+        return _optional_decoder(hint)
     if isinstance(hint, type) and issubclass(hint, Enum):
-        return _enum_reader(hint)
+        return _enum_decoder(hint)
     accepted = (float, int) if hint is float else (hint,)
 
-    def read(value: Any) -> Any:
+    def decode(value: Any) -> Any:
         if type(value) not in accepted:
             raise TypeError(f"{value!r} is not a {hint.__name__}")
         if type(value) is int and not LEAST_INT <= value <= LARGEST_INT:
             raise ValueError("an int of more than 64 bits")
         return value
 
-    return read
+    return decode
 
 
-def _optional_reader(hint: Any) -> Reader:
-    (wanted,) = (arg for arg in get_args(hint) if arg is not NoneType)
-    inner = reader_of(wanted)
-    return lambda value: None if value is None else inner(value)
+def _optional_decoder(hint: Any) -> Decoder:
+    (inner_hint,) = (arg for arg in get_args(hint) if arg is not NoneType)
+    decode_inner = decoder_of(inner_hint)
+    return lambda value: None if value is None else decode_inner(value)
 
 
-def _enum_reader(hint: type[Enum]) -> Reader:
-    read_word = reader_of(str)
-    return lambda value: hint(read_word(value))
+def _enum_decoder(hint: type[Enum]) -> Decoder:
+    decode_string = decoder_of(str)
+    return lambda value: hint(decode_string(value))
 
 
-def _tuple_reader(hint: Any) -> Reader:
-    inner = [reader_of(arg) for arg in get_args(hint) if arg is not Ellipsis]
-    endless = Ellipsis in get_args(hint)
+def _tuple_decoder(hint: Any) -> Decoder:
+    decoders = [decoder_of(arg) for arg in get_args(hint) if arg is not Ellipsis]
+    has_any_length = Ellipsis in get_args(hint)
 
-    def read(value: Any) -> Any:
+    def decode(value: Any) -> Any:
         if type(value) not in (list, tuple):
             raise TypeError(f"{value!r} is not a list")
-        return (
-            tuple(map(inner[0], value))
-            if endless
-            else tuple(reader(item) for reader, item in zip(inner, value, strict=True))
-        )
+        if has_any_length:
+            return tuple(map(decoders[0], value))
+        pairs = zip(decoders, value, strict=True)
+        return tuple(decode_item(item) for decode_item, item in pairs)
 
-    return read
+    return decode

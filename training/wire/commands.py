@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import get_args
+from typing import ClassVar, get_args
 
 from training.wire.codec import Codec
 from training.wire.jsonl import dumps, load
@@ -11,23 +11,21 @@ from training.wire.jsonl import dumps, load
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """One rank on one host: the program to start, and the variables to add to the environment of
-    the agent.
-
-    `secret` names the variables whose values only the rank may see. `defaults` are variables to add
-    where the environment has none of that name.
-    """
+    """One rank on one host: the program to start, and its environment."""
 
     rank: int
     local_rank: int
     argv: tuple[str, ...]
     env: tuple[tuple[str, str], ...]
+    """Variables to add to the environment of the agent."""
     secret: tuple[str, ...] = ()
+    """The variables whose values only the rank may see."""
     defaults: tuple[tuple[str, str], ...] = ()
+    """Variables to add if the environment has none of that name."""
 
 
 def stand_in(name: str) -> str:
-    """The text that replaces the value of a secret variable in all output."""
+    """Return the text that replaces the value of a secret variable in all output."""
     return f"[{name}]"
 
 
@@ -43,12 +41,12 @@ class Reserve:
 @dataclass(frozen=True, slots=True)
 class Keep:
     """Write this text to a file of this name in the run's folder: the plan, for launchers that
-    attach to the run. `age`: the run began so many seconds ago, from which the agent counts on; 0
-    if the launcher does not know."""
+    attach to the run."""
 
     name: str
     text: str
     age: float = 0.0
+    """Seconds since the run began, from which the agent counts on; 0 if not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,47 +64,43 @@ class Stacks:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
-    """Start the placements as this attempt.
+class StartAttempt:
+    """Start the placements as this attempt."""
 
-    `preload`: each `argv` has the arguments of `python -m training`. One process imports torch and
-    forks the ranks; rank 0 inherits the reserved listening socket (RANKBOARD_LISTEN_FD is its
-    number). Without `preload`, each `argv` is a program. The reserved socket is closed just before
-    the start, because such a program binds MASTER_PORT itself.
-
-    `hosts` are the indices of all hosts of the attempt, in the order of their ranks. `again`: if
-    ranks fail, a launcher may start another attempt. The agent of a kept run waits for it. `follow`
-    are patterns of files, below the folder that the ranks work in, whose new contents are told.
-    `attempts` is how many this launcher allows in all, 0 if it does not say. `tell_written`: at the
-    end, the agent tells which files the programs have written there.
-    """
-
+    wire_name: ClassVar[str] = "start"
     attempt: int
     preload: bool
+    """If True, each `argv` has the arguments of `python -m training`: one process imports torch and
+    forks the ranks, and rank 0 inherits the reserved listening socket (RANKBOARD_LISTEN_FD is its
+    number). Else each `argv` is a program, and the reserved socket is closed just before the start,
+    because such a program binds MASTER_PORT itself."""
     placements: tuple[Placement, ...]
     hosts: tuple[int, ...] = ()
+    """The indices of all hosts of the attempt, in the order of their ranks."""
     again: bool = False
+    """If ranks fail, a launcher may start another attempt. The agent of a kept run waits for it."""
     follow: tuple[str, ...] = ()
+    """Patterns of files below the folder that the ranks work in: new contents are reported."""
     attempts: int = 0
+    """How many attempts this launcher allows in all; 0 if it does not say."""
     tell_written: bool = False
+    """At the end, the agent names the files that the programs have written there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Send TERM to every rank and, after `grace` seconds, KILL. The agent keeps running.
-
-    `again`: as in `Start`; another attempt may still follow. `by_person`: a person stops the run,
-    not a launcher that noticed a failure.
-    """
+    """Send TERM to every rank and, after `grace` seconds, KILL. The agent keeps running."""
 
     grace: float = 2.0
     again: bool = False
+    """As in `StartAttempt`: another attempt may still follow."""
     by_person: bool = False
+    """A person stops the run, not a launcher that noticed a failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """Stop all ranks, write `Ended`, and exit."""
+    """Stop all ranks, write `AgentEnded`, and exit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,18 +115,20 @@ class Lease:
     """The launcher is alive. It sends this every second."""
 
 
-Command = Reserve | Keep | Connect | Start | Stacks | Stop | Close | OnDisconnect | Lease
+Command = Reserve | Keep | Connect | StartAttempt | Stacks | Stop | Close | OnDisconnect | Lease
 _codec = Codec("command", get_args(Command))
 
 
 def encode(command: Command) -> bytes:
-    """The line (with its newline) of a command."""
+    """Return the line of a command, with its newline."""
     # JSON escapes a lone surrogate as backslashreplace does.
     return dumps(_codec.object(command)).encode("utf-8", "backslashreplace") + b"\n"
 
 
 def decode(line: bytes) -> Command | None:
-    """The command of a line; None if it is not a command."""
+    """Return the command of a line; None if it is not a command."""
     data = load(line)
-    command: Command | None = _codec.value(data) if data is not None else None
+    if data is None:
+        return None
+    command: Command | None = _codec.value(data)
     return command

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 
-class _Word(str, Enum):
+class _StringEnum(str, Enum):
     """Base of the enums. A member prints as its value, as `enum.StrEnum` in Python 3.11."""
 
     def __str__(self) -> str:
@@ -15,20 +15,21 @@ class _Word(str, Enum):
         return str.__format__(self, spec)
 
 
-class Phase(_Word):
-    """What a rank does. `RENDEZVOUS`: it connects to the port where ranks meet. `JOINING`: it is
-    connected and waits for the other ranks."""
+class Phase(_StringEnum):
+    """What a rank does."""
 
     LOADING = "loading"
     RENDEZVOUS = "rendezvous"
+    """It connects to the port where ranks meet."""
     JOINING = "joining"
+    """It is connected and waits for the other ranks."""
     TRAINING = "training"
     SERVING = "serving"
     EVALUATING = "evaluating"
     SAVING = "saving"
 
 
-class Reach(_Word):
+class Reach(_StringEnum):
     """The progress of a launcher in reaching a host."""
 
     CONNECTING = "connecting"
@@ -37,7 +38,7 @@ class Reach(_Word):
     READY = "ready"
 
 
-class EndReason(_Word):
+class EndReason(_StringEnum):
     """Why an agent ended."""
 
     CLOSED = "closed"
@@ -68,13 +69,11 @@ class EndReason(_Word):
         return cls.UNKNOWN
 
 
-DEATHS = frozenset(
-    {
-        EndReason.TERMINATED,
-        EndReason.GUARD_DIED,
-        EndReason.DISK_FULL,
-        EndReason.AGENT_DIED,
-        EndReason.ABANDONED,
-    }
+DEATHS = (
+    EndReason.TERMINATED,
+    EndReason.GUARD_DIED,
+    EndReason.DISK_FULL,
+    EndReason.AGENT_DIED,
+    EndReason.ABANDONED,
 )
-"""Why an agent ended that could not continue."""
+"""The reasons of an agent that could not continue."""

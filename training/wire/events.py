@@ -1,8 +1,8 @@
 """The events of ranks and agents.
 
 A rank writes *wire events* on its stdout: a line that starts with `PREFIX`, then JSON. An agent
-forwards the lines of a rank unread, inside `Text`; `expand` finds the events in them. The events
-of launchers are in `remote.events`, because no host needs them.
+forwards the lines of a rank unread, inside `OutputText`; `expand` finds the events in them. The
+events of launchers are in `remote.events`, because no host needs them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from training.wire.codec import Codec
 from training.wire.enums import DEATHS, EndReason, Phase
@@ -25,9 +25,9 @@ from training.wire.records import (
     SESSION,
     Bounds,
     Event,
-    Lines,
     Load,
     Record,
+    RecordCodec,
     immutable,
     other_format,
     point_in_time,
@@ -38,8 +38,10 @@ from training.writing import write_all
 
 __all__ = ["FIRST", "SESSION", "Event", "Record", "other_format"]
 
-Reported = Callable[[str], "tuple[Any, float | None] | None"]
-"""Reads a line of a rank, see `reported`."""
+Report = tuple[Any, "float | None"]
+"""An event of a rank, and the time that the rank gave it."""
+ParseReport = Callable[[str], "Report | None"]
+"""Parses a line of a rank, see `parse_report`."""
 PREFIX = "@rankboard "
 FILE = "file:"
 """Begins the `stream` of text that comes from a file."""
@@ -47,9 +49,11 @@ AGENT = -1
 """`rank` of text that the agent or preload of a host wrote, not a rank."""
 MOST_CORES = 65_536
 MOST_WRITTEN = 20
+"""Files that an agent names at its end."""
 LONGEST_WRITTEN = 300
+"""Characters of the path of such a file."""
 DEEPEST_WRITTEN = 32
-"""The files that an agent names at its end, the characters of a path, and the folders in it."""
+"""Folders in the path of such a file."""
 MOST_CPU = 100.0 * MOST_CORES
 _SHARE = (0.0, 1.0)
 _DIFFERENCE = (-LAST_TIME, LAST_TIME)
@@ -64,13 +68,17 @@ STEP_BOUNDS: Bounds = {
     **dict.fromkeys(("seconds", "cpu_seconds"), SECONDS),
     **dict.fromkeys(("data", "compute", "sync", "ready"), _DIFFERENCE),
 }
-"""Of `Step`. Its loss may be any number."""
-_STARTED_BOUNDS: Bounds = dict.fromkeys(
-    (
-        *("pid", "world_size", "threads", "parameters", "steps", "steps_per_epoch"),
-        *("train_samples", "test_samples", "resumed"),
-    ),
-    COUNT,
+"""Of `StepFinished`. Its loss may be any number."""
+_STARTED_COUNTS = (
+    "pid",
+    "world_size",
+    "threads",
+    "parameters",
+    "steps",
+    "steps_per_epoch",
+    "train_samples",
+    "test_samples",
+    "resumed",
 )
 
 
@@ -87,8 +95,7 @@ class Entered(Event):
 
 @immutable
 class Started(Event):
-    """All ranks are connected, and this rank begins its first step. `steps` counts those of the
-    whole run, `steps_per_epoch` those of one epoch, `resumed` those in the checkpoint."""
+    """All ranks are connected, and this rank begins its first step."""
 
     rank: int
     pid: int
@@ -99,47 +106,53 @@ class Started(Event):
     threads: int
     parameters: int
     steps: int
+    """Steps of the whole run."""
     steps_per_epoch: int
     train_samples: int
     test_samples: int
     resumed: int = 0
+    """The step of the checkpoint that training continues from."""
 
     def validate(self) -> None:
         """Raises: ValueError."""
-        require_all(self, _STARTED_BOUNDS)
+        require_all(self, dict.fromkeys(_STARTED_COUNTS, COUNT))
 
 
 @immutable
-class Step(Event):
-    """One iteration of one rank. `epoch` and `step` count from 1, `step` over all epochs.
+class StepFinished(Event):
+    """A rank has made one step. `epoch` and `step` count from 1, `step` over all epochs.
 
-    Times are wall seconds of the training thread: `seconds` from the end of the previous step to
-    the end of this one; `data` until the batch is on the device; `sync` blocked on other ranks;
-    `compute` the rest; `ready` from the start of the step to the last local gradient, without the
-    waits until then. `cpu_seconds` is the CPU time of the process. `loss` is the mean over the
-    rank's own `samples`; `correct` of them were classified correctly. `bytes_sent` is the payload
-    that the sync method passed to the network. The answers of an asynchronous server count in its
-    own next step; a dedicated server has no steps and reports none. `staleness` (parameter server)
-    is the number of updates from other ranks between this rank's pull of the parameters and its
-    push of the gradient. `loss_known` is False where nobody could read the loss, of a user's own
-    program; `loss` then is NaN, but means nothing.
+    Times are wall seconds of the training thread. The answers of an asynchronous server count in
+    its own next step; a dedicated server has no steps and reports none.
     """
 
+    wire_name: ClassVar[str] = "step"
     rank: int
     epoch: int
     step: int
     loss: float
+    """The mean over the rank's own `samples`."""
     seconds: float
+    """From the end of the previous step to the end of this one."""
     data: float = 0.0
+    """Seconds until the batch is on the device."""
     compute: float = 0.0
+    """The rest of `seconds`, without `data` and `sync`."""
     sync: float = 0.0
+    """Seconds blocked on other ranks."""
     ready: float = 0.0
+    """From the start of the step to the last local gradient, without the waits until then."""
     cpu_seconds: float = 0.0
+    """CPU time of the process."""
     samples: int = 0
     correct: int = 0
+    """How many of `samples` were classified correctly."""
     bytes_sent: int = 0
+    """The payload that the sync method passed to the network."""
     staleness: int = 0
+    """Parameter server: updates from other ranks between this rank's pull and its push."""
     loss_known: bool = True
+    """False if nobody could read the loss of a script; `loss` is NaN then, but means nothing."""
 
     def validate(self) -> None:
         """Raises: ValueError."""
@@ -179,13 +192,10 @@ class Drifted(Event):
 
     @property
     def extent(self) -> str:
-        """The difference in words."""
-        measured = self.difference < math.inf
-        return (
-            f"by {self.difference:.1e}, relatively"
-            if measured
-            else "beyond measure: on some ranks they are not numbers"
-        )
+        """Put the difference into words."""
+        if self.difference < math.inf:
+            return f"by {self.difference:.1e}, relatively"
+        return "beyond measure: on some ranks they are not numbers"
 
     def validate(self) -> None:
         """Raises: ValueError."""
@@ -210,24 +220,22 @@ class Saved(Event):
 
 @immutable
 class Evaluated(Event):
-    """The result of the model on the whole test set, merged, and equal on all ranks. `accuracy` is
-    a fraction.
-
-    `confusion` (rank 0 only, up to 100 classes) has a row per true class and a column per predicted
-    class; `classes` are their names, if any. `own_accuracy` is that of this rank's own model or
-    BatchNorm statistics, if ranks keep their own, else -1.
-    """
+    """The result of the model on the whole test set, merged, and equal on all ranks."""
 
     rank: int
     epoch: int
     step: int
     loss: float
     accuracy: float
+    """A fraction."""
     samples: int
     seconds: float
     confusion: tuple[tuple[int, ...], ...] = ()
+    """A row per true class and a column per predicted class. Rank 0 only, up to 100 classes."""
     own_accuracy: float = -1.0
+    """That of this rank's own model or BatchNorm statistics, if ranks keep their own, else -1."""
     classes: tuple[str, ...] = ()
+    """The names of the classes, if there are any."""
 
     def validate(self) -> None:
         """Raises: ValueError."""
@@ -253,9 +261,11 @@ class Finished(Event):
 
 
 @immutable
-class Metrics(Event):
-    """Values that a user's own program printed or wrote, by name, after `step`. `step` and `epoch`
+class ScriptMetrics(Event):
+    """Values that a script printed or wrote, by name, after `step`. `step` and `epoch`
     are 0 where unknown. Launchers read them out of what ranks print; see `remote.formats`."""
+
+    wire_name: ClassVar[str] = "metrics"
 
     rank: int
     step: int
@@ -272,35 +282,7 @@ class Metrics(Event):
 
 @immutable
 class Hello(Event):
-    """The facts of a host: the first record of its agent.
-
-    Software: `torch` is empty if the host's Python has none. `backends` are those that torch was
-    built for, such as ("cuda 13.0",). `code_changed`: rankboard's code on the host differed from
-    what was sent, and was replaced.
-
-    Hardware: `cores` are usable under affinity and cgroup quota. `interfaces` are (name, IPv4
-    address, prefix length); `route_interface` leads to the master. `link_speeds` are (name of an
-    interface, Mbit/s), as far as they are known. `gpus` are names. `flags` are
-    the instructions of the CPU that `training.agent.host.needs` looks for; none if they are
-    unknown. Memory and disk are in bytes, 0 is unknown: `memory_free` is available to new
-    processes, `disk_free` to the run's folder. `load` is the number of tasks that keep the usable
-    cores busy: the mean of the last minute, or the present one if it is less. `runs` are other live
-    runs in the workdir, with the number of their ranks on this host.
-
-    Job: `data_folder` is where the host looked for the data ("": nowhere), `data_missing` are
-    missing files, `data_problem` is why the data cannot be read or the missing files not stored,
-    `data_free` is the space there in bytes. `data_damaged` are files whose checksum is not the
-    published one, `data_unread` those that could not be read in the short time that there is.
-    `data_unreachable` are the servers from which the missing files would be downloaded, each with
-    why it cannot be reached ("": it did not answer), unless one of them can. `resume_step` is that
-    of the newest complete checkpoint of `resume` on the host, 0 if there is none; then
-    `resume_known` are runs that have one.
-
-    A program of the user's own: `program_lacks` is why it cannot be started, and `packages` are
-    installed, see `training.agent.host.program`; its file does not name those that are `unnamed`,
-    of which there are none where it could not be read.
-    `accelerator`: there is a GPU, or the like.
-    """
+    """The facts of a host: the first record of its agent. Bytes of 0 are unknown."""
 
     hostname: str
     user: str
@@ -310,36 +292,63 @@ class Hello(Event):
     platform: str
     boot_id: str
     cores: float
+    """Usable under affinity and cgroup quota."""
     memory: int
     torch: str = ""
+    """The version; "" if the host's Python has none."""
     torchvision: str = ""
     gpus: tuple[str, ...] = ()
+    """Names."""
     interfaces: tuple[tuple[str, str, int], ...] = ()
+    """Name, IPv4 address and prefix length of each."""
     route_address: str = ""
     route_interface: str = ""
+    """The interface that leads to the master."""
     folder: str = ""
     memory_free: int = 0
+    """Bytes that are available to new processes."""
     disk_free: int = 0
+    """Bytes that are available to the run's folder."""
     load: float = 0.0
+    """Tasks that keep the usable cores busy: the mean of the last minute, or the present number if
+    it is less."""
     backends: tuple[str, ...] = ()
+    """What torch was built for, such as ("cuda 13.0",)."""
     flags: tuple[str, ...] = ()
+    """The CPU's instructions among `training.agent.host.system.FLAGS`; none if they are unknown."""
     runs: tuple[tuple[str, int], ...] = ()
+    """Other live runs in the workdir, with the number of their ranks on this host."""
     data_folder: str = ""
+    """Where the host looked for the data; "" if it did not look."""
     data_missing: tuple[str, ...] = ()
     data_problem: str = ""
+    """Why the data cannot be read, or the missing files not stored."""
     data_free: int = 0
+    """Bytes that are available to `data_folder`."""
     resume: str = ""
     resume_step: int = 0
+    """The step of the newest complete checkpoint of `resume` on the host; 0 if there is none."""
     resume_known: tuple[str, ...] = ()
+    """Runs that have a checkpoint, if `resume` has none."""
     code_changed: bool = False
+    """rankboard's code on the host differed from what was sent, and was replaced."""
     program_lacks: str = ""
+    """Why the script cannot be started: a word of `training.agent.host.program`."""
     packages: tuple[str, ...] = ()
+    """Installed packages, of those that `training.agent.host.program` looks for."""
     unnamed: tuple[str, ...] = ()
+    """Packages that the script's file does not name; none if it could not be read."""
     accelerator: bool = False
+    """There is a GPU, or the like."""
     data_damaged: tuple[str, ...] = ()
+    """Files whose checksum is not the published one."""
     data_unread: tuple[str, ...] = ()
+    """Files that could not be read in the short time that there is."""
     data_unreachable: tuple[tuple[str, str], ...] = ()
+    """The servers that have the missing files, each with why it cannot be reached ("": it did not
+    answer), unless one of them can be reached."""
     link_speeds: tuple[tuple[str, int], ...] = ()
+    """Name and Mbit/s of the interfaces whose speed is known."""
 
     def validate(self) -> None:
         """Raises: ValueError."""
@@ -414,11 +423,13 @@ class Spawned(Event):
 
 
 @immutable
-class Text(Event):
+class OutputText(Event):
     """The whole lines of one read of one pipe, joined by newlines; or a piece of a line that is
     long, or that its program keeps writing over. `stream` is `stdout` or `stderr`; or FILE and the
     path of a file that the rank's host follows, of an event file of TensorBoard each record in
     base64."""
+
+    wire_name: ClassVar[str] = "text"
 
     rank: int
     stream: str
@@ -426,22 +437,23 @@ class Text(Event):
 
     @property
     def path(self) -> str:
-        """That of the file; "" for what a rank printed."""
-        return self.stream[len(FILE) :] if self.stream.startswith(FILE) else ""
+        """Return the path of the file; "" for what a rank printed."""
+        return self.stream.removeprefix(FILE) if self.stream.startswith(FILE) else ""
 
 
 @immutable
 class HostSample(Event):
-    """A host in the last second: `cpu` in percent per core, memory in bytes, network bytes in the
-    second (loopback aside). `disk_free` are the bytes left on the disk of the run's folder, 0 if
-    unknown."""
+    """What a host used in the last second."""
 
     cpu: tuple[float, ...]
+    """Percent of each core."""
     memory_used: int
     memory_total: int
     sent: int = 0
+    """Bytes by network, loopback aside."""
     received: int = 0
     disk_free: int = 0
+    """Bytes on the disk of the run's folder; 0 if unknown."""
 
     def validate(self) -> None:
         """Raises: ValueError."""
@@ -468,18 +480,19 @@ class RankSample(Event):
 
 @immutable
 class GpuSample(Event):
-    """The GPU of a rank in the last second, with all that runs on it: `use` is the percentage of
-    the time in which it was busy, NaN if unknown; memory in bytes; `clock` is that of its
-    processors in MHz, `clock_most` the highest that it can have, 0 if unknown. `reasons` are those
-    for which the clock is not higher, as bits (NVML's "clocks event reasons")."""
+    """The GPU of a rank in the last second, with all that runs on it."""
 
     rank: int
     use: float
+    """Percentage of the time in which it was busy; NaN if unknown."""
     memory_used: int
     memory_total: int
     clock: int = 0
+    """MHz of its processors."""
     clock_most: int = 0
+    """The highest clock that it can have; 0 if unknown."""
     reasons: int = 0
+    """Why the clock is not higher, as bits (NVML's "clocks event reasons")."""
 
     def validate(self) -> None:
         """Raises: ValueError."""
@@ -501,7 +514,7 @@ class Stack(Event):
 
 @immutable
 class Raised(Event):
-    """What a rank failed of, as the file says that torchrun's programs write: a traceback, or a
+    """A rank has written why it failed to the file that torchrun's programs use: a traceback, or a
     message. `Exited` follows."""
 
     rank: int
@@ -510,18 +523,17 @@ class Raised(Event):
 
 @immutable
 class Exited(Event):
-    """The process of a rank has exited with `code`; or by a `signal` such as SIGKILL, and `code` is
-    its negative number.
-
-    `stopped`: the agent had sent it a signal. `out_of_memory`: the OOM killer of the kernel killed
-    it.
-    """
+    """The process of a rank has exited."""
 
     rank: int
     code: int
+    """The exit code; the negative number of the signal that ended the process."""
     signal: str = ""
+    """The name of that signal, such as SIGKILL."""
     stopped: bool = False
+    """The agent had sent it a signal."""
     out_of_memory: bool = False
+    """The OOM killer of the kernel killed it."""
 
 
 @immutable
@@ -532,23 +544,24 @@ class StopHeard(Event):
 
 
 @immutable
-class Ended(Event):
+class AgentEnded(Event):
     """The last record of an agent. No process of the run is left on the host, except the pids
-    `left`, which could not be killed.
+    `left`, which could not be killed."""
 
-    `detail` is text for people, such as how the agent died. `age` is the seconds since the run
-    began, 0 if not known: launchers on any machine agree on it. `written` are files that a user's
-    own program has written in the folder that it works in, the first of `written_count` by their
-    paths; `written_cut`: there may be more.
-    """
+    wire_name: ClassVar[str] = "ended"
 
     reason: EndReason
     detail: str = ""
+    """For people, such as how the agent died."""
     left: tuple[int, ...] = ()
     age: float = 0.0
+    """Seconds since the run began; 0 if not known. Launchers on any machine agree on it."""
     written: tuple[str, ...] = ()
+    """Files that a script has written in the folder that it works in: the first of `written_count`
+    by their paths."""
     written_count: int = 0
     written_cut: bool = False
+    """There may be more."""
 
     def validate(self) -> None:
         """Raises: ValueError."""
@@ -561,14 +574,16 @@ class Ended(Event):
 
     @property
     def died(self) -> bool:
-        """Whether the agent could not continue."""
+        """Return True if the agent could not continue."""
         return self.reason in DEATHS
 
 
 @immutable
-class Dropped(Event):
+class RecordsDropped(Event):
     """Records `first` to `last`, inclusive, were deleted because the journal reached its limit. The
     `Hello`, `Launched` and each `Exited` of the attempt among them come again."""
+
+    wire_name: ClassVar[str] = "dropped"
 
     first: int
     last: int
@@ -578,81 +593,97 @@ class Dropped(Event):
         require_all(self, {"first": COUNT, "last": COUNT})
 
 
-RANK_EVENTS = (Entered, Started, Step, Epoch, Drifted, Saved, Evaluated, Finished, Metrics)
+RANK_EVENTS = (
+    Entered,
+    Started,
+    StepFinished,
+    Epoch,
+    Drifted,
+    Saved,
+    Evaluated,
+    Finished,
+    ScriptMetrics,
+)
 HOST_EVENTS = (
-    *(
-        Hello,
-        Reserved,
-        Connected,
-        Launched,
-        Spawned,
-        Text,
-        HostSample,
-        RankSample,
-        GpuSample,
-        Stack,
-        Raised,
-        Exited,
-        StopHeard,
-        Ended,
-        Dropped,
-    ),
+    Hello,
+    Reserved,
+    Connected,
+    Launched,
+    Spawned,
+    OutputText,
+    HostSample,
+    RankSample,
+    GpuSample,
+    Stack,
+    Raised,
+    Exited,
+    StopHeard,
+    AgentEnded,
+    RecordsDropped,
 )
 EVENTS: tuple[type[Event], ...] = (*RANK_EVENTS, *HOST_EVENTS)
 
-_lines = Lines(EVENTS)
-_of_ranks = Codec("event", RANK_EVENTS)
-encode = _lines.encode
-decode = _lines.decode
-fault = _lines.fault
-from_object = _lines.from_object
-to_object = _lines.to_object
+_codec = RecordCodec(EVENTS)
+_rank_codec = Codec("event", RANK_EVENTS)
+encode = _codec.encode
+decode = _codec.decode
+fault = _codec.fault
+from_object = _codec.from_object
+to_object = _codec.to_object
 
 
 def emit(event: Event) -> None:
-    """Report an event as this rank: one line, in one write to stdout. Writes are atomic up to
-    PIPE_BUF bytes."""
+    """Report an event as this rank: one line, in one write to stdout."""
+    # One write, as writes are atomic up to PIPE_BUF bytes: threads do not cut each other's lines.
     line = f"{PREFIX}{dumps({'time': time.time()} | to_object(event))}\n".encode()
     write_all(1, line)
 
 
-def reported(line: str, load: Load = load) -> tuple[Any, float | None] | None:
-    """The event that a rank reports in a line behind PREFIX, and its time, None if that is not a
-    valid one. None if the line is none. `load` parses it."""
+def parse_report(line: str, load: Load = load) -> Report | None:
+    """Return the event that a rank reports in a line, without its PREFIX, and the event's time,
+    which is None if it is not valid. Return None if the line reports no event.
+
+    `load` parses the line.
+    """
     data = load(line)
-    event = None if data is None else _of_ranks.value(data)
-    return None if data is None or event is None else (event, point_in_time(data.get("time")))
+    if data is None:
+        return None
+    event = _rank_codec.value(data)
+    if event is None:
+        return None
+    return event, point_in_time(data.get("time"))
 
 
-def expand(record: Record, reported: Reported = reported) -> Sequence[Record]:
-    """The record itself. For the `Text` of a rank: the wire events in it and the text between them,
-    in order.
+def expand(record: Record, parse: ParseReport = parse_report) -> Sequence[Record]:
+    """Split the `OutputText` of a rank into the wire events in it and the text between them, in
+    order. Return any other record as it is.
 
     A wire event has the time that its rank gave it, but never a later one than the record, and the
     host, attempt and seq of the record. An event that a rank reports for another rank is text.
-    `reported` reads a line of it.
+    `parse` reads one line of a report.
     """
-    text = record.event
-    if not isinstance(text, Text) or PREFIX not in text.text or text.path:
+    output = record.event
+    if not isinstance(output, OutputText) or PREFIX not in output.text or output.path:
         return (record,)
-    found: list[Record] = []
-    plain: list[str] = []
-    for line in text.text.split("\n"):
-        said = reported(line[len(PREFIX) :]) if line.startswith(PREFIX) else None
-        if said is None or said[0].rank != text.rank:
-            plain.append(line)
+    records: list[Record] = []
+    plain_lines: list[str] = []
+    for line in output.text.split("\n"):
+        report = parse(line.removeprefix(PREFIX)) if line.startswith(PREFIX) else None
+        if report is None or report[0].rank != output.rank:
+            plain_lines.append(line)
             continue
-        if plain:
-            found.append(_with_lines(record, text, plain))
-            plain = []
-        event, when = said
-        if when is None or when > record.time:
-            when = record.time
-        found.append(Record(record.host, record.attempt, record.seq, when, event))
-    if plain:
-        found.append(_with_lines(record, text, plain))
-    return found
+        if plain_lines:
+            records.append(_with_lines(record, output, plain_lines))
+            plain_lines = []
+        event, reported_time = report
+        if reported_time is None:
+            reported_time = record.time
+        event_time = min(reported_time, record.time)
+        records.append(Record(record.host, record.attempt, record.seq, event_time, event))
+    if plain_lines:
+        records.append(_with_lines(record, output, plain_lines))
+    return records
 
 
-def _with_lines(record: Record, text: Text, lines: list[str]) -> Record:
-    return replace(record, event=replace(text, text="\n".join(lines)))
+def _with_lines(record: Record, output: OutputText, lines: list[str]) -> Record:
+    return replace(record, event=replace(output, text="\n".join(lines)))

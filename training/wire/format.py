@@ -12,6 +12,6 @@ FORMAT = 1
 
 
 def format_of(data: Mapping[str, Any]) -> int:
-    """The format number of a plan or of the first record of a writer; 0 if it has none."""
+    """Return the format number of a plan or of the first record of a writer; 0 if it has none."""
     number = data.get("format")
     return number if type(number) is int and 0 < number < 2**31 else 0

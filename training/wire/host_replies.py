@@ -1,11 +1,12 @@
-"""What errands answer about the runs of a host: typed objects, one JSON line each."""
+"""What host commands answer about the runs of a host: typed objects, one JSON line each."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from training.wire.codec import Codec
-from training.wire.events import Ended, Exited
+from training.wire.events import AgentEnded, Exited
 from training.wire.format import FORMAT
 
 STILL = 3600.0
@@ -14,81 +15,89 @@ STILL = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """What one host has of one run.
-
-    `phase`: what its ranks do; once none is left finished, failed, stopped, `not started` or, of an
-    ended run, `lost` (the agent could not go on). `ended` is the agent's last record, None where it
-    could not write one. `began` and `last` are the times of its first and last record and `now`
-    that of the listing, by the host's clock. `size` in bytes on disk. `ranks` are those of this
-    host. `steps` (0: not known) are the whole run's. `hosts` and `world_size` are the plan's, 0
-    where it is not kept there. `here`: it is this machine's, not that of another one which shares
-    the folder. `format` is that of its records; in another one than FORMAT they are not read, and
-    `phase` is unknown. `label` is the name that a person gave the run at its start.
-    `attempt` is the newest that began there, counted from 0. `stop_heard` is when the agent first
-    heard that a person stops that attempt, `failed` when the first rank of it failed there: by the
-    host's clock, 0 where it never did.
-    """
+    """What one host has of one run. Times are by the host's clock."""
 
     run: str
     host: int
     folder: str
     live: bool
     phase: str
+    """What the ranks do; once none is left finished, failed, stopped, `not started` or, of an ended
+    run, `lost` (the agent could not go on). `unknown` for records in another format."""
     began: float
+    """When the first record was written."""
     last: float
+    """When the last record was written."""
     now: float
+    """When the host answered."""
     size: int
+    """Bytes on disk."""
     step: int = 0
     steps: int = 0
+    """Steps of the whole run; 0 if not known."""
     ranks: tuple[int, ...] = ()
+    """The ranks of this host."""
     exits: tuple[Exited, ...] = ()
     hosts: int = 0
+    """The number of hosts in the plan; 0 if the plan is not there."""
     world_size: int = 0
     planned: bool = False
     here: bool = True
-    ended: Ended | None = None
+    """It is this machine's, not that of another one which shares the folder."""
+    ended: AgentEnded | None = None
+    """The agent's last record; None if it could not write one."""
     format: int = FORMAT
+    """The format number of its records. If it is another than FORMAT they are not read."""
     label: str = ""
+    """The name that a person gave the run at its start."""
     attempt: int = 0
+    """The newest attempt that began there, counted from 0."""
     stop_heard: float = 0.0
+    """When the agent first heard that a person stops that attempt; 0 if it never did."""
     failed: float = 0.0
+    """When the first rank of that attempt failed there; 0 if none did."""
 
 
 @dataclass(frozen=True, slots=True)
-class Archive:
-    """Unpacked code in the workdir: `used` by a live run, or perhaps by one that is just being
-    started."""
+class CodeArchive:
+    """Unpacked code in the workdir."""
 
+    wire_name: ClassVar[str] = "archive"
     name: str
     size: int
     used: bool
+    """A live run uses it, or perhaps one that is just being started."""
     idle: float
+    """Seconds since it was last used."""
 
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """A process of an ended run; `start` is when it began, in ticks after the machine's start;
-    `began` the same by the host's clock. `found`: how it is known to be the run's."""
+    """A process of an ended run."""
 
     run: str
     host: int
     pid: int
     start: int
+    """When it began, in ticks after the machine's start."""
     began: float
+    """When it began, by the host's clock."""
     found: str
+    """How it is known to be the run's."""
     command: str
 
 
 @dataclass(frozen=True, slots=True)
-class Live:
+class LiveRun:
     """A run that is live on this host."""
 
+    wire_name: ClassVar[str] = "live"
     run: str
 
 
 @dataclass(frozen=True, slots=True)
 class Signalled:
-    """A process that was to be ended. `gone`: it has."""
+    """A process that was to be ended."""
 
     pid: int
     start: int
@@ -97,12 +106,12 @@ class Signalled:
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """What became of one thing that was to be removed: `kept` says why it is still there, "" where
-    it is gone."""
+    """What became of one thing that was to be removed."""
 
     name: str
     kept: str = ""
+    """Why it is still there; "" if it is gone."""
 
 
-codec = Codec("kind", (RunFolder, Archive, Orphan, Live, Signalled, Removed))
+codec = Codec("kind", (RunFolder, CodeArchive, Orphan, LiveRun, Signalled, Removed))
 """The objects that `runs`, `orphans`, `end` and `remove` answer with."""

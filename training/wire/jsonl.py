@@ -8,33 +8,34 @@ TYPE_CHECKING = False  # as typing itself takes long to import
 if TYPE_CHECKING:
     from typing import Any
 
+_decode = json.JSONDecoder().raw_decode
+_BLANKS = " \t\n\r"
 
-def _plain(value: Any) -> dict[str, Any]:
+
+def _to_dict(value: Any) -> dict[str, Any]:
     from dataclasses import asdict  # which takes as long to import as Python takes to start
 
     return asdict(value)
 
 
-dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_plain).encode
+dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_to_dict).encode
 """The text of a value, without its newline. Dataclasses are written as objects."""
 
 
 def most_values(line: bytes) -> int:
-    """An upper bound of the number of values in a line of JSON, and so of the memory that parsing
-    it takes."""
+    """Return an upper bound of the number of values in a line of JSON, and so of the memory that
+    parsing it takes."""
     return 1 + line.count(b",") + line.count(b"[") + line.count(b"{")
 
 
-_parse = json.JSONDecoder().raw_decode
-_BLANKS = " \t\n\r"
-
-
 def load(line: str | bytes) -> dict[str, Any] | None:
-    """The JSON object of a line; None if it is not a JSON object."""
+    """Return the JSON object of a line; None if it is not a JSON object."""
     try:
         text = line if isinstance(line, str) else line.decode("utf-8", "surrogatepass")
         text = text.strip(_BLANKS)
-        data, end = _parse(text) if text.startswith("{") else (None, 0)
+        if not text.startswith("{"):
+            return None
+        data, end = _decode(text)
     except (ValueError, RecursionError):
         return None
     return data if end == len(text) else None

@@ -3,12 +3,12 @@ Imports little."""
 
 from __future__ import annotations
 
+import os
 import sys
 
 
 class LineTooLong(Exception):
-    """The other end has sent a line beyond the limit. The text says so, and fits behind the name of
-    a host."""
+    """The other end has sent a line beyond the limit of `longest` bytes."""
 
     def __init__(self, longest: int) -> None:
         super().__init__(f"it sent a line longer than {longest:,} bytes")
@@ -19,12 +19,13 @@ class LineCutter:
     nothing else."""
 
     def __init__(self, longest: int = sys.maxsize) -> None:
-        """`longest`: bytes that one line may have, without its newline."""
+        """Cut lines of at most `longest` bytes, without their newlines."""
         self._longest = longest
         self._rest = bytearray()
 
     def feed(self, block: bytes) -> list[bytes]:
-        """The lines that this block completes, each with its newline. Raises: LineTooLong."""
+        """Return the lines that this block completes, each with its newline. Raises:
+        LineTooLong."""
         whole, newline, rest = block.rpartition(b"\n")
         self._rest += whole
         lines: list[bytes] = []
@@ -39,5 +40,16 @@ class LineCutter:
 
     @property
     def rest(self) -> bytes:
-        """The bytes of the last line, which has no newline yet."""
+        """Return the bytes of the last line, which has no newline yet."""
         return bytes(self._rest)
+
+
+def read_line(descriptor: int) -> bytes:
+    """Read the next line; b"" at the end. Its last line may lack a newline."""
+    line = b""
+    while not line.endswith(b"\n"):
+        byte = os.read(descriptor, 1)  # no byte more: the rest is for whoever reads next
+        if not byte:
+            break
+        line += byte
+    return line

@@ -1,8 +1,8 @@
 """Records, and the lines of JSON that carry them.
 
 A *record* is one event with who wrote it and when. Agents and launchers write records, one JSON
-object per line; a record is known by (run, host, attempt, seq). The first of each writer names the
-format of all (`training.wire.format`); in another format it is no record.
+object per line; a record is known by (run, host, attempt, seq). The first record of each writer
+names the format of all (`training.wire.format`); in another format it is no record.
 
 Decoding never raises: unknown keys are ignored, missing ones take their defaults.
 """
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
-from training.wire.codec import Codec
+from training.wire import codec
 from training.wire.format import FORMAT, format_of
 from training.wire.jsonl import dumps, load
 
@@ -27,7 +27,7 @@ else:  # a host, which checks no types
 
 
 SESSION = -1
-"""`Record.host` of what a launcher itself says."""
+"""`Record.host` of the events of a launcher."""
 FIRST = 1
 """The number of a writer's first record."""
 LAST_TIME = 2.0**33
@@ -44,12 +44,13 @@ SECONDS = (0.0, LAST_TIME)
 
 T = TypeVar("T")
 Load = Callable[[str | bytes], "dict[str, Any] | None"]
+"""Parses the JSON object of a line."""
 
 
 @dataclass_transform(frozen_default=True)
 def immutable(cls: type[T]) -> type[T]:
-    """A dataclass with slots that nobody changes, as the type checker sees to. It is not frozen:
-    Python would take several times as long to make each of a million steps."""
+    """Make a dataclass with slots that nobody changes, as the type checker sees to."""
+    # Not frozen: Python would take several times as long to make each of a million steps.
     return dataclass(slots=True, unsafe_hash=True)(cls)
 
 
@@ -66,92 +67,106 @@ def require_all(event: object, bounds: Bounds) -> None:
 
 
 class Event:
-    """Base of all events. `name` is the value of the key `event`. An event that its method
-    `validate` rejects is not decoded: figures that enter calculations must be finite."""
+    """Base of all events.
+
+    `wire_name` is the value of the key `event`; a class sets it if it is not its own name in lower
+    case. `wire_keys` are the JSON keys of fields that have another name. An event that its method
+    `validate` rejects is not decoded: figures that enter calculations must be finite.
+    """
 
     __slots__ = ()
-    name: ClassVar[str]
+    wire_name: ClassVar[str]
+    wire_keys: ClassVar[Mapping[str, str]] = {}
 
     def __init_subclass__(cls) -> None:
-        cls.name = cls.__name__.lower()
+        cls.wire_name = codec.wire_name(cls)
 
 
 @immutable
 class Record:
-    """An event, the host whose agent wrote it (its index in the plan, or SESSION), and the time by
-    the clock of the writer."""
+    """An event, with who wrote it and when."""
 
     host: int
+    """The index in the plan of the host whose agent wrote it, or SESSION."""
     attempt: int
     seq: int
+    """The number among the records of this writer, from FIRST."""
     time: float
+    """Seconds since 1970 by the clock of the writer."""
     event: Event
 
 
-class Lines:
-    """The lines of records with events of these types. A line of another event is none of them."""
+class RecordCodec:
+    """Converts between records with events of these types and lines of JSON. A line with another
+    event is no record."""
 
     def __init__(self, events: Iterable[type[Event]], load: Load = load) -> None:
-        """`load` parses a line."""
         self._load = load
         self.events = tuple(events)
-        self.codec = Codec("event", self.events)
-        self._names = frozenset(event.name for event in self.events)
+        self._codec = codec.Codec("event", self.events)
+        self._names = frozenset(event.wire_name for event in self.events)
 
     def encode(self, record: Record) -> str:
-        """The line of a record, with its newline."""
-        head: dict[str, Any] = {"host": record.host, "attempt": record.attempt}
-        head |= {"seq": record.seq, "time": record.time}
+        """Return the line of a record, with its newline."""
+        data: dict[str, Any] = {
+            "host": record.host,
+            "attempt": record.attempt,
+            "seq": record.seq,
+            "time": record.time,
+        }
         if record.seq == FIRST:
-            head["format"] = FORMAT
-        return dumps(head | self.codec.object(record.event)) + "\n"
+            data["format"] = FORMAT
+        data |= self._codec.object(record.event)
+        return dumps(data) + "\n"
 
     def decode(self, line: str | bytes) -> Record | None:
-        """The record of a line; None if it is not a record."""
+        """Return the record of a line; None if it is not a record."""
         data = self._load(line)
         if data is None or (data.get("seq") == FIRST and other_format(data) is not None):
             return None
         return self.from_object(data)
 
     def from_object(self, data: dict[str, Any]) -> Record | None:
-        """The record of a JSON object; None if it is not a record."""
-        event = self.codec.value(data)
-        when = point_in_time(data.get("time"))
-        if event is None or when is None:
+        """Return the record of a JSON object; None if it is not a record."""
+        event = self._codec.value(data)
+        time = point_in_time(data.get("time"))
+        if event is None or time is None:
             return None
         host = data.get("host")
         attempt = data.get("attempt")
         seq = data.get("seq")
         if not type(host) is type(attempt) is type(seq) is int:
             return None
-        fits = host <= LARGEST and attempt <= LARGEST and seq <= LARGEST
-        return Record(host, attempt, seq, when, event) if fits else None
+        is_in_bounds = host <= LARGEST and attempt <= LARGEST and seq <= LARGEST
+        return Record(host, attempt, seq, time, event) if is_in_bounds else None
 
     def fault(self, line: str | bytes) -> str:
-        """Why a line that names an event is not a record; "" if it is a record, or another text."""
+        """Say why a line that names an event is not a record; "" if it is a record, or another
+        text."""
         data = self._load(line)
         event = data.get("event") if data else None
-        is_meant = isinstance(event, str) and event in self._names
-        if data is None or not is_meant or self.decode(line):
+        is_known = isinstance(event, str) and event in self._names
+        if data is None or not is_known or self.decode(line):
             return ""
         for name in ("host", "attempt", "seq"):
-            if type(number := data.get(name)) is not int or number > LARGEST:
+            number = data.get(name)
+            if type(number) is not int or number > LARGEST:
                 return f"{event}: {name} is {str(number)[:40]}, which is no number of a record"
         if point_in_time(data.get("time")) is None:
             return f"{event}: time is {str(data.get('time'))[:40]}, which is no point in time"
-        number = other_format(data)
-        if number is not None:
-            return f"{event}: it is in format {number}, not {FORMAT}"
-        return f"{event}: {self.codec.fault(data)}"
+        other = other_format(data)
+        if other is not None:
+            return f"{event}: it is in format {other}, not {FORMAT}"
+        return f"{event}: {self._codec.fault(data)}"
 
     def to_object(self, event: Event) -> dict[str, Any]:
-        """The event as a JSON object with the key `event`."""
-        return self.codec.object(event)
+        """Return the event as a JSON object with the key `event`."""
+        return self._codec.object(event)
 
 
 def other_format(data: Mapping[str, Any]) -> int | None:
-    """The format number of a first record in another format, 0 if it has none; None for all other
-    records."""
+    """Return the format number of a first record in another format, 0 if it has none; None for all
+    other records."""
     if data.get("seq") != FIRST or not isinstance(data.get("event"), str):
         return None
     number = format_of(data)
@@ -159,6 +174,6 @@ def other_format(data: Mapping[str, Any]) -> int | None:
 
 
 def point_in_time(value: Any) -> float | None:
-    """The time in a line; None if it is not a valid time."""
+    """Return the time in a line; None if it is not a valid time."""
     is_number = type(value) is float or type(value) is int
     return float(value) if is_number and 0 <= value <= LAST_TIME else None

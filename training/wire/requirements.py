@@ -7,22 +7,26 @@ from fnmatch import fnmatchcase
 
 
 def lacking(versions: Mapping[str, str], requirements: Sequence[str]) -> dict[str, str]:
-    """The packages that are not there as pip's requirements want them: the version that is wanted
-    of each, "" for any."""
-    wanted = dict(requirement.partition("==")[::2] for requirement in requirements)
-    asked = {package: wanted.get(package, "") for package in versions}
-    return {
-        package: version
-        for package, version in asked.items()
-        if not _meets(versions[package], version)
-    }
+    """Return the packages that do not meet pip's requirements, each with the version that is
+    required, "" for any."""
+    required_versions: dict[str, str] = {}
+    for requirement in requirements:
+        package, _, version = requirement.partition("==")
+        required_versions[package] = version
+    lacks: dict[str, str] = {}
+    for package, version in versions.items():
+        required = required_versions.get(package, "")
+        if not _meets(version, required):
+            lacks[package] = required
+    return lacks
 
 
-def _meets(found: str, wanted: str) -> bool:
-    """As pip sees it: 2.14.0+cpu is what 2.14.0, 2.14 and 2.14.* ask for."""
-    patterns = (wanted, f"{wanted}.0") if wanted else ("?*",)
-    return any(
-        fnmatchcase(one, pattern)
-        for one in (found, found.partition("+")[0])
-        for pattern in patterns
-    )
+def _meets(version: str, required: str) -> bool:
+    """Compare as pip does: 2.14.0+cpu meets 2.14.0, 2.14 and 2.14.*."""
+    if not required:
+        return version != ""
+    public_version = version.partition("+")[0]
+    for pattern in (required, f"{required}.0"):
+        if fnmatchcase(version, pattern) or fnmatchcase(public_version, pattern):
+            return True
+    return False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,8 @@ from remote.record import marks
 from remote.record.find import find
 from training.job import Job
 from tui.app.dashboard import Dashboard
-from tui.kit.background import in_background
+from tui.app.file_saving import find_shown_session
+from tui.kit.background import run_in_background
 from tui.kit.bindings import key_of
 from tui.kit.dialogs import Leave, QuitDialog
 from tui.kit.exit import MISTAKES
@@ -29,7 +29,7 @@ from tui.kit.messages import (
     StartRun,
 )
 from tui.kit.replay import Replay
-from tui.kit.run_session import Checks, Session
+from tui.kit.run_session import HostChecks, RunSession
 from tui.kit.runs import Launch, Runs
 
 if TYPE_CHECKING:  # each screen is loaded when it is first shown: what it draws with takes a while
@@ -37,19 +37,23 @@ if TYPE_CHECKING:  # each screen is loaded when it is first shown: what it draws
     from tui.run.screen import RunScreen
 
 
-REPLAYS = 8
+MOST_REPLAYS = 8
 """Replays that stay open; each holds its run in memory. Beyond, those opened first are closed."""
 
 
 class RankboardApp(Dashboard[Runs]):
-    """After `run`, `exit_code` is the verdict of the newest run."""
+    """The list of all runs, the launch form, and the runs that are opened.
+
+    After `run`, `exit_code` is the verdict of the newest run.
+    """
 
     def __init__(self, launch: Launch) -> None:
         super().__init__(Runs(launch))
-        self._asked: CheckHosts | None = None
+        self._last_check: CheckHosts | None = None
         self._opening: set[str] = set()
-        self._run_screens: dict[int, RunScreen] = {}
-        self._detaching = False
+        """The names of the runs that are being read."""
+        self._run_screens: dict[RunSession, RunScreen] = {}
+        self._is_detaching = False
 
     def open(self) -> None:
         launch = self.runs.launch
@@ -69,28 +73,32 @@ class RankboardApp(Dashboard[Runs]):
 
         self.push_screen(HomeScreen(self.runs.launch.history))
 
-    def _show_form(self, error: str = "", **filled: Any) -> None:
-        """Show the form of the command line's job, with other fields of `Launch`."""
+    def _show_form(self, error: str = "", **changes: Any) -> None:
+        """Show the form of the command line's job, with other values of fields of `Launch`."""
         from tui.launch.screen import LaunchScreen
 
-        launch = replace(self.runs.launch, **filled)
+        launch = replace(self.runs.launch, **changes)
         self.push_screen(LaunchScreen(launch, error, self.runs.checks))
 
-    def _show_run(self, session: Session) -> None:
+    def _show_run(self, session: RunSession) -> None:
         self.runs.session = session
-        self.push_screen(self._screen_of(session))
+        self.push_screen(self._find_screen(session))
 
-    def _screen_of(self, session: Session) -> RunScreen:
-        """The screen of a run, which is as it was left."""
+    def _find_screen(self, session: RunSession) -> RunScreen:
+        """Return the screen of a run, which is as it was left."""
         from tui.run.screen import RunScreen
 
-        if id(session) not in self._run_screens:
-            called = partial(marks.name, self.runs.runs_dir / session.plan.run)
-            home = self.runs.launch.history is not None
-            screen = RunScreen(session, home=home, called=called)
-            self.install_screen(screen, f"run {id(session)}")
-            self._run_screens[id(session)] = screen
-        return self._run_screens[id(session)]
+        if session not in self._run_screens:
+            run_name = session.plan.run
+            screen = RunScreen(
+                session,
+                home=self.runs.launch.history is not None,
+                called=partial(marks.name, self.runs.runs_dir / run_name),
+            )
+            # Textual removes a screen that is left, unless it is installed, under its own name.
+            self.install_screen(screen, f"{run_name} {id(screen)}")
+            self._run_screens[session] = screen
+        return self._run_screens[session]
 
     def _start(self, cluster: Cluster, work: Job | Script, policy: Policy) -> None:
         """Begin a run, or show in the form why that is not possible."""
@@ -112,12 +120,12 @@ class RankboardApp(Dashboard[Runs]):
 
     def on_other_run(self, message: OtherRun) -> None:
         sessions = self.runs.sessions
-        if self.runs.session in sessions and len(sessions) > 1:
-            here = sessions.index(self.runs.session)
-            self.runs.session = sessions[(here + message.step) % len(sessions)]
-            self.switch_screen(self._screen_of(self.runs.session))
-        else:
+        if self.runs.session not in sessions or len(sessions) < 2:
             self.notify(f"no other run is open: {key_of(self, 'home')} lists all runs")
+            return
+        number = sessions.index(self.runs.session) + message.step
+        self.runs.session = sessions[number % len(sessions)]
+        self.switch_screen(self._find_screen(self.runs.session))
 
     # The list of runs
 
@@ -128,25 +136,27 @@ class RankboardApp(Dashboard[Runs]):
             self._show_run(session)
         elif name not in self._opening:  # keys may come twice
             self._opening.add(name)
-            found = partial(self._take, name, (self.screen, self.focused))
-            history = self.runs.launch.history
-            in_background(self, partial(history.open, name), found, partial(self._miss, name))
+            run_in_background(
+                self,
+                partial(self.runs.launch.history.open, name),
+                partial(self._take_opened, name, (self.screen, self.focused)),
+                partial(self._report_unopened, name),
+            )
             self.notify(f"opening {name}", timeout=2, markup=False)
 
-    def _take(self, name: str, at: tuple[object, object], session: Session) -> None:
+    def _take_opened(self, name: str, place: tuple[object, object], session: RunSession) -> None:
         """Show a run that was opened, unless the user is elsewhere by now and may be typing."""
         self._opening.discard(name)
         self.runs.watch(session)
-        if (self.screen, self.focused) == at:
+        if (self.screen, self.focused) == place:
             self._show_run(session)
         else:
             key = key_of(self, "next-run")
-            self.notify(
-                f"{name} is open: {key} in a run, or the list of runs, shows it", markup=False
-            )
+            text = f"{name} is open: {key} in a run, or the list of runs, shows it"
+            self.notify(text, markup=False)
         self._close_replays()
 
-    def _miss(self, name: str, error: Exception) -> None:
+    def _report_unopened(self, name: str, error: Exception) -> None:
         self._opening.discard(name)
         if not isinstance(error, (*MISTAKES, OSError)):
             raise error
@@ -157,8 +167,8 @@ class RankboardApp(Dashboard[Runs]):
             cluster, selected, job = self.runs.launch.history.resumed(message.name)
         except (*MISTAKES, OSError) as error:
             self.notify(str(error), severity="error", markup=False)
-            return
-        self._show_form(cluster=cluster, selected=selected, work=job)
+        else:
+            self._show_form(cluster=cluster, selected=selected, work=job)
 
     def on_open_study(self, message: OpenStudy) -> None:
         from tui.study.screen import StudyScreen
@@ -179,13 +189,13 @@ class RankboardApp(Dashboard[Runs]):
 
     def _close_replays(self) -> None:
         """Close the replays that are too many, but for those on the stack of screens."""
-        replays = [one for one in self.runs.sessions if isinstance(one, Replay)]
-        for session in replays[:-REPLAYS]:
-            screen = self._run_screens.get(id(session))
+        replays = [session for session in self.runs.sessions if isinstance(session, Replay)]
+        for session in replays[:-MOST_REPLAYS]:
+            screen = self._run_screens.get(session)
             if screen in self.screen_stack:
                 continue
             if screen:
-                del self._run_screens[id(session)]
+                del self._run_screens[session]
                 self.uninstall_screen(screen)
                 screen.remove()
             self.runs.close(session)
@@ -195,7 +205,8 @@ class RankboardApp(Dashboard[Runs]):
     def tick(self) -> None:
         """Draw what has changed; also, once, that --notify failed after the end of the run."""
         super().tick()
-        if not self.runs.live and (failure := self.runs.launch.failure()):
+        failure = "" if self.runs.live else self.runs.launch.failure()
+        if failure:
             self.notify(failure, severity="error", markup=False)
 
     def on_start_run(self, message: StartRun) -> None:
@@ -208,10 +219,10 @@ class RankboardApp(Dashboard[Runs]):
         if self.runs.launch.check and not self._exiting and isinstance(self.screen, LaunchScreen):
             self._check(self.screen, message)
 
-    def _check(self, form: LaunchScreen, asked: CheckHosts) -> Checks:
+    def _check(self, form: LaunchScreen, request: CheckHosts) -> HostChecks:
         """Begin checks in the background, and show in the form what they find."""
-        self._asked = asked
-        checks = self.runs.check(asked.cluster, asked.work, asked.policy)
+        self._last_check = request
+        checks = self.runs.check(request.cluster, request.work, request.policy)
         form.follow(checks)
         return checks
 
@@ -222,55 +233,59 @@ class RankboardApp(Dashboard[Runs]):
 
         if isinstance(self.screen, LaunchScreen):
             message.prevent_default()
-            if self.runs.checks and self._asked:
-                again = partial(self._check, self.screen, self._asked)
-                self.push_screen(DoctorScreen(self.runs.checks, again))
+            if self.runs.checks and self._last_check:
+                check_again = partial(self._check, self.screen, self._last_check)
+                self.push_screen(DoctorScreen(self.runs.checks, check_again))
 
     def on_new_run(self) -> None:
-        filled: dict[str, Any] = {}
-        session = self.shown
-        if session:
-            work = session.plan.work
-            filled["work"] = replace(work, resume="") if isinstance(work, Job) else work
-            self.pop_screen()
-        self._show_form(**filled)
+        session = find_shown_session(self)
+        if session is None:
+            self._show_form()
+            return
+        work = session.plan.work
+        if isinstance(work, Job):
+            work = replace(work, resume="")
+        self.pop_screen()
+        self._show_form(work=work)
 
     # Leaving
 
     @property
     def is_left(self) -> bool:
-        """Whether the user has left all runs, or the only one has detached itself."""
+        """Return True if the user has left all runs, or the only one has detached itself."""
         sessions = self.runs.sessions
-        alone = len(sessions) == 1 and not self.runs.launch.home
-        return super().is_left or self._detaching or (alone and sessions[0].detached)
+        is_alone = len(sessions) == 1 and not self.runs.launch.home
+        return super().is_left or self._is_detaching or (is_alone and sessions[0].detached)
 
-    def question(self) -> QuitDialog:
+    def make_quit_dialog(self) -> QuitDialog:
         live = self.runs.live_sessions
-        this = self.runs.session in live
+        is_shown_live = self.runs.session in live
         return QuitDialog(
             keep=self.runs.kept,
             ends=self.runs.launch.ends,
-            waits=any(one.plan.policy.max_restarts for one in live),
-            others=len(live) - this,
-            this=this,
-            name=self._called(live[0].plan.run) if len(live) == 1 else "RUN",
+            waits=any(session.plan.policy.max_restarts for session in live),
+            others=len(live) - is_shown_live,
+            this=is_shown_live,
+            name=self._name_for_commands(live[0].plan.run) if len(live) == 1 else "RUN",
         )
 
-    def _called(self, run: str) -> str:
-        """What a command takes for the run: the name that a person gave it, unless others have it,
-        too."""
+    def _name_for_commands(self, run: str) -> str:
+        """Return what a command takes for the run: the name that a person gave it, unless other
+        runs have it, too."""
         folder = self.runs.runs_dir / run
         name = marks.name(folder)
-        with suppress(PlanError):
-            return shlex.quote(name) if name and find(name, folder.parent) == folder else run
-        return run
+        try:
+            is_unique = bool(name) and find(name, folder.parent) == folder
+        except PlanError:
+            is_unique = False
+        return shlex.quote(name) if is_unique else run
 
-    def answered(self, answer: Leave | None) -> None:
+    def take_answer(self, answer: Leave | None) -> None:
         if answer is Leave.DETACH:
-            self._detaching = True
+            self._is_detaching = True
             self.runs.detach()
             self.notify("detaching, once all ranks have started")
         elif answer is Leave.STOP and self.runs.session:
             self.runs.session.stop()
         else:
-            super().answered(answer)
+            super().take_answer(answer)

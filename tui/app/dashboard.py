@@ -1,64 +1,106 @@
-"""What every dashboard does: it draws what has changed, and opens the screens."""
+"""What every dashboard does: it draws what has changed, opens the screens, and takes the keys."""
 
 from __future__ import annotations
 
 import asyncio
-import sys
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from rich.console import RenderableType
 from textual._compositor import ChopsUpdate
-from textual.events import Event, Resize
+from textual.actions import ActionParseResult
+from textual.app import App, SystemCommand
+from textual.binding import Binding, BindingType
+from textual.dom import DOMNode
+from textual.events import Event, Key, MouseDown, Resize
 from textual.message import Message
 from textual.screen import Screen
 
-from tui.app.file_saving import Saving
-from tui.app.key_bindings import Keyed
-from tui.app.quitting import Leaving, W
-from tui.kit.dialogs import Dialog, Leave, TooSmall, too_small
-from tui.kit.messages import CompareRuns, ReadRecord, ScreenAsked, ShowChecks, ShowRank
-from tui.kit.run_session import Drawn
+from remote.plan.serialize import OtherFormat
+from remote.record.events_file import RunFolderError
+from tui.app.command_list import ActionPalette, list_commands
+from tui.app.file_saving import FileSaver, find_shown_session
+from tui.app.quitting import DashboardRuns, Quitting
+from tui.kit import keymap
+from tui.kit.actions import Place
+from tui.kit.bindings import bindings, focus_places
+from tui.kit.dialogs import Dialog, Leave, TooSmall, is_too_small
+from tui.kit.interpreter import switch_threads_often
+from tui.kit.key_names import format_key
+from tui.kit.messages import (
+    CompareRuns,
+    ReadRecord,
+    SaveChart,
+    SaveText,
+    ScreenRequest,
+    ShowChecks,
+    ShowRank,
+)
+from tui.kit.run_session import LiveScreen
+from tui.kit.themes import find_next_theme, remember_theme, use_themes
 from tui.kit.widgets.changes import Changes, Written
 
 TICK = 0.5
 """Seconds between two drawings."""
-BLURRED = 4
+TICKS_IF_BLURRED = 4
 """Without focus, the terminal is drawn only at one of this many ticks."""
-SWITCH = 0.001
-"""Seconds for which another thread, such as the one that reads records, may keep a frame waiting.
-Drawing gives way to it many times a frame, so that Python's 5 ms would add up."""
+REMARK_SECONDS = 15.0
+"""Seconds for which it is shown what is wrong with the user's keys."""
+MOUNTING = 0.01
+"""Seconds between two looks at whether a screen has its widgets."""
+RunsT = TypeVar("RunsT", bound=DashboardRuns)
 
 
-class Dashboard(Keyed, Saving, Leaving[W]):
-    """A dashboard over some work."""
+class Dashboard(App[None], Generic[RunsT]):
+    """A dashboard over some runs.
+
+    After `run`, `exit_code` is that of the command, and `finish` ends what is live.
+    """
 
     TITLE = "rankboard"
     CSS = "ToastRack { align-horizontal: right; margin-bottom: 2; }"
+    BINDINGS: ClassVar[list[BindingType]] = bindings(Place.EVERYWHERE)
+    ENABLE_COMMAND_PALETTE = False  # its key is one of ours
+    ESCAPE_TO_MINIMIZE = False  # so is this one, which leaves a search first
 
-    acts: ClassVar[bool] = True
+    sends_commands: ClassVar[bool] = True
     """Whether anything can be asked of the runs."""
 
-    def __init__(self, runs: W) -> None:
-        super().__init__(runs)
+    def __init__(self, runs: RunsT) -> None:
+        super().__init__()
+        self.runs = runs
+        user_keys = keymap.read(keymap.path())
+        self.keymap = user_keys.keys
+        """The keys that the user has chosen."""
+        self._key_remarks = user_keys.remarks
+        self._files = FileSaver(self, runs)
+        self.quitting = Quitting(self, runs)
+        self._exiting = False
         self._ticks = 0
-        self._turned = 0.0
+        self._screen_changed_at = 0.0
         self._written = Written()
+        use_themes(self)
 
     def on_mount(self) -> None:
-        sys.setswitchinterval(SWITCH)
+        switch_threads_often()
         if not self.is_headless:
-            self.handle_signals()
+            self.quitting.handle_signals()
         self.open()
-        self.tell_remarks()
-        self.screen_change_signal.subscribe(self, self._turn, immediate=True)
-        self.set_interval(TICK, self._on_time)
+        for remark in self._key_remarks:  # a screen has to be there
+            self.notify(remark, severity="warning", timeout=REMARK_SECONDS, markup=False)
+        self.set_keymap(dict(self.keymap))
+        self.theme_changed_signal.subscribe(self, remember_theme)
+        self.screen_change_signal.subscribe(self, self._note_screen_change, immediate=True)
+        self.set_interval(TICK, self._on_tick)
 
     def open(self) -> None:
         """Show the first screen."""
         raise NotImplementedError
+
+    # Drawing
 
     def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
         """Draw an update, of which only changed cells are written."""
@@ -68,11 +110,9 @@ class Dashboard(Keyed, Saving, Leaving[W]):
             self._written.forget()
         super()._display(screen, renderable)
 
-    # Time
-
-    def _on_time(self) -> None:
+    def _on_tick(self) -> None:
         self._ticks += 1
-        if self.app_focus or self._leaving or self._ticks % BLURRED == 0:
+        if self.app_focus or self.quitting.is_leaving or self._ticks % TICKS_IF_BLURRED == 0:
             self.tick()
 
     def tick(self) -> None:
@@ -80,68 +120,145 @@ class Dashboard(Keyed, Saving, Leaving[W]):
         if not self.is_running:
             return
         self.runs.raise_errors()
-        live = self.runs.live
-        if not live and isinstance(self.screen, Dialog) and self.screen.of_live:  # out of date
-            self.screen.dismiss(Leave.STAY)
+        is_live = self.runs.live
+        if not is_live and isinstance(self.screen, Dialog) and self.screen.of_live:
+            self.screen.dismiss(Leave.STAY)  # the question is out of date
+        is_hidden = isinstance(self.screen, TooSmall)
         for screen in self.screen_stack:
-            hidden = isinstance(self.screen, TooSmall) or not screen.is_mounted
-            if isinstance(screen, Drawn) and not hidden:
+            if isinstance(screen, LiveScreen) and screen.is_mounted and not is_hidden:
                 screen.tick()
-        if not live and self.is_left:
+        if not is_live and self.is_left:
             self.exit()
 
-    @property
-    def folder(self) -> Path:
-        return self.runs.folder
-
-    def folder_of(self, run: str) -> Path | None:
-        return self.runs.folder_of(run)
-
     def on_resize(self, event: Resize) -> None:
-        small = too_small(event.size)
-        if small and not isinstance(self.screen, TooSmall):
+        is_small = is_too_small(event.size)
+        if is_small and not isinstance(self.screen, TooSmall):
             self.push_screen(TooSmall())
-        elif not small and isinstance(self.screen, TooSmall):
+        elif not is_small and isinstance(self.screen, TooSmall):
             self.pop_screen()
+
+    # Keys
+
+    def action_next_theme(self) -> None:
+        """Take the next of our themes."""
+        self.theme = find_next_theme(self.theme)
+
+    def action_command_palette(self) -> None:
+        """Open the list of all commands, once: two lists over each other fail in Textual."""
+        if not isinstance(self.screen, (ActionPalette, Dialog)):
+            self.push_screen(ActionPalette())
+
+    def get_system_commands(self, screen: Screen[Any]) -> Iterator[SystemCommand]:
+        """List all commands."""
+        return list_commands(self, screen, super().get_system_commands(screen))
+
+    def get_key_display(self, binding: Binding) -> str:
+        """Return how the key of a binding is written."""
+        return format_key(binding.key)
+
+    def action_help(self) -> None:
+        from tui.app.help import HelpDialog
+
+        self.push_screen(HelpDialog(self, focus_places(self.screen)))
+
+    # Quitting
+
+    @property
+    def exit_code(self) -> int:
+        """Return the exit code of the command."""
+        return self.runs.exit_code(self.return_code or 0)
+
+    @property
+    def is_left(self) -> bool:
+        """Return True if the user has left, and only the end of the work is missing."""
+        return self.quitting.is_leaving
+
+    def show(self) -> None:
+        """Show the dashboard until the user has left, then end what is live."""
+        self.quitting.run_app()
+
+    def finish(self) -> None:
+        """After `run`: end the runs that are live although the dashboard is gone."""
+        self.quitting.finish()
+
+    async def action_quit(self) -> None:
+        """Quit; ask first while a run is live."""
+        self.quitting.quit(self.make_quit_dialog, self.take_answer)
+
+    def make_quit_dialog(self) -> Dialog:
+        """Return the question how to leave what is live. Only dashboards with live runs ask it."""
+        raise NotImplementedError
+
+    def take_answer(self, answer: Leave | None) -> None:
+        """Do what the user has answered to that question."""
+        self.quitting.take_answer(answer)
+
+    async def run_action(
+        self,
+        action: str | ActionParseResult,
+        default_namespace: DOMNode | None = None,
+        namespaces: Mapping[str, DOMNode] | None = None,
+    ) -> bool:
+        """Run an action, unless its key comes after `exit`."""
+        return not self._exiting and await super().run_action(action, default_namespace, namespaces)
+
+    def exit(
+        self, result: None = None, return_code: int = 0, message: RenderableType | None = None
+    ) -> None:
+        """End the dashboard, once all screens have their widgets: without them they would fail."""
+        self._exiting = True
+        if all(screen.is_mounted for screen in self.screen_stack):
+            super().exit(result, return_code, message)
+        else:
+            self.set_timer(MOUNTING, partial(self.exit, result, return_code, message))
 
     # Screens
 
-    def _turn(self, screen: Screen[Any]) -> None:
-        """Another screen is shown: what was asked before does not count any more."""
-        self._turned = Message().time
+    def _note_screen_change(self, screen: Screen[Any]) -> None:
+        """Remember when another screen came: what was asked before does not count any more."""
+        self._screen_changed_at = Message().time
 
     async def on_event(self, event: Event) -> None:
-        """Handle an event, unless it asks, too late, for another screen."""
-        if not (isinstance(event, ScreenAsked) and (self._exiting or event.time < self._turned)):
+        """Handle an event, unless it comes too late or too early."""
+        if not self._is_out_of_date(event):
             await super().on_event(event)
+
+    def _is_out_of_date(self, event: Event) -> bool:
+        """Return True if an event asks too late for another screen, or if a key or button was
+        pressed before its dialog was drawn."""
+        if isinstance(event, ScreenRequest):
+            return self._exiting or event.time < self._screen_changed_at
+        if isinstance(event, (Key, MouseDown)) and isinstance(self.screen, Dialog):
+            return event.time < self.screen.drawn
+        return False
 
     def on_show_checks(self, message: ShowChecks) -> None:
         from tui.doctor.screen import DoctorScreen
 
-        session = self.shown
+        session = find_shown_session(self)
         if session:
             self.push_screen(DoctorScreen(session))
 
     def on_show_rank(self, message: ShowRank) -> None:
         from tui.run.rank_screen import RankScreen
 
-        session = self.shown
+        session = find_shown_session(self)
         if session:
-            self.push_screen(RankScreen(session, message.rank, asks=self.acts))
+            self.push_screen(RankScreen(session, message.rank, asks=self.sends_commands))
 
     def on_show_stacks(self) -> None:
         from tui.run.stacks_screen import StacksScreen
 
-        session = self.shown
+        session = find_shown_session(self)
         if session:
-            self.push_screen(StacksScreen(session, asks=self.acts))
+            self.push_screen(StacksScreen(session, asks=self.sends_commands))
 
     def on_compare_run(self) -> None:
         from tui.compare.alike import PickAlike
 
-        session = self.shown
-        runs_dir = self.runs.runs_dir
+        session = find_shown_session(self)
         if session:
+            runs_dir = self.runs.runs_dir
             run = session.plan.run
             self.push_screen(PickAlike(run, runs_dir), partial(self._compare, runs_dir, run))
 
@@ -156,11 +273,25 @@ class Dashboard(Keyed, Saving, Leaving[W]):
 
         self.push_screen(CompareScreen(message.folders))
 
+    # Files
+
+    def deliver_screenshot(
+        self, filename: str | None = None, path: str | None = None, time_format: str | None = None
+    ) -> str | None:
+        """Save the screen as SVG."""
+        return self._files.save_screenshot(filename, path, time_format)
+
+    def on_save_text(self, message: SaveText) -> None:
+        self._files.save_text(message)
+
+    def on_save_chart(self, message: SaveChart) -> None:
+        self._files.save_chart(message)
+
     def on_read_record(self, message: ReadRecord) -> None:
         self.run_worker(self._read_record(message))
 
     async def _read_record(self, message: ReadRecord) -> None:
-        found = None
-        with suppress(OSError):
-            found = await asyncio.to_thread(message.read, self.runs.runs_dir / message.name)
-        message.take(found)
+        curves = None
+        with suppress(RunFolderError, OtherFormat):  # a coarse chart stays
+            curves = await asyncio.to_thread(message.read, self.runs.runs_dir / message.name)
+        message.take(curves)

@@ -1,4 +1,4 @@
-"""An app that saves what it shows: screenshots, charts and texts."""
+"""How a dashboard saves what it shows: screenshots, charts and texts."""
 
 from __future__ import annotations
 
@@ -10,86 +10,93 @@ from pathlib import Path
 from textual.app import App
 
 from training.writing import write_whole
+from tui.app.quitting import DashboardRuns
 from tui.kit.exit import to_install
-from tui.kit.messages import KeepText, SaveChart
-from tui.kit.run_session import Session
+from tui.kit.messages import SaveChart, SaveText
+from tui.kit.run_session import RunSession
 
 NO_PNG = f"no PNG without matplotlib: {to_install('report')}"
-"""What a user does for charts as PNG."""
 
 
-class Saving(App[None]):
-    """Saves in the folder of the run that it is about, and says where. Where that has none, it
-    saves in `folder`, with the name of the run before that of the file."""
+def find_shown_session(app: App[None]) -> RunSession | None:
+    """Return the run on the screen, or under what lies over it."""
+    from tui.run.screen import RunScreen
 
-    @property
-    def folder(self) -> Path:
-        """Where files are saved that are not of one run."""
-        raise NotImplementedError
+    for screen in reversed(app.screen_stack):
+        if isinstance(screen, RunScreen):
+            return screen.session
+    return None
 
-    def folder_of(self, run: str) -> Path | None:
-        """The folder of this run; None where there is none, or none of ours."""
-        raise NotImplementedError
 
-    def _file(self, run: str, name: str) -> Path:
-        """Where a file about a run is saved."""
-        folder = self.folder_of(run)
-        return folder / name if folder else self.folder / f"{run}-{name}"
+class FileSaver:
+    """Saves in the folder of the run that it is about, and says where.
 
-    @property
-    def shown(self) -> Session | None:
-        """The run on the screen, or under what lies over it."""
-        from tui.run.screen import RunScreen
+    If a run has no folder of ours, the file lies in the folder of the dashboard, with the name of
+    the run before its own.
+    """
 
-        shown = (one for one in reversed(self.screen_stack) if isinstance(one, RunScreen))
-        return next((one.session for one in shown), None)
+    def __init__(self, app: App[None], runs: DashboardRuns) -> None:
+        self._app = app
+        self._runs = runs
 
-    def deliver_screenshot(
-        self, filename: str | None = None, path: str | None = None, time_format: str | None = None
+    def save_screenshot(
+        self, filename: str | None, path: str | None, time_format: str | None
     ) -> str | None:
-        """Save the screen as SVG in the folder of the run that it shows, else in `folder`."""
+        """Save the screen as SVG in the folder of the run that it shows. Return its path."""
         if not self._may_write():
             return None
-        folder = (self.shown and self.folder_of(self.shown.plan.run)) or self.folder
+        session = find_shown_session(self._app)
+        run_folder = self._runs.folder_of(session.plan.run) if session else None
+        folder = path or str(run_folder or self._runs.folder)
         try:
-            saved = self.save_screenshot(filename, path or str(folder), time_format)
+            saved = self._app.save_screenshot(filename, folder, time_format)
         except OSError as error:
-            self.notify(f"cannot write a screenshot: {error}", severity="error", markup=False)
+            self._report_error(f"cannot write a screenshot: {error}")
             return None
-        self.notify(f"screenshot: {saved}", markup=False)
+        self._app.notify(f"screenshot: {saved}", markup=False)
         return saved
 
-    def _may_write(self) -> bool:
-        """Whether files may be written: a visitor in a browser writes none here."""
-        if self.is_web:
-            self.notify("no files can be saved from a browser", severity="warning", markup=False)
-        return not self.is_web
-
-    def on_keep_text(self, message: KeepText) -> None:
+    def save_text(self, message: SaveText) -> None:
+        """Write a text to a file."""
         if not self._may_write():
             return
-        path = self._file(message.run, message.name)
+        path = self._find_path(message.run, message.name)
         try:
             write_whole(path, message.text.encode(errors="backslashreplace"))
         except OSError as error:
-            said = f"{message.done}; cannot write it to a file: {error}"
-            self.notify(said, severity="error", markup=False)
+            self._report_error(f"{message.done}; cannot write it to a file: {error}")
         else:
-            self.notify(f"{message.done}: {os.path.relpath(path)}", markup=False)
+            self._app.notify(f"{message.done}: {os.path.relpath(path)}", markup=False)
 
-    def on_save_chart(self, message: SaveChart) -> None:
+    def save_chart(self, message: SaveChart) -> None:
+        """Write a chart to files, in the background."""
         if self._may_write():
-            path = self._file(message.run, message.name)
-            self.run_worker(self._save_chart(message.write, path), exit_on_error=True)
+            path = self._find_path(message.run, message.name)
+            self._app.run_worker(self._write_chart(message.write, path), exit_on_error=True)
 
-    async def _save_chart(self, write: Callable[[Path, str], list[Path]], at: Path) -> None:
-        """Save a chart in files of this path without their endings, and say where."""
+    async def _write_chart(self, write: Callable[[Path, str], list[Path]], path: Path) -> None:
+        """Write a chart to files of this path without their endings, and say where."""
         try:
-            paths = await asyncio.to_thread(write, at.parent, at.name)
+            paths = await asyncio.to_thread(write, path.parent, path.name)
         except OSError as error:
-            self.notify(f"cannot write the chart: {error}", severity="error", markup=False)
+            self._report_error(f"cannot write the chart: {error}")
             return
         names = ", ".join(path.name for path in paths)
-        self.notify(f"chart: {names} in {at.parent}", markup=False)
+        self._app.notify(f"chart: {names} in {path.parent}", markup=False)
         if not any(path.suffix == ".png" for path in paths):
-            self.notify(NO_PNG, markup=False)
+            self._app.notify(NO_PNG, markup=False)
+
+    def _find_path(self, run: str, name: str) -> Path:
+        """Return where a file about a run is saved."""
+        folder = self._runs.folder_of(run)
+        return folder / name if folder else self._runs.folder / f"{run}-{name}"
+
+    def _may_write(self) -> bool:
+        """Return whether files may be written: a visitor in a browser writes none here."""
+        if self._app.is_web:
+            text = "no files can be saved from a browser"
+            self._app.notify(text, severity="warning", markup=False)
+        return not self._app.is_web
+
+    def _report_error(self, text: str) -> None:
+        self._app.notify(text, severity="error", markup=False)

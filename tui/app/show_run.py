@@ -21,6 +21,7 @@ from remote.record.lock import STOP
 from remote.run.run_state import RunState
 from remote.run.state.phases import Verdict
 from training.job import Job
+from training.mistake import Mistake
 from training.wire.events import Record
 from tui.app.second_signal import Watched, ended_by_second_signal
 from tui.kit import run_session as view
@@ -66,7 +67,7 @@ def watch(launcher: Launcher, session: Session, lines: Lines | None) -> int:
     return show_opened(launcher, session)
 
 
-def show_opened(launcher: Launcher, session: view.Session) -> int:
+def show_opened(launcher: Launcher, session: view.RunSession) -> int:
     """Show a session that was attached to, or a replay, in the dashboard."""
     hosts = Cluster(session.plan.run, session.plan.hosts)
     job = session.plan.job or Job()
@@ -118,7 +119,7 @@ def _print_session(launcher: Launcher, session: Session, how: Lines, watched: Wa
         for records in session.batches():
             watched.answer()
             _show_batch(show, records, session, how.leaves)
-            if detach and session.has_got_going:
+            if detach and session.is_under_way:
                 session.detach()
                 detach = False
         show.end(session.state)
@@ -193,7 +194,7 @@ def show_dashboard(
 
     def make_plan(cluster: Cluster, work: Job | Script, policy: Policy) -> Plan:
         if policy.keep and (ends := settings.get("ends")):
-            raise PlanError(f"--on-disconnect keep: {ends}")
+            raise PlanError(Mistake("--on-disconnect", "keep", str(ends)))
         return launcher.plan(cluster, work, policy)
 
     app = RankboardApp(Launch(cluster, selected, work, make_plan, begin, **settings))

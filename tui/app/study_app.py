@@ -30,5 +30,5 @@ class StudyApp(Dashboard[StudyRuns]):
     def on_show_cell(self, message: ShowCell) -> None:
         self.push_screen(CellScreen(self.runs.runner, message.key))
 
-    def question(self) -> StudyDialog:
+    def make_quit_dialog(self) -> StudyDialog:
         return StudyDialog()

@@ -9,13 +9,12 @@ from typing import ClassVar
 from remote.record import marks
 from remote.record.watch import WatchedRun
 from tui.app.dashboard import Dashboard
-from tui.kit.dialogs import Dialog
-from tui.kit.no_live_runs import Idle
+from tui.kit.no_live_runs import NoLiveRuns
 from tui.kit.runs import Listener
 from tui.run.screen import RunScreen
 
 
-class Watching(Idle):
+class WatchedRuns(NoLiveRuns):
     """Listens to a watched run."""
 
     def __init__(self, run: WatchedRun) -> None:
@@ -24,7 +23,7 @@ class Watching(Idle):
 
     @property
     def runs_dir(self) -> Path:
-        """The folder that the run lies in."""
+        """Return the folder that the run lies in."""
         return self.run.folder.parent
 
     def start(self) -> None:
@@ -43,33 +42,32 @@ class Watching(Idle):
             self._listener.join()
 
     def exit_code(self, return_code: int) -> int:
-        """The verdict of the run; 0 where it has not ended."""
+        """Return the verdict of the run; 0 if it has not ended."""
         verdict = self.run.state.verdict
-        return (verdict.value if verdict and self.run.has_ended else 0) or return_code
+        if verdict and self.run.has_ended and verdict.value:
+            return verdict.value
+        return return_code
 
 
 class WatchScreen(RunScreen):
     """The run screen of a run that is watched."""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Nothing is started here, and a visitor in a browser sees no other run."""
+        """Start nothing here, and show no other run to a visitor in a browser."""
         if action == "new" or (action == "compare" and self.app.is_web):
             return False
         return super().check_action(action, parameters)
 
 
-class WatchApp(Dashboard[Watching]):
+class WatchApp(Dashboard[WatchedRuns]):
     """Shows a run, live, and never sends a command."""
 
-    acts: ClassVar[bool] = False
+    sends_commands: ClassVar[bool] = False
 
     def __init__(self, run: WatchedRun) -> None:
-        super().__init__(Watching(run))
+        super().__init__(WatchedRuns(run))
 
     def open(self) -> None:
         self.runs.start()
         run = self.runs.run
         self.push_screen(WatchScreen(run, called=partial(marks.name, run.folder)))
-
-    def question(self) -> Dialog:
-        raise AssertionError("nothing is live that could be stopped here")

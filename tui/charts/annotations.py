@@ -1,4 +1,4 @@
-"""What stands on the curves of a picture: marks, names, single points, peaks, the cursor. Pure."""
+"""What stands on the curves of a picture: marks, names, single points, peaks, the cursor."""
 
 from __future__ import annotations
 
@@ -7,118 +7,143 @@ from collections.abc import Sequence
 import numpy as np
 
 from remote.format import number
-from tui.charts import raster
 from tui.charts.axis import Axis
-from tui.charts.raster import MARK, Cells, Curve, Picture, cell_at
+from tui.charts.raster import MARK_COLOUR, NO_COLOUR, Cells, Curve, DotPicture, cell_at
 from tui.kit import palette
 
 Mark = tuple[float, str]
 """An x that is marked, and the letter that says with what."""
-APART = 2
-"""Columns of cells between two single points."""
-OFTEN = 3
-"""How often the label of a curve stands on it at most."""
-MARKED = 6
-"""Columns of cells for each mark of one letter: where they would be denser, none is drawn."""
+COLUMNS_BETWEEN_POINTS = 2
+MAX_NAMES_PER_CURVE = 3
+COLUMNS_PER_MARK = 6
+"""Columns of cells for each mark of one letter. If they would be denser, none is drawn."""
 
 
-def put_marks(picture: Picture, marks: Sequence[Mark], along: Axis) -> None:
-    """Draw a line at each mark, behind the curves, with its letter on top, or the letters of all
-    marks that are there."""
-    rows, inner = picture.dots.shape
-    letters: dict[int, str] = {}
+def put_marks(picture: DotPicture, marks: Sequence[Mark], x_axis: Axis) -> None:
+    """Draw a line at each mark, behind the curves, with the letters of its marks on top."""
+    rows, width = picture.dots.shape
+    letters_of_column: dict[int, str] = {}
     for letter in dict.fromkeys(letter for _, letter in marks):
         columns = {
-            cell_at(along.at(x), inner)
-            for x, sign in marks
-            if sign == letter and along.low <= x <= along.high
+            cell_at(x_axis.share_of(x), width)
+            for x, letter_of_mark in marks
+            if letter_of_mark == letter and x_axis.low <= x <= x_axis.high
         }
-        if MARKED * len(columns) > max(inner, MARKED):
+        if COLUMNS_PER_MARK * len(columns) > max(width, COLUMNS_PER_MARK):
             continue
         for column in columns:
-            free = picture.curve[:, column] == raster.NONE
-            picture.curve[free, column] = MARK
-            picture.sign[free, column] = ord(palette.sign("mark"))
-            letters[column] = letters.get(column, "") + letter
-    for column, text in letters.items() if rows > 2 else ():
-        picture.put(0, max(0, min(column, inner - len(text))), text, MARK)
+            is_free = picture.curve[:, column] == NO_COLOUR
+            picture.curve[is_free, column] = MARK_COLOUR
+            picture.sign[is_free, column] = ord(palette.sign("mark"))
+            letters_of_column[column] = letters_of_column.get(column, "") + letter
+    if rows <= 2:
+        return
+    for column, letters in letters_of_column.items():
+        picture.put(0, max(0, min(column, width - len(letters))), letters, MARK_COLOUR)
 
 
-def put_names(picture: Picture, curves: Sequence[Curve]) -> None:
-    """Put the labels of curves on them, so that they can be told apart without colours; as often as
-    there is room for all labels beside each other."""
-    inner = picture.dots.shape[1]
-    taken = sum(len(curve.label) + 2 for curve in curves)
-    often = min(OFTEN, inner // max(taken, 1))
-    for place, curve in enumerate(curves if often else ()):
-        mine = picture.curve == curve.ink
-        alone = mine & (picture.count == 1)
-        for row, column in _spots(mine, alone, (place + 0.5) / len(curves), often):
-            picture.put(row, column, curve.label, curve.ink)
+def put_names(picture: DotPicture, curves: Sequence[Curve]) -> None:
+    """Put labels on curves, so that they can be told apart without colours.
+
+    Each label is repeated as often as there is room for all of them beside each other.
+    """
+    width = picture.dots.shape[1]
+    needed = sum(len(curve.label) + 2 for curve in curves)
+    repeats = min(MAX_NAMES_PER_CURVE, width // max(needed, 1))
+    if not repeats:
+        return
+    for index, curve in enumerate(curves):
+        has_curve = picture.curve == curve.cell_colour
+        is_alone = has_curve & (picture.count == 1)
+        share = (index + 0.5) / len(curves)
+        for row, column in _name_cells(has_curve, is_alone, share, repeats):
+            picture.put(row, column, curve.label, curve.cell_colour)
 
 
-def _spots(mine: Cells, alone: Cells, share: float, often: int) -> list[tuple[int, int]]:
-    """Cells of a curve for its name: one in each of so many parts of the width, at this share of
-    it, and so elsewhere than those of others. Where curves meet, a name would stand on all of them:
-    it keeps to cells that are the curve's `alone`, if the part has any."""
-    part = mine.shape[1] / often
-    spots = set()
-    for column in (np.arange(often) + share) * part:
-        begin = int(column // part * part)
-        of_part = slice(begin, max(begin + 1, int(begin + part)))
-        there = alone if alone[:, of_part].any() else mine
-        columns = np.flatnonzero(there.any(axis=0))
+def _name_cells(
+    has_curve: Cells, is_alone: Cells, share: float, repeats: int
+) -> list[tuple[int, int]]:
+    """Return cells of a curve for its name, as row and column.
+
+    The width is cut into `repeats` parts, and there is one cell in each, at a share of the part
+    that is the curve's own. Where curves meet, a name would stand on all of them, so it keeps to
+    cells where the curve is alone, if the part has any.
+    """
+    part_width = has_curve.shape[1] / repeats
+    cells = set()
+    for target in (np.arange(repeats) + share) * part_width:
+        begin = int(target // part_width * part_width)
+        part = slice(begin, max(begin + 1, int(begin + part_width)))
+        candidates = is_alone if is_alone[:, part].any() else has_curve
+        columns = np.flatnonzero(candidates.any(axis=0))
         if columns.size:
-            nearest = int(columns[np.abs(columns - column).argmin()])
-            spots.add((int(there[:, nearest].argmax()), nearest))
-    return sorted(spots, key=lambda spot: spot[1])
+            nearest = int(columns[np.abs(columns - target).argmin()])
+            row = int(candidates[:, nearest].argmax())
+            cells.add((row, nearest))
+    return sorted(cells, key=lambda cell: cell[1])
 
 
-def put_points(picture: Picture, curves: Sequence[Curve], along: Axis, up: Axis) -> None:
-    """Put a sign at the points of the curves that are single points: the last one, and those before
-    that are far enough from each other."""
-    rows, inner = picture.dots.shape
-    for curve in (curve for curve in curves if curve.single):
-        free = inner
-        places = along.places(curve.x), up.places(curve.mean)
-        for x, y in zip(*(column[::-1] for column in places), strict=True):
-            if 0 <= x <= 1 and 0 <= y <= 1 and (column := cell_at(x, inner)) < free:
-                picture.put(cell_at(1 - y, rows), column, palette.sign("test"), curve.ink)
-                free = column - APART
+def put_points(picture: DotPicture, curves: Sequence[Curve], x_axis: Axis, y_axis: Axis) -> None:
+    """Put a sign at single points: the last one, and earlier ones that are far enough apart."""
+    rows, width = picture.dots.shape
+    for curve in curves:
+        if not curve.single:
+            continue
+        free_before = width
+        x_shares = x_axis.shares_of(curve.x)[::-1]
+        y_shares = y_axis.shares_of(curve.mean)[::-1]
+        for x, y in zip(x_shares, y_shares, strict=True):
+            is_in_view = 0 <= x <= 1 and 0 <= y <= 1  # and not NaN
+            if not is_in_view:
+                continue
+            column = cell_at(x, width)
+            if column < free_before:
+                row = cell_at(1 - y, rows)
+                picture.put(row, column, palette.sign("test"), curve.cell_colour)
+                free_before = column - COLUMNS_BETWEEN_POINTS
 
 
-def put_peaks(picture: Picture, curves: Sequence[Curve], along: Axis, up: Axis) -> None:
-    """Say at the upper and the lower edge how far the curves go beyond."""
-    rows, inner = picture.dots.shape
-    for sign, row, beyond in (("peak", 0, 1), ("dip", rows - 1, -1)):
-        found = [peak for curve in curves if (peak := _peak(curve, along, up, beyond))]
-        if found and rows > 2:
-            value, x = max(found, key=lambda peak: beyond * peak[0])
+def put_peaks(picture: DotPicture, curves: Sequence[Curve], x_axis: Axis, y_axis: Axis) -> None:
+    """Write at the upper and the lower edge how far the curves go beyond."""
+    rows, width = picture.dots.shape
+    if rows <= 2:
+        return
+    for sign, row, direction in (("peak", 0, 1), ("dip", rows - 1, -1)):
+        peaks = []
+        for curve in curves:
+            peak = _find_peak(curve, x_axis, y_axis, direction)
+            if peak:
+                peaks.append(peak)
+        if peaks:
+            value, x = max(peaks, key=lambda peak, sign=direction: sign * peak[0])  # type: ignore[misc]
             text = palette.sign(sign) + number(value)
-            column = min(cell_at(along.at(x), inner), max(0, inner - len(text)))
-            picture.put(row, column, text, MARK)
+            column = min(cell_at(x_axis.share_of(x), width), max(0, width - len(text)))
+            picture.put(row, column, text, MARK_COLOUR)
 
 
-def _peak(curve: Curve, along: Axis, up: Axis, beyond: int) -> tuple[float, float] | None:
-    """The farthest value of a curve above (1) or below (-1) the y axis, and its x; None where there
-    is none."""
-    values = curve.high if beyond > 0 else curve.low
-    if not curve.band:
-        values = curve.mean
-    places = along.places(np.where(np.isfinite(curve.x), curve.x, np.nan))
-    outside = values > up.high if beyond > 0 else values < up.low
-    if up.log:
-        outside &= values > 0
-    outside &= (places >= 0) & (places <= 1) & np.isfinite(values)
-    if not outside.any():
+def _find_peak(
+    curve: Curve, x_axis: Axis, y_axis: Axis, direction: int
+) -> tuple[float, float] | None:
+    """Return the value farthest above (1) or below (-1) the y axis and its x, or None."""
+    values = curve.mean
+    if curve.band:
+        values = curve.high if direction > 0 else curve.low
+    is_outside = values > y_axis.high if direction > 0 else values < y_axis.low
+    if y_axis.log:
+        is_outside &= values > 0
+    x_shares = x_axis.shares_of(np.where(np.isfinite(curve.x), curve.x, np.nan))
+    is_outside &= (x_shares >= 0) & (x_shares <= 1) & np.isfinite(values)
+    if not is_outside.any():
         return None
-    at = int(np.argmax(np.where(outside, beyond * values, -np.inf)))
-    return float(values[at]), float(curve.x[at])
+    farthest = int(np.argmax(np.where(is_outside, direction * values, -np.inf)))
+    return float(values[farthest]), float(curve.x[farthest])
 
 
-def put_cursor(picture: Picture, along: Axis, x: float) -> None:
-    if along.low <= x <= along.high:
-        column = cell_at(along.at(x), picture.dots.shape[1])
-        free = (picture.dots[:, column] == 0) & (picture.sign[:, column] == 0)
-        picture.sign[free, column] = ord(palette.sign("row"))
-        picture.curve[free, column] = MARK
+def put_cursor(picture: DotPicture, x_axis: Axis, x: float) -> None:
+    """Draw a line at the cursor, behind the curves."""
+    if not x_axis.low <= x <= x_axis.high:
+        return
+    column = cell_at(x_axis.share_of(x), picture.dots.shape[1])
+    is_free = (picture.dots[:, column] == 0) & (picture.sign[:, column] == 0)
+    picture.sign[is_free, column] = ord(palette.sign("row"))
+    picture.curve[is_free, column] = MARK_COLOUR

@@ -1,5 +1,4 @@
-"""Where an axis begins and ends, and its ticks at nice numbers. Pure; knows neither curves nor
-cells."""
+"""Where an axis begins and ends, and its ticks at round numbers. Knows no curves and no cells."""
 
 from __future__ import annotations
 
@@ -14,16 +13,19 @@ from remote.format import duration
 HUGE = 1e150
 """Values are clipped to plus and minus this, so that differences and squares stay finite."""
 TINY = 1e-150
-"""On a log axis smaller values lie here."""
-FEWEST = 3
-"""Ticks that a log axis may have, however short it is."""
+"""Smaller values lie here on a log axis."""
+MIN_LOG_TICKS = 3
+"""Ticks that even a short log axis may have."""
 CLOCK_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400)
+"""Seconds between the ticks of a time axis."""
+
+Tick = tuple[float, str]
+"""A value and its label."""
 
 
 @dataclass(frozen=True)
 class Axis:
-    """A range of values, `low` < `high`. `log`: positions are those of the logarithms, and both
-    ends are over 0."""
+    """A range of values. The axis is logarithmic with `log`, and then both ends are over 0."""
 
     low: float
     high: float
@@ -31,142 +33,160 @@ class Axis:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """`low` and `high` as positions: their decimal logarithms on a log axis."""
-        return (math.log10(self.low), math.log10(self.high)) if self.log else (self.low, self.high)
+        """`low` and `high`, as their decimal logarithms on a log axis."""
+        if self.log:
+            return math.log10(self.low), math.log10(self.high)
+        return self.low, self.high
 
-    def at(self, value: float) -> float:
-        """Where a value lies: 0 at `low`, 1 at `high`."""
+    def share_of(self, value: float) -> float:
+        """Return how far along the axis a value lies: 0 at `low`, 1 at `high`."""
         low, high = self.ends
-        return ((math.log10(value) if self.log else value) - low) / (high - low)
+        if self.log:
+            value = math.log10(value)
+        return (value - low) / (high - low)
 
-    def places(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Where many values lie, see `at`; NaN for those with no place on a log axis."""
+    def shares_of(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return `share_of` for an array. It is NaN for values that a log axis does not have."""
         low, high = self.ends
         if self.log:
             values = np.log10(np.where(values > 0, values, np.nan))
         return np.asarray((values - low) / (high - low))
 
-    def value(self, place: float) -> float:
-        """The value that lies at this place."""
+    def value_at(self, share: float) -> float:
+        """Return the value that lies at a share of the axis."""
         low, high = self.ends
-        position = low + place * (high - low)
+        position = low + share * (high - low)
         return float(10.0**position) if self.log else position
 
 
-def linear(low: float, high: float, count: int) -> Axis:
-    """The axis from `low` to `high`, both rounded outwards to multiples of half of a nice step of
-    which `count` fit in."""
-    low, high = _apart(low, high)
-    step = nice_step((high - low) / max(2 * count, 1))
-    return Axis(*_apart(math.floor(low / step) * step, math.ceil(high / step) * step))
+def linear_axis(low: float, high: float, tick_count: int) -> Axis:
+    """Return an axis whose ends are rounded outwards, to halves of the steps between ticks."""
+    low, high = _widen_if_empty(low, high)
+    step = round_step((high - low) / max(2 * tick_count, 1))
+    rounded_low = math.floor(low / step) * step
+    rounded_high = math.ceil(high / step) * step
+    return Axis(*_widen_if_empty(rounded_low, rounded_high))
 
 
-def logarithmic(low: float, high: float) -> Axis:
-    """The log axis from `low` to `high` (both > 0), a little wider."""
+def log_axis(low: float, high: float) -> Axis:
+    """Return a log axis that is a little wider than from `low` to `high`, both over 0."""
     low = min(max(low, TINY), HUGE)
     high = min(max(high, TINY), HUGE)
     margin = max(0.02, 0.04 * math.log10(high / low))
     return Axis(low / 10**margin, high * 10**margin, log=True)
 
 
-def exact(low: float, high: float) -> Axis:
-    """The axis from `low` to `high`."""
-    return Axis(*_apart(low, high))
+def exact_axis(low: float, high: float) -> Axis:
+    """Return the axis from `low` to `high`."""
+    return Axis(*_widen_if_empty(low, high))
 
 
-def divided(low: float, high: float, columns: int) -> Axis:
-    """An axis of steps or seconds in so many columns, from `low` on. It seldom moves, and what is
-    drawn stays where it is: columns begin at multiples of their width, which is one of 4 to 7 times
-    a power of two."""
-    low, high = _apart(low, high)
+def steady_axis(low: float, high: float, columns: int) -> Axis:
+    """Return an axis for a growing x, which changes seldom.
+
+    Columns begin at multiples of their width, and the width is 4 to 7 times a power of two, so
+    that curves already drawn stay where they are.
+    """
+    low, high = _widen_if_empty(low, high)
     columns = max(columns, 1)
-    least = (high - low) / columns
-    grain = 2.0 ** (math.floor(math.log2(least)) - 2)
-    factor = math.ceil(least / grain)
+    least_width = (high - low) / columns
+    grain = 2.0 ** (math.floor(math.log2(least_width)) - 2)
+    factor = math.ceil(least_width / grain)
     while True:
         width = factor * grain
         begin = math.floor(low / width) * width
         end = begin + columns * width
         if end > high or not math.isfinite(end) or factor > 16:
-            return Axis(*_apart(begin, end))
+            return Axis(*_widen_if_empty(begin, end))
         factor += 1
 
 
-def _apart(low: float, high: float) -> tuple[float, float]:
-    """The same range, or a small one around its only value."""
+def _widen_if_empty(low: float, high: float) -> tuple[float, float]:
+    """Return the range, or a small one around its only value."""
     low = max(-HUGE, min(low, HUGE))
     high = max(-HUGE, min(high, HUGE))
-    if high - low > max(abs(low), abs(high)) * 1e-9 + 1e-150:
+    least_size = max(abs(low), abs(high)) * 1e-9 + 1e-150
+    if high - low > least_size:
         return low, high
     half = max(abs(low) * 0.05, 1e-140) if low else 0.5
     return low - half, low + half
 
 
-def nice_step(least: float) -> float:
-    """The smallest of 1, 2, 2.5, 5 times a power of ten that is not under `least` (> 0)."""
+def round_step(least: float) -> float:
+    """Return the smallest of 1, 2, 2.5 or 5 times a power of ten that is not under `least`."""
     power = 10.0 ** math.floor(math.log10(least))
-    return next(
-        factor * power for factor in (1, 2, 2.5, 5, 10, 100) if factor * power >= least * (1 - 1e-9)
-    )
+    for factor in (1, 2, 2.5, 5, 10):
+        if factor * power >= least * (1 - 1e-9):
+            return factor * power
+    return 100 * power
 
 
-def ticks(axis: Axis, count: int, whole: bool = False) -> list[tuple[float, str]]:
-    """At most about `count` nice values on the axis, with their labels. `whole`: only whole
-    numbers."""
-    if axis.log and (found := _log_ticks(axis, count)):
-        return [(value, label(value)) for value in found]
-    step = nice_step((axis.high - axis.low) / max(count, 1))
+def number_ticks(axis: Axis, max_count: int, *, whole: bool = False) -> list[Tick]:
+    """Return at most about `max_count` ticks at round numbers, or only at whole ones."""
+    log_values = _log_tick_values(axis, max_count) if axis.log else []
+    if log_values:
+        return [(value, tick_label(value)) for value in log_values]
+    step = round_step((axis.high - axis.low) / max(max_count, 1))
     if whole:
         step = max(1.0, math.ceil(step))
-    return [
-        (value, label(value, step)) for value in _multiples(axis, step) if value > 0 or not axis.log
-    ]
+    return [(value, tick_label(value, step)) for value in _multiples(axis, step)]
 
 
-def clock_ticks(axis: Axis, count: int) -> list[tuple[float, str]]:
-    """At most about `count` round times, in seconds, with labels such as 45 s, 1:30 and 2:00:00."""
-    least = (axis.high - axis.low) / max(count, 1)
-    step = next((float(step) for step in CLOCK_STEPS if step >= least), nice_step(least))
-    found = _multiples(axis, step)
-    return [(value, duration(value)) for value in found if value > 0 or not axis.log]
+def clock_ticks(axis: Axis, max_count: int) -> list[Tick]:
+    """Return at most about `max_count` ticks at round times, with labels such as 45 s and 1:30."""
+    least_step = (axis.high - axis.low) / max(max_count, 1)
+    fitting_steps = [step for step in CLOCK_STEPS if step >= least_step]
+    step = float(fitting_steps[0]) if fitting_steps else round_step(least_step)
+    return [(value, duration(value)) for value in _multiples(axis, step)]
 
 
 def _multiples(axis: Axis, step: float) -> list[float]:
+    """Return at most 101 multiples of `step` on the axis."""
     first = math.ceil(axis.low / step - 1e-6)
     last = math.floor(axis.high / step + 1e-6)
-    return [index * step for index in range(first, min(last, first + 100) + 1)]
+    values = [index * step for index in range(first, min(last, first + 100) + 1)]
+    if axis.log:
+        return [value for value in values if value > 0]
+    return values
 
 
-def _log_ticks(axis: Axis, count: int) -> list[float]:
-    """Powers of ten, every so many, or with multiples of them; nothing where the axis is too short
-    for that."""
-    low = math.floor(axis.ends[0])
-    high = math.ceil(axis.ends[1])
-    stride = max(1, math.ceil((high - low) / max(count, 1)))
-    powers = [10.0**power for power in range(low, high + 1) if power % stride == 0]
-    fine = [
-        [factor * 10.0**power for power in range(low, high + 1) for factor in factors]
-        for factors in (range(1, 10), (1, 2, 5))
-    ]
-    for candidates in (*(fine if high - low <= 4 else ()), powers):
-        inside = [value for value in candidates if axis.low <= value <= axis.high]
-        if 2 <= len(inside) <= max(count, FEWEST):
+def _log_tick_values(axis: Axis, max_count: int) -> list[float]:
+    """Return powers of ten, or multiples of them, or nothing if the axis is too short for that."""
+    low_power = math.floor(axis.ends[0])
+    high_power = math.ceil(axis.ends[1])
+    powers = range(low_power, high_power + 1)
+    candidates = []
+    if high_power - low_power <= 4:
+        candidates.append(_multiples_of_powers(powers, range(1, 10)))
+        candidates.append(_multiples_of_powers(powers, (1, 2, 5)))
+    stride = max(1, math.ceil((high_power - low_power) / max(max_count, 1)))
+    candidates.append([10.0**power for power in powers if power % stride == 0])
+    for values in candidates:
+        inside = [value for value in values if axis.low <= value <= axis.high]
+        if 2 <= len(inside) <= max(max_count, MIN_LOG_TICKS):
             return inside
     return []
 
 
-def label(value: float, step: float = 0.0) -> str:
-    """A tick's number, short, with the decimals that `step` between ticks needs: 0.25, 12k,
-    3e-05."""
+def _multiples_of_powers(powers: range, factors: range | tuple[int, ...]) -> list[float]:
+    return [factor * 10.0**power for power in powers for factor in factors]
+
+
+def tick_label(value: float, step: float = 0.0) -> str:
+    """Return a short number such as 0.25, 12k or 3e-05, with the decimals that `step` needs."""
     size = max(abs(value), step)
     if size == 0 or (value == 0 and step):
         return "0"
     if size >= 1e13 or size < 1e-4:
         return f"{value:.3g}"
-    for limit, divisor, suffix in ((1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k")):
-        if size >= limit:
-            return f"{value / divisor:.4g}{suffix}"
+    if size >= 1e9:
+        return f"{value / 1e9:.4g}G"
+    if size >= 1e6:
+        return f"{value / 1e6:.4g}M"
+    if size >= 1e4:
+        return f"{value / 1e3:.4g}k"
     if not step:
         return f"{value:.4g}"
-    decimals = max(0, -math.floor(math.log10(step)) + (f"{step:.1e}"[2] != "0"))
+    has_half_digit = f"{step:.1e}"[2] != "0"  # a step such as 2.5 needs one decimal more
+    decimals = max(0, -math.floor(math.log10(step)) + has_half_digit)
     return f"{value:.{decimals}f}"

@@ -1,14 +1,14 @@
-"""A line chart of several curves in braille dots, drawn on the line API: milliseconds where
-libraries take hundreds.
+"""A line chart of several curves in braille dots, drawn line by line.
 
-Draws `Curve`s and knows nothing of runs. A frame is made once per change, and only the rows that
-differ are drawn again.
+A frame takes milliseconds, where plotting libraries take hundreds. It is made once per change,
+and only the rows that differ are drawn again. The chart draws `Curve`s and knows nothing of runs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import ClassVar
 
 import numpy as np
 from rich.color import Color as RichColor
@@ -19,137 +19,152 @@ from textual.geometry import Region
 from textual.reactive import reactive
 from textual.strip import Strip
 
-from tui.charts import dots
 from tui.charts.annotations import Mark
 from tui.charts.axis import Axis
-from tui.charts.frame import Frame, Look, frame
-from tui.charts.raster import FAINT, MARK, NONE, Curve, Picture
+from tui.charts.plot_frame import PlotFrame, PlotOptions, make_frame
+from tui.charts.raster import FAINT, MARK_COLOUR, NO_COLOUR, Curve, DotPicture, dot_characters
 from tui.kit import palette
 from tui.kit.widgets.lines import Lines
 
 
 class Chart(Lines, can_focus=True):
-    """Curves over a common x axis, with ticks at the left and beneath, and optionally a logarithmic
-    y axis."""
+    """Curves over a common x axis, with ticks, and optionally a logarithmic y axis."""
 
     DEFAULT_CSS = """
     Chart { height: 1fr; min-height: 1; }
     """
-    COMPONENT_CLASSES = {"chart--axis"}  # noqa: RUF012
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"chart--axis"}
 
     logarithmic: reactive[bool] = reactive(False, repaint=False)
 
-    def __init__(self, look: Look, empty: str = "no data yet") -> None:
+    def __init__(self, options: PlotOptions, empty_text: str = "no data yet") -> None:
         super().__init__()
-        self._look = look
-        self._empty = empty
+        self._options = options
+        self._empty_text = empty_text
         self._curves: Sequence[Curve] = ()
         self._marks: Sequence[Mark] = ()
-        self._frame: Frame | None = None
-        self._styles: dict[tuple[int, int], Style] = {}
+        self._frame: PlotFrame | None = None
+        self._cell_styles: dict[tuple[int, int], Style] = {}
 
     def draw(
-        self, curves: Sequence[Curve], marks: Sequence[Mark] = (), look: Look | None = None
+        self,
+        curves: Sequence[Curve],
+        marks: Sequence[Mark] = (),
+        options: PlotOptions | None = None,
     ) -> None:
-        """Draw these curves and marks from now on. The drawing itself is done a moment later, and
-        outside of any lock held here."""
+        """Draw these curves and marks from now on.
+
+        The drawing itself happens a moment later, outside of any lock that the caller holds.
+        """
         self._curves = curves
         self._marks = marks
-        self._look = look or self._look
+        self._options = options or self._options
         self.call_next(self._redraw)
 
     def x_at(self, column: int) -> float | None:
-        """The x at a column of the widget; None where nothing is drawn."""
+        """Return the x at a column of the widget, or None if nothing is drawn."""
         return self._frame.x_at(column) if self._frame else None
 
     @property
-    def along(self) -> Axis | None:
-        """The x axis in view; None where nothing is drawn."""
-        return self._frame.along if self._frame else None
+    def x_axis(self) -> Axis | None:
+        """The x axis in view, or None if nothing is drawn."""
+        return self._frame.x_axis if self._frame else None
 
     def watch_logarithmic(self) -> None:
         self._redraw()
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
-        self._styles.clear()
+        self._cell_styles.clear()
 
     def on_resize(self) -> None:
         self._redraw()
 
     def _redraw(self) -> None:
         width, height = self.content_size
-        before = self._frame
-        self._frame = frame(self._curves, self._look, width, height, self.logarithmic, self._marks)
-        if self._frame is None or before is None:
+        previous = self._frame
+        self._frame = make_frame(
+            self._curves, self._options, width, height, self.logarithmic, self._marks
+        )
+        if self._frame is None or previous is None:
             self._strips.clear()
             self.refresh()
             return
-        for row, (first, end) in self._frame.differing(before).items():
+        for row, (first, end) in self._frame.changed_rows(previous).items():
             self._strips.pop(row, None)
             self.refresh(Region(first, row, end - first, 1))
 
     def render_line(self, y: int) -> Strip:
-        """Row `y` of the chart."""
+        """Draw row `y` of the chart."""
         width = self.content_size.width
         strip = self._strips.get(y)
         if strip is None or strip.cell_length != width:
-            strip = self._strips[y] = (
-                Strip(self._segments(y)).adjust_cell_length(width, self.rich_style).crop(0, width)
-            )
+            strip = Strip(self._row_segments(y))
+            strip = strip.adjust_cell_length(width, self.rich_style).crop(0, width)
+            self._strips[y] = strip
         return strip
 
-    def _segments(self, y: int) -> list[Segment]:
-        plain = self.rich_style
-        faint = self.get_component_rich_style("chart--axis")
+    def _row_segments(self, y: int) -> list[Segment]:
+        label_style = self.get_component_rich_style("chart--axis")
         width, height = self.content_size
-        if self._frame is None:
-            text = self._empty.center(width)[:width] if y == height // 2 else " " * width
-            return [Segment(text, faint)]
-        if y >= len(self._frame.rows):
-            return [Segment(self._frame.beneath if y == len(self._frame.rows) else "", faint)]
-        return [Segment(self._frame.rows[y], faint), *self._cells(self._frame.picture, y, plain)]
+        frame = self._frame
+        if frame is None:
+            text = self._empty_text.center(width)[:width] if y == height // 2 else " " * width
+            return [Segment(text, label_style)]
+        row_count = len(frame.row_labels)
+        if y < row_count:
+            label = Segment(frame.row_labels[y], label_style)
+            return [label, *self._cell_segments(frame.picture, y)]
+        return [Segment(frame.bottom_labels if y == row_count else "", label_style)]
 
-    def _cells(self, picture: Picture, y: int, plain: Style) -> Iterator[Segment]:
-        """The cells of a row, those of one style together."""
-        characters = dots.characters()
+    def _cell_segments(self, picture: DotPicture, y: int) -> Iterator[Segment]:
+        """Yield the cells of a row, each run of one style as a segment."""
         curve = picture.curve[y]
         band = picture.band[y]
-        signs = picture.sign[y]
-        cells = [characters[cell] for cell in picture.dots[y].tolist()]
-        for signed in np.flatnonzero(signs).tolist():
-            cells[signed] = chr(signs[signed])
+        characters = dot_characters()
+        cells = [characters[dots] for dots in picture.dots[y].tolist()]
+        for column in np.flatnonzero(picture.sign[y]).tolist():
+            cells[column] = chr(picture.sign[y, column])
         if self.app.no_color or not palette.utf8():  # a tint would not be seen
-            for tinted in np.flatnonzero((band != NONE) & (curve == NONE)).tolist():
-                cells[tinted] = palette.sign("band")
+            only_band = (band != NO_COLOUR) & (curve == NO_COLOUR)
+            for column in np.flatnonzero(only_band).tolist():
+                cells[column] = palette.sign("band")
         text = "".join(cells)
-        changes = np.flatnonzero((np.diff(curve) != 0) | (np.diff(band) != 0)) + 1
+        is_change = (np.diff(curve) != 0) | (np.diff(band) != 0)
+        changes = np.flatnonzero(is_change) + 1
         for start, end in pairwise([0, *changes.tolist(), len(text)]):
-            yield Segment(text[start:end], plain + self._style(int(curve[start]), int(band[start])))
+            style = self._cell_style(int(curve[start]), int(band[start]))
+            yield Segment(text[start:end], self.rich_style + style)
 
-    def _style(self, curve: int, band: int) -> Style:
-        """The style of a cell: the curve's colour on a ground tinted with the band's."""
-        found = self._styles.get((curve, band))
-        if found is None:
-            ground = self.background_colors[1]
-            tint = ground.blend(self._colour(band), self._tint).rich_color if band != NONE else None
-            found = self._styles[(curve, band)] = Style(color=self._ink(curve), bgcolor=tint)
-        return found
+    def _cell_style(self, curve: int, band: int) -> Style:
+        """Return the curve's colour on a ground that is tinted with the band's colour."""
+        style = self._cell_styles.get((curve, band))
+        if style is None:
+            ground = None
+            if band != NO_COLOUR:
+                ground = self._ground.blend(self._palette_colour(band), self._tint).rich_color
+            style = Style(color=self._text_colour(curve), bgcolor=ground)
+            self._cell_styles[(curve, band)] = style
+        return style
 
-    def _ink(self, curve: int) -> RichColor | None:
-        if curve == NONE:
+    def _text_colour(self, curve: int) -> RichColor | None:
+        if curve == NO_COLOUR:
             return None
-        if curve == MARK:
+        if curve == MARK_COLOUR:
             return self.get_component_rich_style("chart--axis").color
         if curve < FAINT:
-            return self._colour(curve).rich_color
-        faint = self.background_colors[1].blend(self._colour(curve - FAINT), 0.2 + self._tint)
+            return self._palette_colour(curve).rich_color
+        faint = self._ground.blend(self._palette_colour(curve - FAINT), 0.2 + self._tint)
         return faint.rich_color
 
     @property
+    def _ground(self) -> Color:
+        return self.background_colors[1]
+
+    @property
     def _tint(self) -> float:
-        """How much of its colour a band has."""
+        """How much of its colour a band has, from 0 to 1."""
         return float(self.app.current_theme.variables.get("band-tint", 0.25))
 
-    def _colour(self, number: int) -> Color:
+    def _palette_colour(self, number: int) -> Color:
         return Color.parse(palette.colour(number, self.app.current_theme.dark))

@@ -6,73 +6,92 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from remote.plan.plan import Plan
-from tui.charts import memory
-from tui.charts.kinds import KINDS, Kind
-from tui.charts.view import Mode, View
-from tui.kit import user_state as remembered
+from tui.charts import remembered_charts
+from tui.charts.chart_view import ChartView, CurveMode
+from tui.charts.kinds import KINDS, ChartKind
+from tui.kit import user_state
 
 
 class Deck:
-    """The charts of a run, in `places` beside each other: at first those that the user chose for
-    the last run of its kind. What the user changes is remembered at once, as far as that is
-    possible. `shown` are the ids of those that the user wants to see, in order; a run may lack
-    some."""
+    """The charts of a run, in places beside each other.
+
+    At first, these are the ones that the user chose for the last run of its kind. What the user
+    changes is remembered at once, as far as that is possible.
+    """
 
     def __init__(self, plan: Plan, places: int, file: Path | None = None) -> None:
-        self._kind, self._file = memory.kind_of(plan), file or remembered.path("charts")
-        chosen = memory.load(self._kind, self._file)
-        self._views = dict(chosen.views)
-        usual = [kind.id for kind in KINDS if kind.begins]
-        shown = list(dict.fromkeys((*chosen.charts, *usual)))
-        self.shown = shown[: max(places, len(chosen.charts))]
+        self._run_kind = remembered_charts.kind_of_run(plan)
+        self._file = file or user_state.state_file("charts")
+        choice = remembered_charts.load_choice(self._run_kind, self._file)
+        self._views = dict(choice.views)
+        defaults = [kind.id for kind in KINDS if kind.is_default]
+        ids = list(dict.fromkeys((*choice.charts, *defaults)))
+        self.shown = ids[: max(places, len(choice.charts))]
+        """The ids of the charts that the user wants to see, in order. A run may lack some."""
 
-    def at(self, place: int, kinds: Sequence[Kind]) -> Kind:
-        """The chart at a place: of those chosen that are there, and then of the others."""
-        order = self._order(kinds)
+    def chart_at(self, place: int, kinds: Sequence[ChartKind]) -> ChartKind:
+        """Return the chart at a place: first the chosen ones of `kinds`, then the others."""
+        order = self._in_order(kinds)
         return order[place % len(order)]
 
-    def _order(self, kinds: Sequence[Kind]) -> list[Kind]:
-        known = {kind.id: kind for kind in kinds}
-        chosen = [known[name] for name in self.shown if name in known]
-        return [*chosen, *(kind for kind in kinds if kind.id not in self.shown)]
+    def _in_order(self, kinds: Sequence[ChartKind]) -> list[ChartKind]:
+        kind_of_id = {kind.id: kind for kind in kinds}
+        chosen = [kind_of_id[name] for name in self.shown if name in kind_of_id]
+        return chosen + [kind for kind in kinds if kind.id not in self.shown]
 
-    def view(self, kind: Kind) -> View:
-        """How one sees a chart."""
-        usual = View(
-            mode=Mode.EACH if kind.each else Mode.MEAN, smoothing=0.9 if kind.smooth else 0.0
+    def view(self, kind: ChartKind) -> ChartView:
+        """Return the view of a chart."""
+        default = ChartView(
+            mode=CurveMode.EACH if kind.each else CurveMode.MEAN,
+            smoothing=0.9 if kind.smooth else 0.0,
         )
-        return self._views.get(kind.id, usual)
+        return self._views.get(kind.id, default)
 
-    def following(self, place: int, kinds: Sequence[Kind], seen: Sequence[int]) -> Kind | None:
-        """The next chart for a place that is at none of those that are seen; None after the last
-        one."""
-        names = [kind.id for kind in kinds]
-        here = names.index(self.at(place, kinds).id)
-        others = {self.at(one, kinds).id for one in seen if one != place}
-        return next((kind for kind in kinds[here + 1 :] if kind.id not in others), None)
+    def next_chart(
+        self, place: int, kinds: Sequence[ChartKind], visible: Sequence[int]
+    ) -> ChartKind | None:
+        """Return the next chart for a place, or None after the last one.
 
-    def first(self, place: int, kinds: Sequence[Kind], seen: Sequence[int]) -> Kind:
-        """The first chart for a place, see `following`."""
-        others = {self.at(one, kinds).id for one in seen if one != place}
-        return next((kind for kind in kinds if kind.id not in others), kinds[0])
+        Charts at other `visible` places are skipped.
+        """
+        ids = [kind.id for kind in kinds]
+        current = ids.index(self.chart_at(place, kinds).id)
+        return self._first_unseen(place, kinds[current + 1 :], kinds, visible)
 
-    def put(self, place: int, kind: Kind, kinds: Sequence[Kind]) -> None:
-        """Show a chart at a place; where it was, there is what was here."""
-        order = [one.id for one in self._order(kinds)]
+    def first_chart(
+        self, place: int, kinds: Sequence[ChartKind], visible: Sequence[int]
+    ) -> ChartKind:
+        """Return the first chart for a place that is not at another visible place."""
+        return self._first_unseen(place, kinds, kinds, visible) or kinds[0]
+
+    def _first_unseen(
+        self,
+        place: int,
+        candidates: Sequence[ChartKind],
+        kinds: Sequence[ChartKind],
+        visible: Sequence[int],
+    ) -> ChartKind | None:
+        seen = {self.chart_at(other, kinds).id for other in visible if other != place}
+        return next((kind for kind in candidates if kind.id not in seen), None)
+
+    def put(self, place: int, kind: ChartKind, kinds: Sequence[ChartKind]) -> None:
+        """Show a chart at a place. Its former place gets the chart that was here."""
+        order = [other.id for other in self._in_order(kinds)]
         place %= len(order)
         self.shown += [name for name in order[: place + 1] if name not in self.shown]
-        here = self.shown.index(order[place])
+        index = self.shown.index(order[place])
         if kind.id in self.shown:
-            self.shown[self.shown.index(kind.id)] = self.shown[here]
-        self.shown[here] = kind.id
+            self.shown[self.shown.index(kind.id)] = self.shown[index]
+        self.shown[index] = kind.id
         self._save()
 
-    def see(self, kind: Kind, view: View) -> None:
-        """See a chart so from now on."""
-        lasts = view.whole() != self.view(kind).whole()
+    def set_view(self, kind: ChartKind, view: ChartView) -> None:
+        """Show a chart in this view from now on."""
+        has_lasting_change = view.whole() != self.view(kind).whole()
         self._views[kind.id] = view
-        if lasts:
+        if has_lasting_change:
             self._save()
 
     def _save(self) -> None:
-        memory.save(self._kind, memory.Chosen(tuple(self.shown), self._views), self._file)
+        choice = remembered_charts.ChartChoice(tuple(self.shown), self._views)
+        remembered_charts.save_choice(self._run_kind, choice, self._file)

@@ -14,259 +14,311 @@ from remote.run.series.curves import Curves
 from remote.run.series.definitions import SERIES, Scope, Unit
 from remote.run.series.downsampling import Floats, Points
 from tui.charts.annotations import Mark
-from tui.charts.frame import Look
-from tui.charts.kinds import Kind
-from tui.charts.limits import x_limits
+from tui.charts.axis_limits import x_limits
+from tui.charts.chart_view import ChartView, CurveMode, XAxis
+from tui.charts.kinds import ChartKind
+from tui.charts.plot_frame import PlotOptions
 from tui.charts.raster import Curve
-from tui.charts.view import Along, Mode, View
 
-WARM = 5
+FIRST_WARM_STEP = 5
 """The step from which on values set the limits of y."""
-MOST = 32
+MAX_CURVES = 32
 """Curves that are drawn at once: more cannot be told apart, and take too long."""
-FINE = 200
+MIN_FINE_POINTS = 200
 """Points in view that are fine enough."""
-SPAN = 500
-"""Steps up to which smoothing counts single steps."""
-BITS = 500
-LARGE = 1e150
-"""By how many powers of two the weights of values differ that are summed at once, and the largest
-value that can stand beside them."""
+SMOOTHED_STEPS = 500
+"""In runs of up to so many steps, smoothing counts single steps."""
+MAX_WEIGHT_BITS = 500
+"""Weights of values that are summed at once differ by at most so many powers of two."""
+MAX_SUMMED_VALUE = 1e150
+"""The largest value that can be summed with such weights."""
 
 
 @dataclass(frozen=True)
-class Line:
-    """Points of a series, with the name and the row of whom they are of; -1 for all."""
+class ChartLine:
+    """The points of one series of one rank or host, or of all of them."""
 
     series: str
     name: str
     row: int
+    """The rank or host, or -1 for the mean over all."""
     points: Points
     x: Floats
 
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
-    """What a chart draws, and the points behind it. `hidden` rows are too many to be drawn.
-    `newest` is the value that stands above it, NaN where there is none, and `whose` it is, where
-    the names of the curves do not tell."""
+    """What a chart draws, and the points behind it."""
 
     curves: tuple[Curve, ...]
     marks: tuple[Mark, ...]
-    look: Look
-    lines: tuple[Line, ...]
-    ends: tuple[float, float] | None
+    options: PlotOptions
+    lines: tuple[ChartLine, ...]
+    x_range: tuple[float, float] | None
+    """The least and the greatest x of all curves."""
     hidden: int = 0
+    """Ranks or hosts that are too many to be drawn."""
     newest: float = math.nan
-    whose: str = ""
+    """The value that stands above the chart, or NaN."""
+    newest_name: str = ""
+    """Whose value that is, if the names of the curves do not say it."""
 
 
-def drawing(run: RunState, kind: Kind, view: View, kept: Curves | None = None) -> Drawing:
-    """What a chart of this kind draws of a run; with `kept`, of these finer curves of the part in
-    view. The run's lock is held."""
-    drawn = _Drawer(run, kind, view, kept or run.curves).drawing()
-    if kept is None:
-        return drawn
-    whole = _Drawer(run, kind, view, run.curves).drawing()
-    return replace(drawn, ends=whole.ends)
+def make_drawing(
+    run: RunState, kind: ChartKind, view: ChartView, fine_curves: Curves | None = None
+) -> Drawing:
+    """Return what a chart of this kind draws of a run, whose lock is held.
+
+    `fine_curves` are finer curves of the part in view.
+    """
+    if fine_curves is None:
+        return _Drawer(run, kind, view, run.curves).make()
+    drawing = _Drawer(run, kind, view, fine_curves).make()
+    whole = _Drawer(run, kind, view, run.curves).make()
+    return replace(drawing, x_range=whole.x_range)
 
 
-def coarse(drawn: Drawing, kind: Kind, view: View, run: RunState) -> tuple[int, int] | None:
-    """The first and the last step in view, where more of them were made than are drawn; else
-    None."""
-    if view.window is None or not drawn.lines or SERIES[kind.series[0]].source.by_time:
+def steps_to_refine(
+    drawing: Drawing, kind: ChartKind, view: ChartView, run: RunState
+) -> tuple[int, int] | None:
+    """Return the first and the last step in view if they have more points than are drawn."""
+    if view.window is None or not drawing.lines:
         return None
-    line = drawn.lines[0]
-    (inside,) = np.nonzero((line.x >= view.window[0]) & (line.x <= view.window[1]))
+    if SERIES[kind.series[0]].source.by_time:
+        return None
+    line = drawing.lines[0]
+    low, high = view.window
+    (inside,) = np.nonzero((line.x >= low) & (line.x <= high))
     if inside.size < 2:
-        around = np.flatnonzero(np.isfinite(line.x))
-        at = np.searchsorted(line.x[around], view.window)
-        inside = around[max(at[0] - 1, 0) : at[1] + 1]
+        known = np.flatnonzero(np.isfinite(line.x))
+        first, end = np.searchsorted(line.x[known], view.window)
+        inside = known[max(first - 1, 0) : end + 1]
     if inside.size < 2:
         return None
-    low, high = (int(line.points.step[at]) for at in (inside[0], inside[-1]))
-    return (low, high) if inside.size < min(0.7 * (high - low), FINE) else None
+    first_step = int(line.points.step[inside[0]])
+    last_step = int(line.points.step[inside[-1]])
+    is_coarse = inside.size < min(0.7 * (last_step - first_step), MIN_FINE_POINTS)
+    return (first_step, last_step) if is_coarse else None
 
 
 class _Drawer:
-    def __init__(self, run: RunState, kind: Kind, view: View, curves: Curves) -> None:
+    def __init__(self, run: RunState, kind: ChartKind, view: ChartView, curves: Curves) -> None:
         self._run = run
         self._kind = kind
         self._view = view
         self._curves = curves
-        self._factor = 100.0 if kind.unit is Unit.SHARE else 1.0
 
-    def drawing(self) -> Drawing:
+    def make(self) -> Drawing:
         lines, hidden = self._lines()
-        curves = [curve for line in lines for curve in self._drawn(line, len(lines))]
+        curves: list[Curve] = []
+        for line in lines:
+            curves += self._curves_of(line, len(lines))
         if self._kind.tests:
-            curves += self._tests()
-        span = x_limits(curves, self._view.log_x)
-        window = self._view.shows(span) if span else None
-        look = Look(
-            self._view.along.value,
-            clock=self._view.along is Along.TIME,
-            parts=self._view.along is Along.EPOCH,
+            curves.append(self._test_curve())
+        x_range = x_limits(curves, self._view.log_x)
+        newest_line, newest_name = self._newest_line(lines)
+        newest = math.nan
+        if newest_line:
+            newest = self._newest_value(newest_line, len(lines))
+        return Drawing(
+            tuple(curves),
+            tuple(self._marks()),
+            self._options(lines, x_range),
+            tuple(lines),
+            x_range,
+            hidden,
+            newest,
+            newest_name,
+        )
+
+    def _options(self, lines: list[ChartLine], x_range: tuple[float, float] | None) -> PlotOptions:
+        view = self._view
+        return PlotOptions(
+            view.along.value,
+            clock=view.along is XAxis.TIME,
+            parts=view.along is XAxis.EPOCH,
             from_zero=self._kind.from_zero,
-            log=self._view.log_x,
+            log=view.log_x,
             stacked=self._kind.stacked,
-            window=window,
-            live=bool(self._view.tail),
-            warm=self._warm(lines),
-            cursor=self._view.cursor,
+            window=view.visible_range(x_range) if x_range else None,
+            live=bool(view.tail),
+            warm=self._warm_x(lines),
+            cursor=view.cursor,
             named=len(lines) > 1 and not self._kind.stacked,
         )
-        told, whose = self._told(lines)
-        newest = self._newest(told, len(lines)) if told else math.nan
-        drawn = tuple(curves), tuple(self._marks()), look, tuple(lines), span, hidden
-        return Drawing(*drawn, newest, whose)
 
-    def _lines(self) -> tuple[list[Line], int]:
-        kind = self._kind
+    # Lines
+
+    def _lines(self) -> tuple[list[ChartLine], int]:
+        """Return the lines to draw, and how many more are hidden."""
+        if self._kind.stacked:
+            return [self._line(name, -1) for name in self._kind.series], 0
         view = self._view
-        if kind.stacked:
-            return [self._line(name, -1) for name in kind.series], 0
-        series = kind.series[0]
+        series = self._kind.series[0]
         rows = self._curves.rows(series)
-        if view.mode is Mode.EACH or len(rows) == 1:
-            return [self._line(series, row) for row in rows[:MOST]], max(0, len(rows) - MOST)
-        whole = self._line(series, -1)
-        if view.mode is Mode.ONE and view.one < len(rows):
-            return [whole, self._line(series, rows[view.one])], 0
-        return [whole], 0
+        if view.mode is CurveMode.EACH or len(rows) == 1:
+            lines = [self._line(series, row) for row in rows[:MAX_CURVES]]
+            return lines, max(0, len(rows) - MAX_CURVES)
+        mean = self._line(series, -1)
+        if view.mode is CurveMode.ONE and view.one < len(rows):
+            return [mean, self._line(series, rows[view.one])], 0
+        return [mean], 0
 
-    def _told(self, lines: list[Line]) -> tuple[Line | None, str]:
-        """The line whose newest value stands above the chart, and its name, where that is one of
-        several."""
-        if self._kind.stacked or len(lines) < 2:
-            return (lines[0] if lines else None), ""
-        if self._view.mode is Mode.EACH:
-            return self._line(self._kind.series[0], -1), "mean"
-        one = lines[-1]
-        is_rank = SERIES[one.series].scope is Scope.RANK
-        return one, f"rank {one.name}" if is_rank else one.name
-
-    def _newest(self, line: Line, count: int) -> float:
-        """The newest value of a line, smoothed as it is drawn."""
-        mean = self._drawn(line, count)[-1].mean
-        known = mean[np.isfinite(mean)]
-        return float(known[-1]) if known.size else math.nan
-
-    def _line(self, series: str, row: int) -> Line:
-        since = self._since()
-        points = (
-            self._curves.whole(series, since) if row < 0 else self._curves.of(series, row, since)
-        )
-        if self._factor != 1:
-            with np.errstate(over="ignore"):  # a program may print any number
-                low, high, mean = (
-                    self._factor * one for one in (points.low, points.high, points.mean)
-                )
-            points = replace(points, low=low, high=high, mean=mean)
-        return Line(series, self._name(series, row), row, points, self._x(points))
-
-    def _name(self, series: str, row: int) -> str:
-        spec = SERIES[series]
+    def _line(self, series: str, row: int) -> ChartLine:
+        since = self._first_step_needed()
         if row < 0:
-            return spec.title if self._kind.stacked else "mean"
-        if spec.scope is Scope.HOST:
+            points = self._curves.whole(series, since)
+        else:
+            points = self._curves.of(series, row, since)
+        if self._kind.unit is Unit.SHARE:
+            points = _to_percent(points)
+        return ChartLine(series, self._line_name(series, row), row, points, self._x_of(points))
+
+    def _line_name(self, series: str, row: int) -> str:
+        definition = SERIES[series]
+        if row < 0:
+            return definition.title if self._kind.stacked else "mean"
+        if definition.scope is Scope.HOST:
             return self._run.host_name(row)
         return str(row)
 
-    def _since(self) -> float:
-        """The first step in view, if that is near the end."""
-        view = self._view
-        if view.along is Along.TIME or view.is_whole:
-            return 0.0
-        last = float(self._run.step)
-        low = view.window[0] / self._per_step() if view.window else 0.0
-        return last - view.tail / self._per_step() if view.tail else low
+    def _newest_line(self, lines: list[ChartLine]) -> tuple[ChartLine | None, str]:
+        """Return the line whose newest value stands above the chart, and its name if needed."""
+        if not lines:
+            return None, ""
+        if self._kind.stacked or len(lines) == 1:
+            return lines[0], ""
+        if self._view.mode is CurveMode.EACH:
+            return self._line(self._kind.series[0], -1), "mean"
+        line = lines[-1]
+        is_rank = SERIES[line.series].scope is Scope.RANK
+        return line, f"rank {line.name}" if is_rank else line.name
 
-    def _per_step(self) -> float:
-        """How much of the x axis one step is."""
+    def _newest_value(self, line: ChartLine, line_count: int) -> float:
+        """Return the newest value of a line, smoothed as it is drawn."""
+        drawn_curve = self._curves_of(line, line_count)[-1]
+        known = drawn_curve.mean[np.isfinite(drawn_curve.mean)]
+        return float(known[-1]) if known.size else math.nan
+
+    # The x axis
+
+    def _first_step_needed(self) -> float:
+        """Return the first step in view, so that a view of the end is fine and quick."""
+        view = self._view
+        if view.along is XAxis.TIME or view.is_whole:
+            return 0.0
+        if view.tail:
+            return self._run.step - view.tail / self._x_per_step()
+        return view.window[0] / self._x_per_step() if view.window else 0.0
+
+    def _x_per_step(self) -> float:
         job = self._run.plan.job
         begun = self._run.progress.begun
-        match self._view.along:
-            case Along.EPOCH:
-                return 1 / max(begun.steps_per_epoch, 1) if begun else 1.0
-            case Along.SAMPLES:
-                return float(job.batch_size) if job else 1.0
+        if self._view.along is XAxis.EPOCH and begun:
+            return 1 / max(begun.steps_per_epoch, 1)
+        if self._view.along is XAxis.SAMPLES and job:
+            return float(job.batch_size)
         return 1.0
 
-    def _x(self, points: Points) -> Floats:
-        return points.time if self._view.along is Along.TIME else points.step * self._per_step()
+    def _x_of(self, points: Points) -> Floats:
+        if self._view.along is XAxis.TIME:
+            return points.time
+        return points.step * self._x_per_step()
 
-    def _drawn(self, line: Line, count: int) -> list[Curve]:
-        """The curve of a line; a smoothed one over the faint one that it is made of."""
-        points = line.points
-        alone = count == 1
-        colour = 0 if line.row < 0 or alone else line.row
-        if self._kind.stacked:
-            colour = self._kind.series.index(line.series)
-        if self._view.mode is Mode.ONE and line.row >= 0:
-            colour = 1 + line.row
-        banded = not self._kind.stacked and (line.row < 0 or alone)
-        raw = Curve(*(line.name, colour, line.x, points.low, points.high, points.mean), band=banded)
-        smoothing = 0.0 if self._kind.stacked else self._view.smoothing
-        if not smoothing or len(points) < 3:
-            return [raw]
-        even = smooth(points.step, points.mean, smoothing)
-        over = replace(raw, low=even, high=even, mean=even, band=False)
-        return [replace(raw, faint=True), over] if banded else [over]
-
-    def _tests(self) -> list[Curve]:
-        line = self._line(self._kind.tests, -1)
-        mean = line.points.mean
-        return [Curve("test", 1, line.x, mean, mean, mean, band=False, single=True)]
-
-    def _warm(self, lines: list[Line]) -> float | None:
-        """The x from which on values set the limits of y."""
+    def _warm_x(self, lines: list[ChartLine]) -> float | None:
+        """Return the x from which on values set the limits of y."""
         for line in lines:
-            late = np.flatnonzero(line.points.step >= WARM)
-            if late.size:
-                return float(line.x[late[0]])
+            warm_points = np.flatnonzero(line.points.step >= FIRST_WARM_STEP)
+            if warm_points.size:
+                return float(line.x[warm_points[0]])
         return None
 
     def _marks(self) -> list[Mark]:
         if not self._view.marks:
             return []
-        clock = self._view.along is Along.TIME
-        return [
-            (mark.time if clock else mark.step * self._per_step(), mark.letter)
-            for mark in self._run.marks.all()
-        ]
+        marks = []
+        for mark in self._run.marks.all():
+            by_time = self._view.along is XAxis.TIME
+            x = mark.time if by_time else mark.step * self._x_per_step()
+            marks.append((x, mark.letter))
+        return marks
+
+    # Curves
+
+    def _curves_of(self, line: ChartLine, line_count: int) -> list[Curve]:
+        """Return the curve of a line. A smoothed one comes after the faint one it is made of."""
+        points = line.points
+        is_only_line = line_count == 1
+        has_band = not self._kind.stacked and (line.row < 0 or is_only_line)
+        curve = Curve(
+            line.name,
+            self._colour_of(line, is_only_line),
+            line.x,
+            points.low,
+            points.high,
+            points.mean,
+            band=has_band,
+        )
+        smoothing = 0.0 if self._kind.stacked else self._view.smoothing
+        if not smoothing or len(points) < 3:
+            return [curve]
+        mean = smooth(points.step, points.mean, smoothing)
+        smoothed = replace(curve, low=mean, high=mean, mean=mean, band=False)
+        return [replace(curve, faint=True), smoothed] if has_band else [smoothed]
+
+    def _colour_of(self, line: ChartLine, is_only_line: bool) -> int:
+        if self._kind.stacked:
+            return self._kind.series.index(line.series)
+        if line.row < 0:
+            return 0
+        if self._view.mode is CurveMode.ONE:
+            return 1 + line.row  # 0 is the mean's
+        return 0 if is_only_line else line.row
+
+    def _test_curve(self) -> Curve:
+        line = self._line(self._kind.tests, -1)
+        mean = line.points.mean
+        return Curve("test", 1, line.x, mean, mean, mean, band=False, single=True)
+
+
+def _to_percent(points: Points) -> Points:
+    with np.errstate(over="ignore"):  # a script may print any number
+        return replace(points, low=100 * points.low, high=100 * points.high, mean=100 * points.mean)
 
 
 def smooth(steps: Floats, values: Floats, weight: float) -> Floats:
-    """The exponential moving average of values, in which what lies n steps back counts `weight` to
-    the power of n; in long runs, n times as many steps back. NaN stays a gap, and the average goes
-    on behind it."""
-    known = np.isfinite(values)
-    found = np.where(known, values, np.nan)
-    if not weight or not known.any():
-        return found
-    size = max(float(steps[-1] - steps[0]) / SPAN, 1.0)
-    unit = 2.0 ** math.floor(math.log2(size))  # seldom another, so that what is drawn stays
-    place = np.cumsum(np.diff(steps, prepend=steps[:1]).clip(0)) / unit
-    scale = max(1.0, float(np.abs(found[known]).max()) / LARGE)
-    sums = np.array([np.where(known, values, 0.0) / scale, known])
-    total = np.zeros(2)
-    last = 0.0
-    for part in _parts(place, BITS / -math.log2(weight)):
-        # Growing forwards instead of fading backwards comes to the same mean.
-        growth = weight ** -(place[part] - place[part][0])
-        totals = total[:, None] * weight ** (place[part][0] - last) + np.cumsum(
-            sums[:, part] * growth, axis=1
-        )
-        here = known[part]
-        found[part][here] = totals[0][here] / totals[1][here] * scale
-        total = totals[:, -1] / growth[-1]
-        last = place[part][-1]
-    return found
+    """Return the exponential moving average of values.
+
+    What lies n steps back counts `weight` to the power of n. In long runs, what lies n times as
+    many steps back does. NaN stays a gap, and the average goes on behind it.
+    """
+    is_known = np.isfinite(values)
+    averages = np.where(is_known, values, np.nan)
+    if not weight or not is_known.any():
+        return averages
+    size = max(float(steps[-1] - steps[0]) / SMOOTHED_STEPS, 1.0)
+    unit = 2.0 ** math.floor(math.log2(size))  # changes seldom, so that what is drawn stays
+    positions = np.cumsum(np.diff(steps, prepend=steps[:1]).clip(0)) / unit
+    scale = max(1.0, float(np.abs(averages[is_known]).max()) / MAX_SUMMED_VALUE)
+    scaled = np.where(is_known, values, 0.0) / scale
+    addends = np.array([scaled, is_known])
+    sums = np.zeros(2)
+    last_position = 0.0
+    for part in _cut_by_length(positions, MAX_WEIGHT_BITS / -math.log2(weight)):
+        # Weights that grow forwards instead of fading backwards give the same mean in one pass.
+        growth = weight ** -(positions[part] - positions[part][0])
+        faded = sums[:, None] * weight ** (positions[part][0] - last_position)
+        part_sums = faded + np.cumsum(addends[:, part] * growth, axis=1)
+        known_here = is_known[part]
+        weighted_values, weights = part_sums[:, known_here]
+        averages[part][known_here] = weighted_values / weights * scale
+        sums = part_sums[:, -1] / growth[-1]
+        last_position = positions[part][-1]
+    return averages
 
 
-def _parts(place: Floats, room: float) -> Iterator[slice]:
-    """Parts that each have at most so much room."""
-    cuts = np.flatnonzero(np.diff(place // room)) + 1
-    for first, end in pairwise([0, *cuts.tolist(), len(place)]):
+def _cut_by_length(positions: Floats, max_length: float) -> Iterator[slice]:
+    """Yield slices in which positions differ by at most `max_length`."""
+    cuts = np.flatnonzero(np.diff(positions // max_length)) + 1
+    for first, end in pairwise([0, *cuts.tolist(), len(positions)]):
         yield slice(first, end)

@@ -1,4 +1,4 @@
-"""One chart as files: a table of what it shows, and a picture."""
+"""One chart as files: a table of its points, and pictures."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import csv
 import io
 import math
 from collections.abc import Iterator
-from itertools import pairwise
 from pathlib import Path
 from xml.sax.saxutils import escape
 
@@ -14,161 +13,195 @@ import numpy as np
 from numpy.typing import NDArray
 
 from training.writing import write_whole
-from tui.charts import axis, raster
+from tui.charts import axis
 from tui.charts.axis import Axis
+from tui.charts.chart_view import ChartView
 from tui.charts.drawing import Drawing
-from tui.charts.kinds import Kind
-from tui.charts.pictured import TICKS, axes, label, lettered, quantity, stacked
-from tui.charts.raster import Curve
-from tui.charts.view import View
+from tui.charts.kinds import ChartKind
+from tui.charts.picture_axes import (
+    Y_TICKS,
+    legend_label,
+    letters_in_view,
+    picture_axes,
+    stack_curves,
+    y_title,
+)
+from tui.charts.raster import Curve, Floats
 from tui.kit import palette
 
+X_TICKS = 8
 WIDTH = 800
 HEIGHT = 450
+# The margins around the curves.
 LEFT = 70
 TOP = 58
 RIGHT = 20
 BOTTOM = 50
-"""The margins around the curves."""
-LETTER = 7.3
-"""How wide a letter of the legend is, at the most."""
+LEGEND_LETTER_WIDTH = 7.3
+"""An upper bound of the width of a letter of the legend."""
+FARTHEST = 9.0
+"""How many widths or heights away points outside of the picture are drawn at most."""
 COLUMNS = ("series", "of", "step", "time", "mean", "low", "high", "lowest", "highest")
 
 
-def save(
-    folder: Path, name: str, drawn: Drawing, kind: Kind, view: View, run: str = ""
+def save_chart(
+    folder: Path, name: str, drawing: Drawing, kind: ChartKind, view: ChartView, run: str = ""
 ) -> list[Path]:
-    """Write a chart as NAME.csv, NAME.svg and, where matplotlib is installed, NAME.png. `run` says
-    of which run it is.
+    """Write a chart as NAME.csv, NAME.svg and, if matplotlib is installed, NAME.png.
+
+    `run` says of which run it is.
 
     Raises: OSError.
     """
     files = {
-        "csv": table(drawn, kind).encode(),
-        "svg": picture(drawn, kind, view, run).encode(),
+        "csv": to_csv(drawing).encode(),
+        "svg": to_svg(drawing, kind, view, run).encode(),
     }
     try:
         from tui.charts import png
     except ImportError:  # it needs the extra `report`
         pass
     else:
-        files["png"] = png.picture(drawn, kind, view, run)
-    paths = [folder / f"{name}.{ending}" for ending in files]
-    for path, data in zip(paths, files.values(), strict=True):
+        files["png"] = png.draw_png(drawing, kind, view, run)
+    paths = []
+    for extension, data in files.items():
+        path = folder / f"{name}.{extension}"
         write_whole(path, data)
+        paths.append(path)
     return paths
 
 
-def table(drawn: Drawing, kind: Kind) -> str:
-    """The points of a chart as CSV, whether they are in view or not; time in seconds since the run
-    began."""
+def to_csv(drawing: Drawing) -> str:
+    """Return all points of a chart as CSV, whether they are in view or not.
+
+    Times are in seconds since the run began.
+    """
     text = io.StringIO()
-    rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(COLUMNS)
-    for line in drawn.lines:
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for line in drawing.lines:
         points = line.points
-        columns = (points.step, points.time, points.mean, points.low, points.high)
-        numbers = (points.lowest, points.highest)
-        for row in zip(*columns, *numbers, strict=True):
-            rows.writerow((line.series, line.name, *(f"{value:.10g}" for value in row)))
+        columns = (
+            points.step,
+            points.time,
+            points.mean,
+            points.low,
+            points.high,
+            points.lowest,
+            points.highest,
+        )
+        for row in zip(*columns, strict=True):
+            numbers = [f"{value:.10g}" for value in row]
+            writer.writerow((line.series, line.name, *numbers))
     return text.getvalue()
 
 
-def picture(drawn: Drawing, kind: Kind, view: View, run: str = "") -> str:
-    """The chart as SVG, as it is seen."""
-    curves = stacked(drawn.curves) if kind.stacked else drawn.curves
-    found = axes(drawn, kind, view)
-    if found is None:
+def to_svg(drawing: Drawing, kind: ChartKind, view: ChartView, run: str = "") -> str:
+    """Return the chart as an SVG of what is in view."""
+    axes = picture_axes(drawing, kind, view)
+    if axes is None:
         return _svg([_text(WIDTH / 2, HEIGHT / 2, "no data")])
-    along, up = found
+    x_axis, y_axis = axes
     parts = [_text(LEFT, 22, kind.title, "start", 16), _text(LEFT, 38, run, "start")]
-    parts += _axes(along, up, drawn)
+    parts += _axes(x_axis, y_axis, drawing)
     middle = (TOP + HEIGHT - BOTTOM) / 2
-    parts += [f'<g transform="rotate(-90 14 {middle})">{_text(14, middle, quantity(kind))}</g>']
-    parts += ['<g clip-path="url(#inside)">']
+    parts.append(f'<g transform="rotate(-90 14 {middle})">{_text(14, middle, y_title(kind))}</g>')
+    parts.append('<g clip-path="url(#inside)">')
+    curves = stack_curves(drawing.curves) if kind.stacked else drawing.curves
     for curve in curves:
-        parts += _curve(curve, along, up, areas=kind.stacked)
-    parts += ["</g>", *_legend(drawn)]
+        parts += _curve(curve, x_axis, y_axis, is_area=kind.stacked)
+    parts += ["</g>", *_legend(drawing)]
     return _svg(parts)
 
 
-def _axes(along: Axis, up: Axis, drawn: Drawing) -> Iterator[str]:
+def _axes(x_axis: Axis, y_axis: Axis, drawing: Drawing) -> Iterator[str]:
     bottom = HEIGHT - BOTTOM
-    yield f'<path d="M{LEFT},{TOP}V{bottom}H{WIDTH - RIGHT}" fill="none" stroke="#555"/>'
-    for value, text in axis.ticks(up, TICKS):
-        y = _y(up.at(value))
-        yield f'<path d="M{LEFT},{y:.1f}H{WIDTH - RIGHT}" stroke="#ddd"/>'
-        yield _text(LEFT - 6, y + 4, text, "end")
-    look = drawn.look
-    marks = axis.clock_ticks(along, 8) if look.clock else axis.ticks(along, 8)
-    for value, text in marks:
-        yield _text(_x(along.at(value)), bottom + 18, text)
-    yield _text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 12, look.along)
-    for x, letters in lettered(drawn, along).items():
-        at = _x(along.at(x))
-        yield f'<path d="M{at:.1f},{TOP}V{bottom}" stroke="#999" stroke-dasharray="2 4"/>'
-        yield _text(at, TOP - 3, letters)
+    right = WIDTH - RIGHT
+    yield f'<path d="M{LEFT},{TOP}V{bottom}H{right}" fill="none" stroke="#555"/>'
+    for value, label in axis.number_ticks(y_axis, Y_TICKS):
+        y = _y(y_axis.share_of(value))
+        yield f'<path d="M{LEFT},{y:.1f}H{right}" stroke="#ddd"/>'
+        yield _text(LEFT - 6, y + 4, label, "end")
+    make_ticks = axis.clock_ticks if drawing.options.clock else axis.number_ticks
+    for value, label in make_ticks(x_axis, X_TICKS):
+        yield _text(_x(x_axis.share_of(value)), bottom + 18, label)
+    yield _text((LEFT + right) / 2, HEIGHT - 12, drawing.options.along)
+    for value, letters in letters_in_view(drawing, x_axis).items():
+        x = _x(x_axis.share_of(value))
+        yield f'<path d="M{x:.1f},{TOP}V{bottom}" stroke="#999" stroke-dasharray="2 4"/>'
+        yield _text(x, TOP - 3, letters)
 
 
-def _curve(curve: Curve, along: Axis, up: Axis, *, areas: bool) -> Iterator[str]:
+def _curve(curve: Curve, x_axis: Axis, y_axis: Axis, *, is_area: bool) -> Iterator[str]:
     colour = palette.colour(curve.colour, dark=False)
-    x = along.places(np.where(np.isfinite(curve.x), curve.x, np.nan))
-    low, high, mean = (up.places(_finite(one)) for one in (curve.low, curve.high, curve.mean))
+    x_shares = x_axis.shares_of(np.where(np.isfinite(curve.x), curve.x, np.nan))
+    mean = y_axis.shares_of(_bounded(curve.mean))
+    is_known = np.isfinite(x_shares) & np.isfinite(mean)
     if curve.single:
-        for at, y in zip(x, mean, strict=True):
-            if math.isfinite(at) and math.isfinite(y):
-                yield f'<path d="M{_x(at):.1f},{_y(y) - 5:.1f}l5,5l-5,5l-5,-5z" fill="{colour}"/>'
+        for x_share, y_share in zip(x_shares[is_known], mean[is_known], strict=True):
+            x, y = _x(x_share), _y(y_share)
+            yield f'<path d="M{x:.1f},{y - 5:.1f}l5,5l-5,5l-5,-5z" fill="{colour}"/>'
         return
-    for start, end in _runs(np.isfinite(x) & np.isfinite(mean)):
-        part = slice(start, end)
+    low = y_axis.shares_of(_bounded(curve.low))
+    high = y_axis.shares_of(_bounded(curve.high))
+    for part in _known_parts(is_known):
+        x_part = x_shares[part]
         if curve.band:
-            edge = _points(x[part], high[part]) + _points(x[part][::-1], low[part][::-1])
-            opacity = 1.0 if areas else 0.2
-            yield f'<path d="M{"L".join(edge)}z" fill="{colour}" fill-opacity="{opacity}"/>'
-        width, opacity = (1.0, 0.4) if curve.faint else (1.5, 1.0)
+            upper_edge = _points(x_part, high[part])
+            lower_edge = _points(x_part[::-1], low[part][::-1])
+            outline = "L".join(upper_edge + lower_edge)
+            opacity = 1.0 if is_area else 0.2
+            yield f'<path d="M{outline}z" fill="{colour}" fill-opacity="{opacity}"/>'
+        width = 1.0 if curve.faint else 1.5
+        opacity = 0.4 if curve.faint else 1.0
         yield (
-            f'<path d="M{"L".join(_points(x[part], mean[part]))}" fill="none" stroke="{colour}" '
+            f'<path d="M{"L".join(_points(x_part, mean[part]))}" fill="none" stroke="{colour}" '
             f'stroke-width="{width}" stroke-opacity="{opacity}"/>'
         )
 
 
-def _finite(values: raster.Floats) -> raster.Floats:
+def _bounded(values: Floats) -> Floats:
     return np.where(np.isfinite(values), values, np.nan).clip(-axis.HUGE, axis.HUGE)
 
 
-def _points(x: raster.Floats, y: raster.Floats) -> list[str]:
-    known = np.isfinite(x) & np.isfinite(y)
-    return [f"{_x(at):.1f},{_y(up):.1f}" for at, up in zip(x[known], y[known], strict=True)]
+def _points(x_shares: Floats, y_shares: Floats) -> list[str]:
+    points = []
+    for x_share, y_share in zip(x_shares, y_shares, strict=True):
+        if math.isfinite(x_share) and math.isfinite(y_share):
+            points.append(f"{_x(x_share):.1f},{_y(y_share):.1f}")
+    return points
 
 
-def _runs(known: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
-    """Where what is known begins and ends, part by part."""
-    edges = np.flatnonzero(np.diff(np.r_[0, known.astype(int), 0]))
-    for place, (start, end) in enumerate(pairwise(edges.tolist())):
-        if place % 2 == 0:
-            yield start, end
+def _known_parts(is_known: NDArray[np.bool_]) -> Iterator[slice]:
+    """Yield the parts without a gap."""
+    padded = np.r_[0, is_known.astype(int), 0]
+    edges = np.flatnonzero(np.diff(padded)).tolist()
+    for start, end in zip(edges[::2], edges[1::2], strict=True):
+        yield slice(start, end)
 
 
-def _legend(drawn: Drawing) -> Iterator[str]:
-    """Names of the curves in their colours, at the right of the picture's head."""
+def _legend(drawing: Drawing) -> Iterator[str]:
+    """Yield names of the curves in their colours, from right to left, as far as there is room."""
     x = float(WIDTH - RIGHT)
-    for curve in reversed([curve for curve in drawn.curves if len(curve.x) and not curve.faint]):
+    for curve in reversed(drawing.curves):
+        if curve.faint or not len(curve.x):
+            continue
         colour = palette.colour(curve.colour, dark=False)
-        text = label(curve, drawn)
-        yield _text(x, 22, text, "end")
-        x -= LETTER * len(text) + 14
+        label = legend_label(curve, drawing)
+        yield _text(x, 22, label, "end")
+        x -= LEGEND_LETTER_WIDTH * len(label) + 14
         yield f'<rect x="{x}" y="13" width="10" height="10" fill="{colour}"/>'
         x -= 14
         if x < WIDTH / 3:
             return
 
 
-def _x(place: float) -> float:
-    return LEFT + min(max(place, -9.0), 9.0) * (WIDTH - LEFT - RIGHT)
+def _x(share: float) -> float:
+    return LEFT + min(max(share, -FARTHEST), FARTHEST) * (WIDTH - LEFT - RIGHT)
 
 
-def _y(place: float) -> float:
-    return HEIGHT - BOTTOM - min(max(place, -9.0), 9.0) * (HEIGHT - TOP - BOTTOM)
+def _y(share: float) -> float:
+    return HEIGHT - BOTTOM - min(max(share, -FARTHEST), FARTHEST) * (HEIGHT - TOP - BOTTOM)
 
 
 def _text(x: float, y: float, text: str, anchor: str = "middle", size: int = 12) -> str:

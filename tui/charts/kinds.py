@@ -1,7 +1,8 @@
-"""The charts that there are. A series that none of them shows has a chart of its own."""
+"""The charts that there are. A series that none of them shows gets a chart of its own."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from remote.run.run_state import RunState
@@ -9,117 +10,137 @@ from remote.run.series.definitions import METRIC, SERIES, Scope, Unit, metric_id
 
 
 @dataclass(frozen=True)
-class Kind:
-    """A chart of these `series`, and with `tests` a series of single points.
-
-    `stacked`: as areas over each other. `smooth`: noisy, so smoothed at first. `each`: a curve for
-    each rank or host at first. `begins`: shown from the beginning, else once there is something to
-    see.
-    """
+class ChartKind:
+    """One chart that can be chosen."""
 
     id: str
     title: str
     help: str
     series: tuple[str, ...]
+    """The ids of the series that it draws."""
     tests: str = ""
+    """A series of single points, as of tests."""
     stacked: bool = False
+    """Whether the series are areas over each other."""
     smooth: bool = True
+    """Whether the values are noisy, and so smoothed at first."""
     each: bool = False
+    """Whether each rank or host has a curve at first."""
     from_zero: bool = True
-    begins: bool = False
+    """Whether the y axis begins at 0."""
+    is_default: bool = False
+    """Whether it is shown from the beginning, even before there is anything to see."""
 
     @property
     def unit(self) -> Unit:
-        """That of its values."""
+        """The unit of the values."""
         return SERIES[self.series[0]].unit
 
 
 KINDS = (
-    Kind(
-        *("loss", "loss", "training loss, and test loss ◆", ("loss",), "test_loss"),
+    ChartKind(
+        "loss",
+        "loss",
+        "training loss, and test loss ◆",
+        ("loss",),
+        "test_loss",
         from_zero=False,
-        begins=True,
+        is_default=True,
     ),
-    Kind(
+    ChartKind(
         "phases",
         "s/iteration",
         "how long an iteration takes: data ░, compute ▒, sync █",
         ("data", "compute", "sync"),
         stacked=True,
         smooth=False,
-        begins=True,
+        is_default=True,
     ),
-    Kind(
-        *("accuracy", "accuracy", "training accuracy, and test accuracy ◆", ("accuracy",)),
+    ChartKind(
+        "accuracy",
+        "accuracy",
+        "training accuracy, and test accuracy ◆",
+        ("accuracy",),
         tests="test_accuracy",
         from_zero=False,
-        begins=True,
+        is_default=True,
     ),
-    Kind("throughput", "samples/s", "samples per second of all ranks", ("throughput",)),
-    Kind(
-        *("host_cpu", "ranks' CPU by host"),
+    ChartKind("throughput", "samples/s", "samples per second of all ranks", ("throughput",)),
+    ChartKind(
+        "host_cpu",
+        "ranks' CPU by host",
         "what the ranks of a host use of the cores that it may use; other programs do not count",
         ("host_cpu",),
         each=True,
     ),
-    Kind("gpu", "GPU use", "share of the time in which each rank's GPU is busy", ("gpu",)),
-    Kind("gpu_memory", "GPU memory", "memory in use on each rank's GPU", ("gpu_memory",)),
-    Kind("bytes", "sent B/s", "bytes per second that all ranks send", ("bytes",)),
-    Kind("seconds", "s/iteration by rank", "how long each rank's iterations take", ("seconds",)),
-    Kind("ready", "ready", "seconds until a rank's gradients are ready", ("ready",), each=True),
-    Kind("staleness", "staleness", "updates between a rank's pull and its push", ("staleness",)),
+    ChartKind("gpu", "GPU use", "share of the time in which each rank's GPU is busy", ("gpu",)),
+    ChartKind("gpu_memory", "GPU memory", "memory in use on each rank's GPU", ("gpu_memory",)),
+    ChartKind("bytes", "sent B/s", "bytes per second that all ranks send", ("bytes",)),
+    ChartKind(
+        "seconds", "s/iteration by rank", "how long each rank's iterations take", ("seconds",)
+    ),
+    ChartKind(
+        "ready", "ready", "seconds until a rank's gradients are ready", ("ready",), each=True
+    ),
+    ChartKind(
+        "staleness", "staleness", "updates between a rank's pull and its push", ("staleness",)
+    ),
 )
 
 
-FIRST = ("loss", "phases", "seconds", "accuracy")
-"""The first charts of a run of a user's own program; what it prints follows."""
+FIRST_OF_SCRIPTS = ("loss", "phases", "seconds", "accuracy")
+"""The first charts of a script. Charts of what it prints follow."""
 
 
-def available(run: RunState) -> list[Kind]:
-    """The charts of a run, in order: those that begin, and those that have anything to show."""
-    kinds = KINDS if run.plan.job else [_printed(kind, run) for kind in KINDS]
-    shown = [kind for kind in kinds if kind.begins or _has_values(run, _telling(kind, run))]
-    used = {name for kind in (*KINDS, *kinds) for name in (*kind.series, kind.tests)}
-    found = (*SERIES.values(), *(SERIES[name] for name in run.curves.metrics))
-    rest = (spec for spec in found if spec.id not in used)
-    shown += [
-        Kind(
-            *(spec.id, spec.title),
-            f"{spec.title}, of each {spec.scope.value}",
-            (spec.id,),
-            each=spec.scope is Scope.HOST,
+def available(run: RunState) -> list[ChartKind]:
+    """Return the charts of a run in order: the default ones, and those with anything to show."""
+    is_script = run.plan.job is None
+    kinds = [_for_script(kind, run) for kind in KINDS] if is_script else list(KINDS)
+    shown = [kind for kind in kinds if kind.is_default or _has_anything_to_show(kind, run)]
+    shown += _charts_of_other_series(run, [*KINDS, *kinds])
+    return sorted(shown, key=_place_in_script) if is_script else shown
+
+
+def _charts_of_other_series(run: RunState, kinds: Sequence[ChartKind]) -> list[ChartKind]:
+    """Return a chart for each series that no chart draws yet."""
+    drawn = {name for kind in kinds for name in (*kind.series, kind.tests)}
+    definitions = [*SERIES.values(), *(SERIES[name] for name in run.curves.metrics)]
+    charts = []
+    for definition in definitions:
+        if definition.id in drawn or not run.curves.has_values(definition.id):
+            continue
+        chart = ChartKind(
+            definition.id,
+            definition.title,
+            f"{definition.title}, of each {definition.scope.value}",
+            (definition.id,),
+            each=definition.scope is Scope.HOST,
         )
-        for spec in rest
-        if _has_values(run, (spec.id,))
-    ]
-    return shown if run.plan.job else sorted(shown, key=_place)
+        charts.append(chart)
+    return charts
 
 
-def _place(kind: Kind) -> int:
-    """Where the chart stands in a run of a user's own program."""
-    if kind.id in FIRST:
-        return FIRST.index(kind.id)
-    return len(FIRST) + (not kind.id.startswith(METRIC))
+def _place_in_script(kind: ChartKind) -> int:
+    if kind.id in FIRST_OF_SCRIPTS:
+        return FIRST_OF_SCRIPTS.index(kind.id)
+    is_printed = kind.id.startswith(METRIC)
+    return len(FIRST_OF_SCRIPTS) + (0 if is_printed else 1)
 
 
-def _printed(kind: Kind, run: RunState) -> Kind:
-    """The chart in a run of a user's own program: of what that prints, where nobody else knows
-    it."""
+def _for_script(kind: ChartKind, run: RunState) -> ChartKind:
+    """Return the chart for a script: of what it prints, if nothing else is known."""
     name = kind.series[0]
-    if not _has_values(run, (name,)) and metric_id(name) in run.curves.metrics:
+    if not run.curves.has_values(name) and metric_id(name) in run.curves.metrics:
         kind = replace(kind, series=(metric_id(name),))
     validation = metric_id(f"val_{name}")
     if kind.tests and validation in run.curves.metrics:
         kind = replace(kind, tests=validation)
-    return replace(kind, begins=kind.id == "loss")
+    return replace(kind, is_default=kind.id == "loss")
 
 
-def _telling(kind: Kind, run: RunState) -> tuple[str, ...]:
-    """The series that tell whether there is anything to see. A program's log may tell `data` alone,
-    which splits nothing."""
-    return kind.series if run.plan.job or not kind.stacked else kind.series[1:]
-
-
-def _has_values(run: RunState, series: tuple[str, ...]) -> bool:
-    """Whether there is a value that is not 0."""
+def _has_anything_to_show(kind: ChartKind, run: RunState) -> bool:
+    """Return True if any series of the chart has a value that is not 0."""
+    series = kind.series
+    if kind.stacked and run.plan.job is None:
+        series = series[1:]  # a script's log may have `data` alone, which splits nothing
     return any(run.curves.has_values(name) for name in series)

@@ -6,67 +6,69 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from remote.metrics.points import Points, tested, trained
+from remote.metrics.points import Points, evaluation_points, training_points
 from remote.metrics.run import RunFigures
+from tui.charts.chart_view import ChartView
 from tui.charts.drawing import smooth
 from tui.charts.raster import Curve, Floats
-from tui.charts.view import View
 from tui.kit.palette import RUN_LETTERS
 
 
-class Draw(Protocol):
-    """The points of a run's curve of a figure, see `remote.metrics.points`."""
+class PointsReader(Protocol):
+    """Reads the points of a run's metric, see `remote.metrics.points`."""
 
-    def __call__(self, run: RunFigures, figure: str, *, clock: bool) -> Points: ...
+    def __call__(self, run: RunFigures, figure: str, *, by_time: bool) -> Points: ...
+
+
+SMOOTHING = ChartView().smoothing
+MAX_RUNS_WITH_STEPS = 2
+"""Runs of which the single steps are drawn behind the average."""
 
 
 @dataclass(frozen=True)
-class Measure:
-    """What runs are compared by: `of` gives the points of a run's `figure`."""
+class CompareMeasure:
+    """A metric by which runs are compared."""
 
     title: str
-    of: Draw
-    figure: str
+    read_points: PointsReader
+    metric: str
 
     @property
     def is_noisy(self) -> bool:
-        """Whether it is told at each step, by one batch."""
-        return self.of is trained
-
-    @property
-    def _factor(self) -> float:
-        """Accuracies are in percent, as everywhere else."""
-        return 100.0 if self.figure == "accuracy" else 1.0
+        """Whether each value comes from one step, of one batch."""
+        return self.read_points is training_points
 
     def curves(
         self, runs: Sequence[RunFigures], *, clock: bool, smoothed: bool = False
     ) -> list[Curve]:
-        """A curve for each run, named by its letter: by step, or with `clock` by seconds.
-        `smoothed`: a noisy one is averaged; of few runs, what it is made of stands behind it."""
-        raw = []
-        means = []
+        """Return a curve for each run, by step or with `clock` by seconds, named by its letter.
+
+        With `smoothed`, noisy ones are averaged. Of few runs, the single steps stand behind that.
+        """
+        factor = 100.0 if self.metric == "accuracy" else 1.0
+        step_curves = []
+        curves = []
         for place, run in enumerate(runs):
-            along, values = self.of(run, self.figure, clock=clock)
-            values = mean = values * self._factor
-            if smoothed and self.is_noisy and len(values):
-                mean = smooth(self.of(run, self.figure, clock=False)[0], values, WEIGHT)
-                raw.append(_curve(place, along, values, faint=True))
-            means.append(_curve(place, along, mean))
-        return (raw if len(runs) <= FEW else []) + means
+            x, values = self.read_points(run, self.metric, by_time=clock)
+            values = values * factor
+            if not (smoothed and self.is_noisy and len(values)):
+                curves.append(_curve(place, x, values))
+                continue
+            steps, _ = self.read_points(run, self.metric, by_time=False)
+            step_curves.append(_curve(place, x, values, faint=True))
+            curves.append(_curve(place, x, smooth(steps, values, SMOOTHING)))
+        return step_curves + curves if len(runs) <= MAX_RUNS_WITH_STEPS else curves
 
 
-def _curve(place: int, along: Floats, values: Floats, faint: bool = False) -> Curve:
-    return Curve(RUN_LETTERS[place], place, along, values, values, values, faint=faint, band=False)
+def _curve(place: int, x: Floats, values: Floats, faint: bool = False) -> Curve:
+    return Curve(RUN_LETTERS[place], place, x, values, values, values, faint=faint, band=False)
 
 
-WEIGHT = View().smoothing
-FEW = 2
-"""Runs of which the single steps are drawn, too."""
-LOSS = Measure("training loss", trained, "loss")
-TEST_ACCURACY = Measure("test accuracy (%)", tested, "accuracy")
+LOSS = CompareMeasure("training loss", training_points, "loss")
+TEST_ACCURACY = CompareMeasure("test accuracy (%)", evaluation_points, "accuracy")
 MEASURES = (
     LOSS,
-    Measure("training accuracy (%)", trained, "accuracy"),
+    CompareMeasure("training accuracy (%)", training_points, "accuracy"),
     TEST_ACCURACY,
-    Measure("test loss", tested, "loss"),
+    CompareMeasure("test loss", evaluation_points, "loss"),
 )

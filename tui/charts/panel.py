@@ -15,21 +15,21 @@ from textual.binding import BindingType
 from textual.content import Content
 from textual.message import Message
 
-from remote.record.reread import Clocks, steps
+from remote.record.reread import RunClocks, reread_steps
 from remote.run.output.script_readings import expander
 from remote.run.run_state import RunState
 from remote.run.series.curves import Curves
 from remote.run.series.definitions import SERIES, Scope
 from remote.run.state.phases import RunPhase
 from remote.run.state.rank_state import RankState
-from tui.charts import values
 from tui.charts.axis import Axis
 from tui.charts.chart import Chart
-from tui.charts.drawing import Drawing, coarse, drawing
-from tui.charts.fine import Fine
-from tui.charts.frame import Look
-from tui.charts.kinds import KINDS, Kind
-from tui.charts.view import View
+from tui.charts.chart_view import ChartView
+from tui.charts.drawing import Drawing, make_drawing, steps_to_refine
+from tui.charts.fine_curves import FineCurves
+from tui.charts.heading import heading, next_cursor
+from tui.charts.kinds import KINDS, ChartKind
+from tui.charts.plot_frame import PlotOptions
 from tui.kit import palette
 from tui.kit.actions import Place
 from tui.kit.bindings import bindings
@@ -38,17 +38,25 @@ from tui.kit.panel import Panel, ScreenRow
 from tui.kit.rank_table import RankTable
 from tui.kit.turn import Turn
 
-EVERY = 3
-"""Ticks from one drawing of a growing curve to the next: a chart costs ten times a row of a table.
-Charts beside each other take turns."""
-WHEEL = 1.25
+TICKS_PER_DRAWING = 3
+"""A growing curve is drawn at every third tick, as a chart costs ten times a row of a table."""
+WHEEL_ZOOM = 1.25
 """How many times closer a turn of the mouse wheel goes."""
-AROUND = len("  9    ─ ")
+CAPTION_FRAME_WIDTH = len("  9    ─ ")
 """Cells of a caption that are neither its title nor its notes."""
 
 
+@dataclass(frozen=True)
+class _Drag:
+    """A drag of the mouse, as it began."""
+
+    screen_x: int
+    view: ChartView
+    axis: Axis
+
+
 class Charts(Panel):
-    """One chart of a run. `kind` and `view` say what it shows."""
+    """One chart of a run, which `kind` and `view` describe."""
 
     title = "charts"
     help = (
@@ -62,105 +70,119 @@ class Charts(Panel):
 
     @dataclass
     class ViewChanged(Message):
-        """The user has changed how a chart of this kind is seen."""
+        """Posted when the user has changed the view of a chart."""
 
-        kind: Kind
-        view: View
+        kind: ChartKind
+        view: ChartView
 
     def __init__(self) -> None:
         super().__init__()
-        self.kind: Kind = KINDS[0]
-        self.view = View()
+        self.kind: ChartKind = KINDS[0]
+        self.view = ChartView()
         self.is_chosen = False
-        self._drawn: Drawing | None = None
+        self._drawing: Drawing | None = None
         self._rows: Sequence[int] = ()
-        self._described: tuple[object, ...] = ()
+        self._caption_inputs: tuple[object, ...] = ()
         self._run: RunState | None = None
-        self._version = -1
+        self._drawn_version = -1
         self._turn = Turn()
-        self._fine = Fine()
-        self._grip: tuple[int, View, Axis] | None = None
+        self._fine = FineCurves()
+        self._drag: _Drag | None = None
 
     def compose(self) -> ComposeResult:
-        yield Chart(Look(""))
+        yield Chart(PlotOptions(""))
 
     @property
     def _plot(self) -> Chart:
         return self.query_one(Chart)
 
-    def choose(self, kind: Kind, view: View) -> None:
-        """Show this kind of chart from now on."""
+    def choose(self, kind: ChartKind, view: ChartView) -> None:
+        """Show this kind of chart in this view from now on."""
         self.kind = kind
         self.view = view
         self.title = kind.title
         self.is_chosen = True
-        self._drawn, self._rows, self._version, self._fine = None, (), -1, Fine()
+        self._drawing = None
+        self._rows = ()
+        self._drawn_version = -1
+        self._fine = FineCurves()
         self._plot.logarithmic = view.log_y and not kind.stacked
 
     def needs_kind(self, name: str) -> bool:
-        """Whether it does not show the chart of that id yet."""
+        """Return True if it does not show the chart of that id yet."""
         return not self.is_chosen or self.kind.id != name
 
     def show(self, run: RunState) -> None:
-        if run is not self._run:  # of a replay that went back: what comes later is not there
-            self._run, self._fine, self._version = run, Fine(), -1
+        if run is not self._run:
+            # A replay that went back makes a new run, which lacks what was read ahead.
+            self._run = run
+            self._fine = FineCurves()
+            self._drawn_version = -1
         version = run.curves.version
-        is_due = self._turn.has_come(EVERY, self.number) or run.phase is RunPhase.ENDED
-        if self._version < 0 or (version != self._version and is_due):
-            self._version = version
-            self._drawn = drawn = drawing(run, self.kind, self.view, self._fine.within(self.view))
-            part = coarse(drawn, self.kind, self.view, run)
-            if part:
-                self._read(part, run)
-            self._rows = run.curves.rows(self.kind.series[0])  # the keys do not hold the run's lock
-            self._plot.draw(drawn.curves, drawn.marks, drawn.look)
-        self._describe()
+        is_due = self._turn.has_come(TICKS_PER_DRAWING, self.number) or run.phase is RunPhase.ENDED
+        has_changed = version != self._drawn_version
+        if self._drawn_version < 0 or (has_changed and is_due):
+            self._drawn_version = version
+            self._draw(run)
+        self._update_caption()
 
-    def _describe(self) -> None:
-        """Write the caption, if it is another one."""
-        about = self._drawn, self.title, self.size.width, self.app.current_theme.dark
-        if about != self._described:
-            self._described = about
-            self.caption(self._notes())
+    def _draw(self, run: RunState) -> None:
+        drawing = make_drawing(run, self.kind, self.view, self._fine.for_view(self.view))
+        self._drawing = drawing
+        steps = steps_to_refine(drawing, self.kind, self.view, run)
+        if steps:
+            self._read_again(steps, run)
+        # Copied here, because key presses do not hold the run's lock.
+        self._rows = run.curves.rows(self.kind.series[0])
+        self._plot.draw(drawing.curves, drawing.marks, drawing.options)
 
-    def _notes(self) -> Content | str:
-        if self._drawn is None:
+    def _update_caption(self) -> None:
+        is_dark = self.app.current_theme.dark
+        inputs = (self._drawing, self.title, self.size.width, is_dark)
+        if inputs != self._caption_inputs:
+            self._caption_inputs = inputs
+            self.caption(self._caption_note(is_dark))
+
+    def _caption_note(self, is_dark: bool) -> Content | str:
+        if self._drawing is None:
             return ""
-        room = self.size.width - AROUND - len(self.title)
-        dark = self.app.current_theme.dark
-        parts = values.heading(self._drawn, self.kind, self.view, room)
-        return Content.assemble(
-            *(
-                (text, palette.colour(colour, dark)) if colour >= 0 else text
-                for text, colour in parts
-            )
-        )
+        room = self.size.width - CAPTION_FRAME_WIDTH - len(self.title)
+        parts: list[str | tuple[str, str]] = []
+        for text, colour in heading(self._drawing, self.kind, self.view, room):
+            parts.append((text, palette.colour(colour, is_dark)) if colour >= 0 else text)
+        return Content.assemble(*parts)
 
-    def _read(self, part: tuple[int, int], run: RunState) -> None:
-        """Read the steps in view again, and those at both sides, unless that was done."""
-        last = self._drawn.ends[1] if self._drawn and self._drawn.ends else 0.0
-        if not self._fine.begin(part, self.view, last):
+    def _read_again(self, steps: tuple[int, int], run: RunState) -> None:
+        """Read the steps in view and those at both sides again, unless that was done."""
+        x_range = self._drawing.x_range if self._drawing else None
+        last_x = x_range[1] if x_range else 0.0
+        if not self._fine.request(steps, self.view, last_x):
             return
         low, high = self._fine.steps
-        clocks, ranks = Clocks.of(run), run.plan.world_size  # also those that a restart left out
-        expand = expander(run.plan)
-        read = partial(steps, ranks=ranks, clocks=clocks, low=low, high=high, expand=expand)
+        read = partial(
+            reread_steps,
+            ranks=run.plan.world_size,  # also ranks that a restart left out
+            clocks=RunClocks.of(run),
+            low=low,
+            high=high,
+            expand=expander(run.plan),
+        )
         take = partial(self._take, self._fine, self._fine.steps)
         self.post_message(ReadRecord(run.plan.run, read, take))
 
-    def _take(self, fine: Fine, part: tuple[int, int], curves: Curves | None) -> None:
-        fine.take(part, curves)
-        self._version = -1
+    def _take(self, fine: FineCurves, steps: tuple[int, int], curves: Curves | None) -> None:
+        fine.take(steps, curves)
+        self._drawn_version = -1
 
     # Views
 
-    def see(self, view: View) -> None:
-        """Change what one sees of it."""
+    def set_view(self, view: ChartView) -> None:
+        """Show the chart in this view, and post that it has changed."""
         if view == self.view:
             return
         self.view = view
         self._plot.logarithmic = view.log_y and not self.kind.stacked
-        self._version = -1
+        self._drawn_version = -1
         self.post_message(self.ViewChanged(self.kind, view))
 
     @property
@@ -168,123 +190,135 @@ class Charts(Panel):
         return self.view.left() != self.view
 
     def leave(self) -> None:
-        self.see(self.view.left())
+        self.set_view(self.view.left())
 
-    def _moved(self, how: str, *given: float) -> None:
-        """Zoom, pan or follow, where there is anything to see."""
-        axis = self._plot.along
-        ends = self._drawn.ends if self._drawn else None
-        if axis and ends:
-            self.see(getattr(self.view, how)(*given, axis, ends))
+    @property
+    def _x_range(self) -> tuple[float, float] | None:
+        return self._drawing.x_range if self._drawing else None
 
     def action_zoom_x(self, factor: float) -> None:
-        axis = self._plot.along
+        axis = self._plot.x_axis
         if axis:
-            middle = axis.value(0.5)
-            self._moved("zoomed", factor, middle if self.view.cursor is None else self.view.cursor)
+            cursor = self.view.cursor
+            self._zoom(factor, axis.value_at(0.5) if cursor is None else cursor)
+
+    def _zoom(self, factor: float, x: float) -> None:
+        axis = self._plot.x_axis
+        if axis and self._x_range:
+            self.set_view(self.view.zoomed(factor, x, axis, self._x_range))
 
     def action_pan(self, share: float) -> None:
-        self._moved("panned", share)
+        axis = self._plot.x_axis
+        if axis and self._x_range:
+            self.set_view(self.view.panned(share, axis, self._x_range))
 
     def action_whole(self) -> None:
-        self.see(self.view.whole())
+        self.set_view(self.view.whole())
 
     def action_live(self) -> None:
-        self._moved("followed")
+        axis = self._plot.x_axis
+        if axis and self._x_range:
+            self.set_view(self.view.followed(axis, self._x_range))
 
-    def action_cursor(self, by: int) -> None:
-        axis = self._plot.along
-        if axis and self._drawn:
-            x = values.moved(self._drawn, self.view, axis, by)
-            self.see(replace(self.view, cursor=x))
+    def action_cursor(self, direction: int) -> None:
+        axis = self._plot.x_axis
+        if axis and self._drawing:
+            cursor = next_cursor(self._drawing, self.view, axis, direction)
+            self.set_view(replace(self.view, cursor=cursor))
 
     def action_x_axis(self) -> None:
-        self.see(self.view.next_axis())
+        self.set_view(self.view.next_axis())
 
     def action_log_x(self) -> None:
-        self.see(replace(self.view.whole(), log_x=not self.view.log_x))
+        self.set_view(replace(self.view.whole(), log_x=not self.view.log_x))
 
     def action_log_y(self) -> None:
-        self.see(replace(self.view, log_y=not self.view.log_y))
+        self.set_view(replace(self.view, log_y=not self.view.log_y))
 
-    def action_smooth(self, by: int) -> None:
-        self.see(self.view.smoothed(by))
+    def action_smooth(self, change: int) -> None:
+        self.set_view(self.view.smoothed(change))
 
     def action_marks(self) -> None:
-        self.see(replace(self.view, marks=not self.view.marks))
+        self.set_view(replace(self.view, marks=not self.view.marks))
 
     def action_band(self) -> None:
         if self._run and not self.kind.stacked:
-            self.see(self.view.next_mode(len(self._rows), self._chosen_row(self._run)))
+            self.set_view(self.view.next_mode(len(self._rows), self._chosen_row(self._run)))
 
     def _chosen_row(self, run: RunState) -> int:
-        """The place of the rank that was chosen in the table of ranks, else of the slowest; of its
-        host, where the rows are hosts."""
+        """Return the index of the rank chosen in the table of ranks, else of the slowest rank.
+
+        If the rows of the chart are hosts, return the index of that rank's host.
+        """
         table = next(iter(self.screen.query(RankTable)), None)
-        rank = table.chosen_rank if table else None
-        chosen = rank or max(run.ranks, key=_ready)
+        chosen_rank = table.chosen_rank if table else None
+        rank = chosen_rank or max(run.ranks, key=_seconds_until_ready)
         scope = SERIES[self.kind.series[0]].scope
-        number = chosen.host if scope is Scope.HOST else chosen.rank
-        return self._rows.index(number) if number in self._rows else 0
+        row = rank.host if scope is Scope.HOST else rank.rank
+        return self._rows.index(row) if row in self._rows else 0
 
     def action_export(self) -> None:
-        if self._drawn and self._run:
-            name = f"{self.kind.id}-step{self._run.step}"
-            drawn = self._drawn
-            kind = self.kind
-            view = self.view
-            run = f"{self._run.plan.what}, {self._run.plan.run}"
+        if self._drawing is None or self._run is None:
+            return
+        plan = self._run.plan
+        name = f"{self.kind.id}-step{self._run.step}"
+        drawing = self._drawing
+        kind = self.kind
+        view = self.view
+        run_title = f"{plan.what}, {plan.run}"
 
-            def save(folder: Path, name: str) -> list[Path]:
-                from tui.charts import export
+        def save(folder: Path, name: str) -> list[Path]:
+            from tui.charts.export import save_chart  # slow to import, and seldom needed
 
-                return export.save(folder, name, drawn, kind, view, run)
+            return save_chart(folder, name, drawing, kind, view, run_title)
 
-            self.post_message(SaveChart(self._run.plan.run, name, save))
+        self.post_message(SaveChart(plan.run, name, save))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Areas over each other have no choice of curves, no logarithm, no smoothing."""
+        """Return False for choices that stacked areas do not have."""
         return not (self.kind.stacked and action in ("band", "log_y", "smooth"))
 
     # The mouse
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        self._wheel(event, WHEEL)
+        self._wheel(event, WHEEL_ZOOM)
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        self._wheel(event, 1 / WHEEL)
+        self._wheel(event, 1 / WHEEL_ZOOM)
 
     def _wheel(self, event: events.MouseEvent, factor: float) -> None:
         x = self._plot.x_at(int(event.screen_x) - self._plot.region.x)
         if x is not None:
             event.stop()
-            self._moved("zoomed", factor, x)
+            self._zoom(factor, x)
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        if event.button == 1 and self._plot.along:
-            self._grip = int(event.screen_x), self.view, self._plot.along
+        axis = self._plot.x_axis
+        if event.button == 1 and axis:
+            self._drag = _Drag(int(event.screen_x), self.view, axis)
             self.capture_mouse()
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        if self._grip and self._drawn and self._drawn.ends:
-            begun, view, axis = self._grip
-            share = (begun - int(event.screen_x)) / max(self._plot.size.width, 1)
-            if share and not view.is_whole:
-                self.see(view.panned(share, axis, self._drawn.ends))
+        drag = self._drag
+        if drag is None or self._x_range is None or drag.view.is_whole:
+            return
+        share = (drag.screen_x - int(event.screen_x)) / max(self._plot.size.width, 1)
+        if share:
+            self.set_view(drag.view.panned(share, drag.axis, self._x_range))
 
     def on_mouse_up(self, event: events.MouseUp) -> None:
-        if not self._grip:
+        drag = self._drag
+        if drag is None:
             return
         self.release_mouse()
-        begun, _, _ = self._grip
-        self._grip = None
-        if int(event.screen_x) == begun:
-            x = self._plot.x_at(begun - self._plot.region.x)
-            self.see(replace(self.view, cursor=x))
+        self._drag = None
+        is_click = int(event.screen_x) == drag.screen_x
+        if is_click:
+            x = self._plot.x_at(drag.screen_x - self._plot.region.x)
+            self.set_view(replace(self.view, cursor=x))
 
 
-def _ready(rank: RankState) -> float:
-    """The seconds until the last gradient of a rank is ready; less than all others where that is
-    not known."""
-    known = rank.pace.median("ready")
-    return -math.inf if math.isnan(known) else known
+def _seconds_until_ready(rank: RankState) -> float:
+    """Return the seconds until the last gradient of a rank is ready, or -inf if unknown."""
+    seconds = rank.pace.median("ready")
+    return -math.inf if math.isnan(seconds) else seconds

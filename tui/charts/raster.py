@@ -1,7 +1,7 @@
 """Curves as braille dots: numpy only, no terminal.
 
 A cell of a terminal is 2 columns and 4 rows of dots. A curve is reduced to one mean, one low and
-one high per column of dots, so that a frame costs the same for a hundred points and for a hundred
+one high per column of dots. So a frame costs the same for a hundred points and for a hundred
 thousand, and no spike is lost.
 """
 
@@ -14,48 +14,51 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tui.charts.axis import HUGE, TINY, Axis
+from tui.kit import palette
 
 Floats = NDArray[np.float64]
 Cells = NDArray[np.int_]
 
-WEIGHTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
+DOT_BITS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
 """The bit of each dot of a cell in U+2800 and following."""
-NONE = -1
-MARK = -2
-"""In place of a curve's colour: there is none, or a mark."""
+NO_COLOUR = -1
+MARK_COLOUR = -2
+"""Stands for a mark's colour in place of a curve's."""
 FAINT = 1000
 """Added to the colour of a curve that stands behind the others."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Points in order of x: four arrays of one length. NaN in `mean` is a gap. `colour` counts from
-    0.
-
-    `faint`: it stands behind the others. `band`: what lies between `low` and `high` is tinted.
-    `single`: each point has a sign, and no line joins them.
-    """
+    """Points in order of x, in four arrays of one length."""
 
     label: str
     colour: int
+    """The number of the colour in the palette, from 0."""
     x: Floats
     low: Floats
     high: Floats
     mean: Floats
+    """NaN is a gap."""
     faint: bool = False
+    """Whether the curve stands behind the others."""
     band: bool = True
+    """Whether the area between `low` and `high` is tinted."""
     single: bool = False
+    """Whether each point has a sign of its own and no line joins them."""
 
     @property
-    def ink(self) -> int:
-        """The colour of its cells."""
-        return self.colour + FAINT * self.faint
+    def cell_colour(self) -> int:
+        """The colour of its cells in a picture."""
+        return self.colour + FAINT if self.faint else self.colour
 
 
 @dataclass(frozen=True)
-class Columns:
-    """A curve as one value per column of dots, or NaN: `mean` is joined by straight lines, `low`
-    and `high` are not."""
+class DotColumns:
+    """A curve as one value per column of dots, or NaN.
+
+    `mean` is joined by straight lines, `low` and `high` are not.
+    """
 
     colour: int
     mean: Floats
@@ -65,16 +68,19 @@ class Columns:
 
 
 @dataclass(frozen=True)
-class Picture:
-    """Height x width cells: the `dots` of the curves as bits, the colour of a curve there (or MARK,
-    NONE), a band's, how many curves there are, and the code of a `sign` in place of the dots, or
-    0."""
+class DotPicture:
+    """A drawn chart as arrays of height x width cells."""
 
     dots: Cells
+    """The dots of the curves as bits."""
     curve: Cells
+    """The colour of a curve, MARK_COLOUR, or NO_COLOUR."""
     band: Cells
+    """The colour of a band, or NO_COLOUR."""
     count: Cells
+    """How many curves there are."""
     sign: Cells
+    """The code of a character in place of the dots, or 0."""
 
     def put(self, row: int, column: int, text: str, colour: int) -> None:
         """Write a text into a row, as far as there is room."""
@@ -84,174 +90,235 @@ class Picture:
                 self.curve[row, place] = colour
 
 
-def columns(curve: Curve, along: Axis, count: int, log: bool) -> Columns:
-    """The curve in `count` columns of dots over the axis `along`. `log`: values become their
-    decimal logarithms."""
-    mean, low, high = (np.full(count, np.nan) for _ in range(3))
-    result = Columns(curve.ink, mean, low, high, curve.band)
-    places = along.places(np.where(np.isfinite(curve.x), curve.x, np.nan))
-    inside = _in_view(places)
+# From points to columns of dots
+
+
+def to_columns(curve: Curve, x_axis: Axis, count: int, log: bool) -> DotColumns:
+    """Reduce a curve to `count` columns of dots along `x_axis`.
+
+    With `log`, values become their decimal logarithms.
+    """
+    result = DotColumns(
+        curve.cell_colour,
+        mean=np.full(count, np.nan),
+        low=np.full(count, np.nan),
+        high=np.full(count, np.nan),
+        band=curve.band,
+    )
+    shares = x_axis.shares_of(np.where(np.isfinite(curve.x), curve.x, np.nan))
+    inside = _in_view(shares)
     if not inside.any() or count < 1:
         return result
-    place = np.floor(places[inside] * count).clip(-count, 2 * count).astype(int)
-    starts = np.flatnonzero(np.r_[True, place[1:] != place[:-1]])
-    at = place[starts]
-    mean, low, high = (
-        _scaled(values[inside], log) for values in (curve.mean, curve.low, curve.high)
-    )
-    known = ~np.isnan(mean)
-    total = np.add.reduceat(np.where(known, mean, 0.0), starts)
-    number = np.add.reduceat(known.astype(int), starts)
-    means = np.where(number, total / np.maximum(number, 1), np.nan)
-    shown = np.arange(max(at[0], 0), min(at[-1] + 1, count))
-    result.mean[shown] = np.interp(shown, at, means)
-    seen = (at >= 0) & (at < count)
-    result.mean[at[seen]] = means[seen]
-    result.low[at[seen]] = np.fmin.reduceat(low, starts)[seen]
-    result.high[at[seen]] = np.fmax.reduceat(high, starts)[seen]
+    column_of_point = np.floor(shares[inside] * count).clip(-count, 2 * count).astype(int)
+    is_first = np.r_[True, column_of_point[1:] != column_of_point[:-1]]
+    starts = np.flatnonzero(is_first)
+    columns = column_of_point[starts]
+    means = _mean_of_groups(_scaled(curve.mean[inside], log), starts)
+    lows = np.fmin.reduceat(_scaled(curve.low[inside], log), starts)
+    highs = np.fmax.reduceat(_scaled(curve.high[inside], log), starts)
+    # Lines reach every column between the first and the last point, bands only those with points.
+    crossed = np.arange(max(columns[0], 0), min(columns[-1] + 1, count))
+    result.mean[crossed] = np.interp(crossed, columns, means)
+    is_shown = (columns >= 0) & (columns < count)
+    shown = columns[is_shown]
+    result.mean[shown] = means[is_shown]
+    result.low[shown] = lows[is_shown]
+    result.high[shown] = highs[is_shown]
     return result
 
 
-def _in_view(places: Floats) -> NDArray[np.bool_]:
-    """The points in view, and the nearest one at each side, to which lines go."""
-    inside = (places >= 0) & (places <= 1)
-    for beyond, nearest in ((places < 0, -1), (places > 1, 0)):
-        there = np.flatnonzero(beyond)
-        if there.size:
-            inside[there[nearest]] = True
+def _in_view(shares: Floats) -> NDArray[np.bool_]:
+    """Return which points are in view, with the nearest one at each side, to which lines go."""
+    inside = (shares >= 0) & (shares <= 1)
+    before = np.flatnonzero(shares < 0)
+    if before.size:
+        inside[before[-1]] = True
+    after = np.flatnonzero(shares > 1)
+    if after.size:
+        inside[after[0]] = True
     return inside
 
 
 def _scaled(values: Floats, log: bool) -> Floats:
-    """Finite values of bounded size, else NaN; on a log axis the logarithms of those over 0."""
-    fit = np.where(np.isfinite(values), values, np.nan).clip(-HUGE, HUGE)
+    """Return finite values of bounded size, else NaN. On a log axis, return their logarithms."""
+    bounded = np.where(np.isfinite(values), values, np.nan).clip(-HUGE, HUGE)
     if not log:
-        return fit
-    return np.log10(np.where(fit > 0, fit.clip(TINY), np.nan))
+        return bounded
+    return np.log10(np.where(bounded > 0, bounded.clip(TINY), np.nan))
+
+
+def _mean_of_groups(values: Floats, starts: NDArray[np.intp]) -> Floats:
+    """Return the mean of the known values from each start to the next, or NaN."""
+    is_known = ~np.isnan(values)
+    totals = np.add.reduceat(np.where(is_known, values, 0.0), starts)
+    counts = np.add.reduceat(is_known.astype(int), starts)
+    return np.where(counts, totals / np.maximum(counts, 1), np.nan)
 
 
 def cell_at(share: float, count: int) -> int:
-    """The one of so many cells in which a share of their length lies."""
+    """Return which of `count` cells a share of their length lies in."""
     return min(max(int(share * count), 0), count - 1)
 
 
-def draw(
-    all_columns: Sequence[Columns],
-    low: float,
-    high: float,
-    height: int,
-    marks: Sequence[int] = (),
-) -> Picture:
-    """The picture of the columns, `height` cells high, where positions `low` (bottom) < `high`
-    (top) are in view.
+# Lines
 
-    `marks`: columns of cells that are marked from top to bottom, behind the curves.
-    """
-    picture = blank(height, all_columns[0].mean.size // 2)
-    for faint in (True, False):
-        layer = [each for each in all_columns if (each.colour >= FAINT) is faint]
-        there = []
-        for each in layer:
-            if each.band:
-                _tint(picture, each, low, high, height)
-            lines = _between(*_joined(_rows(each.mean, low, high, height)), height)
-            there.append(_bits(lines))
-        if there:
-            _lay(picture, np.array(there), np.array([each.colour for each in layer]))
-    for column in marks:
-        picture.curve[picture.curve[:, column] == NONE, column] = MARK
+
+def draw_lines(
+    all_columns: Sequence[DotColumns], low: float, high: float, height: int
+) -> DotPicture:
+    """Draw curves as lines, `height` cells high, from `low` (bottom) to `high` (top)."""
+    picture = blank_picture(height, all_columns[0].mean.size // 2)
+    faint = [columns for columns in all_columns if columns.colour >= FAINT]
+    others = [columns for columns in all_columns if columns.colour < FAINT]
+    for layer in (faint, others):
+        if not layer:
+            continue
+        bits = []
+        for columns in layer:
+            if columns.band:
+                _tint_band(picture, columns, low, high, height)
+            top, bottom = _line_ends(_dot_rows(columns.mean, low, high, height))
+            bits.append(_to_bits(_dots_between(top, bottom, height)))
+        colours = np.array([columns.colour for columns in layer])
+        _put_on_top(picture, np.array(bits), colours)
     return picture
 
 
-def blank(height: int, width: int) -> Picture:
-    """A picture of nothing."""
-    return Picture(*(np.full((height, width), start) for start in (0, NONE, NONE, 0, 0)))
+def blank_picture(height: int, width: int) -> DotPicture:
+    """Return a picture of nothing."""
+    shape = (height, width)
+    return DotPicture(
+        dots=np.zeros(shape, int),
+        curve=np.full(shape, NO_COLOUR),
+        band=np.full(shape, NO_COLOUR),
+        count=np.zeros(shape, int),
+        sign=np.zeros(shape, int),
+    )
 
 
-def _tint(picture: Picture, each: Columns, low: float, high: float, height: int) -> None:
-    bottom, top = (_rows(values, low, high, height) for values in (each.low, each.high))
+def _tint_band(
+    picture: DotPicture, columns: DotColumns, low: float, high: float, height: int
+) -> None:
+    bottom = _dot_rows(columns.low, low, high, height)
+    top = _dot_rows(columns.high, low, high, height)
     # A band no higher than the curve itself would only smudge it.
-    wide = (bottom - top > 2)[None, :]
-    tinted = _cells(_between(top, bottom, height) & wide).any((1, 3))
-    picture.band[tinted] = each.colour % FAINT
+    is_wide = (bottom - top > 2)[None, :]
+    dots = _dots_between(top, bottom, height) & is_wide
+    tinted_cells = _split_into_cells(dots).any((1, 3))
+    picture.band[tinted_cells] = columns.colour % FAINT
 
 
-def _lay(picture: Picture, dots: Cells, colours: Cells) -> None:
-    """Lay curves over what is there already."""
-    there = dots > 0
-    over = there.any(0)
-    picture.dots[over] = np.bitwise_or.reduce(dots, axis=0)[over]
-    picture.count[over] = there.sum(0)[over]
-    picture.curve[over] = _shared(there, colours)[over]
+def _put_on_top(picture: DotPicture, dots: Cells, colours: Cells) -> None:
+    """Put curves over what is there already. `dots` has one layer of cells per curve."""
+    has_curve = dots > 0
+    covered = has_curve.any(0)
+    picture.dots[covered] = np.bitwise_or.reduce(dots, axis=0)[covered]
+    picture.count[covered] = has_curve.sum(0)[covered]
+    picture.curve[covered] = _colour_per_cell(has_curve, colours)[covered]
 
 
-def stack(all_columns: Sequence[Columns], high: float, height: int, signs: str) -> Picture:
-    """The columns as areas over each other, from 0 to `high`, each filled with one of the signs."""
-    width = all_columns[0].mean.size // 2
-    picture = blank(height, width)
-    values = np.array([_halved(each.mean) for each in all_columns])
-    known = ~np.isnan(values).all(0)
-    tops = np.nancumsum(values.clip(0, HUGE), axis=0) / high * height
-    ends = tops.round().astype(int).clip(0, height)
-    begin = np.zeros(width, int)
-    row = height - 1 - np.arange(height)[:, None]
-    for each, end, sign in zip(all_columns, ends, signs, strict=False):
-        cells = (row >= begin) & (row < end) & known
-        picture.sign[cells] = ord(sign)
-        picture.curve[cells] = each.colour
-        begin = end
-    return picture
+def _colour_per_cell(has_curve: NDArray[np.bool_], colours: Cells) -> Cells:
+    """Choose a colour for each cell.
+
+    Curves that meet in cells take turns, two cells each, so that none hides the others.
+    """
+    count = has_curve.sum(0)
+    turn = (np.arange(has_curve.shape[2]) // 2)[None, :] % np.maximum(count, 1)
+    has_turn = (has_curve.cumsum(0) == turn + 1) & has_curve
+    chosen = has_turn.argmax(0)
+    return np.asarray(np.where(count > 0, colours[chosen], NO_COLOUR))
 
 
-def _halved(values: Floats) -> Floats:
-    """The mean of each two values, as far as they are known."""
-    pairs = values.reshape(-1, 2)
-    known = ~np.isnan(pairs)
-    total = np.where(known, pairs, 0.0).sum(1)
-    return np.where(known.any(1), total / np.maximum(known.sum(1), 1), np.nan)
+def _dot_rows(values: Floats, low: float, high: float, height: int) -> Floats:
+    """Return the rows of dots of values, from 0 at the top. NaN stays."""
+    last_row = 4 * height - 1
+    return ((high - values) / (high - low) * last_row).round().clip(0, last_row)
 
 
-def _shared(there: NDArray[np.bool_], colours: Cells) -> Cells:
-    """A colour per cell; the curves that meet in cells take turns, two cells each, so that none
-    hides the others."""
-    count = there.sum(0)
-    turn = (np.arange(there.shape[2]) // 2)[None, :] % np.maximum(count, 1)
-    first = ((there.cumsum(0) == turn + 1) & there).argmax(0)
-    return np.asarray(np.where(count > 0, colours[first], NONE))
+def _line_ends(rows: Floats) -> tuple[Floats, Floats]:
+    """Return the first and last row of a line in each column.
 
-
-def _rows(values: Floats, low: float, high: float, height: int) -> Floats:
-    """The rows of dots, from 0 at the top, of positions; NaN stays."""
-    last = 4 * height - 1
-    return ((high - values) / (high - low) * last).round().clip(0, last)
-
-
-def _joined(rows: Floats) -> tuple[Floats, Floats]:
-    """Per column the first and last row of a line that goes half way to the neighbours' rows."""
-    before = np.r_[np.nan, (rows[1:] + rows[:-1]) / 2]
-    after = np.r_[before[1:], np.nan]
-    top = np.fmin(np.fmin(np.ceil(before), np.ceil(after)), rows)
-    bottom = np.fmax(np.fmax(np.floor(before), np.floor(after)), rows)
+    In each column, the line goes half way to the rows of its neighbours.
+    """
+    middle_before = np.r_[np.nan, (rows[1:] + rows[:-1]) / 2]
+    middle_after = np.r_[middle_before[1:], np.nan]
+    top = np.fmin(np.fmin(np.ceil(middle_before), np.ceil(middle_after)), rows)
+    bottom = np.fmax(np.fmax(np.floor(middle_before), np.floor(middle_after)), rows)
     return top, bottom
 
 
-def _between(top: Floats, bottom: Floats, height: int) -> NDArray[np.bool_]:
-    """Which dots lie between the rows `top` and `bottom` of their columns; none where those are
-    NaN."""
+def _dots_between(top: Floats, bottom: Floats, height: int) -> NDArray[np.bool_]:
+    """Return the dots between two rows of each column. There are none where a row is NaN."""
     row = np.arange(4 * height)[:, None]
     return np.asarray((row >= top) & (row <= bottom))
 
 
-def _bits(dots: NDArray[np.bool_]) -> Cells:
-    """Rows x columns of dots as the bits of height x width cells."""
-    cells = _cells(dots)
+def _to_bits(dots: NDArray[np.bool_]) -> Cells:
+    """Turn rows x columns of dots into the bits of height x width cells."""
+    cells = _split_into_cells(dots)
     bits = np.zeros((cells.shape[0], cells.shape[2]), int)
-    for row, column in np.ndindex(*WEIGHTS.shape):
-        bits |= cells[:, row, :, column] * int(WEIGHTS[row, column])
+    for row, column in np.ndindex(*DOT_BITS.shape):
+        bits |= cells[:, row, :, column] * int(DOT_BITS[row, column])
     return bits
 
 
-def _cells(dots: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Rows x columns of dots as height x 4 x width x 2."""
-    rows, count = dots.shape
-    return dots.reshape(rows // 4, 4, count // 2, 2)
+def _split_into_cells(dots: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return rows x columns of dots as height x 4 x width x 2."""
+    rows, columns = dots.shape
+    return dots.reshape(rows // 4, 4, columns // 2, 2)
+
+
+# Stacked areas
+
+
+def draw_areas(
+    all_columns: Sequence[DotColumns], high: float, height: int, signs: str
+) -> DotPicture:
+    """Draw curves as areas over each other, from 0 to `high`, each filled with one of the signs."""
+    width = all_columns[0].mean.size // 2
+    picture = blank_picture(height, width)
+    values = np.array([_mean_of_pairs(columns.mean) for columns in all_columns])
+    is_known = ~np.isnan(values).all(0)
+    tops = np.nancumsum(values.clip(0, HUGE), axis=0) / high * height
+    ends = tops.round().astype(int).clip(0, height)
+    begin = np.zeros(width, int)
+    row_from_bottom = height - 1 - np.arange(height)[:, None]
+    for columns, end, sign in zip(all_columns, ends, signs, strict=False):
+        cells = (row_from_bottom >= begin) & (row_from_bottom < end) & is_known
+        picture.sign[cells] = ord(sign)
+        picture.curve[cells] = columns.colour
+        begin = end
+    return picture
+
+
+def _mean_of_pairs(values: Floats) -> Floats:
+    """Return the mean of each two values, as far as they are known."""
+    starts = np.arange(0, values.size, 2)
+    return _mean_of_groups(values, starts)
+
+
+# Characters
+
+
+def _ascii_character(dots: int) -> str:
+    """Return ' - or . for the height of a single row of dots, and : or | for more rows."""
+    has_dots = [bool(dots & int(bits.sum())) for bits in DOT_BITS]
+    match sum(has_dots):
+        case 0:
+            return " "
+        case 1:
+            return "'--."[has_dots.index(True)]
+        case 2:
+            return ":"
+    return "|"
+
+
+BRAILLE = "".join(chr(0x2800 + dots) if dots else " " for dots in range(256))
+"""The character of a cell, by the bits of its dots."""
+ASCII = "".join(_ascii_character(dots) for dots in range(256))
+"""The same for terminals without UTF-8."""
+
+
+def dot_characters() -> str:
+    """Return the characters that this terminal can show, by the bits of the dots."""
+    return BRAILLE if palette.utf8() else ASCII

@@ -18,7 +18,7 @@ from tui.kit.narrate import echo, narrate
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from remote.metrics.compare import Compared
+    from remote.metrics.compare import ComparedRun
 
 MOST = 26
 ON_SCREEN = 8
@@ -66,10 +66,10 @@ def compare(
         folders = _find(runs, runs_dir, ON_SCREEN if dashboard else MOST)
         if dashboard:
             raise SystemExit(_show_dashboard(folders))
-        from remote.metrics.run import read  # which needs numpy, as few commands do
+        from remote.metrics.run import read_figures  # which needs numpy, as few commands do
 
-        figures = [read(folder, narrate) for folder in folders]
-        from remote.metrics.compare import compare as compared
+        figures = [read_figures(folder, narrate) for folder in folders]
+        from remote.metrics.compare import compare_runs as compared
 
         _show(compared(figures), json, markdown)
 
@@ -98,7 +98,7 @@ def _show_dashboard(folders: Sequence[Path]) -> int:
     return app.exit_code
 
 
-def _show(compared: Sequence[Compared], json: bool, markdown: bool) -> None:
+def _show(compared: Sequence[ComparedRun], json: bool, markdown: bool) -> None:
     from tui.compare import text as text
 
     if json:
@@ -113,17 +113,17 @@ def _show(compared: Sequence[Compared], json: bool, markdown: bool) -> None:
         text.print_plain(compared, _charts(compared, width, colour=colour))
 
 
-def _charts(compared: Sequence[Compared], width: int, *, colour: bool) -> dict[str, list[str]]:
+def _charts(compared: Sequence[ComparedRun], width: int, *, colour: bool) -> dict[str, list[str]]:
     """Draw the loss of all runs against steps and against time, by the titles of the charts."""
-    from tui.charts.frame import Look
     from tui.charts.overlay import LOSS
-    from tui.charts.plot import plot
+    from tui.charts.plot_frame import PlotOptions
+    from tui.charts.text_plot import plot_as_text
 
     charts = {}
     for along in ("step", "time"):
         clock = along == "time"
         curves = LOSS.curves([one.run for one in compared], clock=clock)
-        lines = plot(curves, Look(along, clock=clock), width, HEIGHT, colour)
+        lines = plot_as_text(curves, PlotOptions(along, clock=clock), width, HEIGHT, colour)
         if lines:
             charts[f"{LOSS.title} by {along}"] = lines
     return charts

@@ -73,10 +73,10 @@ def export(
         write = _writer(to)
         into = OutputFolder(out or Path("exports") / to.value, "export")
         names = [_name(folder, into, to, force) for folder in folders]
-        from remote.metrics.run import read  # which needs numpy, as few commands do
+        from remote.metrics.run import read_figures  # which needs numpy, as few commands do
 
         for folder, name in zip(folders, names, strict=True):
-            _export(read(folder, narrate), write, into, name)
+            _export(read_figures(folder, narrate), write, into, name)
             echo(into.path / name)
 
 

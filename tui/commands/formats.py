@@ -7,15 +7,14 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from remote.formats.format import Format
-from remote.formats.known import ALL
-from remote.formats.unread import bears_number
+from remote.formats.candidates import looks_unread
+from remote.formats.catalog import LogFormat, known_formats
 from remote.sanitise import shown
 from training.registry import did_you_mean
 from tui.kit.exit import UsageError, refusing
 from tui.kit.narrate import echo
 from tui.kit.text_table import print_table
-from tui.parse.readings import as_json, told
+from tui.parse.readings import describe_reading, reading_json
 
 
 def formats(
@@ -37,60 +36,59 @@ def formats(
       rankboard formats Megatron-LM
     """
     with refusing():
-        found = [_named(name)] if name else list(ALL)
+        chosen = [_find_format(name)] if name else list(known_formats())
     if json:
-        for one in found:
-            echo(encoding.dumps(_data(one)))
+        for log_format in chosen:
+            echo(encoding.dumps(_format_json(log_format)))
     elif name:
-        _show(found[0])
+        _show_format(chosen[0])
     else:
-        rows = [(one.name, _line(one)) for one in sorted(found, key=_key)]
+        chosen.sort(key=lambda log_format: log_format.name.lower())
+        rows = [(log_format.name, _example(log_format)) for log_format in chosen]
         print_table(("format", "a line of it"), rows)
 
 
-def _key(one: Format) -> str:
-    return one.name.lower()
+def _find_format(name: str) -> LogFormat:
+    """Return the format of a name, or of one that begins so. Raises: UsageError."""
+    by_name = {log_format.name.lower(): log_format for log_format in known_formats()}
+    if name.lower() in by_name:
+        return by_name[name.lower()]
+    for known_name, log_format in by_name.items():
+        if known_name.startswith(name.lower()):
+            return log_format
+    names = [log_format.name for log_format in known_formats()]
+    hint = did_you_mean(name, names) or "; rankboard formats lists them"
+    raise UsageError(f"no format is called {name!r}{hint}")
 
 
-def _named(name: str) -> Format:
-    names = {one.name.lower(): one for one in ALL}
-    found = names.get(name.lower()) or next(
-        (one for known, one in names.items() if known.startswith(name.lower())), None
-    )
-    if found is None:
-        hint = did_you_mean(name, [one.name for one in ALL]) or "; rankboard formats lists them"
-        raise UsageError(f"no format is called {name!r}{hint}")
-    return found
-
-
-def _lines(text: str) -> list[str]:
-    """The lines of a sample, as a terminal shows them."""
+def _sample_lines(text: str) -> list[str]:
+    """Return the lines of a sample, as a terminal shows them."""
     return [line for line in shown(text.replace("\r", "\n")) if line.strip()]
 
 
-def _line(one: Format) -> str:
-    """A line of the format, with a value if it has such."""
-    lines = _lines(one.samples[0].text)
-    return next(filter(bears_number, lines), lines[0]).strip()
+def _example(log_format: LogFormat) -> str:
+    """Return a line of the format, with a value if it has such."""
+    lines = _sample_lines(log_format.samples[0].text)
+    lines_with_values = [line for line in lines if looks_unread(line)]
+    return (lines_with_values or lines)[0].strip()
 
 
-def _show(one: Format) -> None:
-    echo(one.name)
-    for sample in one.samples:
+def _show_format(log_format: LogFormat) -> None:
+    echo(log_format.name)
+    for sample in log_format.samples:
         echo()
-        for line in _lines(sample.text):
+        for line in _sample_lines(sample.text):
             echo(f"  {line.rstrip()}")
-        for reading in sample.readings:
-            echo(f"    -> {told(reading)}")
-        if not sample.readings:
+        readings = sample.expected()
+        for reading in readings:
+            echo(f"    -> {describe_reading(reading)}")
+        if not readings:
             echo("    -> nothing: the line has no value of the training")
 
 
-def _data(one: Format) -> dict[str, object]:
-    return {
-        "name": one.name,
-        "samples": [
-            {"text": sample.text, "readings": [as_json(reading) for reading in sample.readings]}
-            for sample in one.samples
-        ],
-    }
+def _format_json(log_format: LogFormat) -> dict[str, object]:
+    samples = []
+    for sample in log_format.samples:
+        readings = [reading_json(reading) for reading in sample.expected()]
+        samples.append({"text": sample.text, "readings": readings})
+    return {"name": log_format.name, "samples": samples}

@@ -16,12 +16,12 @@ from remote.record import lock
 from remote.run.apply import apply_record
 from remote.run.run_state import RunState
 from remote.sanitise import one_line
-from training.wire.events import SESSION, Ended, Launched, Record, Text
+from training.wire.events import SESSION, AgentEnded, Launched, OutputText, Record
 from tui.flags.common import RUNS, WHOLE_NUMBER, HostsFile, RunName, RunsDir
 from tui.flags.recorded import open_run, read_records
 from tui.kit.exit import UNREACHABLE, UsageError
 from tui.kit.narrate import echo, narrate
-from tui.parse import parsing
+from tui.parse import script_report as parsing
 from tui.run.narration import prefixed
 
 
@@ -70,7 +70,7 @@ def logs(
         printed: dict[int, int] = {}
         ended = set[int]()
         for record in read_records(launcher, plan, follow):
-            if isinstance(record.event, Ended):
+            if isinstance(record.event, AgentEnded):
                 ended.add(record.host)
             printed[record.host] = max(printed.get(record.host, 0), record.seq)
             output.print(record)
@@ -144,7 +144,7 @@ class _Output:
                 self._part(record.attempt, reason)
             case Launched():  # where nothing is recorded of the launcher that restarted the run
                 self._part(record.attempt, cause.text() if cause else "")
-            case Text() as text if not text.path and record.host != SESSION:
+            case OutputText() as text if not text.path and record.host != SESSION:
                 if self._rank in (None, text.rank):
                     lines = prefixed(text, self.state.host_name(record.host))
                     echo(lines, end="", to_stderr=text.stream == "stderr")

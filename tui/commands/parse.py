@@ -1,11 +1,10 @@
-"""`rankboard parse`: what is read of a log."""
+"""`rankboard parse`: show what is read of a log."""
 
 from __future__ import annotations
 
 import json as encoding
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TextIO
 
@@ -13,21 +12,21 @@ from cyclopts import Parameter
 
 from remote.cluster.rules import own_rules
 from remote.format import count
-from remote.formats import Kind, Rule
-from remote.formats.account import Account, texts
+from remote.formats import Reading, ReadingKind, Rule
 from remote.formats.files import is_of_numbers
+from remote.formats.parse_report import ParseReport, split_texts
 from remote.record.find import find
 from remote.record.layout import LOGS, PLAN
-from remote.record.log_files import texts_of
+from remote.record.log_files import file_texts
 from remote.sanitise import one_line
 from tui.flags.common import RUNS, HostsFile, RunsDir
 from tui.kit.exit import UsageError, refusing
 from tui.kit.narrate import echo
 from tui.kit.text_table import print_table
-from tui.parse.readings import as_json, finite, told
+from tui.parse.readings import describe_reading, finite_values, reading_json
 
-SHOWN = 10
-"""Kinds of lines that are not read."""
+MAX_KINDS = 10
+"""Kinds of lines that are not read, of which an example is shown."""
 STDIN = "-"
 
 
@@ -67,69 +66,74 @@ def parse(
       rankboard parse slurm-123.out --rule 'round {step}: cost {loss}'
     """
     with refusing():
-        rules = (*_typed(rule), *own_rules(hosts))
-        logs = [log for file in files for log in _logs(file, runs_dir)]
+        rules = (*_checked_rules(rule), *own_rules(hosts))
+        logs = [log for file in files for log in _find_logs(file, runs_dir)]
         for number, (name, log) in enumerate(logs):
-            account = _read(name, log, rules)
+            report = _read(name, log, rules)
             if json:
-                echo(encoding.dumps(_data(name, account)))
+                echo(encoding.dumps(_report_json(name, report)))
                 continue
             if number:
                 echo()
-            _show(name, account)
+            _show(name, report)
 
 
-def _typed(lines: Sequence[str]) -> Iterator[Rule]:
-    for rule in map(Rule, lines):
+def _checked_rules(lines: Sequence[str]) -> Iterator[Rule]:
+    for line in lines:
+        rule = Rule(line)
         try:
             rule.check()
         except ValueError as error:
-            raise UsageError(f"--rule {rule.line!r}: {error}") from None
+            raise UsageError(f"--rule {line!r}: {error}") from None
         yield rule
 
 
-def _logs(name: str, runs_dir: Path) -> Iterator[tuple[str, Path | None]]:
-    """The logs that a word names, with what to call them. None is the standard input."""
+def _find_logs(name: str, runs_dir: Path) -> list[tuple[str, Path | None]]:
+    """Return the logs that an argument names, with their names. None is the standard input."""
     if name == STDIN:
-        yield "the standard input", None
-        return
+        return [("the standard input", None)]
     path = Path(name)
-    if not path.is_dir():
-        found = None if path.exists() else find(name, runs_dir)
-        if found is None:
-            yield name, path
-            return
-        path = found
-    logs = sorted((path / LOGS).glob("rank-*.log"), key=lambda log: (len(log.name), log.name))
-    if not logs and (path / PLAN).exists():
-        raise UsageError(f"{path.name}: its ranks have printed nothing")
+    folder = path if path.is_dir() else None
+    if not path.exists():
+        folder = find(name, runs_dir)
+    if folder is None:
+        return [(name, path)]
+    return [(str(log), log) for log in _rank_logs(folder)]
+
+
+def _rank_logs(folder: Path) -> list[Path]:
+    """Return the logs of the ranks of a run. Raises: UsageError."""
+    logs = sorted((folder / LOGS).glob("rank-*.log"), key=lambda log: (len(log.name), log.name))
+    if not logs and (folder / PLAN).exists():
+        raise UsageError(f"{folder.name}: its ranks have printed nothing")
     if not logs:
-        raise UsageError(f"{path}: this folder has no {LOGS}/rank-*.log: name the log files")
+        raise UsageError(f"{folder}: this folder has no {LOGS}/rank-*.log: name the log files")
     for log in logs:  # the folder may be somebody else's work
         if log.is_symlink() or not log.is_file():
             raise UsageError(
                 f"{log}: is a link, or no file: name the log files that are to be read"
             )
-    yield from ((str(log), log) for log in logs)
+    return logs
 
 
-def _read(name: str, log: Path | None, rules: tuple[Rule, ...]) -> Account:
-    account = Account(rules, log.name if log else "")
+def _read(name: str, log: Path | None, rules: tuple[Rule, ...]) -> ParseReport:
+    report = ParseReport(rules, log.name if log else "")
     try:
-        if log and is_of_numbers(log.name):
-            for text in texts_of(log):
-                account.feed(text)
-            return account
-        with (
-            nullcontext(_stdin())
-            if log is None
-            else log.open(encoding="utf-8", errors="replace", newline="") as file
-        ):
-            for text in texts(file):
-                account.feed(text)
+        if log is None:
+            _feed(report, split_texts(_stdin()))
+        elif is_of_numbers(log.name):
+            _feed(report, file_texts(log))
+        else:
+            with log.open(encoding="utf-8", errors="replace", newline="") as file:
+                _feed(report, split_texts(file))
     except OSError as error:
         raise UsageError(f"{name}: cannot be read: {error.strerror}") from None
-    return account
+    return report
+
+
+def _feed(report: ParseReport, texts: Iterable[str]) -> None:
+    for text in texts:
+        report.feed(text)
 
 
 def _stdin() -> TextIO:
@@ -137,71 +141,81 @@ def _stdin() -> TextIO:
     return sys.stdin
 
 
-def _show(name: str, account: Account) -> None:
-    lines = count(account.lines, "line")
-    if not account.format:
-        echo(f"{name}: rankboard reads nothing from {lines}")
+def _show(name: str, report: ParseReport) -> None:
+    lines = count(report.lines, "line")
+    if report.format:
+        echo(f"{name}: read as {report.format}, {lines}")
+        _show_readings(report)
+        _show_series(report)
     else:
-        echo(f"{name}: read as {account.format}, {lines}")
-        kinds = account.kinds
-        echo(
-            f"  {count(kinds[Kind.STEP], 'step')}, {count(kinds[Kind.EVALUATION], 'evaluation')}, "
-            f"{count(kinds[Kind.OTHER], 'reading')} of other values"
-        )
-        also = [f"{one} ({number:,})" for one, number in account.formats.items()]
-        if len(also) > 1:
-            echo(f"  formats: {', '.join(also)}")
-        if account.ranks:
-            echo(f"  ranks by the prefixes: {len(account.ranks)}")
-        for what, found in (("first", account.first), ("last", account.last)):
-            if found:
-                echo(f"  {what}: {told(found[1])}")
-        echo()
-        rows = [
-            (each, f"{one.count:,}", *(f"{value:.5g}" for value in _figures(one)))
-            for each, one in account.series.items()
-        ]
-        print_table(("series", "values", "first", "last", "least", "most"), rows)
-    _show_unread(account)
+        echo(f"{name}: rankboard reads nothing from {lines}")
+    _show_unread(report)
 
 
-def _figures(one: Any) -> tuple[float, float, float, float]:
-    return one.first, one.last, one.least, one.most
+def _show_readings(report: ParseReport) -> None:
+    steps = count(report.kinds[ReadingKind.STEP], "step")
+    evaluations = count(report.kinds[ReadingKind.EVALUATION], "evaluation")
+    others = count(report.kinds[ReadingKind.OTHER], "reading")
+    echo(f"  {steps}, {evaluations}, {others} of other values")
+    if len(report.formats) > 1:
+        formats = [f"{name} ({readings:,})" for name, readings in report.formats.items()]
+        echo(f"  formats: {', '.join(formats)}")
+    if report.ranks:
+        echo(f"  ranks by the prefixes: {len(report.ranks)}")
+    if report.first:
+        echo(f"  first: {describe_reading(report.first[1])}")
+    if report.last:
+        echo(f"  last: {describe_reading(report.last[1])}")
 
 
-def _show_unread(account: Account) -> None:
-    whole = account.unread.total()
-    if not whole:
+def _show_series(report: ParseReport) -> None:
+    echo()
+    rows = []
+    for name, series in report.series.items():
+        numbers = (series.first, series.last, series.least, series.most)
+        rows.append((name, f"{series.count:,}", *(f"{number:.5g}" for number in numbers)))
+    print_table(("series", "values", "first", "last", "least", "most"), rows)
+
+
+def _show_unread(report: ParseReport) -> None:
+    lines = report.unread.total()
+    if not lines:
         return
-    echo(f"\n{count(whole, 'line')} with numbers not read, by kind:")
-    for shape, number in account.unread.most_common(SHOWN):
-        echo(f"  {number:>7,}  {one_line(account.examples[shape])[:160]}")
-    if len(account.unread) > SHOWN:
-        echo(f"           and {len(account.unread) - SHOWN:,} kinds more")
-    if not account.format:
+    echo(f"\n{count(lines, 'line')} with numbers not read, by kind:")
+    for shape, lines_of_kind in report.unread.most_common(MAX_KINDS):
+        echo(f"  {lines_of_kind:>7,}  {one_line(report.examples[shape])[:160]}")
+    if len(report.unread) > MAX_KINDS:
+        echo(f"           and {len(report.unread) - MAX_KINDS:,} kinds more")
+    if not report.format:
         echo(
             "If one of these lines reports steps, write a rule for it, such as --rule "
             "'round {step}: cost {loss}'"
         )
 
 
-def _data(name: str, account: Account) -> dict[str, Any]:
-    first = account.first
-    last = account.last
+def _report_json(name: str, report: ParseReport) -> dict[str, Any]:
+    unread_kinds = []
+    for shape, lines in report.unread.most_common(MAX_KINDS):
+        unread_kinds.append({"lines": lines, "example": report.examples[shape]})
+    series = {each: finite_values(vars(values)) for each, values in report.series.items()}
     return {
         "file": name,
-        "format": account.format,
-        "formats": dict(account.formats),
-        "lines": account.lines,
-        "steps": account.kinds[Kind.STEP],
-        "evaluations": account.kinds[Kind.EVALUATION],
-        "ranks": sorted(account.ranks),
-        "first": first and {"line": first[0].strip(), **as_json(first[1])},
-        "last": last and {"line": last[0].strip(), **as_json(last[1])},
-        "series": {each: finite(vars(one)) for each, one in account.series.items()},
-        "unread": account.unread.total(),
-        "unread_kinds": [
-            {"lines": number, "example": account.examples[shape]}
-            for shape, number in account.unread.most_common(SHOWN)
-        ],
+        "format": report.format,
+        "formats": dict(report.formats),
+        "lines": report.lines,
+        "steps": report.kinds[ReadingKind.STEP],
+        "evaluations": report.kinds[ReadingKind.EVALUATION],
+        "ranks": sorted(report.ranks),
+        "first": _line_json(report.first),
+        "last": _line_json(report.last),
+        "series": series,
+        "unread": report.unread.total(),
+        "unread_kinds": unread_kinds,
     }
+
+
+def _line_json(line_reading: tuple[str, Reading] | None) -> dict[str, Any] | None:
+    if line_reading is None:
+        return None
+    line, reading = line_reading
+    return {"line": line.strip(), **reading_json(reading)}

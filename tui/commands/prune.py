@@ -12,12 +12,11 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from remote.cluster.hosts import naming
 from remote.format import UNKNOWN, age, count, size
 from remote.host_commands import inventory, pruning
 from remote.host_commands.inventory import Inventory
 from remote.host_commands.pruning import ELSEWHERE, KeptRun, Removable
-from tui.flags.common import HOSTS, RUNS, WHOLE_NUMBER, HostsFile, RunsDir, Yes
+from tui.flags.common import RUNS, WHOLE_NUMBER, HostsFile, RunsDir, Yes
 from tui.flags.selection import reach_hosts, report_unreachable
 from tui.kit.exit import UsageError, refusing
 from tui.kit.narrate import narrate
@@ -102,11 +101,11 @@ def prune(
             narrate(f"would remove {_total(going)}; nothing was removed")
         elif going and confirm(f"remove {_total(going)}? [y/N]", yes):
             freed, problems = pruning.remove(transport, known, runs_dir, going)
-            narrate(*(naming(str(hosts or HOSTS), problem) for problem in problems))
+            narrate(*problems)
             narrate(f"removed {size(freed)}")
         elif not going and not named:
             narrate(_nothing(age_limit if older else "", keep, not_started))
-        report_unreachable(found.problems, hosts)
+        report_unreachable(found.problems)
 
 
 def _show(going: Sequence[Removable], kept: Sequence[KeptRun], hosts: Path | None) -> None:

@@ -72,7 +72,7 @@ def ps(
             if yes:
                 raise UsageError("--yes needs --orphans")
             problems = _list_runs(transport, known, runs_dir, live, json)
-        report_unreachable(problems, hosts)
+        report_unreachable(problems)
 
 
 def _list_runs(

@@ -22,7 +22,7 @@ from tui.kit.narrate import echo, narrate
 from tui.kit.output_folder import OutputFolder
 
 if TYPE_CHECKING:
-    from tui.report.subject import Subject
+    from tui.report.subject import ReportSubject
 
 OPTIONAL = ("matplotlib", "jinja2", "markupsafe")
 """Packages that the extra `report` installs."""
@@ -148,32 +148,33 @@ def _run_folder(name: str, runs_dir: Path) -> Path:
 
 def _read(
     studies: dict[StudyFolder, Study], folders: Sequence[Path], runs_dir: Path, link: float
-) -> list[Subject]:
-    from tui.report.load import Reader
+) -> list[ReportSubject]:
+    from tui.report.load import SubjectReader
 
-    reader = Reader(runs_dir, link, narrate)
-    found = [reader.study(folder, study) for folder, study in studies.items()]
-    return [*found, *([reader.runs(folders)] if folders else [])]
+    reader = SubjectReader(runs_dir, link, narrate)
+    found = [reader.read_study(folder, study) for folder, study in studies.items()]
+    return [*found, *([reader.read_runs(folders)] if folders else [])]
 
 
 def _write(
     target: OutputFolder,
-    subjects: list[Subject],
+    subjects: list[ReportSubject],
     studies: dict[StudyFolder, Study],
     submission: bool,
 ) -> None:
     """Write the report and say where it is. Raises: UsageError."""
-    from tui.report import submission as archive
-    from tui.report.write import HTML, write
+    from tui.report.submission import write_archive
+    from tui.report.write import HTML, write_report
 
     folder = target.path
     try:
-        files = write(subjects, target, f"Written {datetime.now():%Y-%m-%d %H:%M} by rankboard")
+        origin = f"Written {datetime.now():%Y-%m-%d %H:%M} by rankboard"
+        files = write_report(subjects, target, origin)
         echo(folder / HTML)
         if submission:
             path = folder / _archive(target)
             target.note([path.name])
-            archive.write(path, files, subjects, {one.name: one.text() for one in studies})
+            write_archive(path, files, subjects, {one.name: one.text() for one in studies})
             echo(path)
     except OSError as error:
         raise UsageError(f"cannot write {folder}: {error.strerror or error}") from error

@@ -3,7 +3,6 @@ them."""
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Sequence
 from json import dumps
 from pathlib import Path, PurePath
@@ -20,6 +19,7 @@ from remote.record.layout import PLAN
 from tui.flags.common import RUNS, RunsDir
 from tui.home.listing import show, to_object
 from tui.kit.exit import UsageError, refusing
+from tui.kit.interpreter import keep_loaded_modules
 from tui.kit.narrate import echo, narrate
 
 
@@ -92,7 +92,7 @@ def _list(
     runs_dir: Path, words: Sequence[str], sort: str, reverse: bool, all_runs: bool, json: bool
 ) -> None:
     """Print the runs that pass these filters. Raises: QueryError."""
-    gc.freeze()  # the modules stay: searching them for garbage takes time where runs are many
+    keep_loaded_modules()  # to search them takes time if runs are many
     passes = query.parse(words)
     errors: list[tuple[str, OSError]] = []
     everyone = index.entries(runs_dir, lambda *one: errors.append(one))

@@ -11,7 +11,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from remote.cluster.hosts import Host, naming, select
+from remote.cluster.hosts import Host, select
 from remote.cluster.load import load
 from remote.format import count
 from remote.host_commands.setup import (
@@ -80,7 +80,7 @@ def set_up(
     file: the exit code."""
     outlooks = look(transport, hosts, wanted)
     for outlook in outlooks:
-        narrate(naming(str(file), outlook.text))
+        narrate(outlook.text)
     built = [
         Installed(one.host, one.text, one.venv)
         for one in outlooks
@@ -94,7 +94,7 @@ def set_up(
         with _shown(one.host for one in lacking) as hear:
             done = Installation(transport, wanted, hear).perform([one.host for one in lacking])
         for one in done:
-            narrate(naming(str(file), one.text))
+            narrate(one.text)
         built += done
     named = {one.host.name for one in outlooks if one.named}
     hopeless = any(one.condition is Condition.HOPELESS for one in outlooks) or not all(

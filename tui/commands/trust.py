@@ -8,9 +8,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from remote.at_once import at_once
-from remote.cluster.hosts import HOSTS_FILE, Cluster, Host, HostsError, naming, select
+from remote.cluster.hosts import Cluster, Host, HostsError, select
 from remote.cluster.load import load
+from remote.concurrently import map_concurrently
 from remote.transport import Unreachable
 from remote.transport.host_keys import HostKeys, NotRecorded, ShownKey, Standing
 from remote.transport.registry import host_keys
@@ -49,7 +49,7 @@ def trust(
     file = hosts or HOSTS
     with refusing():
         chosen = _choose(load(file), names, every)
-        codes = Trusting(host_keys(chosen), replace, yes, str(file)).hosts(chosen)
+        codes = Trusting(host_keys(chosen), replace, yes).hosts(chosen)
     raise SystemExit(max(codes))
 
 
@@ -72,14 +72,11 @@ class Trusting:
         keys: Mapping[str, HostKeys],
         replace: bool,
         yes: bool = False,
-        file: str = HOSTS_FILE,
     ) -> None:
-        """`keys` are by the name of a transport; `replace` and `yes` are the flags; messages name
-        the hosts file `file`."""
+        """`keys` are by the name of a transport; `replace` and `yes` are the flags."""
         self._keys = keys
         self._replace = replace
         self._yes = yes
-        self._file = file
 
     def hosts(self, hosts: Iterable[Host]) -> list[int]:
         """What became of each host, as an exit code. A host behind a jump host just accepted is
@@ -93,11 +90,11 @@ class Trusting:
                 narrate(f"{host.name}: transport {host.transport} has no host keys")
                 codes.append(0)
         while waiting:
-            met = at_once(self._meet, waiting)
+            met = map_concurrently(self._meet, waiting)
             behind = []
             for host, shown in zip(waiting, met, strict=True):
                 if isinstance(shown, Unreachable):
-                    narrate(naming(self._file, str(shown)))
+                    narrate(str(shown))
                     codes.append(UNREACHABLE)
                 elif not self._accepted(host, shown):
                     codes.append(USAGE)

@@ -11,10 +11,10 @@ from textual.widgets import OptionList, Static
 from remote.format import UNKNOWN, percent
 from remote.record import index
 from remote.record.alike import Alike, most_alike
-from tui.kit.background import in_background
+from remote.sanitise import plain
+from tui.kit.background import run_in_background
+from tui.kit.choice_dialogs import ChoiceDialog
 from tui.kit.text_table import aligned
-from tui.kit.widgets.plain import plain
-from tui.launch.pick import Pick
 
 MOST = 100
 """Runs that are listed at most."""
@@ -22,7 +22,7 @@ WIDTH = 68
 """Characters of a line at most."""
 
 
-class PickAlike(Pick):
+class PickAlike(ChoiceDialog):
     """The choice of another run; the result is its name. Reads the recorded runs by itself."""
 
     def __init__(self, run: str, runs_dir: Path) -> None:
@@ -32,7 +32,7 @@ class PickAlike(Pick):
 
     def on_mount(self) -> None:
         super().on_mount()
-        in_background(self, partial(_others, self._run, self._runs_dir), self._take)
+        run_in_background(self, partial(_others, self._run, self._runs_dir), self._take)
 
     def _take(self, found: list[Alike]) -> None:
         """List what has been read."""

@@ -17,28 +17,28 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from remote.format import count
-from remote.metrics.compare import Compared, compare
-from remote.metrics.run import read
+from remote.metrics.compare import ComparedRun, compare_runs
+from remote.metrics.run import read_figures
 from remote.plan.plan import PlanError
-from remote.record.read import RunFolderError
+from remote.record.events_file import RunFolderError
+from remote.sanitise import plain
 from tui.charts.chart import Chart
-from tui.charts.frame import Look
-from tui.charts.overlay import LOSS, MEASURES, TEST_ACCURACY, WEIGHT
+from tui.charts.overlay import LOSS, MEASURES, SMOOTHING, TEST_ACCURACY
+from tui.charts.plot_frame import PlotOptions
 from tui.compare import text as text
 from tui.kit import palette
 from tui.kit.actions import Place
-from tui.kit.background import in_background
+from tui.kit.background import run_in_background
 from tui.kit.bindings import bindings
 from tui.kit.text_table import GAP, Row, aligned, total_width, without
 from tui.kit.widgets.keys import Keys
-from tui.kit.widgets.plain import plain
 
 LONGEST = 30
 """Characters of a setting at most."""
 MARGIN = 3
 """Cells of a line that the padding and the scrollbar take."""
-STEP = Look("step", named=True)
-TIME = Look("time since the first step", clock=True, named=True)
+STEP = PlotOptions("step", named=True)
+TIME = PlotOptions("time since the first step", clock=True, named=True)
 
 
 class CompareScreen(Screen[None]):
@@ -62,7 +62,7 @@ class CompareScreen(Screen[None]):
     def __init__(self, folders: Iterable[Path]) -> None:
         super().__init__()
         self._folders = tuple(folders)
-        self._compared: Sequence[Compared] = ()
+        self._compared: Sequence[ComparedRun] = ()
         self._measure = LOSS
         self._clock = True
 
@@ -81,12 +81,12 @@ class CompareScreen(Screen[None]):
         self.query_one("#tables").focus()
         self._draw()
         self.app.theme_changed_signal.subscribe(self, lambda _: self._draw())
-        in_background(self, self._read, self._take, self._fail)  # long runs take seconds
+        run_in_background(self, self._read, self._take, self._fail)  # long runs take seconds
 
-    def _read(self) -> Sequence[Compared]:
-        return compare([read(folder) for folder in self._folders])
+    def _read(self) -> Sequence[ComparedRun]:
+        return compare_runs([read_figures(folder) for folder in self._folders])
 
-    def _take(self, found: Sequence[Compared]) -> None:
+    def _take(self, found: Sequence[ComparedRun]) -> None:
         self._compared = found
         if all(len(one.run.evaluations) > 1 for one in found):
             self._measure = TEST_ACCURACY
@@ -104,13 +104,13 @@ class CompareScreen(Screen[None]):
 
     def _draw(self) -> None:
         title = f"{self._measure.title} by {'wall time' if self._clock else 'step'}"
-        smoothing = f"  ema {WEIGHT:g}".replace("0.", ".") if self._measure.is_noisy else ""
+        smoothing = f"  ema {SMOOTHING:g}".replace("0.", ".") if self._measure.is_noisy else ""
         self.query_one("#charts").border_title = f" {title}{smoothing} "
         if not self._compared:
             return
         runs = [one.run for one in self._compared]
         curves = self._measure.curves(runs, clock=self._clock, smoothed=True)
-        self.query_one(Chart).draw(curves, look=TIME if self._clock else STEP)
+        self.query_one(Chart).draw(curves, options=TIME if self._clock else STEP)
         room = self.size.width - MARGIN
         dark = self.app.current_theme.dark
         legend = Content("\n").join(_legend(self._compared, room, dark))
@@ -139,7 +139,7 @@ class CompareScreen(Screen[None]):
         chart.logarithmic = not chart.logarithmic
 
 
-def _legend(compared: Sequence[Compared], width: int, dark: bool) -> Iterator[Content]:
+def _legend(compared: Sequence[ComparedRun], width: int, dark: bool) -> Iterator[Content]:
     """The runs with their colours; below each what is to be known of it, and the verdict; at last
     what is in doubt."""
     for place, one in enumerate(compared):
@@ -167,7 +167,7 @@ def _folded(line: str, width: int) -> list[str]:
     ]
 
 
-def _tables(compared: Sequence[Compared], room: int) -> list[str]:
+def _tables(compared: Sequence[ComparedRun], room: int) -> list[str]:
     """The final figures and the settings that differ: beside each other where there is room."""
     figures = _figures(compared, room)
     left = aligned(figures)
@@ -181,14 +181,14 @@ def _tables(compared: Sequence[Compared], room: int) -> list[str]:
     return [f"{one:{wide}}{other}".rstrip() for one, other in pairs]
 
 
-def _figures(compared: Sequence[Compared], room: int) -> list[Row]:
+def _figures(compared: Sequence[ComparedRun], room: int) -> list[Row]:
     """The final figures: a run per column, or where there is no room for that, per row."""
     table = text.figures_table(compared)
     columns = [*zip(*table, strict=True)]
     return columns if total_width(columns) <= room else without(text.DISPENSABLE, table, room)
 
 
-def _settings(compared: Sequence[Compared], room: int) -> list[Row]:
+def _settings(compared: Sequence[ComparedRun], room: int) -> list[Row]:
     """The settings that differ, in as many cells as there are; nothing where there are none."""
     head, *rows = text.settings_table(compared)
     if not rows:

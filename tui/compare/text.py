@@ -9,12 +9,12 @@ from typing import Any
 
 from remote.format import UNKNOWN, count, duration, fixed, number, percent, rate, seconds, size
 from remote.metrics import doubt as doubting
-from remote.metrics.compare import Between, Compared
+from remote.metrics.compare import ComparedRun, RunNoise
 from remote.metrics.run import RunFigures
 from remote.metrics.settings import differing, settings
 from remote.record.summary import finite
 from remote.sanitise import one_line
-from remote.statistics.ratio import Finding
+from remote.statistics.comparison import Finding
 from training import figures
 from tui.kit.narrate import echo
 from tui.kit.palette import RUN_LETTERS
@@ -49,7 +49,7 @@ VAGUE = 10.0
 REPEAT = "To see what a setting changes, repeat the runs in a study."
 
 
-def objects(compared: Sequence[Compared]) -> dict[str, Any]:
+def objects(compared: Sequence[ComparedRun]) -> dict[str, Any]:
     """The comparison as one JSON-ready object. The JSON is strict: a number that is not finite is
     null."""
     different = differing([one.run for one in compared])
@@ -62,7 +62,7 @@ def objects(compared: Sequence[Compared]) -> dict[str, Any]:
     return whole
 
 
-def _object(one: Compared, common: Sequence[str]) -> dict[str, Any]:
+def _object(one: ComparedRun, common: Sequence[str]) -> dict[str, Any]:
     run = one.run
     against = one.against
     return {
@@ -75,21 +75,21 @@ def _object(one: Compared, common: Sequence[str]) -> dict[str, Any]:
         "step_seconds_interval": _bounds(one.seconds.low, one.seconds.high),
         "against_first": {
             "finding": against.finding.value,
-            "of": "seconds per sample" if one.per_sample else "seconds per step",
+            "of": "seconds per sample" if one.is_per_sample else "seconds per step",
             "ratio": against.ratio.value,
             "interval": _bounds(against.ratio.low, against.ratio.high),
             "p": against.p,
             "same_settings": one.is_repetition,
-            "run_to_run": one.between.share,
-            "run_to_run_freedom": one.between.freedom,
+            "run_to_run": one.noise.share,
+            "run_to_run_freedom": one.noise.freedom,
             "doubt": doubting.objects([one.doubt])[0] if one.doubt else None,
         }
         if against
         else None,
         "common_accuracy": one.goal,
-        "seconds_to_common_accuracy": one.to_goal,
-        "common_steps": one.common,
-        "loss_difference": one.apart,
+        "seconds_to_common_accuracy": one.seconds_to_goal,
+        "common_steps": one.common_steps,
+        "loss_difference": one.loss_difference,
         "metrics": {name: _metrics(run)[name] for name in common},
     }
 
@@ -100,7 +100,7 @@ def _metrics(run: RunFigures) -> dict[str, dict[str, Any]]:
     return found
 
 
-def common_metrics(compared: Sequence[Compared]) -> list[str]:
+def common_metrics(compared: Sequence[ComparedRun]) -> list[str]:
     """The metrics that all runs have, in the order of the first one."""
     others = [_metrics(one.run) for one in compared]
     return [name for name in others[0] if all(name in other for other in others)]
@@ -110,7 +110,7 @@ def _bounds(low: float, high: float) -> list[float] | None:
     return [low, high] if math.isfinite(low) and math.isfinite(high) else None
 
 
-def _figures(one: Compared) -> dict[str, Any]:
+def _figures(one: ComparedRun) -> dict[str, Any]:
     run = one.run
     steps = one.steps
     taken = steps.mean("seconds")
@@ -135,7 +135,7 @@ def _figures(one: Compared) -> dict[str, Any]:
 # As text ------------------------------------------------------------------------------------------
 
 
-def print_plain(compared: Sequence[Compared], charts: Mapping[str, Sequence[str]]) -> None:
+def print_plain(compared: Sequence[ComparedRun], charts: Mapping[str, Sequence[str]]) -> None:
     """Print the comparison for a terminal, with charts by their titles."""
     for line in (*_legend(compared), *doubted(compared), *_told(compared)):
         _print_folded(line)
@@ -158,7 +158,7 @@ def _print_folded(text: str) -> None:
     echo(line)
 
 
-def markdown(compared: Sequence[Compared], charts: Mapping[str, Sequence[str]]) -> str:
+def markdown(compared: Sequence[ComparedRun], charts: Mapping[str, Sequence[str]]) -> str:
     """The comparison as Markdown, such as GitHub shows."""
     said = [*_legend(compared), *doubted(compared), *_told(compared)]
     blocks = ["# Comparison of runs", _items(said)]
@@ -189,7 +189,7 @@ def _short(value: str) -> str:
     return value if len(value) <= LONGEST else f"{value[: LONGEST - 1]}…"
 
 
-def _legend(compared: Sequence[Compared]) -> list[str]:
+def _legend(compared: Sequence[ComparedRun]) -> list[str]:
     """One line per run: its letter, its name, what it was and what became of it."""
     return [
         f"{letter}  {one.run.name}: {became(one.run)}"
@@ -202,7 +202,7 @@ def became(run: RunFigures) -> str:
     ranks = count(run.world_size, "rank")
     hosts = count(run.nodes, "host")
     verdict = run.verdict.word if run.verdict else "not ended"
-    return f"{ranks} on {hosts}, {run.what}; {verdict} after {duration(run.elapsed)}"
+    return f"{ranks} on {hosts}, {run.description}; {verdict} after {duration(run.elapsed)}"
 
 
 def remarks(run: RunFigures) -> Iterator[str]:
@@ -211,13 +211,13 @@ def remarks(run: RunFigures) -> Iterator[str]:
     yield from filter(None, (run.diverged, run.cause, *texts))
 
 
-def doubted(compared: Sequence[Compared]) -> list[str]:
+def doubted(compared: Sequence[ComparedRun]) -> list[str]:
     """Why comparisons of times show nothing, in words that call the runs by their letters."""
     letters = {one.run.name: letter for letter, one in zip(RUN_LETTERS, compared, strict=False)}
     return doubting.sentences([one.doubt for one in compared if one.doubt], letters)
 
 
-def _told(compared: Sequence[Compared]) -> list[str]:
+def _told(compared: Sequence[ComparedRun]) -> list[str]:
     """The remarks on all runs, each once, with the letters of its runs."""
     whose: dict[str, list[str]] = {}
     for letter, one in zip(RUN_LETTERS, compared, strict=False):
@@ -226,7 +226,7 @@ def _told(compared: Sequence[Compared]) -> list[str]:
     return [f"{', '.join(letters)}: {text}" for text, letters in whose.items()]
 
 
-def _tables(compared: Sequence[Compared]) -> Iterator[tuple[str, Row, list[Row]]]:
+def _tables(compared: Sequence[ComparedRun]) -> Iterator[tuple[str, Row, list[Row]]]:
     """Title, head and rows of the tables; the first one only where settings differ, the last one
     only where all runs have metrics of the same name."""
     head, *rows = settings_table(compared)
@@ -239,25 +239,25 @@ def _tables(compared: Sequence[Compared]) -> Iterator[tuple[str, Row, list[Row]]
         yield "metrics of all runs: the last value, least to most", head, rows
 
 
-def settings_table(compared: Sequence[Compared]) -> list[Row]:
+def settings_table(compared: Sequence[ComparedRun]) -> list[Row]:
     """The settings that differ, one per row below the head."""
     different = differing([one.run for one in compared])
     head = ("setting", *RUN_LETTERS[: len(compared)])
     return [head, *((name, *values) for name, values in different.items())]
 
 
-def figures_table(compared: Sequence[Compared]) -> list[Row]:
+def figures_table(compared: Sequence[ComparedRun]) -> list[Row]:
     """The final figures, one run per row below the head."""
     goal = compared[0].goal
     rows = [_row(letter, one) for letter, one in zip(RUN_LETTERS, compared, strict=False)]
     if math.isnan(goal):
         return [HEAD, *rows]
-    times = [duration(one.to_goal) for one in compared]
+    times = [duration(one.seconds_to_goal) for one in compared]
     reached = [(*row, time) for row, time in zip(rows, times, strict=True)]
     return [(*HEAD, f"to {percent(goal)}"), *reached]
 
 
-def metrics_table(compared: Sequence[Compared]) -> list[Row]:
+def metrics_table(compared: Sequence[ComparedRun]) -> list[Row]:
     """The metrics that all runs have, one per row below the head."""
     head = ("metric", *RUN_LETTERS[: len(compared)])
     rows = [
@@ -275,7 +275,7 @@ def _metric(found: dict[str, Any]) -> str:
     return f"{last}, {least} to {most}"
 
 
-def _row(letter: str, one: Compared) -> Row:
+def _row(letter: str, one: ComparedRun) -> Row:
     found = _figures(one)
     interval = one.seconds
     between = f"{seconds(interval.low)} to {seconds(interval.high)}"
@@ -299,7 +299,7 @@ def _loss(value: float | None) -> str:
     return UNKNOWN if value is None or math.isnan(value) else figures.loss(value)
 
 
-def verdicts(compared: Sequence[Compared]) -> list[str]:
+def verdicts(compared: Sequence[ComparedRun]) -> list[str]:
     """One line per run but the first: faster or slower, by how much, and how far the losses are
     apart."""
     return [
@@ -308,16 +308,16 @@ def verdicts(compared: Sequence[Compared]) -> list[str]:
     ]
 
 
-def verdict(one: Compared) -> str:
+def verdict(one: ComparedRun) -> str:
     """What a run that is not the first one shows beside that, in one sentence."""
     return _finding(one) + _apart(one)
 
 
-def _finding(one: Compared) -> str:
+def _finding(one: ComparedRun) -> str:
     if one.against is None:
         return "no verdict on the time per step: a run without steps has none"
     ratio = one.against.ratio
-    by = f"{_change(ratio.value)} time per {'sample' if one.per_sample else 'step'}"
+    by = f"{_change(ratio.value)} time per {'sample' if one.is_per_sample else 'step'}"
     if one.is_repetition:
         same = f"no verdict: same recorded settings as A, and {by}"
         return f"{same}: runs on these hosts differ by as much"
@@ -326,7 +326,7 @@ def _finding(one: Compared) -> str:
     if not math.isfinite(ratio.low):
         return f"no verdict on the time per step: too few steps ({by})"
     sure = f"95% sure: {_bounded(ratio.low, ratio.high)}; " if ratio.high < VAGUE else ""
-    bounds = sure + _noise(one.between)
+    bounds = sure + _noise(one.noise)
     if one.against.finding is Finding.NOT_SHOWN:
         return f"no difference to A shown: {by} may be chance ({bounds})"
     return f"{one.against.finding.value} than A: {by} ({bounds})"
@@ -345,7 +345,7 @@ def _bounded(low: float, high: float) -> str:
     return f"{abs(least - 1):.1%} to {_change(most)}"
 
 
-def _noise(between: Between) -> str:
+def _noise(between: RunNoise) -> str:
     """What a verdict rests on: a single run does not show how much the next one differs."""
     if not between.freedom:
         return f"assuming that equal runs differ by {between.share:.0%}"
@@ -353,16 +353,16 @@ def _noise(between: Between) -> str:
     return f"equal runs differ by {between.share:.1%} here{few}"
 
 
-def _apart(one: Compared) -> str:
-    if not one.common or math.isnan(one.apart):
+def _apart(one: ComparedRun) -> str:
+    if not one.common_steps or math.isnan(one.loss_difference):
         return ""
-    steps = count(one.common, "common step")
-    if not one.apart:
+    steps = count(one.common_steps, "common step")
+    if not one.loss_difference:
         return f"; the same training loss at {steps}"
-    return f"; training losses at most {number(one.apart)} apart at {steps}"
+    return f"; training losses at most {number(one.loss_difference)} apart at {steps}"
 
 
-def _notes(compared: Sequence[Compared]) -> list[str]:
+def _notes(compared: Sequence[ComparedRun]) -> list[str]:
     """What the figures are, and what the verdicts rest on."""
     if not any(len(one.run.steps) for one in compared):
         return []

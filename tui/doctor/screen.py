@@ -21,7 +21,7 @@ from remote.run.state.phases import RunPhase
 from tui.doctor import checks
 from tui.kit.actions import Place
 from tui.kit.bindings import bindings
-from tui.kit.run_session import Checks, Drawn
+from tui.kit.run_session import HostChecks, LiveScreen
 from tui.kit.session_clock import SessionClock
 from tui.kit.widgets.keys import Keys
 
@@ -33,7 +33,7 @@ STYLES = {
 }
 
 
-class DoctorScreen(Drawn, Screen[None]):
+class DoctorScreen(LiveScreen, Screen[None]):
     """The results of checks. With `again`, they are not part of a run."""
 
     CSS = """
@@ -44,7 +44,7 @@ class DoctorScreen(Drawn, Screen[None]):
     place = Place.CHECKS
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
-    def __init__(self, session: Checks, again: Callable[[], Checks] | None = None) -> None:
+    def __init__(self, session: HostChecks, again: Callable[[], HostChecks] | None = None) -> None:
         """`again` repeats the same checks."""
         super().__init__()
         self._session = session

@@ -1,4 +1,4 @@
-"""A folder with one CSV file per table, and `run.json` with settings and summary."""
+"""Writes a folder with one CSV file per table, and `run.json` with settings and summary."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from pathlib import Path
 from typing import Any
 
 from remote.metrics.run import RunFigures
-from tui.export.tables import about, tables
+from tui.export.tables import make_tables, summarise
 
 
 def write(run: RunFigures, target: Path) -> None:
     """Write the folder. Raises: OSError."""
     target.mkdir()
-    for name, table in tables(run).items():
+    for name, table in make_tables(run).items():
         with (target / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
-            lines = csv.writer(file)
-            lines.writerow(table)
-            rows = zip(*table.values(), strict=True)
-            lines.writerows([_cell(value) for value in row] for row in rows)
-    (target / "run.json").write_text(json.dumps(about(run), indent=2) + "\n", encoding="utf-8")
+            writer = csv.writer(file)
+            writer.writerow(table)
+            for row in zip(*table.values(), strict=True):
+                writer.writerow([_format_cell(value) for value in row])
+    text = json.dumps(summarise(run), indent=2)
+    (target / "run.json").write_text(f"{text}\n", encoding="utf-8")
 
 
-def _cell(value: Any) -> Any:
-    """The value; whole numbers without decimals, all others so that they are read back as they
-    are."""
+def _format_cell(value: Any) -> Any:
+    """Return a float so that it is read back as it is; a whole number has no decimals."""
     return repr(value).removesuffix(".0") if isinstance(value, float) else value

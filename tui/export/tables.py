@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,66 +13,65 @@ from remote.metrics.steps import COLUMNS, SERIES
 from remote.metrics.usage import GpuUsage, HostUsage, RankUsage
 from remote.record.summary import finite
 
-Table = dict[str, list[Any]]
+ExportTable = dict[str, list[Any]]
 """Columns of one length, by name."""
+METRIC_COLUMNS = ("rank", "step", "time", "name", "value")
+EVALUATION_COLUMNS = ("time", "epoch", "step", "loss", "accuracy", "samples", "seconds")
+EPOCH_COLUMNS = ("rank", "epoch", "step", "loss", "accuracy", "samples", "seconds")
+CHECKPOINT_COLUMNS = ("rank", "epoch", "step", "seconds", "size")
 
 
-def tables(run: RunFigures) -> dict[str, Table]:
-    """The tables of a run by name; those without rows are left out.
+def make_tables(run: RunFigures) -> dict[str, ExportTable]:
+    """Return the tables of a run by name; those without rows are left out.
 
-    `steps` has a row per rank and step, `mean` a row per step with the mean over ranks.
-    `metrics` has a row per value that a user's own program told. `host_usage`, `rank_usage` and
-    `gpu_usage` have a row per host or rank and second.
+    `steps` has a row per rank and step, `mean` a row per step with the mean over ranks. `metrics`
+    has a row per value that a script reported. `host_usage`, `rank_usage` and `gpu_usage` have a
+    row per host or rank and second.
     """
-    found = {
+    epochs = [epoch for rank in run.ranks for epoch in rank.epochs]
+    checkpoints = [saved for rank in run.ranks for saved in rank.checkpoints]
+    tables = {
         "steps": {name: getattr(run.steps, name).tolist() for name in COLUMNS},
-        "mean": _mean(run),
-        "metrics": _rows(run.metrics, ("rank", "step", "time", "name", "value")),
-        "evaluations": _rows(
-            run.evaluations, ("time", "epoch", "step", "loss", "accuracy", "samples", "seconds")
-        ),
-        "epochs": _of_ranks(run, "epochs", ("step", "loss", "accuracy", "samples", "seconds")),
-        "checkpoints": _of_ranks(run, "checkpoints", ("step", "seconds", "size")),
-        "host_usage": _usage("host", [(host.name, host.usage) for host in run.hosts]),
-        "rank_usage": _usage("rank", [(rank.rank, rank.usage) for rank in run.ranks]),
-        "gpu_usage": _usage("rank", [(rank.rank, rank.gpu) for rank in run.ranks]),
+        "mean": _average_ranks(run),
+        "metrics": _to_columns(run.metrics, METRIC_COLUMNS),
+        "evaluations": _to_columns(run.evaluations, EVALUATION_COLUMNS),
+        "epochs": _to_columns(epochs, EPOCH_COLUMNS),
+        "checkpoints": _to_columns(checkpoints, CHECKPOINT_COLUMNS),
+        "host_usage": _join_usage("host", [(host.name, host.usage) for host in run.hosts]),
+        "rank_usage": _join_usage("rank", [(rank.rank, rank.usage) for rank in run.ranks]),
+        "gpu_usage": _join_usage("rank", [(rank.rank, rank.gpu) for rank in run.ranks]),
     }
-    return {name: table for name, table in found.items() if len(next(iter(table.values()), ()))}
+    return {name: table for name, table in tables.items() if any(table.values())}
 
 
-def about(run: RunFigures) -> dict[str, Any]:
-    """What else there is to say of a run, JSON-ready: its name, settings and summary."""
-    whole: dict[str, Any] = finite(
-        {"run": run.name, "settings": settings(run), "summary": run.summary}
-    )
-    return whole
+def summarise(run: RunFigures) -> dict[str, Any]:
+    """Return the name, the settings and the summary of a run, JSON-ready."""
+    values = {"run": run.name, "settings": settings(run), "summary": run.summary}
+    summary: dict[str, Any] = finite(values)
+    return summary
 
 
-def _mean(run: RunFigures) -> Table:
-    """The mean over ranks of each series, by step."""
-    columns: Table = {"step": run.steps.mean_over_ranks("time")[0].tolist()}
-    for name in ("time", *SERIES, "accuracy"):
+def _average_ranks(run: RunFigures) -> ExportTable:
+    """Return the mean over ranks of each series, by step."""
+    steps, times = run.steps.mean_over_ranks("time")
+    columns = {"step": steps.tolist(), "time": times.tolist()}
+    for name in (*SERIES, "accuracy"):
         columns[name] = run.steps.mean_over_ranks(name)[1].tolist()
     return columns
 
 
-def _rows(rows: Sequence[Any], names: Sequence[str]) -> Table:
+def _to_columns(rows: Iterable[Any], names: Sequence[str]) -> ExportTable:
     return {name: [getattr(row, name) for row in rows] for name in names}
 
 
-def _of_ranks(run: RunFigures, what: str, names: Sequence[str]) -> Table:
-    """Events of all ranks, one after the other."""
-    return _rows(
-        [event for rank in run.ranks for event in getattr(rank, what)], ("rank", "epoch", *names)
-    )
-
-
-def _usage(
-    whose: str, found: Sequence[tuple[str | int, HostUsage | RankUsage | GpuUsage]]
-) -> Table:
-    """The usage of hosts, or of ranks or their GPUs, one after the other."""
-    columns: Table = {whose: [name for name, usage in found for _ in usage.time]}
-    parts = [vars(usage) for _, usage in found]
-    for name in parts[0] if parts else ():
-        columns[name] = np.concatenate([part[name] for part in parts]).tolist()
+def _join_usage(
+    owner: str, usages: Sequence[tuple[str | int, HostUsage | RankUsage | GpuUsage]]
+) -> ExportTable:
+    """Return the usage of hosts, or of ranks or their GPUs, one after the other."""
+    columns: ExportTable = {owner: []}
+    for name, usage in usages:
+        columns[owner] += [name] * len(usage.time)
+    series = [vars(usage) for _, usage in usages]
+    for name in series[0] if series else ():
+        columns[name] = np.concatenate([values[name] for values in series]).tolist()
     return columns

@@ -1,5 +1,5 @@
-"""Event files of TensorBoard: the run itself is the mean over ranks, and below it lie its ranks and
-hosts. All runs use the same tags, so that they are overlaid in one figure per tag.
+"""Writes event files of TensorBoard: the run itself is the mean over ranks, and below it lie its
+ranks and hosts. All runs use the same tags, so that they are overlaid in one figure per tag.
 
     RUN/            means over ranks, tests, settings
     RUN/rank-0/     what rank 0 measured, and what its process and GPU used
@@ -19,11 +19,12 @@ from tensorboardX.proto.summary_pb2 import Summary
 from tensorboardX.summary import text
 from tensorboardX.writer import FileWriter
 
-from remote.metrics.run import RunFigures
+from remote.metrics.run import RankFigures, RunFigures
 from remote.metrics.settings import settings
-from remote.metrics.steps import Floats, Ints, StepTable
+from remote.metrics.steps import Floats, Ints
+from remote.metrics.usage import GpuUsage, HostUsage, RankUsage
 
-STEPS = {
+STEP_TAGS = {
     "loss/train": "loss",
     "accuracy/train": "accuracy",
     "seconds/step": "seconds",
@@ -38,14 +39,14 @@ STEPS = {
     "batch/staleness": "staleness",
 }
 """The tag of each series of the steps."""
-TESTS = {"loss/test": "loss", "accuracy/test": "accuracy", "seconds/test": "seconds"}
-RANKS = {"process/CPU percent": "cpu", "process/memory bytes": "memory"}
-GPUS = {
+TEST_TAGS = {"loss/test": "loss", "accuracy/test": "accuracy", "seconds/test": "seconds"}
+RANK_TAGS = {"process/CPU percent": "cpu", "process/memory bytes": "memory"}
+GPU_TAGS = {
     "GPU/use percent": "use",
     "GPU/memory bytes": "memory_used",
     "GPU/clock MHz": "clock",
 }
-HOSTS = {
+HOST_TAGS = {
     "host/CPU percent": "cpu",
     "host/memory bytes": "memory_used",
     "host/bytes sent": "sent",
@@ -54,86 +55,94 @@ HOSTS = {
 QUEUE = 1000
 """Events that wait to be written, so that few writes are made."""
 
-
-def write(run: RunFigures, target: Path) -> None:
-    """Write the folder. Raises: OSError."""
-    with _events(target) as into:
-        into.add_summary(text("settings", _settings(run)), 0, run.started)
-        steps, times = run.steps.mean_over_ranks("time")
-        means = {tag: run.steps.mean_over_ranks(name)[1] for tag, name in STEPS.items()}
-        _add(into, run, steps, times, means)
-        _add(into, run, *_tests(run))
-    for rank in run.ranks:
-        with _events(target / f"rank-{rank.rank}") as into:
-            _add(into, run, *_steps(run.steps.by_rank(rank.rank)))
-            for name, told in _metrics(run, rank.rank).items():
-                steps, times, values = (np.array(column) for column in zip(*told, strict=True))
-                _add(into, run, steps.astype(np.int64), times, {f"metric/{name}": values})
-            _add_usage(into, run, rank.usage.time, _columns(rank.usage, RANKS))
-            _add_usage(into, run, rank.gpu.time, _columns(rank.gpu, GPUS))
-    for host in run.hosts:
-        with _events(target / f"host-{host.name.replace('/', '_')}") as into:
-            _add_usage(into, run, host.usage.time, _columns(host.usage, HOSTS))
-
-
-def _metrics(run: RunFigures, rank: int) -> dict[str, list[tuple[int, float, float]]]:
-    """Step, time and value of what a rank of a user's own program told, by name."""
-    found: dict[str, list[tuple[int, float, float]]] = {}
-    for one in run.metrics:
-        if one.rank == rank:
-            found.setdefault(one.name, []).append((one.step, one.time, one.value))
-    return found
-
-
-Columns = Mapping[str, Floats]
+TaggedValues = Mapping[str, Floats]
 """Values by tag, of equal lengths."""
 
 
+def write(run: RunFigures, target: Path) -> None:
+    """Write the folder. Raises: OSError."""
+    with _open_writer(target) as writer:
+        writer.add_summary(text("settings", _settings_table(run)), 0, run.started)
+        steps, times = run.steps.mean_over_ranks("time")
+        means = {tag: run.steps.mean_over_ranks(name)[1] for tag, name in STEP_TAGS.items()}
+        _add(writer, run, steps, times, means)
+        _add_tests(writer, run)
+    for rank in run.ranks:
+        with _open_writer(target / f"rank-{rank.rank}") as writer:
+            _add_rank(writer, run, rank)
+    for host in run.hosts:
+        with _open_writer(target / f"host-{host.name.replace('/', '_')}") as writer:
+            _add_usage(writer, run, host.usage, HOST_TAGS)
+
+
 @contextmanager
-def _events(folder: Path) -> Iterator[FileWriter]:
-    """A new event file in a folder."""
-    into = FileWriter(folder, QUEUE)
+def _open_writer(folder: Path) -> Iterator[FileWriter]:
+    """Open a new event file in a folder."""
+    writer = FileWriter(folder, QUEUE)
     try:
-        yield into
+        yield writer
     finally:
-        into.close()
+        writer.close()
 
 
-def _add(into: FileWriter, run: RunFigures, steps: Ints, times: Floats, values: Columns) -> None:
+def _add_rank(writer: FileWriter, run: RunFigures, rank: RankFigures) -> None:
+    steps = run.steps.by_rank(rank.rank)
+    series = {tag: steps.column(name) for tag, name in STEP_TAGS.items()}
+    _add(writer, run, steps.step, steps.time, series)
+    _add_metrics(writer, run, rank.rank)
+    _add_usage(writer, run, rank.usage, RANK_TAGS)
+    _add_usage(writer, run, rank.gpu, GPU_TAGS)
+
+
+def _add_metrics(writer: FileWriter, run: RunFigures, rank: int) -> None:
+    """Add the metrics that a rank of a script reported."""
+    points: dict[str, list[tuple[int, float, float]]] = {}
+    for metric in run.metrics:
+        if metric.rank == rank:
+            points.setdefault(metric.name, []).append((metric.step, metric.time, metric.value))
+    for name, rows in points.items():
+        steps, times, values = np.array(rows, dtype=np.float64).T
+        _add(writer, run, steps.astype(np.int64), times, {f"metric/{name}": values})
+
+
+def _add_usage(
+    writer: FileWriter,
+    run: RunFigures,
+    usage: HostUsage | RankUsage | GpuUsage,
+    tags: Mapping[str, str],
+) -> None:
+    seconds = np.rint(usage.time + run.zero - run.started).astype(np.int64)
+    values = {tag: getattr(usage, name) for tag, name in tags.items()}
+    _add(writer, run, seconds, usage.time, values)
+
+
+def _add_tests(writer: FileWriter, run: RunFigures) -> None:
+    tests = run.evaluations
+    values = {}
+    for tag, name in TEST_TAGS.items():
+        values[tag] = np.array([getattr(test, name) for test in tests], dtype=np.float64)
+    steps = np.array([test.step for test in tests], dtype=np.int64)
+    times = np.array([test.time for test in tests], dtype=np.float64)
+    _add(writer, run, steps, times, values)
+
+
+def _add(
+    writer: FileWriter, run: RunFigures, steps: Ints, times: Floats, values: TaggedValues
+) -> None:
     """Add all tags of a step as one event, at the time that it had."""
+    # Lists, because numbers of numpy are slow one by one.
     rows = zip(*(column.tolist() for column in values.values()), strict=True)
     for step, time, row in zip(steps.tolist(), times.tolist(), rows, strict=True):
         tagged = zip(values, row, strict=True)
         summary = Summary(
             value=[Summary.Value(tag=tag, simple_value=value) for tag, value in tagged]
         )
-        into.add_summary(summary, step, run.zero + time)
+        writer.add_summary(summary, step, run.zero + time)
 
 
-def _add_usage(into: FileWriter, run: RunFigures, times: Floats, values: Columns) -> None:
-    seconds = np.rint(times + run.zero - run.started).astype(np.int64)
-    _add(into, run, seconds, times, values)
-
-
-def _columns(of: object, names: Mapping[str, str]) -> Columns:
-    return {tag: getattr(of, name) for tag, name in names.items()}
-
-
-def _steps(steps: StepTable) -> tuple[Ints, Floats, Columns]:
-    return steps.step, steps.time, {tag: steps.column(name) for tag, name in STEPS.items()}
-
-
-def _tests(run: RunFigures) -> tuple[Ints, Floats, Columns]:
-    found = run.evaluations
-    values = {
-        tag: np.array([getattr(one, name) for one in found], dtype=np.float64)
-        for tag, name in TESTS.items()
-    }
-    steps = np.array([one.step for one in found], dtype=np.int64)
-    return steps, np.array([one.time for one in found], dtype=np.float64), values
-
-
-def _settings(run: RunFigures) -> str:
-    """The settings as a table in Markdown, as TensorBoard shows texts."""
-    rows = (f"| {name} | {value.replace('|', '/')} |" for name, value in settings(run).items())
-    return "\n".join(("| setting | value |", "| --- | --- |", *rows))
+def _settings_table(run: RunFigures) -> str:
+    """Return the settings as a table in Markdown, as TensorBoard shows texts."""
+    lines = ["| setting | value |", "| --- | --- |"]
+    for name, value in settings(run).items():
+        lines.append(f"| {name} | {value.replace('|', '/')} |")
+    return "\n".join(lines)

@@ -9,6 +9,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from remote.plan.plan import OnNan, OnStall, PlanError, Policy
+from training.mistake import Mistake
 from tui.flags.common import FAILURES, WHOLE_NUMBER
 
 
@@ -86,13 +87,15 @@ def make_policy(flags: PolicyFlags, keep: bool) -> Policy:
     """Make the policy of these flags. `keep` is the default of --on-disconnect. Raises: PlanError,
     with all mistakes."""
     mistakes = []
-    advice = "add --max-restarts 1, or another number"
+    hint = "add --max-restarts 1, or another number"
     if flags.on_stall is OnStall.RESTART and not flags.max_restarts:
-        mistakes.append(f"--on-stall restart needs a limit: {advice}")
+        problem = "--on-stall restart needs a limit"
+        mistakes.append(Mistake(problem=problem, hint=hint, about="--on-stall"))
     if flags.min_nodes and not flags.max_restarts:
-        mistakes.append(f"--min-hosts {flags.min_nodes} applies to restarts: {advice}")
+        problem = f"--min-hosts {flags.min_nodes} applies to restarts"
+        mistakes.append(Mistake(problem=problem, hint=hint, about="--min-hosts"))
     if mistakes:
-        raise PlanError("\n".join(mistakes))
+        raise PlanError(*mistakes)
     settings = asdict(flags)
     on_disconnect = settings.pop("on_disconnect")
     if on_disconnect:

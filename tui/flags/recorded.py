@@ -13,11 +13,10 @@ from remote.host_commands.kept_plan import KeptPlan
 from remote.launch import Launcher
 from remote.plan.plan import Plan, PlanError, Policy
 from remote.record import lock, read, trust
+from remote.record.events_file import RunFolderError, follow_records
 from remote.record.files import is_folder
 from remote.record.find import find
-from remote.record.follow import follow as follow_record
 from remote.record.layout import NODE
-from remote.record.read import RunFolderError
 from remote.run.output.script_readings import expander
 from remote.transport import Transport
 from remote.transport.registry import Transports, is_here
@@ -80,7 +79,7 @@ def read_records(launcher: Launcher, plan: Plan, follow: bool) -> Iterator[Recor
     """Read the records of a run here; with `follow`, also those that a live launcher adds."""
     folder = launcher.runs_dir / plan.run
     if follow and lock.launcher(folder):
-        return follow_record(folder, len(plan.hosts), launcher.remark, expander(plan))
+        return follow_records(folder, len(plan.hosts), launcher.remark, expander(plan))
     return launcher.recorded(plan)
 
 

@@ -12,6 +12,7 @@ from cyclopts import Parameter
 from remote.cluster.hosts import Cluster
 from remote.plan.plan import PlanError, Script
 from training.job import flags_of
+from training.mistake import Mistake
 from tui.flags.common import SCRIPT
 
 
@@ -69,15 +70,12 @@ def make_script(
     for pattern in flags.results:
         leaves_folder = pattern.startswith(("/", "~")) or ".." in pattern.split("/")
         if leaves_folder:
-            raise PlanError(
-                f"--fetch {pattern}: write a pattern below the folder that your program works in, "
-                "such as 'out/*.pt'"
-            )
+            hint = "write a pattern below the folder that your program works in, such as 'out/*.pt'"
+            raise PlanError(Mistake("--fetch", pattern, hint=hint))
     for pattern in flags.follow:
         if not (pattern.strip() and pattern.isprintable()):
-            raise PlanError(
-                "--follow: give the path of a file, or a pattern such as '**/metrics.csv'"
-            )
+            hint = "give the path of a file, or a pattern such as '**/metrics.csv'"
+            raise PlanError(Mistake("--follow", hint=hint))
     return Script(tuple(words), flags.watch, flags.follow, flags.results)
 
 
@@ -105,9 +103,8 @@ def with_cwd(cluster: Cluster, path: str) -> Cluster:
     if not path:
         return cluster
     if cluster.sync:
-        raise PlanError(
-            f"--cwd {path}: with --upload, the ranks work in the uploaded folder: leave one out"
-        )
+        what = "with --upload, the ranks work in the uploaded folder"
+        raise PlanError(Mistake("--cwd", path, what, "leave one out"))
     folder = path if path.startswith("~") else str(Path(path).absolute())
     hosts = tuple(replace(host, cwd=folder) for host in cluster.hosts)
     return replace(cluster, hosts=hosts)

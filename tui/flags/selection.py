@@ -17,7 +17,6 @@ from remote.cluster.hosts import (
     Cluster,
     Host,
     HostsError,
-    naming,
     select,
     with_slots,
 )
@@ -155,7 +154,7 @@ def check_host_flags(flags: HostFlags, upload: Sequence[Path] = ()) -> None:
     mistakes."""
     mistakes = [*_find_mistakes(flags, upload)]
     if mistakes:
-        raise PlanError("\n".join(mistakes))
+        raise PlanError(*mistakes)
 
 
 def _find_mistakes(flags: HostFlags, upload: Sequence[Path]) -> Iterator[str]:
@@ -288,8 +287,8 @@ def reach_hosts(path: Path | None) -> tuple[Transport | None, tuple[Host, ...]]:
     return Transports(cluster.hosts), cluster.hosts
 
 
-def report_unreachable(problems: Sequence[str], path: Path | None) -> None:
-    """Name the hosts of a file that did not answer, and end the command with exit code 3."""
-    narrate(*(naming(str(path or HOSTS), problem) for problem in problems))
+def report_unreachable(problems: Sequence[str]) -> None:
+    """Name the hosts that did not answer, and end the command with exit code 3."""
+    narrate(*problems)
     if problems:
         raise SystemExit(UNREACHABLE)

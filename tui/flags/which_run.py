@@ -15,11 +15,12 @@ from remote.format import listed
 from remote.host_commands.kept_plan import Difference, HostsAnswer, KeptPlan, RunOnHosts, ask_for
 from remote.plan.plan import PlanError
 from remote.record import lock, marks, read, trust
+from remote.record.events_file import RunFolderError
 from remote.record.files import is_folder
 from remote.record.find import LISTED, find, is_path, labels, meant
 from remote.record.layout import EVENTS, NODE
 from remote.record.layout import recorded as recorded_folders
-from remote.record.read import RunFolderError, has_begun
+from remote.record.read import has_begun
 from remote.sanitise import cut, one_line
 from remote.transport import Transport
 from remote.transport.registry import is_here

@@ -16,11 +16,13 @@ from remote.cluster.load import has_usual, load, load_usual
 from remote.host_commands.kept_plan import KeptPlan
 from remote.launch import Launcher
 from remote.plan.plan import Plan, PlanError, Policy
+from remote.plan.serialize import OtherFormat
 from remote.record import index, marks, read, resume
 from remote.record.entry import Entry
+from remote.record.events_file import RunFolderError
 from remote.record.files import is_folder
 from remote.record.lock import launcher
-from remote.record.losses import losses
+from remote.record.overview import read_loss_course
 from remote.study.folder import SUFFIX, StudyFolder
 from remote.study.progress import Progress
 from remote.study.reader import StudyError
@@ -29,7 +31,7 @@ from training.job import Job
 from tui.flags.recorded import find_here, find_kept
 from tui.flags.which_run import find_run
 from tui.kit.replay import Replay
-from tui.kit.run_session import Session
+from tui.kit.run_session import RunSession
 
 if TYPE_CHECKING:  # all that asks hosts is loaded once they are asked
     from remote.host_commands.pruning import Removable
@@ -142,8 +144,8 @@ class History:
         return {run: self._course(self.runs_dir / run, places) for run in runs}
 
     def _course(self, folder: Path, places: int) -> list[float]:
-        with suppress(OSError):
-            return losses(folder, places)
+        with suppress(OtherFormat, RunFolderError):
+            return read_loss_course(folder, places)
         return []
 
     def launcher(self, plan: Plan) -> Launcher:
@@ -151,7 +153,7 @@ class History:
         policy = Policy(keep=not is_here(plan.hosts))
         return Launcher(self.transports, self.runs_dir.absolute(), policy)
 
-    def open(self, run: str) -> Session:
+    def open(self, run: str) -> RunSession:
         """Open a run that is recorded here or on the hosts: replay one that has ended or that
         another process records now; attach to any other. Raises: HostsError, PlanError,
         RunFolderError."""

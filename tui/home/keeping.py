@@ -13,11 +13,11 @@ from remote.format import size
 from remote.record.entry import Entry
 from remote.record.query import QueryError
 from tui.home.history import History
-from tui.kit.background import Repeated, in_background
+from tui.kit.background import RepeatedTask, run_in_background
+from tui.kit.choice_dialogs import TextPrompt
 from tui.kit.dialogs import DeleteDialog, Leave
 from tui.kit.exit import MISTAKES
 from tui.kit.messages import ResumeRun
-from tui.launch.pick import Ask
 
 if TYPE_CHECKING:
     from remote.host_commands.pruning import Removable
@@ -32,7 +32,7 @@ class Keeping(Screen[None]):
     def __init__(self, history: History) -> None:
         super().__init__()
         self.history = history
-        self._removable = Repeated(self, self._ask_to_delete, self.fail)
+        self._removable = RepeatedTask(self, self._ask_to_delete, self.fail)
 
     def choose_entry(self) -> Entry | None:
         """Return the recorded run under the cursor, which a person now does something with."""
@@ -77,7 +77,7 @@ class Keeping(Screen[None]):
                 self._change(keep, text)
 
         help = f"The {what} of the run; an empty one removes it."
-        self.app.push_screen(Ask(what, help, text), answered)
+        self.app.push_screen(TextPrompt(what, help, text), answered)
 
     def action_resume(self) -> None:
         run = self.choose_entry()
@@ -100,7 +100,7 @@ class Keeping(Screen[None]):
         def answered(answer: Leave | None) -> None:
             if answer is Leave.DELETE:
                 remove = partial(self.history.remove, going)
-                in_background(self, remove, self._tell_removed, self.fail)
+                run_in_background(self, remove, self._tell_removed, self.fail)
 
         question = f"Delete {what}? Its checkpoints, logs and figures are lost."
         self.app.push_screen(DeleteDialog(question), answered)

@@ -12,12 +12,12 @@ from remote.format import UNKNOWN, count, duration, moment, or_unknown
 from remote.record import query
 from remote.record.entry import RUNNING, Entry
 from remote.record.entry import UNKNOWN as UNKNOWN_END
+from remote.sanitise import plain
 from remote.study.progress import CellState, Progress
 from tui.home.history import Answered, Listed
 from tui.home.listing import HEAD, row, settings_of
 from tui.kit import palette
 from tui.kit.widgets.phase import PHASES, phase
-from tui.kit.widgets.plain import plain
 from tui.kit.widgets.table import Cell, Column, Row, fitted
 
 if TYPE_CHECKING:

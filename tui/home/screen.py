@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -13,8 +12,10 @@ from textual.widgets import Static
 from remote.format import count
 from remote.record.checkpoints import saved_step
 from remote.record.entry import RUNNING, UNKNOWN, Entry
+from remote.sanitise import plain
 from tui.home.filter import Filter
 from tui.home.history import Answered, History, Listed
+from tui.home.host_poll import HostPoll
 from tui.home.keeping import ERRORS, Keeping
 from tui.home.listing import beginnings
 from tui.home.run_list import (
@@ -30,17 +31,13 @@ from tui.home.run_list import (
     table,
 )
 from tui.kit.actions import Place
-from tui.kit.background import Repeated
+from tui.kit.background import RepeatedTask
 from tui.kit.bindings import bindings, key_of
 from tui.kit.messages import CompareRuns, NewRun, OpenRun, OpenStudy
-from tui.kit.run_session import Drawn
+from tui.kit.run_session import LiveScreen
 from tui.kit.text_table import justified
 from tui.kit.widgets.choices import Choices
 from tui.kit.widgets.keys import Keys
-from tui.kit.widgets.plain import plain
-
-if TYPE_CHECKING:
-    from remote.host_commands.runs import Run
 
 LOOK_EVERY = 3.0
 """Seconds between two looks at what is recorded here, at least."""
@@ -66,13 +63,11 @@ MOST = 8
 """Runs that are compared at most."""
 
 
-class HomeScreen(Drawn, Keeping):
+class HomeScreen(LiveScreen, Keeping):
     """The list of runs. What takes time happens in threads: the screen never waits for hosts.
 
     As long as it is shown it looks by itself for what is recorded, and asks the hosts again: those
-    of the hosts file, and those of runs that were live when they were last asked, or that were not
-    asked of yet. So hosts that are gone are tried once, and whenever a person asks. Of the runs
-    that were live they are asked by name until they say how these have ended.
+    of the hosts file, and those of the runs that `HostPoll` chooses.
     """
 
     CSS = """
@@ -94,11 +89,11 @@ class HomeScreen(Drawn, Keeping):
 
     def __init__(self, history: History) -> None:
         super().__init__(history)
-        self._reading = Repeated(self, self._take_listed, self.fail)
-        self._asking = Repeated(self, self._take_answered, self._fail_to_ask)
-        self._tracing = Repeated(self, self._take_courses, self.fail)
+        self._reading = RepeatedTask(self, self._take_listed, self.fail)
+        self._asking = RepeatedTask(self, self._take_answered, self._fail_to_ask)
+        self._tracing = RepeatedTask(self, self._take_courses, self.fail)
         self._listed: Listed | None = None
-        self._answered = Answered()
+        self._poll = HostPoll()
         self._items: list[Item] = []
         self._order = next(iter(ORDERS))
         self._words: list[str] = []
@@ -107,11 +102,6 @@ class HomeScreen(Drawn, Keeping):
         self._marked: set[str] = set()
         self._lists_all = False
         self._hidden = 0
-        self._to_ask: set[str] = set()
-        self._asked_of: set[str] = set()
-        self._was_live: set[str] = set()
-        self._ended: dict[str, Run] = {}
-        self._shows_asking = False
         self._described: tuple[object, ...] = ()
 
     def compose(self) -> ComposeResult:
@@ -143,52 +133,37 @@ class HomeScreen(Drawn, Keeping):
     def read(self) -> None:
         self._reading.begin(self.history.recorded)
 
-    def _take_listed(self, found: Listed) -> None:
+    def _take_listed(self, listed: Listed) -> None:
         is_first = self._listed is None
-        if found == self._listed:
+        if listed == self._listed:
             return
-        self._listed = found
-        self._grown = {run.name for run in found.runs if run.verdict == RUNNING}
-        self._marked &= {run.name for run in found.runs}
+        self._listed = listed
+        self._grown = {run.name for run in listed.runs if run.verdict == RUNNING}
+        self._marked &= {run.name for run in listed.runs}
         if is_first:
             self._ask_anew()
-        elif not self._unknown <= self._asked_of:  # their launcher has just left them
+        elif not self._poll.has_asked(self._unknown):  # their launcher has just left them
             self._ask()
         self._draw()
 
     @property
     def _unknown(self) -> set[str]:
-        """The runs of which nobody here knows the end."""
+        """Return the runs of which nobody here knows the end."""
         runs = self._listed.runs if self._listed else ()
         return {run.name for run in runs if run.verdict == UNKNOWN}
 
     def _ask_anew(self) -> None:
         """Ask all hosts, also those that did not answer before."""
-        self._shows_asking = True
-        self._asked_of.clear()
-        self._ended.clear()
+        self._poll.begin_anew()
         self._ask()
 
     def _ask(self) -> None:
-        unknown = self._unknown
         recorded = {run.name for run in self._listed.runs} if self._listed else set[str]()
-        was_live = self._was_live & unknown | self._was_live - recorded
-        self._to_ask |= (unknown - self._asked_of) | was_live
-        self._to_ask -= self._ended.keys()
-        self._asked_of |= self._to_ask
-        wanted = frozenset(self._to_ask)  # also what a question had that this one replaces
-        self._asking.begin(lambda: self.history.ask(wanted))
+        runs = self._poll.choose_runs(self._unknown, recorded)
+        self._asking.begin(lambda: self.history.ask(runs))
 
-    def _take_answered(self, found: Answered) -> None:
-        has_changed = not (found.is_silent and self._answered.is_silent)
-        self._ended |= {run.name: run for run in found.ended}
-        for run in found.live:
-            self._ended.pop(run.name, None)
-        self._answered = replace(found, ended=tuple(self._ended.values()))
-        self._shows_asking = False
-        self._was_live |= {run.name for run in found.live}
-        self._to_ask.clear()
-        if has_changed:
+    def _take_answered(self, answered: Answered) -> None:
+        if self._poll.take(answered):
             self._draw()
 
     def _fail_to_ask(self, error: Exception) -> None:
@@ -208,8 +183,8 @@ class HomeScreen(Drawn, Keeping):
             self._grown.difference_update(names)
             self._tracing.begin(lambda: self.history.courses(names, PLACES))
 
-    def _take_courses(self, found: dict[str, list[float]]) -> None:
-        self._courses |= found
+    def _take_courses(self, courses: dict[str, list[float]]) -> None:
+        self._courses |= courses
         self._draw()
 
     # Drawing
@@ -220,59 +195,68 @@ class HomeScreen(Drawn, Keeping):
         if self._listed is None or not self.is_mounted:
             return
         chosen = self._chosen
-        shown = self.query_one(Choices)
-        had_runs = self._has_runs
-        had_hidden = self._can_list_all
+        could_act = self._has_runs, self._can_list_all
         self._items, self._hidden = items(
-            self._listed, self._answered, self._words, self._order, lists_all=self._lists_all
+            self._listed, self._poll.answered, self._words, self._order, lists_all=self._lists_all
         )
-        width = self.app.size.width - 2
         names = beginnings(self._listed.runs)
-        found = rows(self._items, names, self._courses, self._marked)
-        shown.show(*table(found, width))
-        if not shown.is_cursor_placed:
-            shown.cursor = 0
+        choices = self.query_one(Choices)
+        cells = rows(self._items, names, self._courses, self._marked)
+        choices.show(*table(cells, self._width))
+        if not choices.is_cursor_placed:
+            choices.cursor = 0
         elif chosen:
-            here = (n for n, item in enumerate(self._items) if item.name == chosen.name)
-            shown.cursor = next(here, shown.cursor)
-        if (self._has_runs, self._can_list_all) != (had_runs, had_hidden):
+            listed_names = [item.name for item in self._items]
+            if chosen.name in listed_names:
+                choices.cursor = listed_names.index(chosen.name)
+        if (self._has_runs, self._can_list_all) != could_act:
             self.refresh_bindings()
         self.set_class(not self._items, "-empty")
         if not self._items:
-            self.query_one("#empty", Static).update(
-                hint(self._words, self.history.shown_dir, self._key)
-            )
+            text = hint(self._words, self.history.shown_dir, self._key)
+            self.query_one("#empty", Static).update(text)
         self._describe()
         self._trace()
+
+    @property
+    def _width(self) -> int:
+        """Return how many cells a line has."""
+        return self.app.size.width - 2
 
     def _describe(self) -> None:
         """Say what is listed, what hosts do not answer, and what is under the cursor."""
         item = self._chosen
-        width = self.app.size.width - 2
-        is_asking = self._shows_asking
-        shown: tuple[object, ...] = (item, self._answered, self._listed, self._order, *self._words)
-        shown += (len(self._items), self._hidden, width, is_asking)
-        if shown == self._described or self._listed is None:
+        answered = self._poll.answered
+        described = (
+            (item, answered, self._listed, self._order, tuple(self._words)),
+            (len(self._items), self._hidden, self._width, self._poll.is_shown),
+        )
+        if described == self._described or self._listed is None:
             return
-        self._described = shown
-        live = sum(one.is_live for one in self._items)
-        recorded = len(self._listed.runs)
-        facts = [count(recorded - self._hidden, "run"), f"{live} live"]
-        if self._words:
-            listed = sum(not one.study for one in self._items)
-            facts[0] = f"{listed} of {count(recorded, 'run')}"
-        facts += ["asking the hosts"] if is_asking else [self._order]
-        title = justified(f"rankboard  runs in {self.history.shown_dir}", ", ".join(facts), width)
-        self.query_one("#title", Static).update(plain(title))
+        self._described = described
+        title = f"rankboard  runs in {self.history.shown_dir}"
+        text = justified(title, ", ".join(self._count_listed(self._listed)), self._width)
+        self.query_one("#title", Static).update(plain(text))
         left_out = self.query_one("#hidden", Static)
         left_out.update(hidden(self._hidden, self._key))
         left_out.display = self._hidden > 0
-        said = self.query_one("#said", Static)
-        lines = problems(self._answered, self._listed)
-        said.set_class(len(lines) > 1, "-several")
-        said.update("\n".join(lines))
-        saved = saved_step(self.history.runs_dir / item.name) if item and item.entry else 0
-        self.query_one("#about", Static).update(about(item, saved, self._key))
+        lines = problems(answered, self._listed)
+        trouble = self.query_one("#said", Static)
+        trouble.set_class(len(lines) > 1, "-several")
+        trouble.update("\n".join(lines))
+        step = saved_step(self.history.runs_dir / item.name) if item and item.entry else 0
+        self.query_one("#about", Static).update(about(item, step, self._key))
+
+    def _count_listed(self, listed: Listed) -> list[str]:
+        """Return how many runs are listed, how many are live, and in which order they are."""
+        recorded = len(listed.runs)
+        if self._words:
+            matching = sum(not item.study for item in self._items)
+            runs = f"{matching} of {count(recorded, 'run')}"
+        else:
+            runs = count(recorded - self._hidden, "run")
+        live = sum(item.is_live for item in self._items)
+        return [runs, f"{live} live", "asking the hosts" if self._poll.is_shown else self._order]
 
     # Keys
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 
-from tui.kit.key_names import named
+from tui.kit.key_names import parse_key
 
 
 class Place(Enum):
@@ -54,30 +54,31 @@ first of these panels that uses it."""
 
 @dataclass(frozen=True)
 class Action:
-    """What a key does.
-
-    `name` stands for the action in `keys.toml`. `keys` are its usual keys, with commas between
-    them. `call` is Textual's action: `zoom` or `move(1)` calls `action_zoom` or `action_move` of
-    the place, `app.quit` that of the app. `label` names the action in the list of commands and,
-    where it is `shown`, in the line of keys; `help` explains it. The keys of an action with
-    `priority` work in fields, too. Nobody can change the keys of an action that is `fixed`. `also`
-    are other words by which the list of commands finds it.
-    """
+    """What a key does."""
 
     name: str
+    """Stands for the action in `keys.toml`."""
     keys: str
+    """Its default keys, with commas between them."""
     call: str
+    """Textual's action: `zoom` or `move(1)` calls `action_zoom` or `action_move` of the place,
+    `app.quit` that of the app."""
     label: str
+    """Its name in the list of commands and in the line of keys."""
     help: str
     shown: bool = True
+    """Whether the line of keys shows it."""
     priority: bool = False
+    """Whether its keys work in text fields, too."""
     fixed: bool = False
+    """Whether nobody can change its keys."""
     also: tuple[str, ...] = ()
+    """Other words by which the list of commands finds it."""
 
     @property
-    def usual(self) -> tuple[str, ...]:
-        """Its usual keys, by Textual's names."""
-        return tuple(named(key) for key in self.keys.split(","))
+    def default_keys(self) -> tuple[str, ...]:
+        """Return its default keys, by Textual's names."""
+        return tuple(parse_key(key) for key in self.keys.split(","))
 
 
 _hidden = partial(Action, shown=False)
@@ -386,3 +387,5 @@ ACTIONS: dict[Place, tuple[Action, ...]] = {
         ),
     ),
 }
+
+ACTIONS_BY_NAME = {action.name: action for actions in ACTIONS.values() for action in actions}

@@ -21,7 +21,7 @@ def _raise(error: Exception) -> None:
     raise error
 
 
-def in_background(
+def run_in_background(
     owner: MessagePump, act: Callable[[], T], take: Callable[[T], object], failed: Failed = _raise
 ) -> None:
     """Do this in a thread, which does not keep the process alive. `owner` then takes what has come
@@ -38,14 +38,14 @@ def in_background(
     threading.Thread(target=work, name="background", daemon=True).start()
 
 
-class Repeated(Generic[T]):
+class RepeatedTask(Generic[T]):
     """Work that a screen asks for again and again. It is done once at a time: if it is asked for
     meanwhile, it is done once more after that."""
 
     def __init__(
         self, owner: MessagePump, take: Callable[[T], object], failed: Failed = _raise
     ) -> None:
-        """`take` and `failed`: see `in_background`."""
+        """`take` and `failed`: see `run_in_background`."""
         self.is_busy = False
         self._began = self._ended = time.monotonic()
         self._owner = owner
@@ -60,7 +60,7 @@ class Repeated(Generic[T]):
             return
         self.is_busy = True
         self._began = time.monotonic()
-        in_background(
+        run_in_background(
             self._owner,
             act,
             lambda found: self._end(self._take, found),

@@ -9,70 +9,78 @@ from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
-from tui.kit.actions import ACTIONS, WITHIN, Action, Place
-from tui.kit.key_names import written
+from tui.kit.actions import ACTIONS, ACTIONS_BY_NAME, WITHIN, Action, Place
+from tui.kit.key_names import format_key
 
 
 def bindings(place: Place) -> list[BindingType]:
-    """The keys of a place; on a screen, also those of its panels, for `elsewhere`."""
-    found = [_binding(one, one.usual, one.call) for one in ACTIONS[place]]
-    taken = {key for one in ACTIONS[place] for key in one.usual}
-    for one in (one for panel in panels_of(place) for one in ACTIONS[panel]):
-        free = [key for key in one.usual if key not in taken]
-        if free:
-            taken.update(free)
-            found.append(_binding(one, free, f"elsewhere('{one.name}')", shown=False))
-    return list(found)
+    """Return the keys of a place; on a screen, also those of its panels, for `elsewhere`."""
+    found: list[BindingType] = []
+    taken: set[str] = set()
+    for action in ACTIONS[place]:
+        found.append(_make_binding(action, action.default_keys, action.call, action.shown))
+        taken.update(action.default_keys)
+    for panel in panels_of(place):
+        for action in ACTIONS[panel]:
+            free_keys = [key for key in action.default_keys if key not in taken]
+            if free_keys:
+                taken.update(free_keys)
+                call = f"elsewhere('{action.name}')"
+                found.append(_make_binding(action, free_keys, call, is_shown=False))
+    return found
 
 
-def _binding(action: Action, keys: Iterable[str], call: str, shown: bool = True) -> Binding:
+def _make_binding(action: Action, keys: Iterable[str], call: str, is_shown: bool) -> Binding:
     return Binding(
         ",".join(keys),
         call,
         action.label,
-        show=shown and action.shown,
+        show=is_shown,
         tooltip=action.help,
         priority=action.priority,
-        id=None if action.fixed else action.name,
+        id=None if action.fixed else action.name,  # by which Textual's keymap changes the keys
     )
 
 
-def also(name: str) -> tuple[str, ...]:
-    """Other words for the action of that name."""
-    return next((one.also for all_of in ACTIONS.values() for one in all_of if one.name == name), ())
-
-
 def panels_of(place: Place) -> list[Place]:
-    """The panels of a screen."""
+    """Return the panels of a screen."""
     return [panel for panel, screen in WITHIN.items() if screen is place]
 
 
-def panel_action(name: str) -> tuple[Place, Action]:
-    """The action of a panel, and the panel."""
-    return next((panel, one) for panel in WITHIN for one in ACTIONS[panel] if one.name == name)
+def find_panel_action(name: str) -> tuple[Place, Action]:
+    """Return the panel of an action, and the action. Raises: KeyError, if no panel has it."""
+    for panel in WITHIN:
+        for action in ACTIONS[panel]:
+            if action.name == name:
+                return panel, action
+    raise KeyError(name)
 
 
-def places(screen: Screen[Any]) -> list[Place]:
-    """Where the focus is, from the inside out."""
-    inmost = screen.focused or screen
-    around = [getattr(node, "place", None) for node in inmost.ancestors_with_self]
-    return [*(place for place in around if isinstance(place, Place)), Place.EVERYWHERE]
+def focus_places(screen: Screen[Any]) -> list[Place]:
+    """Return the places of the focus, from the inside out."""
+    places = []
+    innermost = screen.focused or screen
+    for node in innermost.ancestors_with_self:
+        place = getattr(node, "place", None)
+        if isinstance(place, Place):
+            places.append(place)
+    return [*places, Place.EVERYWHERE]
 
 
 def named_keys(app: App[Any], name: str) -> Sequence[str]:
-    """The keys of the action of that name, by Textual's names: those that the user has chosen, or
-    the usual ones."""
+    """Return the keys of the action of that name, by Textual's names: those that the user has
+    chosen, or the default ones."""
     chosen: Mapping[str, str] = getattr(app, "keymap", {})
     if name in chosen:
         return chosen[name].split(",")
-    return next(one.usual for all_of in ACTIONS.values() for one in all_of if one.name == name)
+    return ACTIONS_BY_NAME[name].default_keys
 
 
 def keys_of(app: App[Any], action: Action) -> list[str]:
-    """The keys of an action, as people write them."""
-    return [written(key) for key in named_keys(app, action.name)]
+    """Return the keys of an action, as people write them."""
+    return [format_key(key) for key in named_keys(app, action.name)]
 
 
 def key_of(app: App[Any], name: str) -> str:
-    """The first key of the action of that name, as people write it."""
-    return written(named_keys(app, name)[0])
+    """Return the first key of the action of that name, as people write it."""
+    return format_key(named_keys(app, name)[0])

@@ -19,13 +19,13 @@ from remote.format import count
 from tui.kit.actions import Place
 from tui.kit.bindings import bindings, key_of
 
-LEAST = (40, 10)
+MIN_TERMINAL = (40, 10)
 """Columns and rows below which nothing is shown."""
 
 
-def too_small(size: Size) -> bool:
+def is_too_small(size: Size) -> bool:
     """Whether nothing can be shown on a terminal of that size."""
-    return size.width < LEAST[0] or size.height < LEAST[1]
+    return size.width < MIN_TERMINAL[0] or size.height < MIN_TERMINAL[1]
 
 
 WIDEST = 120
@@ -235,7 +235,7 @@ class TextDialog(ModalScreen[None]):
 
 
 class TooSmall(Screen[None]):
-    """In place of everything while the terminal is smaller than `LEAST`."""
+    """In place of everything while the terminal is smaller than `MIN_TERMINAL`."""
 
     CSS = """
     TooSmall { align: center middle; }
@@ -244,8 +244,10 @@ class TooSmall(Screen[None]):
 
     def on_screen_resume(self) -> None:
         """Go, where the terminal has grown while a dialog lay over this."""
-        if not too_small(self.app.size):
+        if not is_too_small(self.app.size):
             self.dismiss()
 
     def compose(self) -> ComposeResult:
-        yield Static(f"terminal too small: it needs {LEAST[0]}x{LEAST[1]}", markup=False)
+        yield Static(
+            f"terminal too small: it needs {MIN_TERMINAL[0]}x{MIN_TERMINAL[1]}", markup=False
+        )

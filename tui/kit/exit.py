@@ -11,7 +11,7 @@ from pathlib import Path
 from remote.cluster.hosts import HostsError
 from remote.lab.spec import LabError
 from remote.plan.plan import PlanError
-from remote.record.read import RunFolderError
+from remote.record.events_file import RunFolderError
 from remote.run.state.phases import Verdict
 from remote.study.reader import StudyError
 from training.job import JobError

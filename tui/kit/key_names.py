@@ -20,33 +20,36 @@ _SHORT = {"escape": "esc", "pageup": "pgup", "pagedown": "pgdn"}
 """How some names are written, to save room."""
 
 
-def _of(character: str) -> str:
-    """Textual's name of a character."""
-    return next(iter(Binding.make_bindings([(character, "")]))).key
+def _name_character(character: str) -> str:
+    """Return Textual's name of a character."""
+    if character == ",":  # it separates the keys of a binding
+        return "comma"
+    (binding,) = Binding.make_bindings([(character, "")])
+    return binding.key
 
 
 _CHARACTERS = {
-    _of(character): character
+    _name_character(character): character
     for character in string.digits + string.ascii_letters + string.punctuation
-    if character != ","
-} | {"comma": ","}
+}
 _KNOWN = {key.value for key in Keys if not key.value.startswith("<")} | set(_CHARACTERS)
 
 
-def named(key: str) -> str:
-    """Textual's name of a key that a person has written, such as `?`, `S`, `ctrl+x` or `pgup`.
+def parse_key(text: str) -> str:
+    """Return Textual's name of a key that a person has written, such as `?`, `S` or `ctrl+x`.
 
-    Raises: ValueError, where there is no such key.
+    Raises: ValueError, if there is no such key.
     """
-    *modifiers, last = key.split("+") if len(key) > 1 else [key]
-    last = "comma" if last == "," else _of(last) if len(last) == 1 else last.lower()
-    last = _SPELLINGS.get(last, last)
-    if last not in _KNOWN or any(modifier not in _MODIFIERS for modifier in modifiers):
-        raise ValueError(f"there is no key {key!r}")
-    return "+".join((*modifiers, last))
+    *modifiers, last = [text] if len(text) == 1 else text.split("+")
+    name = _name_character(last) if len(last) == 1 else last.lower()
+    name = _SPELLINGS.get(name, name)
+    if name not in _KNOWN or not set(modifiers) <= set(_MODIFIERS):
+        raise ValueError(f"there is no key {text!r}")
+    return "+".join((*modifiers, name))
 
 
-def written(key: str) -> str:
-    """How the key of that name is written for people."""
-    *modifiers, last = key.split("+")
-    return "+".join((*modifiers, _CHARACTERS.get(last, _SHORT.get(last, last))))
+def format_key(name: str) -> str:
+    """Return how the key of that name is written for people."""
+    *modifiers, last = name.split("+")
+    text = _CHARACTERS.get(last) or _SHORT.get(last, last)
+    return "+".join((*modifiers, text))

@@ -15,13 +15,13 @@ from remote.run.series.curves import Curves
 from training.job import Job
 
 
-class ScreenAsked(Event):
+class ScreenRequest(Event):
     """The user asks for another screen. The app does nothing where the screen has changed since:
     keys may come twice."""
 
 
 @dataclass
-class StartRun(ScreenAsked):
+class StartRun(ScreenRequest):
     """Start this work on these hosts, with this policy."""
 
     cluster: Cluster
@@ -39,44 +39,44 @@ class CheckHosts(Message):
 
 
 @dataclass
-class ShowRun(ScreenAsked):
+class ShowRun(ScreenRequest):
     """Show the run under way of a study."""
 
     name: str
 
 
 @dataclass
-class ShowCell(ScreenAsked):
+class ShowCell(ScreenRequest):
     """Show the runs of a cell of a study."""
 
     key: str
 
 
 @dataclass
-class CompareRuns(ScreenAsked):
+class CompareRuns(ScreenRequest):
     """Compare the runs that are recorded in these folders, two to eight."""
 
     folders: tuple[Path, ...]
 
 
-class CompareRun(ScreenAsked):
+class CompareRun(ScreenRequest):
     """Compare the run with another one, which the user chooses."""
 
 
-class NewRun(ScreenAsked):
+class NewRun(ScreenRequest):
     """Show the launch form again."""
 
 
-class ShowChecks(ScreenAsked):
+class ShowChecks(ScreenRequest):
     """Show what the checks of the hosts have found: those of the run, or of the form."""
 
 
-class ShowStacks(ScreenAsked):
+class ShowStacks(ScreenRequest):
     """Show where every rank of the run is."""
 
 
 @dataclass
-class KeepText(Message):
+class SaveText(Message):
     """Write this text to a file of this name in the folder of this run, and tell the user so, after
     what was `done`."""
 
@@ -86,26 +86,26 @@ class KeepText(Message):
     done: str
 
 
-class GoHome(ScreenAsked):
+class GoHome(ScreenRequest):
     """Show the list of all runs."""
 
 
 @dataclass
-class OpenRun(ScreenAsked):
+class OpenRun(ScreenRequest):
     """Open the run of this name."""
 
     name: str
 
 
 @dataclass
-class ResumeRun(ScreenAsked):
+class ResumeRun(ScreenRequest):
     """Show the launch form for a run that goes on from this one."""
 
     name: str
 
 
 @dataclass
-class OpenStudy(ScreenAsked):
+class OpenStudy(ScreenRequest):
     """Show the cells of the recorded study of this name."""
 
     name: str
@@ -119,7 +119,7 @@ class OtherRun(Message):
 
 
 @dataclass
-class ShowRank(ScreenAsked):
+class ShowRank(ScreenRequest):
     """Show all that is known of a rank of the run."""
 
     rank: int

@@ -1,40 +1,40 @@
-"""What a dashboard shows that has nothing live."""
+"""The runs of a dashboard that has nothing live."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from tui.kit.run_session import Session
+from tui.kit.run_session import RunSession
 
 
-class Idle:
-    """See `tui.app.quitting.Shown`."""
+class NoLiveRuns:
+    """Implements `tui.app.quitting.DashboardRuns`: there is nothing to stop or to end."""
 
-    session: Session | None = None
+    session: RunSession | None = None
     live = kept = False
 
     @property
     def folder(self) -> Path:
-        """The current folder."""
+        """Return the current folder."""
         return Path.cwd()
 
     def folder_of(self, run: str) -> Path | None:
-        """Nothing is written to the record of a run that somebody else has started."""
+        """Return None: nothing is written to the record of a run that somebody else started."""
 
     @property
     def runs_dir(self) -> Path:
-        """No runs are recorded: the current folder."""
+        """Return the current folder, as no runs are recorded."""
         return Path.cwd()
 
     def raise_errors(self) -> None:
-        """There is no thread."""
+        """Do nothing: there is no thread."""
 
     def stop(self, *, now: bool = False) -> None:
-        """There is nothing to stop."""
+        """Do nothing."""
 
     def finish(self, *, stop: bool, abandon: bool, within: float) -> None:
-        """There is nothing to end."""
+        """Do nothing."""
 
     def exit_code(self, return_code: int) -> int:
-        """That of the app."""
+        """Return that of the app."""
         return return_code

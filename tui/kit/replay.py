@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from remote.plan.plan import Plan
-from remote.record.follow import LOOK
+from remote.record.events_file import LOOK, RunFolderError
 from remote.record.layout import EVENTS
-from remote.record.read import RunFolderError
 from remote.record.watch import END, WatchedRun
 
 SPEEDS = (0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)

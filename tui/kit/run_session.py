@@ -11,7 +11,7 @@ from remote.run.run_state import RunState
 from training.wire.events import Record
 
 
-class Checks(Protocol):
+class HostChecks(Protocol):
     """Checks of hosts: those of a run, or those alone."""
 
     plan: Plan
@@ -31,7 +31,7 @@ class Checks(Protocol):
         """Ask for the end."""
 
 
-class Drawn:
+class LiveScreen:
     """A screen that the dashboard draws whenever its time has come."""
 
     def tick(self) -> None:
@@ -39,7 +39,7 @@ class Drawn:
         raise NotImplementedError
 
 
-class Session(Checks, Protocol):
+class RunSession(HostChecks, Protocol):
     """A run to watch, live or replayed."""
 
     @property

@@ -16,12 +16,12 @@ from remote.run.state.phases import Verdict
 from training.job import Job
 from tui.kit.exit import STOPPED
 from tui.kit.replay import Replay
-from tui.kit.run_session import Checks, Session
+from tui.kit.run_session import HostChecks, RunSession
 
 GONE = "the dashboard is gone"
 """Why a run is stopped that ends with its dashboard."""
 
-S = TypeVar("S", bound=Checks)
+S = TypeVar("S", bound=HostChecks)
 MakePlan = Callable[[Cluster, Job | Script, Policy], Plan]
 
 
@@ -59,12 +59,12 @@ class Launch:
     selected: Cluster
     work: Job | Script
     make_plan: MakePlan
-    begin: Callable[[Plan], Session]
+    begin: Callable[[Plan], RunSession]
     at_once: bool = False
     home: bool = False
     runs_dir: Path = Path("runs")
-    check: Callable[[Plan], Checks] | None = None
-    attached: Session | None = None
+    check: Callable[[Plan], HostChecks] | None = None
+    attached: RunSession | None = None
     ends: str = ""
     failure: Callable[[], str] = str
     policy: Policy = field(default_factory=Policy)
@@ -107,24 +107,24 @@ class Runs:
     def __init__(self, launch: Launch) -> None:
         self.launch = launch
         self.states: list[RunState] = []
-        self.session: Session | None = None
+        self.session: RunSession | None = None
         """The run that was shown last."""
-        self._opened: list[Listener[Session]] = []
-        self._checks: Listener[Checks] | None = None
+        self._opened: list[Listener[RunSession]] = []
+        self._checks: Listener[HostChecks] | None = None
 
     @property
-    def sessions(self) -> list[Session]:
+    def sessions(self) -> list[RunSession]:
         """All runs that were opened, in order."""
         return [one.session for one in self._opened]
 
     @property
-    def _live(self) -> list[Listener[Session]]:
+    def _live(self) -> list[Listener[RunSession]]:
         return [
             one for one in self._opened if one.is_alive() and not isinstance(one.session, Replay)
         ]
 
     @property
-    def live_sessions(self) -> list[Session]:
+    def live_sessions(self) -> list[RunSession]:
         """The runs that have not ended."""
         return [one.session for one in self._live]
 
@@ -149,18 +149,18 @@ class Runs:
         folder = self.runs_dir / run
         return folder if folder.is_dir() else None
 
-    def opened(self, run: str) -> Session | None:
+    def opened(self, run: str) -> RunSession | None:
         """The session of the run, where it is live or replayed."""
         found = (one for one in self._opened if one.session.plan.run == run and one.is_alive())
         return next((one.session for one in found), None)
 
-    def start(self, cluster: Cluster, work: Job | Script, policy: Policy) -> Session:
+    def start(self, cluster: Cluster, work: Job | Script, policy: Policy) -> RunSession:
         """Begin a run; checks of hosts end. Raises: PlanError, OSError."""
         self.end_checks()
         self.launch = replace(self.launch, selected=cluster, work=work, policy=policy)
         return self.watch(self.launch.begin(self.launch.make_plan(cluster, work, policy)))
 
-    def watch(self, session: Session) -> Session:
+    def watch(self, session: RunSession) -> RunSession:
         """Listen to a run that has begun, or play one."""
         listener = Listener(session)
         listener.start()
@@ -169,17 +169,17 @@ class Runs:
             self.states.append(session.state)
         return session
 
-    def close(self, session: Session) -> None:
+    def close(self, session: RunSession) -> None:
         """Stop a replay, and forget it."""
         session.stop()
         self._opened = [one for one in self._opened if one.session is not session]
 
     @property
-    def checks(self) -> Checks | None:
+    def checks(self) -> HostChecks | None:
         """The checks that were begun last."""
         return self._checks.session if self._checks else None
 
-    def check(self, cluster: Cluster, work: Job | Script, policy: Policy) -> Checks:
+    def check(self, cluster: Cluster, work: Job | Script, policy: Policy) -> HostChecks:
         """Begin checks of these hosts for this work, in place of others; `launch` has a `check`.
         Raises: PlanError."""
         assert self.launch.check

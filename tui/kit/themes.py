@@ -64,27 +64,26 @@ CONTRAST = Theme(
 )
 THEMES = (DARK, LIGHT, CONTRAST)
 """In the order in which a key goes through them."""
-KEY = "theme"
-"""Under which the user's theme is remembered."""
+STATE_NAME = "theme"
+"""The name under which the user's theme is remembered."""
 
 
-class Themed(App[None]):
-    """An app with these themes beside Textual's, which begins with the one that the user has
-    chosen last."""
+def use_themes(app: App[Any]) -> None:
+    """Add these themes to Textual's, and begin with the one that the user has chosen last."""
+    for theme in THEMES:
+        app.register_theme(theme)
+    if "TEXTUAL_THEME" not in os.environ:
+        last_theme = recall(STATE_NAME)
+        app.theme = last_theme if last_theme in app.available_themes else DARK.name
 
-    def __init__(self, *args: Any, **named: Any) -> None:
-        super().__init__(*args, **named)
-        for theme in THEMES:
-            self.register_theme(theme)
-        if "TEXTUAL_THEME" not in os.environ:
-            last = recall(KEY)
-            self.theme = last if last in self.available_themes else DARK.name
 
-    def on_mount(self) -> None:
-        self.theme_changed_signal.subscribe(self, lambda theme: remember(KEY, theme.name))
+def remember_theme(theme: Theme) -> None:
+    """Begin with this theme the next time."""
+    remember(STATE_NAME, theme.name)
 
-    def action_next_theme(self) -> None:
-        """Take the next of our themes, after any other one the first."""
-        names = [theme.name for theme in THEMES]
-        here = names.index(self.theme) if self.theme in names else -1
-        self.theme = names[(here + 1) % len(names)]
+
+def find_next_theme(name: str) -> str:
+    """Return the name of our theme after this one; after any other one, the first."""
+    names = [theme.name for theme in THEMES]
+    number = names.index(name) + 1 if name in names else 0
+    return names[number % len(names)]

@@ -1,6 +1,6 @@
 """What the dashboard remembers from one time to the next, such as the theme.
 
-JSON objects in the user's folder of states. Where one cannot be read or written, nothing is
+JSON objects in the user's folder of states. If one cannot be read or written, nothing is
 remembered, and nothing fails.
 """
 
@@ -15,38 +15,38 @@ import platformdirs
 
 from training.writing import make_private_folders, write_whole
 
-MOST = 64
-"""Values that are remembered in a file; beyond, those that were kept first are forgotten."""
-LARGEST = 1 << 20
+MOST_VALUES = 64
+"""Values that are remembered in a file; beyond, those that were set first are forgotten."""
+LARGEST_FILE = 1 << 20
 """Bytes of a file, at most."""
 
 
-def path(of: str = "dashboard") -> Path:
-    """The file of what is remembered of something."""
-    return platformdirs.user_state_path("rankboard") / f"{of}.json"
+def state_file(topic: str = "dashboard") -> Path:
+    """Return the file of what is remembered of a topic."""
+    return platformdirs.user_state_path("rankboard") / f"{topic}.json"
 
 
 def recall(name: str, file: Path | None = None) -> Any:
-    """The value of that name, in that file; None where there is none."""
-    return _all(file or path()).get(name)
+    """Return the value of that name, in that file; None if there is none."""
+    return _read_values(file or state_file()).get(name)
 
 
 def remember(name: str, value: Any, file: Path | None = None) -> None:
-    """Keep a value, which JSON can write, under that name in that file."""
-    file = file or path()
-    known = _all(file)
-    known.pop(name, None)
-    known[name] = value
-    kept = dict(list(known.items())[-MOST:])
+    """Write a value, which JSON can hold, under that name to that file."""
+    file = file or state_file()
+    values = _read_values(file)
+    values.pop(name, None)  # it becomes the newest one
+    values[name] = value
+    newest = dict(list(values.items())[-MOST_VALUES:])
     with suppress(OSError):
         make_private_folders(file.parent)
-        write_whole(file, json.dumps(kept, indent=1).encode())
+        write_whole(file, json.dumps(newest, indent=1).encode())
 
 
-def _all(file: Path) -> dict[str, Any]:
+def _read_values(file: Path) -> dict[str, Any]:
     try:
-        with file.open("rb") as opened:
-            found = json.loads(opened.read(LARGEST))
+        with file.open("rb") as stream:
+            values = json.loads(stream.read(LARGEST_FILE))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return values if isinstance(values, dict) else {}

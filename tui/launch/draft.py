@@ -1,85 +1,100 @@
-"""What stands in the launch form, as texts, and what they amount to. Pure."""
+"""What stands in the launch form, as texts, and the run that it amounts to."""
 
 from __future__ import annotations
 
-import re
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+import dataclasses
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
-from remote.cluster.hosts import Cluster, Host, with_slots
-from remote.plan.plan import Plan, PlanError, Policy, Script
+from remote.cluster.hosts import Cluster, Host, HostsError, with_slots
+from remote.plan.plan import Plan, Policy, Script
 from training import job as jobs
 from training import options
 from training.job import Job, JobError
-from training.options import OptionError
+from training.mistake import Mistake, MistakeError
 from training.registry import UnknownName
 from tui.flags.script import with_cwd
 from tui.kit.runs import MakePlan
-from tui.launch import program
-from tui.launch.field import (
+from tui.launch import script_fields
+from tui.launch.form_fields import (
     OFF,
     ON,
+    OPTION_FLAG,
     OPTIONS,
     SETTINGS,
     SWITCH,
-    Field,
-    of_method,
-    of_policy,
-    of_setting,
-    option_word,
-    read_policy,
-    read_setting,
-    write,
-    write_policy,
+    FormField,
+    format_option,
+    format_policy,
+    format_value,
+    make_method_fields,
+    make_policy_fields,
+    make_setting_field,
+    parse_policy,
+    parse_setting,
 )
 
 HOSTS = "hosts"
 POLICY = "failures and disconnects"
 """The names of the first group and of the last."""
 RANKS = "ranks"
-"""The field that takes the place of the list of hosts where there is only one."""
-FLAG = re.compile(r"--([a-z][a-z-]*)")
-OPTION = re.compile(r"--sync-option (\w+)")
-GIVEN = re.compile(r"(--sync \S+ --sync-option \S+|--[\w-]+ ('[^']*'|\S+)|\w+=\S*): ")
-"""What an error begins with that only repeats the field and its text."""
+"""The field that takes the place of the list of hosts if there is only one."""
 
 
 @dataclass(frozen=True)
 class FieldMistake:
-    """What hinders the start. `field` is the field where it is, "" where it is in none."""
+    """A mistake that keeps the run from starting, and where it is."""
 
     field: str
-    text: str
+    """The name of its field or group; "" if it has none."""
+    mistake: Mistake
+
+    @property
+    def text(self) -> str:
+        """Return the mistake in words."""
+        return str(self.mistake)
 
     @property
     def short(self) -> str:
-        """The text, without the field and the value that it stands beside."""
-        found = GIVEN.match(self.text) if self.field else None
-        return self.text[found.end() :] if found else self.text
+        """Return the words beside its field, which shows flag and value itself."""
+        return self.mistake.without_flag if self.field else self.text
 
 
 @dataclass(frozen=True)
-class Checked:
-    """What the texts amount to: a plan, or mistakes."""
+class ReadyRun:
+    """A run that can be started."""
 
-    plan: Plan | None = None
-    cluster: Cluster | None = None
-    policy: Policy = field(default_factory=Policy)
+    plan: Plan
+    cluster: Cluster
+    """The hosts that are chosen."""
+    work: Job | Script
+    """The work as the form says it; in the plan, a run to resume may be replaced by its folder."""
+    policy: Policy
+
+
+@dataclass(frozen=True)
+class CheckedDraft:
+    """What the texts amount to: a run, or mistakes."""
+
+    ready: ReadyRun | None = None
     mistakes: tuple[FieldMistake, ...] = ()
 
 
 @dataclass
-class Draft:
-    """The form. `texts` are those of the fields that differ from their defaults, by name. `keep` is
-    the default of --on-disconnect."""
+class LaunchDraft:
+    """The texts of the launch form."""
 
     cluster: Cluster
+    """All hosts that can be chosen."""
     keep: bool = False
-    texts: dict[str, str] = field(default_factory=dict)
+    """The default of --on-disconnect."""
+    texts: dict[str, str] = dataclasses.field(default_factory=dict)
+    """The texts of the fields that differ from their defaults, by the names of the fields."""
 
     @classmethod
-    def of(
+    def create(
         cls,
         cluster: Cluster,
         selected: Cluster,
@@ -87,237 +102,237 @@ class Draft:
         policy: Policy,
         keep: bool,
         cwd: str = "",
-    ) -> Draft:
-        """The form of work on the `selected` hosts of a cluster. `cwd`: where a program works."""
+    ) -> LaunchDraft:
+        """Fill a form with work on the `selected` hosts. `cwd` is the folder of a script."""
         draft = cls(cluster, keep)
-        draft.fill(work)
-        draft.set(program.CWD, cwd if isinstance(work, Script) else "")
+        draft.fill_work(work)
+        if isinstance(work, Script):
+            draft.set_text(script_fields.CWD, cwd)
         draft.fill_policy(policy)
         if len(cluster.hosts) == 1:
-            draft.set(RANKS, str(selected.hosts[0].slots))
-        else:
-            for number, host in enumerate(cluster.hosts):
-                draft.set(f"host.{number}", ON if host in selected.hosts else OFF)
+            draft.set_text(RANKS, str(selected.hosts[0].slots))
+            return draft
+        for number, host in enumerate(cluster.hosts):
+            draft.set_text(f"host.{number}", ON if host in selected.hosts else OFF)
         return draft
 
-    def fill(self, work: Job | Script) -> None:
-        """Take a program, or the settings of a job."""
-        self.texts.pop(program.WORDS, None)
+    def fill_work(self, work: Job | Script) -> None:
+        """Take over a script, or the settings of a job."""
+        self.texts.pop(script_fields.WORDS, None)
         if isinstance(work, Script):
-            for name, text in program.write(work).items():
-                self.set(name, text)
+            for name, text in script_fields.format_script(work).items():
+                self.set_text(name, text)
             return
-        job = work
-        for name in SETTINGS.keys() - {OPTIONS}:
+        names = [name for name in SETTINGS if name != OPTIONS]
+        for name in names:
             self.texts.pop(name, None)
-        for name in SETTINGS:  # the model before its learning rate
-            if name != OPTIONS:
-                self.set(name, write(getattr(job, name)))
-        values = vars(job.sync_options())
-        for name, value in values.items():
-            self.set(f"{job.sync}.{name}", write(value))
+        for name in names:  # in order: the default of the learning rate depends on the model
+            self.set_text(name, format_value(getattr(work, name)))
+        for name, value in vars(work.sync_options()).items():
+            self.set_text(f"{work.sync}.{name}", format_value(value))
 
     def fill_policy(self, policy: Policy) -> None:
-        """Take the settings of a policy."""
-        for name, text in write_policy(policy).items():
-            self.set(name, text)
+        """Take over a policy."""
+        for name, text in format_policy(policy).items():
+            self.set_text(name, text)
 
     # Fields
 
-    def groups(self) -> dict[str, tuple[Field, ...]]:
-        """The fields, by the names of their groups."""
-        found = {HOSTS: self._hosts(), program.GROUP: program.of_program(self.is_program)}
-        if self.is_program:
-            return found | {POLICY: of_policy(self.keep)}
-        for name, settings in jobs.groups().items():
-            shown = [of_setting(setting) for setting in settings if setting.name != OPTIONS]
-            at = next((at for at, one in enumerate(shown, 1) if one.name == "sync"), 0)
-            found[name] = (*shown[:at], *(self._options() if at else ()), *shown[at:])
-        return found | {POLICY: of_policy(self.keep)}
-
     @property
-    def is_program(self) -> bool:
-        """Whether a program of the user's own is to run."""
-        return bool(self.text(program.WORDS).strip())
+    def is_script(self) -> bool:
+        """Return True if a script is to run in place of a job."""
+        return bool(self.get_text(script_fields.WORDS).strip())
 
-    def _hosts(self) -> tuple[Field, ...]:
-        """One switch per host; where there is one host only, the number of its ranks."""
+    def groups(self) -> dict[str, tuple[FormField, ...]]:
+        """Return the fields that are shown, by the names of their groups."""
+        if self.is_script:
+            groups = {HOSTS: self._host_fields(), script_fields.GROUP: script_fields.FIELDS}
+        else:
+            # All but the first have no effect without a script.
+            groups = {HOSTS: self._host_fields(), script_fields.GROUP: script_fields.FIELDS[:1]}
+            for name, settings in jobs.groups().items():
+                groups[name] = self._setting_fields(settings)
+        groups[POLICY] = make_policy_fields(self.keep)
+        return groups
+
+    def _setting_fields(self, settings: tuple[Any, ...]) -> tuple[FormField, ...]:
+        """Return the fields of a group of settings; the options of a method follow it."""
+        fields: list[FormField] = []
+        for setting in settings:
+            if setting.name == OPTIONS:
+                fields += self._option_fields()
+            else:
+                fields.append(make_setting_field(setting))
+        return tuple(fields)
+
+    def _host_fields(self) -> tuple[FormField, ...]:
+        """Return a switch per host; for a single host, the number of its ranks."""
         hosts = self.cluster.hosts
         if len(hosts) == 1:
             help = f"number of ranks on {hosts[0].name}"
-            return (Field(RANKS, RANKS, help, str(hosts[0].slots), numeric=True),)
+            default = str(hosts[0].slots)
+            return (FormField(RANKS, RANKS, help, default, is_numeric=True, flag=RANKS),)
         return tuple(
-            Field(f"host.{number}", host.name, "whether the host takes part", ON, SWITCH)
+            FormField(f"host.{number}", host.name, "whether the host takes part", ON, SWITCH)
             for number, host in enumerate(hosts)
         )
 
-    def host(self, name: str) -> Host | None:
-        """The host that a field is about; None of any other field."""
+    def find_host(self, name: str) -> Host | None:
+        """Return the host that a field is about, if it is about one."""
         if name.startswith("host."):
             return self.cluster.hosts[int(name.removeprefix("host."))]
         return self.cluster.hosts[0] if name == RANKS else None
 
-    def _options(self) -> tuple[Field, ...]:
-        """The options of the chosen method; those that have no effect only where they are
-        changed."""
-        method = self.text("sync")
+    def _option_fields(self) -> list[FormField]:
+        """Return the options of the chosen method that have an effect, or are changed."""
+        method = self.get_text("sync")
+        fields: list[FormField] = []
         with suppress(UnknownName):
-            return tuple(
-                field
-                for field, option in zip(of_method(method), options.declared(method), strict=True)
-                if field.name in self.texts or self._has_effect(method, option)
-            )
-        return ()
+            pairs = zip(make_method_fields(method), options.declared(method), strict=True)
+            for field, option in pairs:
+                if field.name in self.texts or self._has_effect(method, option):
+                    fields.append(field)
+        return fields
 
     def _has_effect(self, method: str, option: options.Option) -> bool:
-        """Whether the values of other options let this one have an effect."""
+        """Return True if the values of other options let this one have an effect."""
         return all(
-            self.text(f"{method}.{other}") in map(write, values)
+            self.get_text(f"{method}.{other}") in map(format_value, values)
             for other, values in option.requires.items()
         )
 
-    def default(self, name: str) -> str:
-        """The text of a field that nobody has changed."""
+    def get_default(self, name: str) -> str:
+        """Return the text that a field has if nobody changes it."""
         if name == "lr":
             with suppress(UnknownName):
-                return write(jobs.usual_lr(self.text("model")))
-        return self._field(name).default
+                return format_value(jobs.usual_lr(self.get_text("model")))
+        return self._find_field(name).default
 
-    def _field(self, name: str) -> Field:
+    def _find_field(self, name: str) -> FormField:
+        """Return a field by its name, also if it is not shown."""
         if name in SETTINGS:
-            return of_setting(SETTINGS[name])
-        method = name.partition(".")[0]
-        known = {
-            "policy": of_policy(self.keep),
-            "host": self._hosts(),
-            RANKS: self._hosts(),
-            "program": program.FIELDS,
-        }
-        fields = known[method] if method in known else of_method(method)
-        return next(one for one in fields if one.name == name)
+            return make_setting_field(SETTINGS[name])
+        prefix = name.partition(".")[0]
+        if prefix == "policy":
+            fields = make_policy_fields(self.keep)
+        elif prefix in ("host", RANKS):
+            fields = self._host_fields()
+        elif prefix == "program":
+            fields = script_fields.FIELDS
+        else:
+            fields = make_method_fields(prefix)
+        return next(field for field in fields if field.name == name)
 
-    def text(self, name: str) -> str:
-        """The text of a field."""
-        return self.texts[name] if name in self.texts else self.default(name)
+    def get_text(self, name: str) -> str:
+        """Return the text of a field."""
+        return self.texts[name] if name in self.texts else self.get_default(name)
 
-    def set(self, name: str, text: str) -> None:
+    def set_text(self, name: str, text: str) -> None:
         """Change the text of a field."""
         self.texts.pop(name, None)
-        if text != self.default(name):
+        if text != self.get_default(name):
             self.texts[name] = text
 
-    def changed(self, group: str) -> int:
-        """How many fields of a group are changed."""
-        return sum(one.name in self.texts for one in self.groups().get(group, ()))
+    def count_changed(self, group: str) -> int:
+        """Return how many fields of a group are changed."""
+        fields = self.groups().get(group, ())
+        return sum(field.name in self.texts for field in fields)
 
     # What they amount to
 
-    def check(self, make_plan: MakePlan) -> Checked:
-        """The plan of what the form says, or why there is none."""
-        mistakes: dict[str, FieldMistake] = {}
-        cluster = self._chosen(mistakes)
-        settings = {} if self.is_program else self._settings(mistakes)
-        policy = self._policy(mistakes)
-        if mistakes or cluster is None or policy is None:
-            return Checked(mistakes=tuple(mistakes.values()))
+    def check(self, make_plan: MakePlan) -> CheckedDraft:
+        """Return the run that the form describes, or all mistakes that are found."""
+        mistakes: list[FieldMistake] = []
+        with self._collecting(mistakes):
+            cluster = self._parse_hosts()
+        with self._collecting(mistakes):
+            work = self.parse_work()
+        with self._collecting(mistakes):
+            policy = parse_policy(self.get_policy_texts(), self.keep)
+        if not mistakes:
+            with self._collecting(mistakes):
+                plan = make_plan(cluster, work, policy)
+                return CheckedDraft(ReadyRun(plan, cluster, work, policy))
+        return CheckedDraft(mistakes=tuple(mistakes))
+
+    @contextmanager
+    def _collecting(self, mistakes: list[FieldMistake]) -> Iterator[None]:
+        """Add the mistakes of an error to a list, each with its field, and go on."""
         try:
-            if self.is_program:
-                cluster = with_cwd(cluster, self.text(program.CWD).strip())
-                plan = make_plan(cluster, program.read(self.text), policy)
-            else:
-                plan = make_plan(cluster, Job(**settings), policy)
-        except (JobError, PlanError) as error:
-            return Checked(mistakes=tuple(map(self._placed, str(error).splitlines())))
-        return Checked(plan, cluster, policy)
+            yield
+        except MistakeError as error:
+            mistakes += [self._place(mistake) for mistake in error.mistakes]
 
-    def work(self) -> Job | Script | None:
-        """The program or the job of the form; None where something in it is wrong."""
-        if not self.is_program:
-            return self.job()
-        with suppress(PlanError):
-            return program.read(self.text)
-        return None
+    def _place(self, mistake: Mistake) -> FieldMistake:
+        """Find the field of a mistake by its flag."""
+        flag = mistake.field_flag.replace("--no-", "--", 1)
+        if flag == HOSTS:
+            return FieldMistake(HOSTS, mistake)
+        if flag.endswith(OPTION_FLAG):
+            option = mistake.value.partition("=")[0]
+            flag = f"{OPTION_FLAG} {option}"
+        for fields in self.groups().values():
+            for field in fields:
+                if flag and field.flag == flag:
+                    return FieldMistake(field.name, mistake)
+        return FieldMistake("", mistake)
 
-    def job(self) -> Job | None:
-        """The job of the form; None where a setting is wrong."""
-        mistakes: dict[str, FieldMistake] = {}
-        settings = self._settings(mistakes)
-        with suppress(JobError):
-            return None if mistakes else Job(**settings)
-        return None
-
-    def _settings(self, mistakes: dict[str, FieldMistake]) -> dict[str, Any]:
-        """The settings of the job, each checked on its own."""
-        found: dict[str, Any] = {OPTIONS: self._words(mistakes)}
+    def parse_work(self) -> Job | Script:
+        """Return the script or the job of the form. Raises: JobError, PlanError."""
+        if self.is_script:
+            return script_fields.parse_script(self.get_text)
+        mistakes: list[Mistake] = []
+        values: dict[str, Any] = {OPTIONS: self._format_options()}
         for name, setting in SETTINGS.items():
             if name == OPTIONS:
                 continue
             try:
-                found[name] = read_setting(setting, self.text(name))
+                values[name] = parse_setting(setting, self.get_text(name))
             except JobError as error:
-                mistakes[name] = FieldMistake(name, str(error))
-        return found
+                mistakes += error.mistakes
+        mistakes += jobs.find_mistakes(values)
+        if mistakes:
+            raise JobError(*sorted(mistakes, key=_rank_by_field))
+        return Job(**values)
 
-    def _words(self, mistakes: dict[str, FieldMistake]) -> tuple[str, ...]:
-        """The options of the method that are changed, as `Job` has them."""
-        words = []
-        for one in self._options():
-            if one.name not in self.texts:
-                continue
-            word = option_word(one.label, self.text(one.name))
-            try:
-                options.parse(options.declared(self.text("sync")), (word,))
-            except OptionError as error:
-                mistakes[one.name] = FieldMistake(one.name, str(error))
-            words.append(word)
-        return tuple(words)
+    def _format_options(self) -> tuple[str, ...]:
+        """Return the options of the method that are changed, as `Job` has them."""
+        return tuple(
+            format_option(field.label, self.get_text(field.name))
+            for field in self._option_fields()
+            if field.name in self.texts
+        )
 
-    def policy_texts(self) -> dict[str, str]:
-        """The texts of the fields of the policy."""
-        return {one.name: self.text(one.name) for one in of_policy(self.keep)}
+    def get_policy_texts(self) -> dict[str, str]:
+        """Return the texts of the fields of the policy, by name."""
+        return {field.name: self.get_text(field.name) for field in make_policy_fields(self.keep)}
 
-    def _policy(self, mistakes: dict[str, FieldMistake]) -> Policy | None:
-        try:
-            return read_policy(self.policy_texts(), self.keep)
-        except (JobError, PlanError) as error:
-            for line in str(error).splitlines():
-                placed = self._placed(line)
-                mistakes.setdefault(placed.field, placed)
-        return None
-
-    def _chosen(self, mistakes: dict[str, FieldMistake]) -> Cluster | None:
-        """The hosts of the form."""
+    def _parse_hosts(self) -> Cluster:
+        """Return the hosts that are chosen. Raises: HostsError, PlanError."""
         hosts = self.cluster.hosts
-        if len(hosts) > 1:
-            ticked = tuple(
-                host for number, host in enumerate(hosts) if self.text(f"host.{number}") == ON
-            )
-            if not ticked:
-                mistakes[HOSTS] = FieldMistake(HOSTS, "no host is chosen: choose one, with space")
-            return replace(self.cluster, hosts=ticked)
-        text = self.text(RANKS).strip()
-        if not text.isdecimal() or not int(text):
-            said = f"ranks {text!r}: write a whole number, at least 1"
-            mistakes[RANKS] = FieldMistake(RANKS, said)
-            return None
-        try:
-            return replace(self.cluster, hosts=(with_slots(hosts[0], int(text)),))
-        except ValueError as error:
-            mistakes[RANKS] = FieldMistake(RANKS, str(error))
-            return None
+        chosen = [self._parse_ranks(hosts[0])] if len(hosts) == 1 else self._parse_ticks()
+        cluster = replace(self.cluster, hosts=tuple(chosen))
+        return with_cwd(cluster, self.get_text(script_fields.CWD).strip() if self.is_script else "")
 
-    def _placed(self, text: str) -> FieldMistake:
-        """A mistake in the field that its text names first."""
-        shown = {one.name for fields in self.groups().values() for one in fields}
-        found = OPTION.search(text)
-        if found:
-            name = f"{self.text('sync')}.{found[1]}"
-            if name in shown:
-                return FieldMistake(name, text)
-        for found in FLAG.finditer(text):
-            name = found[1].removeprefix("no-").replace("-", "_")
-            name = {"program": "words", "min_hosts": "min_nodes"}.get(name, name)
-            for known in (name, f"program.{name}", f"policy.{name}"):
-                if known in shown:
-                    return FieldMistake(known, text)
-        return FieldMistake("", text)
+    def _parse_ticks(self) -> list[Host]:
+        hosts = enumerate(self.cluster.hosts)
+        ticked = [host for number, host in hosts if self.get_text(f"host.{number}") == ON]
+        if not ticked:
+            problem = "no host is chosen"
+            raise HostsError(Mistake(problem=problem, hint="choose one, with space", about=HOSTS))
+        return ticked
+
+    def _parse_ranks(self, host: Host) -> Host:
+        text = self.get_text(RANKS).strip()
+        if not text.isdecimal() or not int(text):
+            raise HostsError(Mistake(RANKS, repr(text), hint="write a whole number, at least 1"))
+        try:
+            return with_slots(host, int(text))
+        except HostsError as error:
+            raise HostsError(replace(error.mistakes[0], about=RANKS)) from None
+
+
+def _rank_by_field(mistake: Mistake) -> int:
+    """Return the place of the field of a mistake in the form; others come last."""
+    flags = [jobs.flag(setting) for setting in SETTINGS.values()]
+    return flags.index(mistake.flag) if mistake.flag in flags else len(flags)

@@ -1,4 +1,4 @@
-"""Presets of the launch form: settings of a job, or a program with its arguments, and the policy
+"""Presets of the launch form: settings of a job, or a script with its arguments, and the policy
 under a name, without hosts.
 
 Each is a TOML file in the user's configuration folder, with what differs from the defaults:
@@ -10,7 +10,7 @@ Each is a TOML file in the user's configuration folder, with what differs from t
     [policy]
     max_restarts = 2
 
-A program stands below [program] in place of [job], with the fields of `Script`:
+A script stands below [program] in place of [job], with the fields of `Script`:
 
     [program]
     words = ["train.py", "--lr", "0.1"]
@@ -33,15 +33,27 @@ from remote.plan.plan import PlanError, Policy, Script
 from training.job import SEVERAL, TYPES, Job, JobError
 from training.registry import UnknownName, did_you_mean
 from training.writing import make_private_folders, write_whole
-from tui.launch.field import SETTINGS, of_policy, read_policy, write, write_policy
+from tui.launch.form_fields import (
+    SETTINGS,
+    format_policy,
+    format_value,
+    make_policy_fields,
+    parse_policy,
+)
 
 NAME = re.compile(r"\w[\w. +-]{0,59}")
 SUFFIX = ".toml"
 LARGEST = 100_000
 """Bytes of a file that is read."""
-PROGRAM = {"words": SEVERAL, "watch": "bool", "follow": SEVERAL, "fetch": SEVERAL}
-"""The settings of a program, and their types."""
-WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text in quotes"}
+JOB_TYPES = {name: str(setting.type) for name, setting in SETTINGS.items()}
+SCRIPT_TYPES = {"words": SEVERAL, "watch": "bool", "follow": SEVERAL, "fetch": SEVERAL}
+"""The settings of a job and of a script, and their types."""
+TYPE_WORDS = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a text in quotes",
+}
 
 
 class PresetError(ValueError):
@@ -50,32 +62,29 @@ class PresetError(ValueError):
 
 @dataclass(frozen=True)
 class Preset:
-    """Settings of a job, or a program, and a policy."""
+    """Settings of a job, or a script, and a policy."""
 
     work: Job | Script
     policy: Policy
 
 
 def folder() -> Path:
-    """Where presets are kept."""
+    """Return the folder of the presets."""
     return platformdirs.user_config_path("rankboard") / "presets"
 
 
-def names() -> list[str]:
-    """The names of all presets, sorted."""
+def list_names() -> list[str]:
+    """Return the names of all presets, sorted."""
     try:
-        found = os.listdir(folder())
+        files = os.listdir(folder())
     except OSError:
         return []
-    return sorted(
-        name.removesuffix(SUFFIX)
-        for name in found
-        if name.endswith(SUFFIX) and NAME.fullmatch(name.removesuffix(SUFFIX))
-    )
+    names = [file.removesuffix(SUFFIX) for file in files if file.endswith(SUFFIX)]
+    return sorted(name for name in names if NAME.fullmatch(name))
 
 
 def path(name: str) -> Path:
-    """The file of a preset. Raises: PresetError, where no preset can have that name."""
+    """Return the file of a preset. Raises: PresetError, if no preset can have that name."""
     if not NAME.fullmatch(name) or name.strip() != name:
         raise PresetError(
             f"{name!r} is not a name for a preset: write up to 60 letters, digits, spaces, . + "
@@ -85,13 +94,13 @@ def path(name: str) -> Path:
 
 
 def save(name: str, preset: Preset, keep: bool) -> Path:
-    """Write a preset, in place of one of this name. `keep` is the default of --on-disconnect.
+    """Write a preset, in place of one of this name, and return its file.
 
-    Returns its file. Raises: PresetError, OSError.
+    `keep` is the default of --on-disconnect. Raises: PresetError, OSError.
     """
     file = path(name)
     make_private_folders(file.parent)
-    write_whole(file, _text(preset, keep).encode())
+    write_whole(file, _format(preset, keep).encode())
     return file
 
 
@@ -101,112 +110,135 @@ def delete(name: str) -> None:
 
 
 def load(name: str, keep: bool) -> Preset:
-    """Read a preset; `keep` as with `save`. Raises: PresetError."""
+    """Read a preset; `keep` as in `save`. Raises: PresetError."""
     file = path(name)
     try:
-        with file.open("rb") as opened:
-            data = tomllib.loads(opened.read(LARGEST).decode())
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise PresetError(f"{file}: {getattr(error, 'strerror', None) or error}") from None
+        with file.open("rb") as stream:
+            data = tomllib.loads(stream.read(LARGEST).decode())
+    except OSError as error:
+        raise PresetError(f"{file}: {error.strerror}") from None
+    except ValueError as error:  # no UTF-8, or no TOML
+        raise PresetError(f"{file}: {error}") from None
     try:
-        other = data.keys() - {"job", "program", "policy"}
-        if other:
-            tables = "[job], [program] or [policy]"
-            raise PresetError(f"{min(other)}: write settings below {tables}")
-        if "program" in data and "job" in data:
-            raise PresetError("[job] and [program] cannot be combined: leave one of them out")
-        work = _program(_table(data, "program")) if "program" in data else _job(_table(data, "job"))
-        return Preset(work, _policy(_table(data, "policy"), keep))
+        return _parse(data, keep)
     except (PresetError, JobError, UnknownName, PlanError) as error:
         raise PresetError(f"{file}: {error}") from None
 
 
-def _table(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+# Reading ------------------------------------------------------------------------------------------
+
+
+def _parse(data: Mapping[str, Any], keep: bool) -> Preset:
+    unknown = data.keys() - {"job", "program", "policy"}
+    if unknown:
+        raise PresetError(f"{min(unknown)}: write settings below [job], [program] or [policy]")
+    policy = _parse_policy(_get_table(data, "policy"), keep)
+    if "program" not in data:
+        return Preset(_parse_job(_get_table(data, "job")), policy)
+    if "job" in data:
+        raise PresetError("[job] and [program] cannot be combined: leave one of them out")
+    return Preset(_parse_script(_get_table(data, "program")), policy)
+
+
+def _get_table(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     table = data.get(name, {})
     if not isinstance(table, dict):
         raise PresetError(f"{name}: write [{name}], and its settings below")
     return table
 
 
-def _job(table: Mapping[str, Any]) -> Job:
+def _parse_job(table: Mapping[str, Any]) -> Job:
+    _check_types("job", table, JOB_TYPES)
+    values = dict(table)
     for name, value in table.items():
-        if name not in SETTINGS:
-            raise PresetError(f"[job] {name}: no such setting{did_you_mean(name, SETTINGS)}")
-        _check(f"[job] {name}", str(SETTINGS[name].type), value)
-    return Job.of({name: _as(SETTINGS[name].type, value) for name, value in table.items()})
+        if JOB_TYPES[name] == "float":
+            values[name] = float(value)  # TOML's 1 is a number, too
+    return Job.of(values)
 
 
-def _program(table: Mapping[str, Any]) -> Script:
-    for name, value in table.items():
-        if name not in PROGRAM:
-            raise PresetError(f"[program] {name}: no such setting{did_you_mean(name, PROGRAM)}")
-        _check(f"[program] {name}", PROGRAM[name], value)
+def _parse_script(table: Mapping[str, Any]) -> Script:
+    _check_types("program", table, SCRIPT_TYPES)
     if not table.get("words"):
         raise PresetError('[program]: write words = ["train.py"], the program and its arguments')
-    follow, fetch = (tuple(table.get(name, ())) for name in ("follow", "fetch"))
-    return Script(tuple(table["words"]), table.get("watch", True), follow, fetch)
+    return Script(
+        tuple(table["words"]),
+        table.get("watch", True),
+        tuple(table.get("follow", ())),
+        tuple(table.get("fetch", ())),
+    )
 
 
-def _as(annotation: Any, value: Any) -> Any:
-    return float(value) if annotation == "float" else value
+def _check_types(table_name: str, table: Mapping[str, Any], types: Mapping[str, str]) -> None:
+    """Check names and types of the settings of a table. Raises: PresetError."""
+    for name, value in table.items():
+        where = f"[{table_name}] {name}"
+        if name not in types:
+            raise PresetError(f"{where}: no such setting{did_you_mean(name, types)}")
+        if types[name] == SEVERAL:
+            if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+                raise PresetError(f'{where}: write a list of texts, such as ["key=value"]')
+            continue
+        kind = TYPES[types[name]]
+        allowed = (int, float) if kind is float else kind
+        is_bool = isinstance(value, bool)  # in Python, also an int
+        if not isinstance(value, allowed) or (is_bool and kind is not bool):
+            raise PresetError(f"{where} = {value!r}: write {TYPE_WORDS[kind]}")
 
 
-def _check(where: str, annotation: str, value: Any) -> None:
-    """Check the type of a value. Raises: PresetError."""
-    if annotation == SEVERAL:
-        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-            raise PresetError(f'{where}: write a list of texts, such as ["key=value"]')
-        return
-    kind = TYPES[annotation]
-    allowed = (int, float) if kind is float else kind
-    if not isinstance(value, allowed) or (isinstance(value, bool) and kind is not bool):
-        raise PresetError(f"{where} = {value!r}: write {WORDS[kind]}")
-
-
-def _policy(table: Mapping[str, Any], keep: bool) -> Policy:
-    fields = {field.name.removeprefix("policy."): field for field in of_policy(keep)}
+def _parse_policy(table: Mapping[str, Any], keep: bool) -> Policy:
+    fields = {field.label.replace("-", "_"): field for field in make_policy_fields(keep)}
     texts = {field.name: field.default for field in fields.values()}
     for name, value in table.items():
+        where = f"[policy] {name}"
         if name not in fields:
-            raise PresetError(f"[policy] {name}: no such setting{did_you_mean(name, fields)}")
+            raise PresetError(f"{where}: no such setting{did_you_mean(name, fields)}")
         if fields[name].is_switch is not isinstance(value, bool):
             kind = bool if fields[name].is_switch else str
-            raise PresetError(f"[policy] {name} = {value!r}: write {WORDS[kind]}")
-        texts[fields[name].name] = write(value)
-    return read_policy(texts, keep)
+            raise PresetError(f"{where} = {value!r}: write {TYPE_WORDS[kind]}")
+        texts[fields[name].name] = format_value(value)
+    return parse_policy(texts, keep)
 
 
-def _text(preset: Preset, keep: bool) -> str:
-    """The file of a preset."""
+# Writing ------------------------------------------------------------------------------------------
+
+
+def _format(preset: Preset, keep: bool) -> str:
+    """Return the file of a preset."""
     work = preset.work
-    policy = {}
     if isinstance(work, Script):
-        usual = Script(())
-        kind = "program"
-        names = [one for one in PROGRAM if getattr(work, one) != getattr(usual, one)]
+        table_name = "program"
+        default = Script(())
+        changed = [name for name in SCRIPT_TYPES if getattr(work, name) != getattr(default, name)]
     else:
-        changed = work.changed()
-        kind = "job"
-        names = [name for name in SETTINGS if name in changed]
-    settings = {name: getattr(work, name) for name in names}
-    texts = write_policy(preset.policy)
-    for field in of_policy(keep):
+        table_name = "job"
+        changed = [name for name in SETTINGS if name in work.changed()]
+    settings = {name: getattr(work, name) for name in changed}
+    policy = {}
+    texts = format_policy(preset.policy)
+    for field in make_policy_fields(keep):
         text = texts[field.name]
         if text != field.default:
-            name = field.name.removeprefix("policy.")
+            name = field.label.replace("-", "_")
             value = getattr(preset.policy, name, text)
             policy[name] = value if isinstance(value, bool | int | float) else text
-    lines = ["# A preset of rankboard's launch form.", *_lines(kind, settings)]
-    return "\n".join([*lines, *_lines("policy", policy)]) + "\n"
+    lines = [
+        "# A preset of rankboard's launch form.",
+        *_format_table(table_name, settings),
+        *_format_table("policy", policy),
+    ]
+    return "\n".join(lines) + "\n"
 
 
-def _lines(name: str, table: Mapping[str, Any]) -> list[str]:
-    return ["", f"[{name}]", *(f"{key} = {_value(value)}" for key, value in table.items())]
+def _format_table(name: str, table: Mapping[str, Any]) -> list[str]:
+    lines = ["", f"[{name}]"]
+    for key, value in table.items():
+        lines.append(f"{key} = {_format_toml(value)}")
+    return lines
 
 
-def _value(value: Any) -> str:
-    """A value in TOML: the strings of JSON, with no character above U+FFFF as two, are those of
-    TOML."""
+def _format_toml(value: Any) -> str:
     if isinstance(value, tuple):
-        return f"[{', '.join(map(_value, value))}]"
+        items = ", ".join(map(_format_toml, value))
+        return f"[{items}]"
+    # A string in JSON is one in TOML, but for the character that TOML forbids unescaped.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,4 +1,4 @@
-"""The launch form: hosts, the settings of a job, and what they amount to."""
+"""The launch form: hosts, the settings of a job, and the run that they amount to."""
 
 from __future__ import annotations
 
@@ -11,32 +11,30 @@ from textual.content import Content
 from textual.widgets import Static
 
 from remote.format import count
-from remote.plan.plan import Script
-from training.job import Job
 from tui.doctor.checks import findings
 from tui.kit import palette
 from tui.kit.actions import Place
 from tui.kit.bindings import bindings, key_of
 from tui.kit.dialogs import DiscardDialog, Leave
 from tui.kit.messages import CheckHosts, ShowChecks, StartRun
-from tui.kit.run_session import Checks, Drawn
+from tui.kit.run_session import HostChecks, LiveScreen
 from tui.kit.runs import Launch
 from tui.kit.widgets.keys import Keys
-from tui.launch import program
-from tui.launch.command_line import command, lacking
-from tui.launch.draft import Checked, Draft
-from tui.launch.editor import Editor
-from tui.launch.facts import facts, places, warnings
-from tui.launch.field import policy_words
-from tui.launch.fields import Fields
-from tui.launch.marks import Mark, marks, summary
-from tui.launch.presets_screen import PresetForm
+from tui.launch import script_fields
+from tui.launch.cell_editor import CellEditor
+from tui.launch.command_line import explain_missing, format_command_line
+from tui.launch.draft import CheckedDraft, LaunchDraft, ReadyRun
+from tui.launch.form_fields import format_policy_flags
+from tui.launch.form_table import FormTable
+from tui.launch.host_marks import HostMark, mark_hosts, summarise
+from tui.launch.presets_dialog import PresetForm
+from tui.launch.run_facts import describe_run, list_hosts, list_warnings
 
 WIDE = 100
-"""Columns from which on what the job amounts to stands beside the fields."""
+"""Columns from which on the description of the run stands beside the fields."""
 
 
-class LaunchScreen(Drawn, PresetForm):
+class LaunchScreen(LiveScreen, PresetForm):
     """Asks for a job and the hosts; posts `StartRun`."""
 
     CSS = """
@@ -46,17 +44,17 @@ class LaunchScreen(Drawn, PresetForm):
         height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis;
     }
     LaunchScreen #form { height: 1fr; layout: horizontal; }
-    LaunchScreen Fields, LaunchScreen VerticalScroll {
+    LaunchScreen FormTable, LaunchScreen VerticalScroll {
         border-top: solid $primary 40%; border-title-color: $text-muted;
         scrollbar-size-vertical: 1;
     }
-    LaunchScreen Fields:focus, LaunchScreen VerticalScroll:focus {
+    LaunchScreen FormTable:focus, LaunchScreen VerticalScroll:focus {
         border-top: solid $primary; border-title-color: $text;
     }
-    LaunchScreen Fields { width: 3fr; height: 1fr; padding: 0 1; }
+    LaunchScreen FormTable { width: 3fr; height: 1fr; padding: 0 1; }
     LaunchScreen #about { width: 2fr; height: 1fr; padding: 0 1; }
     LaunchScreen.-narrow #form { layout: vertical; }
-    LaunchScreen.-narrow Fields { width: 1fr; height: 1fr; }
+    LaunchScreen.-narrow FormTable { width: 1fr; height: 1fr; }
     LaunchScreen.-narrow #about { width: 1fr; height: 7; }
     LaunchScreen.-flat #about { display: none; }
     LaunchScreen #help { height: 2; padding: 0 1; color: $text-muted; }
@@ -66,33 +64,37 @@ class LaunchScreen(Drawn, PresetForm):
     VERTICAL_BREAKPOINTS = [(0, "-flat"), (18, "-tall")]  # noqa: RUF012
     place = Place.FORM
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
-    AUTO_FOCUS = "Fields"
+    AUTO_FOCUS = "FormTable"
 
-    def __init__(self, launch: Launch, error: str = "", checks: Checks | None = None) -> None:
+    def __init__(self, launch: Launch, error: str = "", checks: HostChecks | None = None) -> None:
         """`error` is shown until something is changed. `checks` are those that were made last."""
         super().__init__()
         self._launch = launch
         self._error = error
         self._checks = checks
         self.runs_dir = launch.runs_dir
-        cwd = launch.options.cwd
-        self.draft = Draft.of(
-            launch.cluster, launch.selected, launch.work, launch.policy, launch.keep, cwd
+        self.draft = LaunchDraft.create(
+            launch.cluster,
+            launch.selected,
+            launch.work,
+            launch.policy,
+            launch.keep,
+            launch.options.cwd,
         )
-        self._opened = dict(self.draft.texts)
-        self.checked = Checked()
-        self._editor = Editor()
-        self._fields = Fields(self.draft, self._editor)
-        self._marks: dict[str, Mark] = {}
+        self._first_texts = dict(self.draft.texts)
+        self.checked = CheckedDraft()
+        self._editor = CellEditor()
+        self._table = FormTable(self.draft, self._editor)
+        self._marks: dict[str, HostMark] = {}
         self._summary = ""
-        self._seen: tuple[object, ...] = ()
+        self._shown_findings: tuple[object, ...] = ()
 
     def compose(self) -> ComposeResult:
         yield Static("rankboard: new run", id="title")
         yield Static(id="status", markup=False)
         with Container(id="form"):
-            self._fields.border_title = " settings "
-            yield self._fields
+            self._table.border_title = " settings "
+            yield self._table
             with VerticalScroll(id="about") as about:
                 about.border_title = " this run "
                 yield Static(id="amounts", markup=False)
@@ -101,189 +103,192 @@ class LaunchScreen(Drawn, PresetForm):
         yield self._editor
 
     def on_mount(self) -> None:
-        self.set_class(
-            self.app.size.width < WIDE, "-narrow"
-        )  # Textual does so only after the first drawing
-        self.watch(self._fields, "cursor", self._explain, init=False)
-        self._show()
-        self.call_after_refresh(self._explain)
+        # Textual sets the class only after the first drawing, which would be of the wrong width.
+        self.set_class(self.app.size.width < WIDE, "-narrow")
+        self.watch(self._table, "cursor", self._show_help, init=False)
+        self._check_and_show()
+        self.call_after_refresh(self._show_help)
 
     def on_resize(self) -> None:
-        self.call_after_refresh(self._show)
+        self.call_after_refresh(self._check_and_show)
 
     # What is shown
 
-    def changed(self) -> None:
-        """Something was changed."""
+    def on_form_table_changed(self, event: FormTable.Changed) -> None:
+        self.take_changes()
+
+    def take_changes(self) -> None:
+        """Check and show the draft after a change."""
         self._error = ""
-        self._show()
+        self._check_and_show()
 
-    def _show(self) -> None:
-        """Show what the form amounts to, or what hinders a start."""
+    def _check_and_show(self) -> None:
+        """Show what the form amounts to, or what keeps the run from starting."""
         self.checked = self.draft.check(self._launch.make_plan)
-        self._show_state()
-        self.query_one("#status", Static).update(self._status())
-        self.query_one("#amounts", Static).update(self._amounts())
-        self._explain()
+        self._show_marks()
+        self.query_one("#status", Static).update(self._format_status())
+        self.query_one("#amounts", Static).update(self._format_description())
+        self._show_help()
 
-    def _status(self) -> Content:
-        """What hinders a start, or what would start."""
-        bad = [one.text for one in self.checked.mistakes] or [self._error] * bool(self._error)
-        if bad:
-            more = f" (and {count(len(bad) - 1, 'more mistake')})" if len(bad) > 1 else ""
-            return Content.styled(f"{palette.sign('bad')} {bad[0]}{more}", "$text-error")
-        plan = self.checked.plan
-        assert plan
-        ranks = count(plan.world_size, "rank")
-        hosts = count(len(plan.hosts), "host")
-        text = f"{palette.sign('good')} ready: {plan.what}, {ranks} on {hosts}"
-        return Content.styled(text, "$text-success")
+    def _format_status(self) -> Content:
+        """Return the first mistake, or what would start."""
+        problems = [mistake.text for mistake in self.checked.mistakes]
+        if self._error and not problems:
+            problems = [self._error]
+        ready = self.checked.ready
+        if ready and not problems:
+            ranks = count(ready.plan.world_size, "rank")
+            hosts = count(len(ready.plan.hosts), "host")
+            text = f"{palette.sign('good')} ready: {ready.plan.what}, {ranks} on {hosts}"
+            return Content.styled(text, "$text-success")
+        text = f"{palette.sign('bad')} {problems[0]}"
+        if len(problems) > 1:
+            text += f" (and {count(len(problems) - 1, 'more mistake')})"
+        return Content.styled(text, "$text-error")
 
-    def _amounts(self) -> str:
-        """What the job amounts to, and the command line that starts it."""
-        plan = self.checked.plan
+    def _format_description(self) -> str:
+        """Return what is known of the run, and the command line that starts it."""
         remarks = list(self._launch.cluster.remarks)
-        sign = palette.sign("bad")
-        if plan is None:
-            return "\n".join([*(f"{sign} {one.text}" for one in self.checked.mistakes), *remarks])
-        known = facts(plan, self._launch.link)
-        warned = [f"{sign} {self._error}"] * bool(self._error)
-        warned += [f"{palette.sign('warn')} {one}" for one in warnings(plan)]
-        line = [f"$ {self.command_line()}"]
-        lacks = self._lacks()
-        if lacks:
-            line = [f"{palette.sign('warn')} {lacks}"]
+        bad_sign = palette.sign("bad")
+        warn_sign = palette.sign("warn")
+        ready = self.checked.ready
+        if ready is None:
+            mistakes = [f"{bad_sign} {mistake.text}" for mistake in self.checked.mistakes]
+            return "\n".join([*mistakes, *remarks])
+        facts = describe_run(ready.plan, self._launch.link)
+        warnings = [f"{bad_sign} {self._error}"] if self._error else []
+        warnings += [f"{warn_sign} {warning}" for warning in list_warnings(ready.plan)]
+        missing = self._explain_missing(ready)
+        start = f"{warn_sign} {missing}" if missing else f"$ {self._format_command_line(ready)}"
+        hosts = list_hosts(ready.plan)
         if self.has_class("-narrow"):
-            return "\n".join(["; ".join(known), *warned, *line, *places(plan), *remarks])
-        parts = [known, warned, line, places(plan), remarks]
+            return "\n".join(["; ".join(facts), *warnings, start, *hosts, *remarks])
+        parts = [facts, warnings, [start], hosts, remarks]
         return "\n\n".join("\n".join(part) for part in parts if part)
 
-    def command_line(self) -> str:
-        """The command line that starts what the form says; "" where it cannot be started, or where
-        none can."""
-        plan = self.checked.plan
-        chosen = self.checked.cluster
-        work = self.draft.work()
-        if plan is None or chosen is None or work is None or self._lacks():
-            return ""
-        policy = policy_words(self.draft.policy_texts(), self.draft.keep)
-        job = plan.job or work
-        cwd = self.draft.text(program.CWD).strip()
-        return command(self._launch.cluster, chosen, job, policy, self._launch.options, cwd)
-
-    def _lacks(self) -> str:
-        """Why no command line starts it, and what to write instead; "" where one does."""
-        chosen = self.checked.cluster
+    def _format_command_line(self, ready: ReadyRun) -> str:
+        """Return the command line that starts the run."""
         launch = self._launch
-        return lacking(launch.cluster, chosen, launch.options) if chosen else ""
+        return format_command_line(
+            launch.cluster,
+            ready.cluster,
+            ready.plan.job or ready.work,
+            format_policy_flags(self.draft.get_policy_texts(), self.draft.keep),
+            launch.options,
+            self.draft.get_text(script_fields.CWD).strip(),
+        )
 
-    def _explain(self) -> None:
-        """Say what the row under the cursor means."""
-        if not self._fields.lines:
+    def _explain_missing(self, ready: ReadyRun) -> str:
+        return explain_missing(self._launch.cluster, ready.cluster, self._launch.options)
+
+    def _show_help(self) -> None:
+        """Explain the row under the cursor."""
+        if not self._table.form_rows:
             return
-        line = self._fields.line
-        field = line.field
-        if field is None:
-            text = f"{line.group}: {key_of(self.app, 'fold')} folds and unfolds the group"
-        elif (host := self.draft.host(field.name)) and host.name in self._marks:
-            text = self._marks[host.name].whole
+        row = self._table.row
+        host = self.draft.find_host(row.name) if row.field else None
+        if row.field is None:
+            text = f"{row.group}: {key_of(self.app, 'fold')} folds and unfolds the group"
+        elif host and host.name in self._marks:
+            text = self._marks[host.name].details
         else:
-            usual = self.draft.default(field.name)
-            text = f"{field.help} (default: {usual})" if usual else field.help
+            text = row.field.help
+            default = self.draft.get_default(row.name)
+            if default:
+                text += f" (default: {default})"
         self.query_one("#help", Static).update(text)
-
-    def on_fields_changed(self, event: Fields.Changed) -> None:
-        self.changed()
 
     # The command line
 
     def action_copy(self) -> None:
         """Copy the command line."""
-        line = self.command_line()
-        if line:
-            self.app.copy_to_clipboard(line)
-            self.notify(f"copied: {line}", markup=False)
-        else:
-            why = self._lacks() or "there is no command line: correct the mistakes first"
-            self.notify(why, severity="warning", markup=False)
+        ready = self.checked.ready
+        problem = "there is no command line: correct the mistakes first"
+        if ready:
+            problem = self._explain_missing(ready)
+        if ready is None or problem:
+            self.notify(problem, severity="warning", markup=False)
+            return
+        line = self._format_command_line(ready)
+        self.app.copy_to_clipboard(line)
+        self.notify(f"copied: {line}", markup=False)
 
     # Checks
 
     def action_check(self) -> None:
         """Check the hosts of the form for its job, in the background."""
-        work = self._fit()
-        if work:
-            cluster = self.checked.cluster
-            policy = self.checked.policy
-            assert cluster
-            self.post_message(CheckHosts(cluster, work, policy))
+        ready = self._check_ready()
+        if ready:
+            self.post_message(CheckHosts(ready.cluster, ready.work, ready.policy))
 
-    def follow(self, checks: Checks) -> None:
+    def follow(self, checks: HostChecks) -> None:
         """Show what these checks find."""
         self._checks = checks
-        self._show()
+        self._check_and_show()
 
     def action_checks(self) -> None:
-        """Show all that the checks have found; make them where there are none."""
+        """Show all that the checks have found; begin checks if there are none."""
         if self._checks is None:
             self.action_check()
         else:
             self.post_message(ShowChecks())
 
-    def _show_state(self) -> None:
+    def _show_marks(self) -> None:
         """Mark the fields with mistakes, and the hosts with what checks have found so far."""
+        ready = self.checked.ready
         if self._checks:
             with self._checks.lock:
-                self._marks = marks(self._checks.state)
-                self._summary = summary(self._checks.state)
-            if self.checked.plan and self.checked.plan.work != self._checks.plan.work:
+                self._marks = mark_hosts(self._checks.state)
+                self._summary = summarise(self._checks.state)
+            if ready and ready.plan.work != self._checks.plan.work:
                 self._summary += ", before the last changes"
-        self._fields.show_state(self.checked.mistakes, self._marks, self._summary)
+        self._table.show_state(self.checked.mistakes, self._marks, self._summary)
 
     def tick(self) -> None:
         """Draw what checks under way have found since."""
-        if self._checks and self.is_active:
-            with self._checks.lock:
-                seen = findings(self._checks.state)
-            if seen != self._seen:
-                self._seen = seen
-                self._show_state()
-                self._explain()
+        if not self._checks or not self.is_active:
+            return
+        with self._checks.lock:
+            new_findings = findings(self._checks.state)
+        if new_findings != self._shown_findings:
+            self._shown_findings = new_findings
+            self._show_marks()
+            self._show_help()
 
     # Start
 
     def action_start(self) -> None:
-        """Start what the form says, with what was typed before, unless it is not fit to."""
+        """Start the run, with all that was typed before, if it can be started."""
+        # The editor may have characters to handle that were typed before this key.
         self._editor.call_later(self._start)
 
     def _start(self) -> None:
-        """Start it, unless another screen has come meanwhile, as after a key that came twice."""
-        if self.is_active and (work := self._fit()):
-            cluster = self.checked.cluster
-            assert cluster
-            self.post_message(StartRun(cluster, work, self.checked.policy))
+        """Start the run, unless another screen has come meanwhile, as after a key that came
+        twice."""
+        ready = self._check_ready() if self.is_active else None
+        if ready:
+            self.post_message(StartRun(ready.cluster, ready.work, ready.policy))
 
-    def _fit(self) -> Job | Script | None:
-        """The work as the form says it, not as its plan has it. None where it cannot be started:
-        the cursor then goes to the first mistake."""
-        self._editor.leave(0)
-        self._show()
-        if not self.checked.mistakes:
-            return self.draft.work()
-        self._fields.go(self.checked.mistakes[0].field)
-        self.app.bell()
-        return None
+    def _check_ready(self) -> ReadyRun | None:
+        """Return the run of the form. If it cannot be started, go to the first mistake."""
+        self._editor.end()
+        self._check_and_show()
+        if self.checked.mistakes:
+            self._table.go_to(self.checked.mistakes[0].field)
+            self.app.bell()
+        return self.checked.ready
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Go back only where there is a screen below."""
+        """Go back only if there is a screen below, beside Textual's own first one."""
         return action != "back" or self in self.app.screen_stack[2:]
 
     def action_back(self) -> None:
-        """Go back to the screen below; ask first where settings were changed."""
-        now, before = (set(texts.items()) for texts in (self.draft.texts, self._opened))
-        changed = len({name for name, _ in now ^ before})
+        """Go back to the screen below; ask first if settings were changed."""
+        names = {*self.draft.texts, *self._first_texts}
+        texts = self.draft.texts
+        changed = [name for name in names if texts.get(name) != self._first_texts.get(name)]
         if changed:
-            self.app.push_screen(DiscardDialog(changed), self._leave)
+            self.app.push_screen(DiscardDialog(len(changed)), self._leave)
         else:
             self.dismiss()
 

@@ -1,4 +1,4 @@
-"""The log pane."""
+"""The log panel of a run."""
 
 from __future__ import annotations
 
@@ -15,27 +15,26 @@ from remote.format import count
 from remote.run.output.log_levels import Level, first_error, has_lines, is_of
 from remote.run.run_state import RunState
 from remote.run.state.types import Cause, LogLine
+from remote.sanitise import plain
 from tui.kit.actions import Place
 from tui.kit.bindings import bindings
-from tui.kit.messages import KeepText
+from tui.kit.messages import SaveText
 from tui.kit.panel import Panel, ScreenRow
-from tui.kit.widgets.plain import plain
-from tui.log.log_ink import selected
-from tui.log.log_prompt import Prompt
-from tui.log.log_rows import Filter
-from tui.log.log_text import as_shown, entry_text
-from tui.log.log_view import LogView
+from tui.log.pattern_prompt import PatternPrompt
+from tui.log.row_text import format_entry, format_rows, selected_text
+from tui.log.rows import LogFilter
+from tui.log.view import LogView
 
-LAYERS = ("pattern", "level", "rank")
-"""The parts of a filter, in the order in which they are left."""
-LEAST = 5
-"""Lines on which an error can be read; where there are fewer, the log is zoomed."""
-COPY = "copied.txt"
-"""The file in the folder of the run that has what was copied last."""
+FILTER_LAYERS = ("pattern", "level", "rank")
+"""The fields of a filter, in the order in which escape resets them."""
+MIN_LINES_FOR_ERROR = 5
+"""Lines on which an error can be read. A lower panel is maximized to show one."""
+COPY_FILE = "copied.txt"
+"""The file in the run's folder with what was copied last."""
 
 
-class Log(Panel):
-    """The output of ranks and hosts, and what the session does; by default what is news of it."""
+class LogPanel(Panel):
+    """The output of ranks and hosts, and what the session does. By default, only news is shown."""
 
     title = "log"
     help = "the output of ranks and hosts, and what rankboard does"
@@ -43,97 +42,105 @@ class Log(Panel):
     place = Place.LOG
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
     fixed_rank: int | None = None
-    """The only rank of which there are lines, whatever the user filters by; None for all."""
+    """The only rank to show, whatever the user filters by, or None for all."""
 
     def compose(self) -> ComposeResult:
         self._run = ""
         self._ranks = 0
         self._cause: Cause | None = None
-        self._since = 0.0
-        self._prompt: Prompt | None = None
+        self._attempt_start = 0.0
+        self._prompt: PatternPrompt | None = None
         yield LogView()
 
     @property
     def view(self) -> LogView:
-        """The lines."""
+        """The view of the lines."""
         return self.query_one(LogView)
 
     def show(self, run: RunState) -> None:
-        self._run, self._ranks, self._cause = run.plan.run, len(run.ranks), run.cause
+        self._run = run.plan.run
+        self._ranks = len(run.ranks)
+        self._cause = run.cause
         restarts = run.progress.restarts
-        self._since = run.started + restarts[-1].seconds if restarts else 0.0
+        self._attempt_start = run.started + restarts[-1].seconds if restarts else 0.0
         self.view.show(run.log, len(run.ranks))
-        self._describe()
+        self._update_caption()
 
     # Which lines
 
     def fix_rank(self, rank: int) -> None:
-        """Have the lines of this rank only: at first all, as here they do not drown others."""
+        """Show only this rank, with its routine lines: here, they push out no other rank."""
         if rank != self.fixed_rank:
             self.fixed_rank = rank
-            self._set(rank=rank, news=False)
+            self._change_filter(rank=rank, news=False)
 
     @property
-    def _whole(self) -> Filter:
-        """The filter that lets all through that there is."""
-        return Filter(rank=self.fixed_rank)
+    def _full_filter(self) -> LogFilter:
+        """The filter that lets every line of this panel through."""
+        return LogFilter(rank=self.fixed_rank)
 
-    def _set(self, **settings: object) -> None:
+    def _change_filter(self, **settings: object) -> None:
         self.view.filter = replace(self.view.filter, **settings)  # type: ignore[arg-type]
 
     def action_next_rank(self) -> None:
         """Show only the next rank; after the last one hosts and session, then all."""
         order = [None, *range(self._ranks), -1]
-        here = self.view.filter.rank
-        after = order.index(here) + 1 if here in order else 0  # a restart may have left it out
-        self._set(rank=order[after % len(order)])
+        rank = self.view.filter.rank
+        # A restart with fewer hosts may have left the rank out.
+        next_index = order.index(rank) + 1 if rank in order else 0
+        self._change_filter(rank=order[next_index % len(order)])
 
     def action_all_ranks(self) -> None:
         """Show the lines of all ranks."""
-        self._set(rank=None)
+        self._change_filter(rank=None)
 
     def action_news(self) -> None:
         """Show all lines, or only news."""
-        self._set(news=not self.view.filter.news)
+        self._change_filter(news=not self.view.filter.news)
 
     def action_level(self) -> None:
         """Show only warnings and errors, then only errors, then all."""
-        self._set(level=Level((self.view.filter.level + 1) % len(Level)))
+        self._change_filter(level=Level((self.view.filter.level + 1) % len(Level)))
 
     def action_first_error(self) -> None:
         """Go to the line at which the run went wrong."""
-        fixed = self.fixed_rank
         cause = self._cause
-        lines = [line for line in self.view.news if fixed in (None, line.rank)]
-        if cause and fixed not in (None, cause.rank):
-            cause = None
-        line = first_error(lines, cause, self._since)
-        if line is None and cause and has_lines(cause):
-            line = self._last_words(lines, cause)
-        elif line is None:
-            self.notify("no line reports an error")
+        if cause and self.fixed_rank not in (None, cause.rank):
+            cause = None  # another rank's cause has no line here
+        lines = [line for line in self.view.news if self.fixed_rank in (None, line.rank)]
+        line = first_error(lines, cause, self._attempt_start)
+        if line is None:
+            line = self._last_line_of(cause, lines)
         if line:
-            self._let_through(line.number, line.rank)
-            self.screen.set_focus(self.view)
-            self.view.go_to(line.number, at_top=True)
-            if self.view.size.height < LEAST and self.screen.maximized is None:
-                self.screen.maximize(self)
-                self.call_after_refresh(self.view.go_to, line.number, at_top=True)
+            self._show_line(line)
 
-    def _last_words(self, lines: Sequence[LogLine], cause: Cause) -> LogLine | None:
-        """The last line of what died without an error."""
-        who = f"rank {cause.rank}" if cause.rank >= 0 else cause.host
-        self.notify(f"{who} printed no error: {cause.what}", markup=False)
+    def _last_line_of(self, cause: Cause | None, lines: Sequence[LogLine]) -> LogLine | None:
+        """Return the last line of a rank or host that failed without an error, and say so."""
+        if cause is None or not has_lines(cause):
+            self.notify("no line reports an error")
+            return None
+        source = f"rank {cause.rank}" if cause.rank >= 0 else cause.host
+        self.notify(f"{source} printed no error: {cause.what}", markup=False)
         return next((line for line in reversed(lines) if is_of(line, cause)), None)
 
-    def _let_through(self, number: int, rank: int) -> None:
-        """Have the filter let this line of a rank through, as a row of its own."""
-        if not self.view.rows.has(number):
-            self.view.filter = replace(self._whole, news=self.view.filter.news)
-        if not self.view.rows.has(number):
-            self._set(rank=rank)
+    def _show_line(self, line: LogLine) -> None:
+        """Go to a line, on a panel high enough to read what follows it."""
+        self._make_visible(line)
+        self.screen.set_focus(self.view)
+        self.view.go_to(line.number, at_top=True)
+        is_low = self.view.size.height < MIN_LINES_FOR_ERROR
+        if is_low and self.screen.maximized is None:
+            self.screen.maximize(self)
+            self.call_after_refresh(self.view.go_to, line.number, at_top=True)
 
-    # How
+    def _make_visible(self, line: LogLine) -> None:
+        """Widen the filter until a line has a row of its own."""
+        if not self.view.rows.has(line.number):
+            self.view.filter = replace(self._full_filter, news=self.view.filter.news)
+        if not self.view.rows.has(line.number):
+            self._change_filter(rank=line.rank)
+
+    # Settings
 
     def action_follow(self) -> None:
         """Follow the newest line, or stop following."""
@@ -150,46 +157,46 @@ class Log(Panel):
     # Find and filter
 
     def action_find(self) -> None:
-        """Ask what to find."""
-        self._ask(Prompt(self.view.search, filters=False))
+        """Ask for an expression to find."""
+        self._open_prompt(PatternPrompt(self.view.search, filters=False))
 
     def action_only(self) -> None:
-        """Ask what to filter by."""
-        self._ask(Prompt(self.view.filter.pattern, filters=True))
+        """Ask for an expression to filter by."""
+        self._open_prompt(PatternPrompt(self.view.filter.pattern, filters=True))
 
-    def _ask(self, prompt: Prompt) -> None:
+    def _open_prompt(self, prompt: PatternPrompt) -> None:
         self._prompt = prompt
         prompt.open(self)
         self.refresh_bindings()
 
-    def on_prompt_typed(self, event: Prompt.Typed) -> None:
-        if self._prompt:  # it has not been left meanwhile
-            self._apply(self._prompt, event.pattern)
+    def on_pattern_prompt_typed(self, event: PatternPrompt.Typed) -> None:
+        if self._prompt:  # else it was closed before its message arrived
+            self._apply_pattern(self._prompt, event.pattern)
 
-    def _apply(self, prompt: Prompt, pattern: re.Pattern[str] | None) -> None:
-        """Find this, or filter by it, as the prompt asks."""
+    def _apply_pattern(self, prompt: PatternPrompt, pattern: re.Pattern[str] | None) -> None:
+        """Find the pattern, or filter by it, as the prompt says."""
         if prompt.filters:
-            self._set(pattern=pattern)
+            self._change_filter(pattern=pattern)
         else:
             self.view.search = pattern
 
-    def on_prompt_done(self) -> None:
+    def on_pattern_prompt_done(self) -> None:
         if self._prompt:
             is_search = not self._prompt.filters
-            self._close(self._prompt)
+            self._close_prompt(self._prompt)
             if is_search and self.view.search:
                 self.view.current = -1
                 self.action_next(-1)
 
-    def _close(self, prompt: Prompt) -> None:
-        """Go back to the lines."""
+    def _close_prompt(self, prompt: PatternPrompt) -> None:
+        """Remove the prompt and focus the lines."""
         self._prompt = None
         prompt.close()
         self.screen.set_focus(self.view)
         self.refresh_bindings()
 
     def action_next(self, step: int) -> None:
-        """Go to the next match, or to the previous one."""
+        """Go to the next match (step 1) or the previous one (step -1)."""
         view = self.view
         line = view.next_match(step)
         if line:
@@ -198,24 +205,23 @@ class Log(Panel):
             self.notify(f"no line matches {plain(view.search.pattern)}", markup=False)
 
     def action_leave(self) -> None:
-        """Leave one layer: the prompt, the search, the filter, the level, the rank."""
+        """Leave the prompt, the search, or the next layer of the filter."""
         view = self.view
         if self._prompt:
-            self._apply(self._prompt, self._prompt.before)
-            self._close(self._prompt)
+            self._apply_pattern(self._prompt, self._prompt.before)
+            self._close_prompt(self._prompt)
         elif view.search or view.current >= 0:
             view.search = None
             view.current = -1
         else:
-            layer = next(name for name in LAYERS if self._is_set(name))
-            self._set(**{layer: getattr(self._whole, layer)})
+            layer = next(name for name in FILTER_LAYERS if self._is_set(name))
+            self._change_filter(**{layer: getattr(self._full_filter, layer)})
 
     def _is_set(self, layer: str) -> bool:
-        return bool(getattr(self.view.filter, layer) != getattr(self._whole, layer))
+        return bool(getattr(self.view.filter, layer) != getattr(self._full_filter, layer))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Ask for one expression at a time, go to matches of a search, leave only what there is to
-        leave, and choose no rank where there is only one."""
+        """Return True if the action can do anything now."""
         view = self.view
         if action in ("find", "only"):
             return self._prompt is None
@@ -224,62 +230,64 @@ class Log(Panel):
         if action == "next":
             return view.search is not None
         if action == "leave":
-            found = view.search or view.current >= 0
-            return bool(self._prompt or found or any(map(self._is_set, LAYERS)))
+            has_search = bool(view.search) or view.current >= 0
+            has_filter = any(self._is_set(layer) for layer in FILTER_LAYERS)
+            return self._prompt is not None or has_search or has_filter
         return True
 
-    # Take away
+    # Copy and save
 
     def action_copy(self) -> None:
-        """Copy what is selected, else the current line, else the lines in view."""
+        """Copy the selection, else the current line, else the lines in view."""
         view = self.view
         if view.text_selection:
-            text = selected(view.rows, view.text_selection)
+            text = selected_text(view.rows, view.text_selection)
         elif view.rows.has(view.current):
-            text = entry_text(view.rows, view.rows.at(view.current))
+            text = format_entry(view.rows, view.rows.row_of(view.current))
         else:
-            text = as_shown(view.rows, view.seen(), view.margin)
+            text = format_rows(view.rows, view.lines_in_view(), view.margin)
         if text:
             self.app.copy_to_clipboard(text)
-            self._keep(COPY, text, "copied")
+            self._write_file(COPY_FILE, text, "copied")
 
     def action_save(self) -> None:
-        """Save all lines that are shown, also those out of view."""
-        text = as_shown(self.view.rows, self.view.rows.lines, self.view.margin)
-        self._keep(f"log-{datetime.now():%Y%m%d-%H%M%S}.txt", text, "saved")
+        """Save all shown lines, also those out of view."""
+        text = format_rows(self.view.rows, self.view.rows.lines, self.view.margin)
+        self._write_file(f"log-{datetime.now():%Y%m%d-%H%M%S}.txt", text, "saved")
 
-    def _keep(self, name: str, text: str, done: str) -> None:
-        lines = count(text.count("\n") + bool(text), "line")
-        self.post_message(KeepText(self._run, name, f"{text}\n", f"{done} {lines}"))
+    def _write_file(self, name: str, text: str, done: str) -> None:
+        line_count = text.count("\n") + 1 if text else 0
+        lines = count(line_count, "line")
+        self.post_message(SaveText(self._run, name, f"{text}\n", f"{done} {lines}"))
 
     # Caption
 
-    def on_following_changed(self) -> None:
+    def on_following_view_changed(self) -> None:
         self.refresh_bindings()
-        self._describe()
+        self._update_caption()
 
-    def _describe(self) -> None:
-        self.caption(", ".join(self._parts()))
+    def _update_caption(self) -> None:
+        self.caption(", ".join(self._caption_parts()))
 
-    def _parts(self) -> Iterator[str]:
+    def _caption_parts(self) -> Iterator[str]:
         view = self.view
-        which = self.view.filter
+        row_filter = view.filter
         hidden = view.rows.hidden
-        if which.news:
+        if row_filter.news:
             yield f"news, {count(hidden, 'line')} hidden" if hidden else "news"
         else:
             yield "all lines"
-        if which.level:
-            yield which.level.title
-        match which.rank:
+        if row_filter.level:
+            yield row_filter.level.title
+        match row_filter.rank:
             case None:
                 yield "all ranks"
             case -1:
                 yield "hosts and session"
             case rank:
                 yield f"rank {rank}"
-        if which.pattern:
-            yield f"matching {plain(which.pattern.pattern)}"
+        if row_filter.pattern:
+            yield f"matching {plain(row_filter.pattern.pattern)}"
         yield "following" if view.follow else f"paused, {view.unseen} new"
         if view.search:
             yield f"{plain(view.search.pattern)} in {count(view.rows.matches, 'line')}"

@@ -1,22 +1,29 @@
-"""What is read of logs, as text and as JSON."""
+"""Readings of logs, as text and as JSON."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from remote.formats import Kind, Reading
+from remote.formats import Reading, ReadingKind
 from remote.sanitise import one_line
 
-_KINDS = {Kind.STEP: "step", Kind.EVALUATION: "evaluation", Kind.OTHER: "other values"}
+_KINDS = {
+    ReadingKind.STEP: "step",
+    ReadingKind.EVALUATION: "evaluation",
+    ReadingKind.OTHER: "other values",
+}
 
 
-def told(reading: Reading) -> str:
+def describe_reading(reading: Reading) -> str:
     """Format a reading in one line: "step 42 of 500, epoch 2: loss 0.5, lr 0.001"."""
     place = _KINDS[reading.kind]
     if reading.step:
-        at = "" if reading.kind is Kind.STEP else ", step"
-        place += f"{at} {reading.step:,}" + (f" of {reading.steps:,}" if reading.steps else "")
+        if reading.kind is not ReadingKind.STEP:
+            place += ", step"
+        place += f" {reading.step:,}"
+        if reading.steps:
+            place += f" of {reading.steps:,}"
     if reading.epoch:
         place += f", epoch {reading.epoch:.6g}"
     if reading.rank >= 0:
@@ -25,15 +32,18 @@ def told(reading: Reading) -> str:
     return one_line(f"{place}: {values}")
 
 
-def as_json(reading: Reading) -> dict[str, Any]:
-    """A reading for JSON: what is not known is left out."""
-    where = {"step": reading.step, "steps": reading.steps, "epoch": reading.epoch}
-    found = {name: value for name, value in where.items() if value}
+def reading_json(reading: Reading) -> dict[str, Any]:
+    """Return a reading for JSON, without what is unknown."""
+    fields: dict[str, Any] = {"kind": reading.kind.value}
+    for name in ("step", "steps", "epoch"):
+        if getattr(reading, name):
+            fields[name] = getattr(reading, name)
     if reading.rank >= 0:
-        found["rank"] = reading.rank
-    return {"kind": reading.kind.value, **found, "values": finite(reading.values)}
+        fields["rank"] = reading.rank
+    fields["values"] = finite_values(reading.values)
+    return fields
 
 
-def finite(values: dict[str, float]) -> dict[str, float | str]:
-    """Values for JSON, which knows no NaN: those that are not finite become text."""
+def finite_values(values: dict[str, float]) -> dict[str, float | str]:
+    """Return values for JSON, which knows no NaN: those that are not finite become text."""
     return {name: value if math.isfinite(value) else str(value) for name, value in values.items()}

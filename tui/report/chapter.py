@@ -6,115 +6,126 @@ from collections.abc import Iterator
 
 from remote.format import UNKNOWN, duration, seconds
 from remote.metrics.doubt import sentences
-from remote.metrics.run import RunFigures
 from remote.run.state.progress import not_learned
 from remote.sanitise import one_line
-from tui.report import text
 from tui.report.document import Chapter
-from tui.report.numbers import learning, machines
-from tui.report.numbers.doubts import doubts
-from tui.report.numbers.timing import Timing, timing
-from tui.report.sections import ALL, equality, procedure
-from tui.report.subject import Subject
+from tui.report.formatting import format_final
+from tui.report.subject import ReportSubject
+from tui.report.timing import SubjectTiming, find_doubts, measure_timing
+from tui.report.topics import SECTIONS, procedure
+from tui.report.topics.final_values import describe_equality, loss_ends
+from tui.report.topics.machines import describe_virtual_hosts
 
-MOST = 4
+MOST_ALERTS = 4
 """Alerts of one kind."""
+QUICK = (
+    "This is the quick variant of the study: its models have hardly trained, so it says little "
+    "about losses and accuracies."
+)
 
 
-def chapter(subject: Subject) -> Chapter:
-    """The chapter of a subject."""
-    timed = timing(subject)
-    made = [section for make in ALL if (section := make(subject, timed))]
+def make_chapter(subject: ReportSubject) -> Chapter:
+    """Return the chapter of a subject."""
+    timing = measure_timing(subject)
+    sections = [make_section(subject, timing) for make_section in SECTIONS]
+    verdict = map(_finish_sentence, _verdict(subject, timing))
+    alerts = dict.fromkeys(map(_finish_sentence, _alerts(subject)))
     return Chapter(
         one_line(subject.name),
         one_line(subject.heading),
         one_line(subject.question),
-        list(map(one_line, _verdict(subject, timed))),
-        list(dict.fromkeys(map(one_line, _alerts(subject)))),
-        [section.fitted() for section in made],
-        list(map(one_line, sentences(doubts(subject, timed)))),
+        [one_line(line) for line in verdict],
+        [one_line(line) for line in alerts],
+        [section.sanitised() for section in sections if section],
+        [one_line(line) for line in sentences(find_doubts(subject, timing))],
     )
 
 
-def _verdict(subject: Subject, timed: Timing) -> Iterator[str]:
-    """What came out, and whether all trained the same."""
-    names = [name.split(", ")[0] for one in subject.groups for name in (one.label, one.line)]
-    names += [host.name for run in subject.runs for host in run.hosts]
+def _verdict(subject: ReportSubject, timing: SubjectTiming) -> Iterator[str]:
+    """Yield what came out, and whether all trained the same."""
+    names = _list_names(subject)
+    for line in _answers(subject):
+        for clause in line.split("; "):
+            is_name = clause.startswith(names)
+            yield clause if is_name else clause[:1].upper() + clause[1:]
+    if len(subject.groups) > 1:
+        yield from describe_equality(subject)
+    elif subject.runs and not subject.verdict:
+        yield _describe_single_run(subject, timing)
+
+
+def _list_names(subject: ReportSubject) -> tuple[str, ...]:
+    """Return names of cells and hosts, which keep their first letter small in a sentence."""
+    names = [host.name for run in subject.runs for host in run.hosts]
+    for group in subject.groups:
+        names.append(group.label.split(", ")[0])
+        names.append(group.line.split(", ")[0])
+    return tuple(names)
+
+
+def _answers(subject: ReportSubject) -> list[str]:
+    """Return the verdict of the subject, and of a study what is worth knowing of its runs."""
     lines = list(subject.verdict)
     if subject.is_study:
         remarks = [remark for run in subject.runs for remark in run.remarks]
+        # Remarks that warn are alerts.
         lines += dict.fromkeys(remark.text for remark in remarks if not remark.is_warning)
-    for said in (said for line in lines for said in line.split("; ")):
-        is_name = said.startswith(tuple(names))
-        yield _sentence(said if is_name else said[:1].upper() + said[1:])
-    if len(subject.groups) > 1:
-        yield from map(_sentence, equality.sentences(subject))
-    elif subject.runs and not subject.verdict:
-        yield _sentence(_single(subject, timed))
+    return lines
 
 
-def _single(subject: Subject, timed: Timing) -> str:
-    """What became of a single run."""
+def _describe_single_run(subject: ReportSubject, timing: SubjectTiming) -> str:
+    """Return what became of a single run."""
     run = subject.runs[0]
     verdict = run.verdict.name.capitalize() if run.verdict else "Not ended"
-    said = [f"{verdict} after {duration(run.elapsed)}"]
-    if timed.rows:
-        said.append(f"{seconds(timed.rows[0].seconds.value)} s per iteration")
+    parts = [f"{verdict} after {duration(run.elapsed)}"]
+    if timing.rows:
+        parts.append(f"{seconds(timing.rows[0].seconds.value)} s per iteration")
     if run.evaluations:
         test = run.evaluations[-1]
-        said.append(f"test loss {text.final(test.loss, False)}")
-        said.append(f"test accuracy {text.final(test.accuracy, True)}")
+        parts.append(f"test loss {format_final(test.loss, is_share=False)}")
+        parts.append(f"test accuracy {format_final(test.accuracy, is_share=True)}")
     elif len(run.steps):
-        said.append(f"training loss {text.final(run.final_loss(), False)}")
-    return f"{', '.join(said)}: {run.what}"
+        parts.append(f"training loss {format_final(run.final_loss(), is_share=False)}")
+    return f"{', '.join(parts)}: {run.description}"
 
 
-def _alerts(subject: Subject) -> Iterator[str]:
-    """What makes the figures doubtful."""
+def _alerts(subject: ReportSubject) -> Iterator[str]:
+    """Yield what makes the figures doubtful."""
+    runs = subject.runs
     if subject.is_quick:
-        yield (
-            "This is the quick variant of the study: its models have hardly trained, so it says "
-            "little about losses and accuracies."
-        )
+        yield QUICK
     if subject.given:
-        yield _sentence(f"{subject.given[0].upper()}{subject.given[1:]}")
-    yield from machines.sentences(subject)
-    for alerts in (
-        [f"{run.name} diverged: {run.diverged}." for run in subject.runs if run.diverged],
-        [*_risen(subject)],
-        [*_failures(subject)],
-        [f"{run.name} has not ended: this is what is known so far." for run in _open(subject)],
-    ):
-        yield from alerts[:MOST]
-        if len(alerts) > MOST:
-            yield f"{len(alerts) - MOST} more like that: see {procedure.TITLE}."
-    for run in subject.runs:
-        yield from (_sentence(remark.text) for remark in run.remarks if remark.is_warning)
+        yield subject.given[0].upper() + subject.given[1:]
+    yield from describe_virtual_hosts(subject)
+    diverged = [run for run in runs if run.diverged]
+    yield from _limit([f"{run.name} diverged: {run.diverged}." for run in diverged])
+    yield from filter(None, [not_learned(loss_ends(runs))])
+    yield from _limit(list(_failures(subject)))
+    unended = [run for run in runs if not run.verdict and not run.cause]
+    yield from _limit(
+        [f"{run.name} has not ended: this is what is known so far." for run in unended]
+    )
+    for run in runs:
+        yield from (remark.text for remark in run.remarks if remark.is_warning)
 
 
-def _failures(subject: Subject) -> Iterator[str]:
+def _limit(alerts: list[str]) -> Iterator[str]:
+    yield from alerts[:MOST_ALERTS]
+    if len(alerts) > MOST_ALERTS:
+        yield f"{len(alerts) - MOST_ALERTS} more like that: see {procedure.TITLE}."
+
+
+def _failures(subject: ReportSubject) -> Iterator[str]:
     for group in subject.groups:
-        for run in group.all:
+        for run in group.runs:
             if run.cause:
                 yield f"{run.name} failed: {run.cause}."
         for failure in group.failures:
-            what = f"{group.label} #{failure.repetition}"
-            yield f"{what} failed: {failure.cause or UNKNOWN} ({failure.run})."
-        if subject.is_study and not group.runs and not group.failures:
+            trial = f"{group.label} #{failure.repetition}"
+            yield f"{trial} failed: {failure.cause or UNKNOWN} ({failure.run})."
+        if subject.is_study and not group.by_repetition and not group.failures:
             yield f"{group.label} has no run that counts: it is {group.state}."
 
 
-def _open(subject: Subject) -> Iterator[RunFigures]:
-    return (run for run in subject.runs if not run.verdict and not run.cause)
-
-
-def _risen(subject: Subject) -> Iterator[str]:
-    """Which runs did not learn, in one sentence."""
-    ends = [(run.name, *found) for run in subject.runs if (found := learning.ends(run))]
-    said = not_learned(ends)
-    if said:
-        yield _sentence(said)
-
-
-def _sentence(said: str) -> str:
-    return said if said.endswith((".", "!", "?")) else f"{said}."
+def _finish_sentence(text: str) -> str:
+    return text if text.endswith((".", "!", "?")) else f"{text}."

@@ -10,59 +10,66 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from remote.metrics import doubt as doubting
 from remote.metrics.run import RunFigures
 from remote.metrics.settings import settings
 from remote.record.summary import finite
 from tui.report.document import Chapter
-from tui.report.numbers.doubts import doubts
-from tui.report.numbers.network import traffic
-from tui.report.numbers.timing import Timing, timing
-from tui.report.subject import Group, Subject
+from tui.report.subject import ReportSubject, RunGroup
+from tui.report.timing import SubjectTiming, find_doubts, measure_timing
+from tui.report.topics.network import measure_traffic
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""How a text begins that a spreadsheet takes for a formula."""
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+"""The beginnings of a text that a spreadsheet takes for a formula."""
 SERIES = ("time", "loss", "seconds", "data", "compute", "sync", "bytes_sent")
 
 
-def table(subjects: Sequence[Subject]) -> str:
-    """CSV: one row per run, those that failed too."""
-    rows = [row for subject in subjects for row in _rows(subject)]
+def to_csv(subjects: Sequence[ReportSubject]) -> str:
+    """Return one row per run as CSV, with those that failed."""
+    rows = [row for subject in subjects for row in _csv_rows(subject)]
     names = list(dict.fromkeys(name for row in rows for name in row))
     text = io.StringIO()
-    lines = csv.writer(text, lineterminator="\n")
-    lines.writerow(names)
-    lines.writerows([_cell(row.get(name)) for name in names] for row in rows)
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(names)
+    for row in rows:
+        writer.writerow([_csv_cell(row.get(name)) for name in names])
     return text.getvalue()
 
 
-def objects(subjects: Sequence[Subject], chapters: Sequence[Chapter]) -> str:
-    """JSON: the cells with their intervals, and their runs with settings, summaries and curves."""
-    found = [_subject(*one) for one in zip(subjects, chapters, strict=True)]
-    return json.dumps(finite({"subjects": found}), indent=1, ensure_ascii=False) + "\n"
+def to_json(subjects: Sequence[ReportSubject], chapters: Sequence[Chapter]) -> str:
+    """Return the cells with their intervals as JSON, and their runs with settings, summaries and
+    curves."""
+    pairs = zip(subjects, chapters, strict=True)
+    objects = [_subject_object(subject, chapter) for subject, chapter in pairs]
+    return json.dumps(finite({"subjects": objects}), indent=1, ensure_ascii=False) + "\n"
 
 
-def _rows(subject: Subject) -> Iterator[dict[str, Any]]:
+def _csv_rows(subject: ReportSubject) -> Iterator[dict[str, Any]]:
     for group in subject.groups:
-        about = {"subject": subject.name, "cell": group.label}
-        for number, run in sorted(group.runs.items()):
-            yield about | {"repetition": number, "run": run.name} | values(run)
-        for one in (*group.failures, *group.uncounted):
-            yield about | asdict(one)
+        place = {"subject": subject.name, "cell": group.label}
+        for number, run in sorted(group.by_repetition.items()):
+            yield place | {"repetition": number, "run": run.name} | run_values(run)
+        for uncounted in (*group.failures, *group.uncounted):
+            yield place | asdict(uncounted)
 
 
-def values(run: RunFigures) -> dict[str, Any]:
-    """The figures of a run, one number each. Times in seconds, sizes in bytes, accuracies are
-    fractions; `started` is an ISO date."""
+def run_values(run: RunFigures) -> dict[str, Any]:
+    """Return the figures of a run, one number each.
+
+    Times are in seconds, sizes in bytes, accuracies are fractions; `started` is an ISO date.
+    """
     early = run.steps.early()
     p50, p99, most = early.percentiles("seconds", (50, 99, 100))
-    last = run.evaluations[-1] if run.evaluations else None
+    last_test = run.evaluations[-1] if run.evaluations else None
     return {
         "verdict": run.verdict.word if run.verdict else None,
         "cause": run.cause or run.diverged,
-        "started": _date(run.started),
+        "started": _iso_date(run.started),
         "nodes": run.nodes,
         "ranks": run.world_size,
         "batch_size": run.job.batch_size if run.job else None,
@@ -77,31 +84,31 @@ def values(run: RunFigures) -> dict[str, Any]:
         "bytes_sent_per_step": early.mean("bytes_sent"),
         "samples_per_second": run.samples_per_second(),
         "training_loss": run.final_loss(),
-        "test_loss": last.loss if last else None,
-        "test_accuracy": last.accuracy if last else None,
+        "test_loss": last_test.loss if last_test else None,
+        "test_accuracy": last_test.accuracy if last_test else None,
         "training_seconds": run.summary["training_seconds"],
         "elapsed": run.elapsed,
     }
 
 
-def _date(when: float) -> str | None:
-    """A Unix time, which may be any number, as local date and time with its zone."""
+def _iso_date(when: float) -> str | None:
+    """Return a Unix time, which may be any number, as local date and time with its zone."""
     with suppress(OverflowError, ValueError, OSError):
         return datetime.fromtimestamp(when).astimezone().isoformat(timespec="seconds")
     return None
 
 
-def _cell(value: Any) -> Any:
-    """A value that no spreadsheet takes for a formula; empty where it is not known."""
+def _csv_cell(value: Any) -> Any:
+    """Return a value that no spreadsheet takes for a formula; empty if it is not known."""
     if isinstance(value, float):
         return repr(value) if math.isfinite(value) else ""
-    if isinstance(value, str) and value.startswith(FORMULA):
+    if isinstance(value, str) and value.startswith(FORMULA_STARTS):
         return f"'{value}"
     return value
 
 
-def _subject(subject: Subject, chapter: Chapter) -> dict[str, Any]:
-    timed = timing(subject)
+def _subject_object(subject: ReportSubject, chapter: Chapter) -> dict[str, Any]:
+    timing = measure_timing(subject)
     return {
         "name": subject.name,
         "title": subject.title,
@@ -110,18 +117,18 @@ def _subject(subject: Subject, chapter: Chapter) -> dict[str, Any]:
         "metric": subject.metric,
         "verdict": [*chapter.doubts, *chapter.verdict],
         "alerts": chapter.alerts,
-        "noise": timed.noise,
-        "left_out": timed.left_out,
-        "doubts": doubting.objects(doubts(subject, timed)),
-        "cells": [_group(subject, group, timed) for group in subject.groups],
+        "noise": timing.noise,
+        "left_out": timing.left_out,
+        "doubts": doubting.objects(find_doubts(subject, timing)),
+        "cells": [_group_object(subject, group, timing) for group in subject.groups],
     }
 
 
-def _group(subject: Subject, group: Group, timed: Timing) -> dict[str, Any]:
-    row = timed.of(group)
-    sent = traffic(group)
-    at = subject.groups.index(group)
-    other = subject.references[at]
+def _group_object(subject: ReportSubject, group: RunGroup, timing: SubjectTiming) -> dict[str, Any]:
+    row = timing.find(group)
+    traffic = measure_traffic(group)
+    reference = subject.reference_of(group)
+    outcome = subject.outcomes[subject.groups.index(group)] if subject.outcomes else None
     return {
         "cell": group.label,
         "nodes": group.nodes,
@@ -130,29 +137,34 @@ def _group(subject: Subject, group: Group, timed: Timing) -> dict[str, Any]:
         "link_bytes_per_second": group.link or None,
         "state": group.state,
         "command": group.command,
-        "seconds": asdict(row.seconds) if row else None,
+        "seconds": _fields(row.seconds if row else None),
         "variation": row.stability.variation if row else None,
-        "reference": subject.groups[other].label if other is not None else None,
-        "against": asdict(row.against) if row and row.against else None,
-        "outcome": asdict(subject.outcomes[at]) if subject.outcomes else None,
-        "speed_up": asdict(row.speed_up) if row and row.speed_up else None,
-        "efficiency": asdict(row.efficiency) if row and row.efficiency else None,
-        "blocked_seconds": sent.blocked if sent else None,
-        "bus_bandwidth": sent.busbw if sent else None,
-        "failures": [asdict(one) for one in group.failures],
-        "uncounted": [asdict(one) for one in group.uncounted],
-        "runs": [_run(number, run) for number, run in sorted(group.runs.items())],
+        "reference": reference.label if reference else None,
+        "against": _fields(row.against if row else None),
+        "outcome": _fields(outcome),
+        "speed_up": _fields(row.speed_up if row else None),
+        "efficiency": _fields(row.efficiency if row else None),
+        "blocked_seconds": traffic.blocked if traffic else None,
+        "bus_bandwidth": traffic.bus_bandwidth if traffic else None,
+        "failures": [asdict(run) for run in group.failures],
+        "uncounted": [asdict(run) for run in group.uncounted],
+        "runs": [_run_object(number, run) for number, run in sorted(group.by_repetition.items())],
     }
 
 
-def _run(number: int, run: RunFigures) -> dict[str, Any]:
-    steps = run.steps.mean_over_ranks("time")[0].tolist()
-    series = {name: run.steps.mean_over_ranks(name)[1].tolist() for name in SERIES}
+def _fields(value: DataclassInstance | None) -> dict[str, Any] | None:
+    return asdict(value) if value else None
+
+
+def _run_object(number: int, run: RunFigures) -> dict[str, Any]:
+    columns = {"step": run.steps.mean_over_ranks("time")[0].tolist()}
+    for name in SERIES:
+        columns[name] = run.steps.mean_over_ranks(name)[1].tolist()
     return {
         "run": run.name,
         "repetition": number,
-        **values(run),
+        **run_values(run),
         "settings": settings(run),
-        "mean_over_ranks": {"step": steps} | series,
+        "mean_over_ranks": columns,
         "summary": run.summary,
     }

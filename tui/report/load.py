@@ -10,260 +10,300 @@ from pathlib import Path
 from typing import Any
 
 from remote.lab import spec
-from remote.metrics.compare import compare
+from remote.metrics.compare import compare_runs
 from remote.metrics.doubt import Doubt
-from remote.metrics.run import RunFigures, read
+from remote.metrics.run import RunFigures, read_figures
 from remote.plan.plan import Plan, PlanError, Script
-from remote.record.read import RunFolderError, load_plan
+from remote.record.events_file import RunFolderError
+from remote.record.read import load_plan
 from remote.study.conclusion import answer, effects
 from remote.study.folder import Begun, Ended, Entry, Outcome, StudyFolder
 from remote.study.limits import shortcomings
 from remote.study.progress import CellProgress, Progress
-from remote.study.results import CellResult, results
+from remote.study.results import results
 from remote.study.study import Cell, Study, parts
 from training.job import Job
 from tui.compare.text import verdicts
 from tui.kit.palette import RUN_LETTERS
-from tui.report.subject import STEP_SECONDS, Along, Group, Judged, Subject, Uncounted
+from tui.report.subject import (
+    STEP_SECONDS,
+    LineAxis,
+    MetricOutcome,
+    ReportSubject,
+    RunGroup,
+    UncountedRun,
+)
 
 BITS = 8
-FAILED = Outcome.FAILED.value
 
 
 @dataclass(frozen=True)
-class Reader:
-    """Reads runs. `link` is the rate of the hosts' links in bytes per second where no lab has set
-    it, 0 where it is not known. `remark` is told what was left out."""
+class SubjectReader:
+    """Reads runs and studies."""
 
     runs_dir: Path
     link: float
+    """The rate of the hosts' links in bytes per second if no lab has set it; 0 if not known."""
     remark: Callable[[str], object]
+    """Hears of what was left out."""
 
-    def study(self, folder: StudyFolder, study: Study) -> Subject:
-        """A study that has been started."""
+    def read_study(self, folder: StudyFolder, study: Study) -> ReportSubject:
+        """Read a study that has been started."""
         progress = Progress(study)
         entries = list(folder.entries())
         for entry in entries:
             progress.apply(entry)
-        place = folder.place()
-        along = _along(study)
-        groups = tuple(
-            replace(
-                self._cell(study, along, row, place.get("places", {})),
-                uncounted=tuple(_uncounted(row, entries)),
-            )
-            for row in progress.cells.values()
-        )
-        for row, group in zip(progress.cells.values(), groups, strict=True):
+        start = folder.place()
+        axis = _choose_axis(study)
+        groups = []
+        for row in progress.cells.values():
+            group = self._read_cell(study, axis, row, start.get("places", {}))
+            uncounted = tuple(_find_uncounted(row, entries))
+            groups.append(replace(group, uncounted=uncounted))
             _take_conditions(row, group)
-        found = results(progress)
+        result = results(progress)
+        outcomes: tuple[MetricOutcome, ...] = ()
+        if study.metric != STEP_SECONDS:
+            outcomes = tuple(
+                MetricOutcome(row.value, row.comparison, row.is_same) for row in result.cells
+            )
         keys = [cell.key for cell in study.cells]
-        others = [study.counterpart(cell) for cell in study.cells]
-        return Subject(
+        references = [study.counterpart(cell) for cell in study.cells]
+        return ReportSubject(
             name=folder.name,
             title=study.title or folder.name,
             question=study.question,
-            verdict=(answer(found), *effects(found), *shortcomings(found)),
-            groups=groups,
-            references=tuple(keys.index(one.key) if one else None for one in others),
+            verdict=(answer(result), *effects(result), *shortcomings(result)),
+            groups=tuple(groups),
+            references=tuple(keys.index(cell.key) if cell else None for cell in references),
             baseline=keys.index(study.baseline) if study.baseline in keys else None,
             is_study=True,
-            along=along,
+            axis=axis,
             target=(study.target.metric, study.target.value) if study.target else None,
-            again=_study_command(folder.name, place),
+            command=_study_command(folder.name, start),
             is_quick=study.is_quick,
             given=study.given,
             metric=study.metric,
             metric_name=study.measured,
-            outcomes=tuple(map(_judged, found.cells)) if study.metric != STEP_SECONDS else (),
-            doubts=tuple(_called(found.doubts, keys, groups)),
+            outcomes=outcomes,
+            doubts=tuple(_use_labels(result.doubts, keys, groups)),
         )
 
-    def runs(self, folders: Sequence[Path]) -> Subject:
-        """Runs, compared with the first one."""
-        runs = [read(folder, self.remark) for folder in folders]
-        labels = [
-            _what(run) if len(runs) == 1 else f"{letter}: {_what(run)}"
-            for letter, run in zip(RUN_LETTERS, runs, strict=False)
-        ]
-        groups = tuple(self._run(label, run) for label, run in zip(labels, runs, strict=True))
-        single = len(runs) == 1
-        return Subject(
-            name=runs[0].name if single else "runs",
-            title=runs[0].name if single else f"{len(runs)} runs compared",
+    def read_runs(self, folders: Sequence[Path]) -> ReportSubject:
+        """Read runs, which are compared with the first one."""
+        runs = [read_figures(folder, self.remark) for folder in folders]
+        if len(runs) == 1:
+            name = title = runs[0].name
+            verdict: tuple[str, ...] = ()
+            labels = [_describe_work(runs[0])]
+        else:
+            name = "runs"
+            title = f"{len(runs)} runs compared"
+            verdict = tuple(verdicts(compare_runs(runs)))
+            lettered = zip(RUN_LETTERS, runs, strict=False)
+            labels = [f"{letter}: {_describe_work(run)}" for letter, run in lettered]
+        return ReportSubject(
+            name=name,
+            title=title,
             question="",
-            verdict=() if single else tuple(verdicts(compare(runs))),
-            groups=groups,
-            references=(None, *([0] * (len(runs) - 1))),
+            verdict=verdict,
+            groups=tuple(self._make_group(*pair) for pair in zip(labels, runs, strict=True)),
+            references=(None, *[0] * (len(runs) - 1)),
             baseline=None,
             is_study=False,
         )
 
-    def _cell(
-        self, study: Study, along: Along, row: CellProgress, places: Mapping[str, Any]
-    ) -> Group:
+    def _read_cell(
+        self, study: Study, axis: LineAxis, row: CellProgress, places: Mapping[str, Any]
+    ) -> RunGroup:
         cell = row.cell
-        failures = [
-            Uncounted(number, end.run, FAILED, end.cause) for number, end in row.failed.items()
-        ]
+        failed = Outcome.FAILED.value
+        failures = []
+        for number, end in row.failed.items():
+            failures.append(UncountedRun(number, end.run, failed, end.cause))
         runs: dict[int, RunFigures] = {}
         for number, end in sorted(row.counted.items()):
             try:
-                runs[number] = read(self.runs_dir / end.run, self.remark)
+                runs[number] = read_figures(self.runs_dir / end.run, self.remark)
             except (RunFolderError, PlanError) as error:
-                failures.append(Uncounted(number, end.run, FAILED, str(error)))
+                failures.append(UncountedRun(number, end.run, failed, str(error)))
         link = cell.place.link or str(places.get("link", ""))
-        return Group(
-            label=_label(cell.labels) or "all",
-            line=_label([one for one in cell.labels if one[0] != along.name]) or "all",
-            at=_place(cell, along),
+        others = [(name, label) for name, label in cell.labels if name != axis.name]
+        return RunGroup(
+            label=_join_labels(cell.labels) or "all",
+            line=_join_labels(others) or "all",
+            position=_find_position(cell, axis),
             nodes=cell.place.nodes,
             ranks=cell.place.ranks,
             batch=cell.job.batch_size if cell.job else 0,
-            link=_rate(link, cell.place.nodes) or self.link,
-            runs=runs,
+            link=_slowest_rate(link, cell.place.nodes) if link else self.link,
+            by_repetition=runs,
             state=row.state(study.repetitions).value,
             failures=tuple(failures),
             command=_cell_command(cell, places),
         )
 
-    def _run(self, label: str, run: RunFigures) -> Group:
-        return Group(
+    def _make_group(self, label: str, run: RunFigures) -> RunGroup:
+        return RunGroup(
             label=label,
             line=label,
-            at=run.nodes,
+            position=run.nodes,
             nodes=run.nodes,
             ranks=run.world_size,
             batch=run.job.batch_size if run.job else 0,
             link=self.link,
-            runs={1: run},
+            by_repetition={1: run},
             state="",
             command=_run_command(load_plan(run.folder)),
         )
 
 
-def _uncounted(row: CellProgress, entries: Sequence[Entry]) -> Iterator[Uncounted]:
-    """The runs of a cell that do not count and are not its last failures."""
+def _find_uncounted(row: CellProgress, entries: Sequence[Entry]) -> Iterator[UncountedRun]:
+    """Yield the runs of a cell that do not count and are not its last failures."""
     ends = {entry.run: entry for entry in entries if isinstance(entry, Ended)}
-    said = {end.run for end in (*row.counted.values(), *row.failed.values())}
+    seen = {end.run for end in (*row.counted.values(), *row.failed.values())}
     for entry in entries:
         key, number = parts(entry.trial)
-        if key != row.cell.key or entry.run in said or not isinstance(entry, Begun):
+        if key != row.cell.key or entry.run in seen or not isinstance(entry, Begun):
             continue
-        said.add(entry.run)
+        seen.add(entry.run)
         end = ends.get(entry.run)
-        outcome = end.outcome if end else Outcome.INTERRUPTED
-        is_live = not end and entry.run == row.running
-        verdict = "not ended" if is_live else outcome.value
-        yield Uncounted(number, entry.run, verdict, end.cause if end else "")
+        if end:
+            yield UncountedRun(number, entry.run, end.outcome.value, end.cause)
+        elif entry.run == row.running:
+            yield UncountedRun(number, entry.run, "not ended")
+        else:
+            yield UncountedRun(number, entry.run, Outcome.INTERRUPTED.value)
 
 
-def _take_conditions(row: CellProgress, group: Group) -> None:
+def _take_conditions(row: CellProgress, group: RunGroup) -> None:
     """Take over the conditions of the runs of a cell: the journal of an older study lacks them."""
-    for number, run in group.runs.items():
+    for number, run in group.by_repetition.items():
         row.counted[number] = replace(row.counted[number], conditions=run.conditions)
 
 
-def _called(
-    doubts: Sequence[Doubt], keys: Sequence[str], groups: Sequence[Group]
+def _use_labels(
+    doubts: Sequence[Doubt], keys: Sequence[str], groups: Sequence[RunGroup]
 ) -> Iterator[Doubt]:
-    """The doubts, with cells called by the labels of their groups."""
+    """Yield the doubts with the labels of groups in place of the keys of cells."""
     labels = {key: group.label for key, group in zip(keys, groups, strict=True)}
-    for one in doubts:
-        more, fewer = (replace(side, name=labels[side.name]) for side in (one.more, one.fewer))
-        yield replace(one, more=more, fewer=fewer)
+    for doubt in doubts:
+        more = replace(doubt.more, name=labels[doubt.more.name])
+        fewer = replace(doubt.fewer, name=labels[doubt.fewer.name])
+        yield replace(doubt, more=more, fewer=fewer)
 
 
-def _judged(row: CellResult) -> Judged:
-    return Judged(row.value, row.comparison, row.is_same)
+def _describe_work(run: RunFigures) -> str:
+    if run.job:
+        return run.job.sync
+    return run.script[0] if run.script else "run"
 
 
-def _what(run: RunFigures) -> str:
-    return run.job.sync if run.job else (run.script[0] if run.script else "run")
+# The axis for lines -------------------------------------------------------------------------------
 
 
-def _along(study: Study) -> Along:
-    """The axis for lines: nodes, else the first of which all values are quantities."""
-    if any(axis.name == Along().name for axis in study.axes):
-        return Along()
+def _choose_axis(study: Study) -> LineAxis:
+    """Return the axis for lines: nodes, else the first whose values are all quantities."""
+    nodes = LineAxis()
+    if any(axis.name == nodes.name for axis in study.axes):
+        return nodes
     for axis in study.axes:
         used = {cell.label(axis.name) for cell in study.cells}
-        marks = tuple(label for label in axis.labels if label in used and label[:1].isdecimal())
+        marks = tuple(label for label in axis.labels if label in used and _is_quantity(label))
         if len(marks) == len(axis.labels) > 1:
-            return Along(axis.name, marks)
-    return Along()
+            return LineAxis(axis.name, marks)
+    return nodes
 
 
-def _place(cell: Cell, along: Along) -> float:
-    """Where a cell is on the axis for lines."""
-    if not along.marks:
+def _is_quantity(label: str) -> bool:
+    return label[:1].isdecimal()
+
+
+def _find_position(cell: Cell, axis: LineAxis) -> float:
+    if not axis.marks:
         return cell.place.nodes
-    label = cell.label(along.name)
-    return along.marks.index(label) if label in along.marks else math.nan
+    label = cell.label(axis.name)
+    return axis.marks.index(label) if label in axis.marks else math.nan
 
 
-def _label(labels: Sequence[tuple[str, str]]) -> str:
-    """The values of the axes: "ring, nodes 4"."""
-    return ", ".join(
-        f"{name} {label}" if label[:1].isdecimal() or len(label) < 3 else label
-        for name, label in labels
-    )
+def _join_labels(labels: Sequence[tuple[str, str]]) -> str:
+    """Return the values of the axes: "ring, nodes 4"."""
+    texts = []
+    for name, label in labels:
+        # A number, or a letter or two, says nothing without the name of its axis.
+        needs_name = _is_quantity(label) or len(label) < 3
+        texts.append(f"{name} {label}" if needs_name else label)
+    return ", ".join(texts)
 
 
-def _rate(link: str, nodes: int) -> float:
-    """The rate of the slowest link of these hosts in bytes per second; 0 where none is named."""
+def _slowest_rate(link: str, nodes: int) -> float:
+    """Return the rate of the slowest link of these hosts in bytes per second."""
     hosts = max(nodes, link.count(",") + 1)
-    return min(spec.parse(hosts, link).rates[:nodes]) / BITS if link else 0.0
+    return min(spec.parse(hosts, link).rates[:nodes]) / BITS
 
 
 # Commands -----------------------------------------------------------------------------------------
 
 
-def _study_command(name: str, place: Mapping[str, Any]) -> str:
-    """The command that makes the study anew."""
-    quick = bool(place.get("quick"))
-    words = ["rankboard", "study", name.removesuffix("-quick") if quick else name, "--new"]
-    words += ["--quick"] if quick else []
-    return shlex.join([*words, *_flags(place.get("places", {})), *_flags(place.get("given", {}))])
+def _study_command(name: str, start: Mapping[str, Any]) -> str:
+    """Return the command that makes the study anew."""
+    is_quick = bool(start.get("quick"))
+    if is_quick:
+        name = name.removesuffix("-quick")
+    words = ["rankboard", "study", name, "--new"]
+    if is_quick:
+        words.append("--quick")
+    words += _to_flags(start.get("places", {}))
+    words += _to_flags(start.get("given", {}))
+    return shlex.join(words)
 
 
 def _cell_command(cell: Cell, places: Mapping[str, Any]) -> str:
-    """The command of the first run of a cell."""
+    """Return the command of the first run of a cell."""
     place = {key: value for key, value in places.items() if key not in ("slots", "nodes")}
     if "local" in place:
-        place |= {"local": cell.place.ranks, "slots": cell.place.processes}
+        place["local"] = cell.place.ranks
+        place["slots"] = cell.place.processes
     else:
         place["nodes"] = cell.place.nodes
-    place |= {key: value for key in ("link", "cpus") if (value := getattr(cell.place, key))}
-    return _command(place, cell.work)
+    if cell.place.link:
+        place["link"] = cell.place.link
+    if cell.place.cpus:
+        place["cpus"] = cell.place.cpus
+    return _to_command(place, cell.work)
 
 
 def _run_command(plan: Plan) -> str:
-    """The command of a run. Of the rates of a lab nothing is recorded."""
-    slots = plan.hosts[0].slots if plan.hosts else 1
+    """Return the command of a run. The rates of a lab are not recorded."""
     if plan.is_local or all(host.transport == "local" for host in plan.hosts):
+        slots = plan.hosts[0].slots if plan.hosts else 1
         place: dict[str, Any] = {"local": plan.world_size, "slots": slots}
     else:
-        place = {"hosts": plan.hosts_file, "only": ",".join(host.name for host in plan.hosts)}
-    return _command(place, plan.work)
+        names = ",".join(host.name for host in plan.hosts)
+        place = {"hosts": plan.hosts_file, "only": names}
+    return _to_command(place, plan.work)
 
 
-def _command(place: Mapping[str, Any], work: Job | Script) -> str:
-    words = ["rankboard", "--run", *_flags(place)]
-    if not isinstance(work, Job):
-        return shlex.join([*words, "--", *work.words])
-    return f"{shlex.join(words)} {work.command_line().removeprefix('python -m training ')}"
+def _to_command(place: Mapping[str, Any], work: Job | Script) -> str:
+    words = ["rankboard", "--run", *_to_flags(place)]
+    if isinstance(work, Job):
+        # Those of its command line without "python -m training".
+        words += shlex.split(work.command_line())[3:]
+    else:
+        words += ["--", *work.words]
+    return shlex.join(words)
 
 
-def _flags(values: Mapping[str, Any]) -> list[str]:
-    """Options as a person types them."""
+def _to_flags(values: Mapping[str, Any]) -> list[str]:
+    """Return options as a person types them."""
     words = []
     for key, value in values.items():
-        flag = f"--{key.replace('_', '-')}"
+        name = key.replace("_", "-")
         if isinstance(value, bool):
-            words.append(flag if value else flag.replace("--", "--no-", 1))
+            words.append(f"--{name}" if value else f"--no-{name}")
         elif isinstance(value, list | tuple):
-            words += [word for one in value for word in (flag, str(one))]
+            for item in value:
+                words += [f"--{name}", str(item)]
         else:
-            words += [flag, str(value)]
+            words += [f"--{name}", str(value)]
     return words

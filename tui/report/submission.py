@@ -6,7 +6,7 @@ NAME/
     configuration/     STUDY.toml of each study, RUN.json of each run: the plan, without secrets
     logs/RUN/          rank-N.log of every rank; report.txt, the classification report
     code/training/     training loop, models and sync methods, as they are installed now; of a
-                       user's own program code/ has the script, as it is on this machine now
+                       script code/ has the file, as it is on this machine now
 """
 
 from __future__ import annotations
@@ -25,127 +25,134 @@ from remote.record.files import is_folder
 from remote.record.layout import LOGS, REPORT
 from remote.record.read import load_plan
 from remote.sanitise import one_line
-from tui.report.markdown import code, plain, row
-from tui.report.subject import Subject
+from training.job import Job
+from tui.report.pages import escape_markdown, indent_code, markdown_row
+from tui.report.subject import ReportSubject
 
 SUFFIX = ".zip"
-SCRIPT = ".py"
-LARGEST = 2**20
+SCRIPT_SUFFIX = ".py"
+LARGEST_SCRIPT = 2**20
 """Bytes of a script."""
 CODE = "training"
 """The package that runs on the hosts."""
 CACHE = "__pycache__"
+FILE_MODE = 0o644
 FOLDERS = {
     "report/": "the report: open report.html in a browser; report.md is the same to edit",
     "configuration/": "the file of each study, and the plan of each run as JSON",
     "logs/": "of each run the output of every rank, and the classification report",
     "code/": "the code of the training, as it is installed now",
 }
+NamedFile = tuple[str, bytes]
 
 
-def write(
-    target: Path, report: Sequence[str], subjects: Sequence[Subject], studies: dict[str, str]
+def write_archive(
+    target: Path,
+    report_files: Sequence[str],
+    subjects: Sequence[ReportSubject],
+    studies: dict[str, str],
 ) -> None:
-    """Write the archive of a report that is written beside it, in these files. `studies` are the
-    texts of study files by name. Raises: OSError."""
+    """Write the archive of a report that is written beside it.
+
+    `studies` has the texts of study files by name. Raises: OSError.
+    """
     name = target.name.removesuffix(SUFFIX)
     runs = [run for subject in subjects for run in subject.runs]
     now = time.localtime()[:6]
     part = target.with_name(f".{target.name}.part")
     with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
-        readme = _readme(name, subjects, runs).encode()
-        for path, data in (("README.md", readme), *_files(target.parent, report, runs, studies)):
+        readme = _write_readme(name, subjects, runs).encode()
+        files = _collect_files(target.parent, report_files, runs, studies)
+        for path, data in (("README.md", readme), *files):
             entry = zipfile.ZipInfo(f"{name}/{path}", now)
-            entry.external_attr = 0o644 << 16
+            entry.external_attr = FILE_MODE << 16
             archive.writestr(entry, data, zipfile.ZIP_DEFLATED)
     part.replace(target)
 
 
-def _files(
-    folder: Path, report: Sequence[str], runs: Sequence[RunFigures], studies: dict[str, str]
-) -> Iterator[tuple[str, bytes]]:
-    for name in sorted(report):
+def _collect_files(
+    folder: Path, report_files: Sequence[str], runs: Sequence[RunFigures], studies: dict[str, str]
+) -> Iterator[NamedFile]:
+    for name in sorted(report_files):
         yield f"report/{name}", (folder / name).read_bytes()
     for name, text in studies.items():
         yield f"configuration/{name}.toml", text.encode()
     for run in runs:
-        yield from _of_run(run)
-    yield from _scripts(runs)
+        yield from _files_of_run(run)
+    scripts = {path.name: path for run in runs for path in _find_scripts(run)}
+    for name, path in scripts.items():
+        yield f"code/{name}", path.read_bytes()
     if any(run.job for run in runs):
-        yield from _source(resources.files(CODE), f"code/{CODE}")
+        yield from _source_files(resources.files(CODE), f"code/{CODE}")
 
 
-def _of_run(run: RunFigures) -> Iterator[tuple[str, bytes]]:
-    """The plan and the logs of a run. A link is not followed: the folder may be somebody else's."""
+def _files_of_run(run: RunFigures) -> Iterator[NamedFile]:
     plan = json.dumps(summary.plan(load_plan(run.folder)), indent=2) + "\n"
     yield f"configuration/{run.name}.json", plan.encode()
     logs = run.folder / LOGS
-    found = sorted(logs.glob("rank-*.log")) if is_folder(logs) else []
-    for path in (*found, run.folder / REPORT):
+    paths = sorted(logs.glob("rank-*.log")) if is_folder(logs) else []
+    for path in (*paths, run.folder / REPORT):
+        # A link is not followed: the folder may be somebody else's.
         if path.is_file() and not path.is_symlink():
             yield f"logs/{run.name}/{path.name}", path.read_bytes()
 
 
-def _scripts(runs: Sequence[RunFigures]) -> Iterator[tuple[str, bytes]]:
-    """The scripts of runs that this user has recorded: another's plan names no file of ours."""
-    found = {path.name: path for run in runs for path in _script(run)}
-    for name, path in found.items():
-        yield f"code/{name}", path.read_bytes()
-
-
-def _script(run: RunFigures) -> Iterator[Path]:
-    for upload in load_plan(run.folder).uploads if run.script else ():
+def _find_scripts(run: RunFigures) -> Iterator[Path]:
+    """Yield the script of a run that this user has recorded: another's plan names no file of
+    ours."""
+    if not run.script:
+        return
+    for upload in load_plan(run.folder).uploads:
         source = Path(upload.source)
         for word in run.script:
             path = source if source.name == Path(word).name else source / word
-            if path.suffix == SCRIPT and path.is_file() and path.stat().st_size <= LARGEST:
+            is_script = path.suffix == SCRIPT_SUFFIX and path.is_file()
+            if is_script and path.stat().st_size <= LARGEST_SCRIPT:
                 yield path
 
 
-def _readme(name: str, subjects: Sequence[Subject], runs: Sequence[RunFigures]) -> str:
-    """What the archive holds, as Markdown."""
-    lines = [f"# {plain(name)}", ""]
-    lines += [f"- {plain(subject.heading)}" for subject in subjects]
-    lines += ["", row(("folder", "what it is")), "|---|---|"]
-    lines += [row(one) for one in FOLDERS.items()]
-    parts = _parts(runs)
-    if parts:
+def _source_files(source: Traversable, name: str) -> Iterator[NamedFile]:
+    if source.is_file():
+        yield name, source.read_bytes()
+    elif source.is_dir() and not name.endswith(CACHE):
+        for inner in sorted(source.iterdir(), key=lambda entry: entry.name):
+            yield from _source_files(inner, f"{name}/{inner.name}")
+
+
+# README.md ----------------------------------------------------------------------------------------
+
+
+def _write_readme(name: str, subjects: Sequence[ReportSubject], runs: Sequence[RunFigures]) -> str:
+    """Return what the archive holds, as Markdown."""
+    lines = [f"# {escape_markdown(name)}", ""]
+    lines += [f"- {escape_markdown(subject.heading)}" for subject in subjects]
+    lines += ["", markdown_row(("folder", "what it is")), "|---|---|"]
+    lines += [markdown_row(folder) for folder in FOLDERS.items()]
+    jobs = [run.job for run in runs if run.job]
+    if jobs:
         lines += ["", "The parts of the code that decide what was trained, and how:", ""]
-        lines += [code([one_line(f"{path}  {what}") for what, path in parts])]
-    commands = [subject.again for subject in subjects if subject.again]
-    commands += [
-        group.command
-        for subject in subjects
-        if not subject.again
-        for group in subject.groups
-        if group.command
-    ]
+        lines.append(indent_code([one_line(part) for part in _list_parts(jobs)]))
+    commands = [command for subject in subjects for command in _list_commands(subject)]
     if commands:
-        lines += ["", "Commands that repeat it:", "", code(list(map(one_line, commands)))]
+        lines += ["", "Commands that repeat it:", ""]
+        lines.append(indent_code([one_line(command) for command in commands]))
     return "\n".join([*lines, ""])
 
 
-def _parts(runs: Sequence[RunFigures]) -> list[tuple[str, str]]:
-    """The files that a reader wants to see first."""
-    jobs = [run.job for run in runs if run.job]
-    if not jobs:
-        return []
-    found = [("training loop", "loop.py")]
-    for what, folder, names in (
+def _list_commands(subject: ReportSubject) -> list[str]:
+    if subject.command:
+        return [subject.command]
+    return [group.command for group in subject.groups if group.command]
+
+
+def _list_parts(jobs: Sequence[Job]) -> Iterator[str]:
+    """Yield the files that a reader wants to see first, with what they are."""
+    yield f"code/{CODE}/loop.py  training loop"
+    for kind, folder, names in (
         ("model", "models", [job.model for job in jobs]),
         ("data set", "datasets", [job.dataset for job in jobs]),
         ("sync method", "sync", [job.sync for job in jobs]),
     ):
-        found += [
-            (f"{what} {name}", f"{folder}/{name.partition('/')[0]}.py")
-            for name in dict.fromkeys(names)
-        ]
-    return [(what, f"code/{CODE}/{path}") for what, path in found]
-
-
-def _source(found: Traversable, name: str) -> Iterator[tuple[str, bytes]]:
-    if found.is_file():
-        yield name, found.read_bytes()
-    elif found.is_dir() and not name.endswith(CACHE):
-        for inner in sorted(found.iterdir(), key=lambda one: one.name):
-            yield from _source(inner, f"{name}/{inner.name}")
+        for name in dict.fromkeys(names):
+            module = name.partition("/")[0]
+            yield f"code/{CODE}/{folder}/{module}.py  {kind} {name}"

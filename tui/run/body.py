@@ -11,7 +11,7 @@ from tui.charts.deck import Deck
 from tui.charts.kinds import available
 from tui.charts.panel import Charts
 from tui.kit.panel import Panel, ScreenRow
-from tui.kit.run_session import Session
+from tui.kit.run_session import RunSession
 from tui.run.hosts_panel import Hosts
 from tui.run.panels import PANELS
 
@@ -35,7 +35,7 @@ class Body(Container):
     Body { layout: grid; grid-size: 12; grid-gutter: 0 2; height: 1fr; }
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: RunSession) -> None:
         super().__init__()
         self._session = session
         self._kinds = [kind for kind in PANELS if kind.suits(session.plan)]
@@ -117,7 +117,7 @@ class Body(Container):
             self._different = different
             self.lay_out()
         for place, chart in enumerate(self._charts):
-            kind = self.deck.at(place, kinds)
+            kind = self.deck.chart_at(place, kinds)
             if chart.kind != kind or not chart.is_chosen:
                 chart.choose(kind, self.deck.view(kind))
 
@@ -141,9 +141,9 @@ class Body(Container):
         if self._shows_hosts:
             return charts[place]
         kinds = available(run)
-        kind = self.deck.following(place, kinds, seen)
-        self.deck.put(place, kind or self.deck.first(place, kinds, seen), kinds)
+        kind = self.deck.next_chart(place, kinds, seen)
+        self.deck.put(place, kind or self.deck.first_chart(place, kinds, seen), kinds)
         for at, chart in enumerate(charts):
-            chart.choose(found := self.deck.at(at, kinds), self.deck.view(found))
+            chart.choose(found := self.deck.chart_at(at, kinds), self.deck.view(found))
         hosts = next((panel for panel in self.panels if isinstance(panel, Hosts)), None)
         return hosts if hosts and not kind and not self._is_beside else charts[place]

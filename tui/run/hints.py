@@ -50,7 +50,7 @@ def advice(found: Cause, plan: Plan, environment: Mapping[str, str] = os.environ
         hosts = [host for host in plan.hosts if host.name == found.host]
         is_withheld = any(_withholds(host, found.lack.name) for host in hosts)
         if is_withheld and found.lack.name in environment:
-            return plan.named(_pass_variable(found.lack.name))
+            return _pass_variable(found.lack.name, plan.hosts_file)
     if isinstance(found.lack, MissingOptions):
         return _give_place(found.lack, plan.work)
     return ""
@@ -62,11 +62,11 @@ def _withholds(host: Host, name: str) -> bool:
     return not is_passed and not kind(host.transport).shares_environment
 
 
-def _pass_variable(name: str) -> str:
+def _pass_variable(name: str, hosts_file: str) -> str:
     return (
         f"{name} is set in your shell, but ranks do not get its variables: write "
-        f'env_from = ["{name}"] in [defaults] of hosts.toml, or put {name}=… after --, before the '
-        "program"
+        f'env_from = ["{name}"] in [defaults] of {hosts_file}, or put {name}=… after --, '
+        "before the program"
     )
 
 

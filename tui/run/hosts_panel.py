@@ -16,13 +16,13 @@ from remote.run.findings.start_waits import REACHING, age
 from remote.run.run_state import RunState
 from remote.run.state.host_state import HostState
 from remote.run.state.phases import HostPhase, RunPhase
+from remote.sanitise import plain
 from tui.kit.actions import Place
 from tui.kit.bindings import bindings
 from tui.kit.panel import ScreenRow, TablePanel
 from tui.kit.session_clock import SessionClock
 from tui.kit.turn import Turn
 from tui.kit.widgets.phase import phase
-from tui.kit.widgets.plain import plain
 from tui.kit.widgets.table import UNSEEN, Cell, Column, Row, Table, fitted
 
 _T = TypeVar("_T")

@@ -11,10 +11,10 @@ from remote.events import to_object
 from remote.plan.plan import Plan
 from remote.record import summary
 from remote.run.apply import apply_record
-from remote.run.findings.alerts import Key, alerts
+from remote.run.findings.alerts import Key, find_alerts
 from remote.run.run_state import RunState
 from remote.sanitise import UNSEEN
-from training.wire.events import SESSION, Metrics, Record, Text
+from training.wire.events import SESSION, OutputText, Record, ScriptMetrics
 from training.wire.jsonl import dumps
 from tui.kit.narrate import narrate
 from tui.kit.written import written
@@ -81,7 +81,7 @@ class JsonPrinter(PlainPrinter):
 
     def _warn(self, state: RunState) -> None:
         """Print an object for each alert, when it comes and when it is over."""
-        for alert in alerts(state):
+        for alert in find_alerts(state):
             if (alert.key, bool(alert.over)) not in self._warned:
                 self._warned.add((alert.key, bool(alert.over)))
                 self._begin(state, alert.since)
@@ -119,12 +119,12 @@ def objects(record: Record, state: RunState) -> Iterator[dict[str, Any]]:
         "host": state.host_name(on) or None,
         "rank": rank if rank >= 0 else None,
     }
-    if isinstance(record.event, Text):
+    if isinstance(record.event, OutputText):
         yield from (
             {**head, "stream": record.event.stream, "line": line}
             for line in record.event.text.split("\n")
         )
-    elif isinstance(record.event, Metrics):
+    elif isinstance(record.event, ScriptMetrics):
         yield {**head, **fields, "values": dict(record.event.values)}
     else:
         yield head | fields

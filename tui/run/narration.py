@@ -11,7 +11,7 @@ from remote.run.findings.start_waits import STARTING, Wait, waiting
 from remote.run.run_state import RunState
 from remote.run.state.phases import RunPhase
 from remote.sanitise import one_line, shown
-from training.wire.events import SESSION, Exited, Hello, Record, Started, Text
+from training.wire.events import SESSION, Exited, Hello, OutputText, Record, Started
 from tui.kit.session_clock import SessionClock
 from tui.run import outcome
 
@@ -154,7 +154,7 @@ class RankLines:
         """Make whole lines, each with its newline, of the text among these records."""
         for record in records:
             text = record.event
-            if not isinstance(text, Text) or text.path:
+            if not isinstance(text, OutputText) or text.path:
                 continue
             if text.stream == "stderr" and state.phase is RunPhase.STARTING:
                 for line in shown(text.text):
@@ -222,7 +222,7 @@ class _Waiting:
         return said is None or wait.seconds >= max(2 * said, said + AGAIN)
 
 
-def prefixed(text: Text, host: str) -> str:
+def prefixed(text: OutputText, host: str) -> str:
     """Make the lines of a text, each after its rank or host."""
     whose = f"[rank {text.rank}] " if text.rank >= 0 else f"[{host}] "
     return "".join(f"{whose}{line}\n" for line in shown(text.text))

@@ -23,7 +23,7 @@ from remote.format import (
 from remote.run.findings import script_visibility as seen
 from remote.run.output.last_words import HEADER
 from remote.run.run_state import RunState
-from remote.run.series.timing import Means, joined
+from remote.run.series.step_times import Means, join_means
 from remote.run.state.phases import FATES, Verdict
 from remote.run.state.rank_state import RankState
 from remote.run.state.types import Cause
@@ -81,7 +81,7 @@ def table(state: RunState) -> list[tuple[str, ...]]:
         for rank in ranks
     ]
     whole, early = (
-        joined(getattr(rank.timing, what) for rank in ranks) for what in ("whole", "early")
+        join_means(getattr(rank.timing, what) for rank in ranks) for what in ("whole", "early")
     )
     own = _own_accuracies(state)
     if len(ranks) > 1:

@@ -15,15 +15,15 @@ from remote.format import fixed, number, percent
 from remote.plan.plan import Plan
 from remote.record.classification import Report
 from remote.record.layout import REPORT
-from remote.run.findings.alerts import slow_spells
+from remote.run.findings.alerts import describe_slow_spells
 from remote.run.output.last_words import last_words
 from remote.run.run_state import RunState
 from remote.run.state.phases import Verdict
 from remote.run.state.types import Cause
+from remote.sanitise import plain
 from tui.kit import palette
 from tui.kit.turn import Turn
 from tui.kit.widgets.phase import phase
-from tui.kit.widgets.plain import plain
 from tui.kit.written import written
 from tui.run import hints, outcome
 
@@ -114,7 +114,7 @@ def _summary(run: RunState, *, brief: bool) -> list[str]:
         others = "all but the first" if first == "2" else f"all from {first} on"
         lines.append(f"mean of iterations {early}: {steps}, of {others} {whole} s{more}")
     sign = palette.sign("slow")
-    return [*(f"{sign} {plain(told)}" for told in slow_spells(run)[:SPELLS]), *lines]
+    return [*(f"{sign} {plain(told)}" for told in describe_slow_spells(run)[:SPELLS]), *lines]
 
 
 def _tested(run: RunState) -> list[str]:

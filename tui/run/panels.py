@@ -6,8 +6,8 @@ the order of the screen. Panels that do not suit a run are left out.
 
 from tui.charts.panel import Charts
 from tui.kit.panel import Panel
-from tui.log.panel import Log
+from tui.log.panel import LogPanel
 from tui.run.hosts_panel import Hosts
 from tui.run.ranks_panel import Ranks
 
-PANELS: tuple[type[Panel], ...] = (Ranks, Hosts, Charts, Log)
+PANELS: tuple[type[Panel], ...] = (Ranks, Hosts, Charts, LogPanel)

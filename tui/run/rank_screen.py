@@ -18,18 +18,18 @@ from remote.run.run_state import RunState
 from remote.run.series.definitions import SERIES, Scope
 from remote.run.state.phases import RunPhase
 from remote.run.state.rank_state import RankState
-from tui.charts.kinds import Kind, available
+from remote.sanitise import plain
+from tui.charts.chart_view import ChartView, CurveMode
+from tui.charts.kinds import ChartKind, available
 from tui.charts.panel import Charts
-from tui.charts.view import Mode, View
 from tui.kit import palette
 from tui.kit.actions import Place
 from tui.kit.bindings import bindings
-from tui.kit.run_session import Drawn, Session
+from tui.kit.run_session import LiveScreen, RunSession
 from tui.kit.session_clock import SessionClock
 from tui.kit.widgets.keys import Keys
-from tui.kit.widgets.plain import plain
 from tui.kit.widgets.table import INKS
-from tui.log.panel import Log
+from tui.log.panel import LogPanel
 from tui.run.components.rank_facts import TROUBLE, Fact, facts
 from tui.run.components.row import state
 from tui.run.components.stack import stack
@@ -37,14 +37,14 @@ from tui.run.components.stack import stack
 FIRST = ("loss", "ready", "cpu", "seconds")
 """The charts that stand first, by their ids."""
 WIDTHS = (80, 110, 150)
-"""Columns from which on one, two and three charts stand beside each other."""
+"""DotColumns from which on one, two and three charts stand beside each other."""
 ABOUT = 10
-"""Columns of what a fact is about."""
+"""DotColumns of what a fact is about."""
 TALL = 30
 """Rows from which on there is room for all facts."""
 
 
-class RankScreen(Screen[None], Drawn):
+class RankScreen(Screen[None], LiveScreen):
     """One rank of a run. `tick` draws what has changed."""
 
     CSS = """
@@ -54,19 +54,19 @@ class RankScreen(Screen[None], Drawn):
     RankScreen #charts { height: 2fr; min-height: 4; }
     RankScreen Charts { margin-left: 2; }
     RankScreen Charts:first-of-type { margin-left: 0; }
-    RankScreen Log, RankScreen #stack { height: 3fr; min-height: 3; }
+    RankScreen LogPanel, RankScreen #stack { height: 3fr; min-height: 3; }
     RankScreen #stack { border-top: solid $primary 40%; border-title-color: $text-muted; }
     RankScreen #stack:focus { border-top: heavy $primary; border-title-color: $text; }
     RankScreen #stack { display: none; }
     RankScreen.-stack #stack { display: block; }
-    RankScreen.-stack Log { display: none; }
+    RankScreen.-stack LogPanel { display: none; }
     RankScreen.-low #charts, RankScreen.-bare #charts { display: none; }
     """
     VERTICAL_BREAKPOINTS = [(0, "-low"), (18, "-tall")]  # noqa: RUF012
     place = Place.RANK
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
-    def __init__(self, session: Session, rank: int, *, asks: bool = True) -> None:
+    def __init__(self, session: RunSession, rank: int, *, asks: bool = True) -> None:
         """`asks`: the ranks can be asked for their stacks; else only what is recorded is shown."""
         super().__init__()
         self.session = session
@@ -83,7 +83,7 @@ class RankScreen(Screen[None], Drawn):
         with Horizontal(id="charts"):
             for _ in WIDTHS:
                 yield Charts()
-        yield Log()
+        yield LogPanel()
         with VerticalScroll(id="stack"):
             yield Static()
         yield Keys()
@@ -125,7 +125,7 @@ class RankScreen(Screen[None], Drawn):
             self.dismiss()
 
     def _show_log(self, run: RunState) -> None:
-        log = self.query_one(Log)
+        log = self.query_one(LogPanel)
         log.fix_rank(self._rank)
         log.show(run)
 
@@ -160,8 +160,8 @@ class RankScreen(Screen[None], Drawn):
             rows = run.curves.rows(kind.series[0])
             one = rows.index(self._rank) if rows else 0
             if chart.needs_kind(kind.id):
-                chart.choose(kind, View(mode=Mode.ONE, smoothing=0.0))
-            chart.see(replace(chart.view, mode=Mode.ONE, one=one))
+                chart.choose(kind, ChartView(mode=CurveMode.ONE, smoothing=0.0))
+            chart.set_view(replace(chart.view, mode=CurveMode.ONE, one=one))
             chart.show(run)
 
     def _show_stack(self, rank: RankState, run: RunState, now: float) -> None:
@@ -204,7 +204,7 @@ class RankScreen(Screen[None], Drawn):
         self.tick()
 
 
-def _kinds(run: RunState, rank: int) -> list[Kind]:
+def _kinds(run: RunState, rank: int) -> list[ChartKind]:
     """The charts that have a curve of the rank, or that have none yet, the most telling ones
     first."""
     found = [

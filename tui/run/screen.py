@@ -13,17 +13,17 @@ from textual.screen import Screen
 from remote.record.watch import WatchedRun
 from remote.run.findings.alerts import Alert
 from remote.run.state.phases import RunPhase
+from remote.sanitise import plain
 from tui.charts.panel import Charts
 from tui.kit import desktop
 from tui.kit.actions import Place
-from tui.kit.bindings import bindings, named_keys, panel_action
+from tui.kit.bindings import bindings, find_panel_action, named_keys
 from tui.kit.dialogs import TextDialog
 from tui.kit.messages import CompareRun, GoHome, NewRun, OtherRun, ShowChecks, ShowStacks
 from tui.kit.panel import Panel
 from tui.kit.replay import Replay
-from tui.kit.run_session import Drawn, Session
+from tui.kit.run_session import LiveScreen, RunSession
 from tui.kit.widgets.keys import Keys
-from tui.kit.widgets.plain import plain
 from tui.run.body import Body
 from tui.run.components.alerts import Alerts, listed
 from tui.run.components.header import Header
@@ -39,7 +39,7 @@ END = "nothing more is recorded, and the run has not ended: the arrow keys of th
 """Why a replay does not play at its end."""
 
 
-class RunScreen(Drawn, Screen[None]):
+class RunScreen(LiveScreen, Screen[None]):
     """One run. `tick` draws what has changed since the last one. `inside`: over the screen of a
     study, to which one goes back; else one goes home, if there is a home. `called` tells the name
     that a person gave the run."""
@@ -52,7 +52,7 @@ class RunScreen(Drawn, Screen[None]):
 
     def __init__(
         self,
-        session: Session,
+        session: RunSession,
         *,
         inside: bool = False,
         home: bool = False,
@@ -193,7 +193,7 @@ class RunScreen(Drawn, Screen[None]):
 
     async def action_elsewhere(self, name: str) -> None:
         """Go to the first panel that has this action, and do it there."""
-        place, action = panel_action(name)
+        place, action = find_panel_action(name)
         panel = next((panel for panel in self._in_order() if panel.place is place), None)
         if panel is not None:
             self._focus(panel)
@@ -220,7 +220,7 @@ class RunScreen(Drawn, Screen[None]):
 
     def on_charts_view_changed(self, message: Charts.ViewChanged) -> None:
         self.refresh_bindings()
-        self._body.deck.see(message.kind, message.view)
+        self._body.deck.set_view(message.kind, message.view)
         self.tick()
 
     def action_zoom(self) -> None:

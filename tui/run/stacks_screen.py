@@ -16,16 +16,16 @@ from textual.widgets import Static
 from remote.run.run_state import RunState
 from remote.run.state.phases import RunPhase
 from remote.run.state.rank_state import RankState
+from remote.sanitise import plain
 from tui.kit.actions import Place
 from tui.kit.bindings import bindings
-from tui.kit.run_session import Drawn, Session
+from tui.kit.run_session import LiveScreen, RunSession
 from tui.kit.session_clock import SessionClock
 from tui.kit.widgets.keys import Keys
-from tui.kit.widgets.plain import plain
 from tui.run.components.stack import last_step, stack, summary, told
 
 
-class StacksScreen(Drawn, Screen[None]):
+class StacksScreen(LiveScreen, Screen[None]):
     """Asks for the stacks, and shows the newest of each rank: a line per rank, then the calls."""
 
     CSS = """
@@ -37,7 +37,7 @@ class StacksScreen(Drawn, Screen[None]):
     place = Place.STACKS
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
-    def __init__(self, session: Session, *, asks: bool = True) -> None:
+    def __init__(self, session: RunSession, *, asks: bool = True) -> None:
         """`asks`: the ranks can be asked; else only what is recorded is shown."""
         super().__init__()
         self._session = session

@@ -14,6 +14,7 @@ from textual.widgets import Static
 
 from remote.format import UNKNOWN, count, duration
 from remote.plan.plan import what as described
+from remote.sanitise import plain
 from remote.study.conclusion import doubt_text, pair
 from remote.study.folder import Ended
 from remote.study.progress import CellProgress, CellState, Progress
@@ -24,11 +25,10 @@ from tui.home.history import RecordedStudy
 from tui.kit.actions import Place
 from tui.kit.bindings import bindings
 from tui.kit.messages import OpenRun, ShowRun
-from tui.kit.run_session import Drawn
+from tui.kit.run_session import LiveScreen
 from tui.kit.widgets.choices import Choices
 from tui.kit.widgets.keys import Keys
 from tui.kit.widgets.phase import phase
-from tui.kit.widgets.plain import plain
 from tui.kit.widgets.table import Cell, Column, Row
 from tui.study.cells import value
 
@@ -42,7 +42,7 @@ RUN_COLUMNS = (
 )
 
 
-class CellScreen(Drawn, Screen[None]):
+class CellScreen(LiveScreen, Screen[None]):
     """The runs of a cell: their values, and why some failed."""
 
     CSS = """

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from remote.format import IN_DOUBT, UNKNOWN, fixed, percent, seconds
-from remote.statistics.interval import Interval, Method, Scale, known
-from remote.statistics.ratio import Finding
+from remote.statistics.comparison import Finding
+from remote.statistics.interval import Interval, IntervalMethod, ValueScale, hide_few
 from remote.study.progress import CellState
 from remote.study.results import CellResult, StudyResult, scale
 from remote.study.study import NAMED, Study
@@ -63,7 +63,7 @@ def _cells(result: StudyResult, *, intervals: bool, speed_ups: bool, bounds: boo
     study = result.study
     names = tuple(axis.name for axis in study.axes) or ("cell",)
     compares = bool(study.compare) and len(study.cells) > 1
-    faster = speed_ups and bool(study.baseline) and scale(study) is Scale.RATIO
+    faster = speed_ups and bool(study.baseline) and scale(study) is ValueScale.RATIO
     against = f"against {study.reference}" if intervals else "verdict"
     head = (*names, "state", "runs", unit(study))
     head += (("speed-up",) if faster else ()) + ((against,) if compares else ())
@@ -96,11 +96,11 @@ def measured(interval: Interval | None, study: Study) -> str:
     """The value of a cell with its interval: "0.512 ±2.1%", "91.4% ±0.3%"."""
     if interval is None:
         return UNKNOWN
-    interval = known(interval)
+    interval = hide_few(interval)
     reach = (interval.high - interval.low) / 2
     if not math.isfinite(reach):
         return value(interval.value, study.metric)
-    if scale(study) is Scale.RATIO:
+    if scale(study) is ValueScale.RATIO:
         return f"{value(interval.value, study.metric)} {_reach(interval)}"
     return f"{value(interval.value, study.metric)} ±{value(reach, study.metric)}"
 
@@ -109,7 +109,7 @@ def speed_up(interval: Interval | None, *, bounds: bool = True) -> str:
     """How many times faster than the baseline a cell is: "2.23 ±4.0%"."""
     if interval is None:
         return UNKNOWN
-    is_measured = interval.method not in (Method.EXACT, Method.NONE)
+    is_measured = interval.method not in (IntervalMethod.EXACT, IntervalMethod.NONE)
     reach = f" {_reach(interval)}" if bounds and is_measured else ""
     return f"{interval.value:.2f}{reach}"
 
@@ -134,7 +134,7 @@ def verdict(study: Study, row: CellResult, *, intervals: bool = True) -> str:
         return "one run only"
     if found is Finding.NOT_SHOWN:
         return found.value if intervals else "no difference"
-    if scale(study) is Scale.DIFFERENCE:
+    if scale(study) is ValueScale.DIFFERENCE:
         return _apart(study, ratio, found, intervals=intervals)
     times = ratio.inverse() if found is Finding.FASTER else ratio
     what = f"{times.value:.2f}x {found.value}"

@@ -14,6 +14,7 @@ from textual.widgets import Static
 
 from remote.format import count, duration, seconds
 from remote.run.run_state import RunState
+from remote.sanitise import plain
 from remote.study import estimate
 from remote.study.conclusion import answer, doubted, effects
 from remote.study.limits import failures, limits
@@ -24,13 +25,12 @@ from tui.kit import palette
 from tui.kit.actions import Place
 from tui.kit.bindings import bindings
 from tui.kit.messages import ShowCell, ShowRun
-from tui.kit.run_session import Drawn
+from tui.kit.run_session import LiveScreen
 from tui.kit.session_clock import SessionClock
 from tui.kit.text_table import justified
 from tui.kit.widgets.choices import Choices
 from tui.kit.widgets.keys import Keys
 from tui.kit.widgets.phase import phase
-from tui.kit.widgets.plain import plain
 from tui.kit.widgets.table import Cell, Column, Row
 from tui.run.components.header import Header
 from tui.study.cells import Cells, cells
@@ -46,7 +46,7 @@ BAR = 6
 """The least columns of a bar of progress."""
 
 
-class StudyScreen(Drawn, Screen[None]):
+class StudyScreen(LiveScreen, Screen[None]):
     """All cells of a study, the run under way, and the answer so far. `tick` draws what has
     changed."""
 

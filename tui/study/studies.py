@@ -7,7 +7,7 @@ from pathlib import Path
 
 from remote.study.runner import Runner
 from tui.kit.exit import STOPPED
-from tui.kit.run_session import Session
+from tui.kit.run_session import RunSession
 
 
 class StudyRuns:
@@ -31,7 +31,7 @@ class StudyRuns:
             self._error = error
 
     @property
-    def session(self) -> Session | None:
+    def session(self) -> RunSession | None:
         """The run under way."""
         run = self.runner.current
         return run.session if run else None

@@ -1,9 +1,9 @@
-"""Why an agent ended, in words."""
+"""Says in words why an agent ended."""
 
 from __future__ import annotations
 
 from training.wire.enums import EndReason
-from training.wire.events import Ended
+from training.wire.events import AgentEnded
 
 QUIET = (EndReason.CLOSED, EndReason.ALL_ENDED)
 """The ends of an agent that are no failure."""
@@ -24,17 +24,20 @@ _SENTENCES = {
     EndReason.UNKNOWN: "the agent ended for a reason that this version does not know",
 }
 _BEFORE_DETAIL = {EndReason.LEASE_EXPIRED: " for ", EndReason.NO_LAUNCHER: " within "}
-"""What stands between the sentence and the detail, where that is a time."""
+"""The word between the sentence and a detail that is a time."""
 
 
-def why(end: Ended) -> str:
-    """Why the agent ended: "the agent died: SIGKILL; could not be killed: pid 7"."""
-    between = _BEFORE_DETAIL.get(end.reason, ": ")
-    detail = f"{between}{end.detail}" if end.detail else ""
-    left = f"; could not be killed: pid {', '.join(map(str, end.left))}" if end.left else ""
-    return f"{_SENTENCES[end.reason]}{detail}{left}"
+def explain_end(end: AgentEnded) -> str:
+    """Return why the agent ended: "the agent died: SIGKILL; could not be killed: pid 7"."""
+    text = _SENTENCES[end.reason]
+    if end.detail:
+        text += _BEFORE_DETAIL.get(end.reason, ": ") + end.detail
+    if end.left:
+        text += f"; could not be killed: pid {', '.join(map(str, end.left))}"
+    return text
 
 
-def describe(end: Ended) -> str:
-    """What the agent did: "stopped: its launcher is gone", or why it ended."""
-    return f"stopped: {why(end)}" if end.reason in STOPPED else why(end)
+def describe_end(end: AgentEnded) -> str:
+    """Return what the agent did: "stopped: its launcher is gone", or why it ended."""
+    text = explain_end(end)
+    return f"stopped: {text}" if end.reason in STOPPED else text

@@ -1,5 +1,4 @@
-"""Why a run failed: picks, among all that died, what failed by itself,
-not as a consequence.
+"""Finds why a run failed: among all that died, what failed by itself, not as a consequence.
 
 The order of deaths proves nothing: a rank that raises, then waits for the others on its way out,
 dies after its victims. So evidence comes first, and time only among equals.
@@ -11,111 +10,115 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from remote.cluster.hosts import Host
 from remote.format import listed
-from remote.run.diagnosis.agent_end import describe
-from remote.run.output.tracebacks import errors_of, exception, speaks_of_communication
+from remote.run.diagnosis.agent_end import describe_end
+from remote.run.output.tracebacks import errors_of, find_exception, speaks_of_communication
+from remote.run.state.host_state import strip_host_name
 from remote.run.state.types import Death, Evidence
 from training.wire.enums import EndReason
-from training.wire.events import Ended, Exited
+from training.wire.events import AgentEnded, Exited
 
-_SAID = re.compile(r"^(?:[\w./ -]+: error: )?((?<=: error: ).+|cannot start .+)$")
-"""What argparse, our own ranks and our agent say."""
-_NO_SPACE = re.compile(r"No space left on device|\bENOSPC\b|Disk quota exceeded", re.IGNORECASE)
 TAIL = 20
 """Lines of a rank's last words that a cause keeps."""
+_OWN_ERROR = re.compile(r"^(?:[\w./ -]+: error: )?((?<=: error: ).+|cannot start .+)$")
+"""What argparse, our own ranks and our agent print."""
+_NO_SPACE = re.compile(r"No space left on device|\bENOSPC\b|Disk quota exceeded", re.IGNORECASE)
+_INTERRUPTS = ("KeyboardInterrupt", "SystemExit")
 
 
-def joined(death: Death, deaths: Iterable[Death]) -> Death:
-    """The death of a host that was not reached, as that of all of the `deaths` with the same
-    reason."""
-    same = [one for one in deaths if one.rank < 0 and _reason(one) == _reason(death)]
+def join_deaths(death: Death, deaths: Iterable[Death]) -> Death:
+    """Return the death of a host that was not reached, as that of all with the same reason."""
+    reason = _shared_reason(death)
+    same = [other for other in deaths if other.rank < 0 and _shared_reason(other) == reason]
     if death not in same or len(same) == 1:
         return death
-    names = [one.host for one in same]
-    return replace(death, host=names[0], what=f"{listed(names, len(names))}: {_reason(death)}")
+    hosts = [other.host for other in same]
+    what = f"{listed(hosts, len(hosts))}: {reason}"
+    return replace(death, host=hosts[0], what=what, names_hosts=True)
 
 
-def _reason(death: Death) -> str:
-    """Why, without the host's name."""
-    why = death.what.removeprefix(f"{death.host}: ")
-    return re.sub(
-        rf"^(rankboard trust\b.*) {re.escape(death.host)}$", r"\1 --all", why, flags=re.MULTILINE
-    )
+def _shared_reason(death: Death) -> str:
+    """Return the reason without the host's name, so that it may be that of other hosts, too."""
+    reason = strip_host_name(death.what, death.host)
+    # Its advice may be a command for this host alone, which is as good for all of them.
+    command = rf"^(rankboard trust\b.*) {re.escape(death.host)}$"
+    return re.sub(command, r"\1 --all", reason, flags=re.MULTILINE)
 
 
-def first(deaths: Iterable[Death]) -> Death | None:
-    """The death with the strongest evidence, the earliest among equals; None where there is none
-    that says anything."""
-    found = [death for death in deaths if death.evidence < Evidence.NONE]
-    return min(found, key=lambda death: (death.evidence, death.time, death.rank), default=None)
+def find_first(deaths: Iterable[Death]) -> Death | None:
+    """Return the death with the strongest evidence, the earliest among equals, if there is any."""
+    telling = [death for death in deaths if death.evidence < Evidence.NONE]
+    return min(telling, key=lambda death: (death.evidence, death.time, death.rank), default=None)
 
 
-def judge(exited: Exited, tail: Sequence[str], *, complete: bool) -> tuple[Evidence, str]:
-    """What an exit and the last lines of stderr say, and the same in words. `complete`: the rank
-    had done all its work."""
-    thrown = exception(tail)
-    strange = (
-        thrown is not None
-        and not thrown.broken
-        and not thrown.type.endswith(("KeyboardInterrupt", "SystemExit"))
-    )
+def judge_exit(exited: Exited, tail: Sequence[str], *, complete: bool) -> tuple[Evidence, str]:
+    """Return what an exit and the last lines of stderr prove, and the same in words.
+
+    `complete`: the rank had done all its work.
+    """
+    thrown = find_exception(tail)
     if exited.out_of_memory:
-        return (
-            Evidence.KILLED,
-            f"killed by the kernel: out of memory ({exited.signal or 'SIGKILL'})",
-        )
+        signal = exited.signal or "SIGKILL"
+        return Evidence.KILLED, f"killed by the kernel: out of memory ({signal})"
     if exited.stopped:
-        return (Evidence.WORDS, thrown.text) if thrown and strange else (Evidence.NONE, "stopped")
+        if thrown and not thrown.broken and not thrown.type.endswith(_INTERRUPTS):
+            return Evidence.WORDS, thrown.text
+        return Evidence.NONE, "stopped"
     if exited.signal:
-        broken = exited.signal == "SIGABRT" and speaks_of_communication(
-            errors_of(tail)
-        )  # so ends a watchdog of NCCL
-        return (Evidence.ORDER if broken else Evidence.KILLED), f"killed by {exited.signal}"
+        # A watchdog of NCCL ends its rank by SIGABRT when another rank is gone.
+        is_watchdog = exited.signal == "SIGABRT" and speaks_of_communication(errors_of(tail))
+        evidence = Evidence.ORDER if is_watchdog else Evidence.KILLED
+        return evidence, f"killed by {exited.signal}"
     if exited.code == 0:
-        return (
-            (Evidence.NONE, "") if complete else (Evidence.OWN, "exit code 0 before its last step")
-        )
+        if complete:
+            return Evidence.NONE, ""
+        return Evidence.OWN, "exit code 0 before its last step"
     if thrown:
-        return (Evidence.ORDER if thrown.broken else Evidence.OWN), thrown.text
-    evidence = Evidence.ORDER if speaks_of_communication(errors_of(tail)) else Evidence.OWN
-    return evidence, next(
-        (
-            f"{found[1]} (exit code {exited.code})"
-            for found in map(_SAID.match, reversed(tail))
-            if found
-        ),
-        f"exit code {exited.code}",
-    )
+        return Evidence.ORDER if thrown.broken else Evidence.OWN, thrown.text
+    is_broken = speaks_of_communication(errors_of(tail))
+    return Evidence.ORDER if is_broken else Evidence.OWN, _describe_code(exited.code, tail)
 
 
-def advice(exited: Exited, tail: Sequence[str], host: str) -> str:
-    """What a user can do about an end of which these were the last lines; "" where they do not
-    tell."""
+def _describe_code(code: int, tail: Sequence[str]) -> str:
+    for line in reversed(tail):
+        error = _OWN_ERROR.match(line)
+        if error:
+            return f"{error[1]} (exit code {code})"
+    return f"exit code {code}"
+
+
+def advise_on_exit(exited: Exited, tail: Sequence[str], host: Host) -> str:
+    """Return what a user can do about an end with these last lines; "" if nothing is known."""
     if exited.out_of_memory:
         return (
-            f"{host} has too little memory for its ranks: give them a smaller --batch-size, or "
-            "the host fewer slots"
+            f"{host.name} has too little memory for its ranks: give them a smaller --batch-size, "
+            "or the host fewer slots"
         )
     if exited.code != 0 and _NO_SPACE.search(errors_of(tail)):
         return (
-            f"a disk of {host} is full: make room there, or set its workdir in hosts.toml to a "
-            "folder on a larger one"
+            f"a disk of {host.name} is full: make room there, or set its workdir in "
+            f"{host.hosts_file} to a folder on a larger one"
         )
     return ""
 
 
-def ended(end: Ended, host: str, folder: str) -> tuple[str, str]:
-    """What an agent that could not go on has died of, and what to do about it. `folder`: the run's
-    on that host."""
+def explain_agent_end(end: AgentEnded, host: Host, folder: str) -> tuple[str, str]:
+    """Return what an agent that could not go on has died of, and what to do about it.
+
+    `folder` is the run's on that host, "" if it is not known.
+    """
     if end.reason is EndReason.AGENT_DIED and end.detail == "SIGKILL":
-        return describe(end), (
-            f"something on {host} killed it: the kernel, where memory ran out (see dmesg there), a "
-            "person, or a program that kills its parent"
+        advice = (
+            f"something on {host.name} killed it: the kernel, where memory ran out (see dmesg "
+            "there), a person, or a program that kills its parent"
         )
-    if end.reason is not EndReason.DISK_FULL or not folder:
-        return describe(end), ""
-    return (
-        describe(replace(end, detail=f"no room for the run's journal in {folder}")),
-        f"make room there (df -h {folder}), or set workdir of {host} in hosts.toml to a folder on "
-        "a larger disk",
-    )
+        return describe_end(end), advice
+    if end.reason is EndReason.DISK_FULL and folder:
+        what = describe_end(replace(end, detail=f"no room for the run's journal in {folder}"))
+        advice = (
+            f"make room there (df -h {folder}), or set workdir of {host.name} in "
+            f"{host.hosts_file} to a folder on a larger disk"
+        )
+        return what, advice
+    return describe_end(end), ""

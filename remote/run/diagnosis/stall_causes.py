@@ -1,4 +1,4 @@
-"""Why ranks make no steps any more: by their stacks, for whom the others wait. Pure."""
+"""Finds why ranks make no steps any more: by their stacks, for whom the others wait. Pure."""
 
 from __future__ import annotations
 
@@ -15,137 +15,150 @@ from remote.run.state.types import Death, Evidence, Stall
 from training.wire.events import Stack
 
 FRAMES = 20
-"""Lines of its stack that are told of the rank for which a run was stopped."""
+"""Lines of its stack that are kept of the rank for which a run was stopped."""
+MOST_NAMED = 3
+"""Ranks that are blamed one by one."""
+
+Places = Mapping[int, Whereabouts]
+"""By rank, what its stack says."""
 
 
-def culprits(stacks: Mapping[int, Stack]) -> tuple[int, ...]:
-    """The ranks that are not inside a collective while others are; those that are stopped; where
-    there are neither, those that could not tell."""
-    return _culprits({rank: whereabouts(stack) for rank, stack in stacks.items()})
-
-
-def _culprits(found: Mapping[int, Whereabouts]) -> tuple[int, ...]:
-    some = bool(_of(found, Presence.INSIDE))
-    away = (*_of(found, Presence.STOPPED), *(_of(found, Presence.ELSEWHERE) if some else ()))
-    return tuple(sorted(away or (_of(found, Presence.UNKNOWN) if some else ())))
-
-
-def _of(found: Mapping[int, Whereabouts], presence: Presence) -> tuple[int, ...]:
-    return tuple(rank for rank, one in sorted(found.items()) if one.presence is presence)
-
-
-def begin(ranks: Sequence[RankState], said: Stalled, when: float) -> Stall:
-    """The stall that was just found; nobody knows why yet."""
-    verb = "has" if len(said.ranks) == 1 else "have"
-    phases = {ranks[rank].phase for rank in said.ranks}
+def begin_stall(ranks: Sequence[RankState], found: Stalled, when: float) -> Stall:
+    """Return the stall that was just found, of which nobody knows the cause yet."""
+    verb = "has" if len(found.ranks) == 1 else "have"
+    phases = {ranks[rank].phase for rank in found.ranks}
     during = f" while {min(phases)}" if len(phases) == 1 and phases <= MEETINGS else ""
-    text = f"{ranks_text(said.ranks)} {verb} made no step for {duration(said.seconds)}{during}"
-    return Stall(said.ranks, when - said.seconds, said.seconds, text=text)
+    text = f"{ranks_text(found.ranks)} {verb} made no step for {duration(found.seconds)}{during}"
+    return Stall(found.ranks, when - found.seconds, found.seconds, text=text)
 
 
-def explained(stall: Stall, ranks: Sequence[RankState], hosts: Sequence[HostState]) -> Stall:
-    """The stall with what the stacks say that were taken since it began."""
-    alive = [rank for rank in ranks if rank.exited is None]
-    stacks = {
-        rank.rank: rank.stack for rank in alive if rank.stack and rank.stack_time >= stall.since
+def explain_stall(stall: Stall, ranks: Sequence[RankState], hosts: Sequence[HostState]) -> Stall:
+    """Return the stall with what the stacks say that were taken since it began."""
+    living = [rank for rank in ranks if rank.exited is None]
+    places = {
+        rank.rank: whereabouts(rank.stack)
+        for rank in living
+        if rank.stack and rank.stack_time >= stall.since
     }
-    if not stacks:
+    if not places:
         return stall
-    missing = [rank.rank for rank in alive if rank.rank not in stacks]
-    found = {rank: whereabouts(stack) for rank, stack in stacks.items()}
-    where = {rank.rank: f"rank {rank.rank} on {hosts[rank.host].name}" for rank in ranks}
-    why = in_words(found, missing, where)
-    return replace(stall, culprits=_culprits(found), text=why)
+    missing = [rank.rank for rank in living if rank.rank not in places]
+    names = {rank.rank: _name(rank, hosts) for rank in ranks}
+    text = describe_stall(places, missing, names)
+    return replace(stall, culprits=_find_culprits(places), text=text)
 
 
-def death(
+def as_death(
     stall: Stall,
     ranks: Sequence[RankState],
     hosts: Sequence[HostState],
     reason: str,
     when: float,
 ) -> Death:
-    """The stall as what a run ends of that is stopped because of it."""
+    """Return the stall as what a run ends of that is stopped for this reason because of it."""
     rank = ranks[(*stall.culprits, *stall.ranks)[0]]
-    last = (
-        tuple(line for thread in threads(rank.stack.text)[1:2] for line in thread)
-        if rank.stack
-        else ()
-    )
-    what = f"stalled: {reason.removeprefix(f'rank {rank.rank} on {hosts[rank.host].name} is ')}"
-    return Death(
-        hosts[rank.host].name, rank.rank, when, Evidence.OWN, what, rank.step, last[:FRAMES]
-    )
+    frames: tuple[str, ...] = ()
+    if rank.stack:
+        frames = tuple(line for thread in threads(rank.stack.text)[1:2] for line in thread)
+    # The rank is named in fields of its own. The reason is on the wire in words alone.
+    what = f"stalled: {reason.removeprefix(f'{_name(rank, hosts)} is ')}"
+    host = hosts[rank.host].name
+    return Death(host, rank.rank, when, Evidence.OWN, what, rank.step, frames[:FRAMES])
 
 
-def in_words(
-    found: Mapping[int, Whereabouts], missing: Iterable[int], names: Mapping[int, str]
-) -> str:
-    """Who is not inside a collective, where it is, and who waits for it; or what else the stacks
-    come to."""
-    silent = tuple(sorted(missing))
-    inside = _of(found, Presence.INSIDE)
-    blamed = _culprits(found)
-    waits = f"; {_waiting(found, inside, 'it' if len(blamed) == 1 else 'them')}" if inside else ""
-    unheard = f"; no stack came from {ranks_text(silent)}" if silent else ""
-    if blamed:
-        return f"{_blamed(found, blamed, names)}{waits}{unheard}"
-    if inside and silent:
-        who = names[silent[0]] if len(silent) == 1 else ranks_text(silent)
-        return f"{_waiting(found, inside, '')}; no stack came from {who}"
+def _name(rank: RankState, hosts: Sequence[HostState]) -> str:
+    return f"rank {rank.rank} on {hosts[rank.host].name}"
+
+
+def find_culprits(stacks: Mapping[int, Stack]) -> tuple[int, ...]:
+    """Return the ranks that all others wait for.
+
+    These are the ranks that are stopped, and those that are not inside a collective while others
+    are; if there are none, those that could not tell.
+    """
+    return _find_culprits({rank: whereabouts(stack) for rank, stack in stacks.items()})
+
+
+def _find_culprits(places: Places) -> tuple[int, ...]:
+    blamed = _ranks_at(places, Presence.STOPPED)
+    if _ranks_at(places, Presence.INSIDE):
+        blamed += _ranks_at(places, Presence.ELSEWHERE)
+        blamed = blamed or _ranks_at(places, Presence.UNKNOWN)
+    return tuple(sorted(blamed))
+
+
+def _ranks_at(places: Places, presence: Presence) -> tuple[int, ...]:
+    return tuple(rank for rank, place in sorted(places.items()) if place.presence is presence)
+
+
+def describe_stall(places: Places, missing: Iterable[int], names: Mapping[int, str]) -> str:
+    """Return who is not inside a collective, where it is, and who waits for it.
+
+    If nobody is to blame: what else the stacks come to. `missing` are ranks without a stack,
+    `names` what each rank is called.
+    """
+    without_stack = tuple(sorted(missing))
+    inside = _ranks_at(places, Presence.INSIDE)
+    culprits = _find_culprits(places)
+    unheard = f"; no stack came from {ranks_text(without_stack)}" if without_stack else ""
+    if culprits:
+        text = _blame(places, culprits, names)
+        if inside:
+            whom = "it" if len(culprits) == 1 else "them"
+            text += f"; {_describe_waiting(places, inside, f' for {whom}')}"
+        return f"{text}{unheard}"
+    if inside and without_stack:
+        first = without_stack[0]
+        who = names[first] if len(without_stack) == 1 else ranks_text(without_stack)
+        return f"{_describe_waiting(places, inside, '')}; no stack came from {who}"
     if inside:
-        places = _grouped(found, inside)
-        if len(places) > 1:
-            return f"all ranks are inside collectives, but not the same: {'; '.join(places)}"
-        if all(found[rank].where == ON_GPU for rank in inside):
-            return (
-                f"each rank waits for {ON_GPU}: do nvidia-smi and dmesg show a failure, and "
-                "does the network still work?"
-            )
+        return _describe_all_inside(places, inside)
+    groups = "; ".join(_group_by_place(places, tuple(sorted(places))))
+    return f"no rank is seen inside a collective: {groups}{unheard}"
+
+
+def _describe_all_inside(places: Places, ranks: tuple[int, ...]) -> str:
+    groups = _group_by_place(places, ranks)
+    if len(groups) > 1:
+        return f"all ranks are inside collectives, but not the same: {'; '.join(groups)}"
+    if all(places[rank].where == ON_GPU for rank in ranks):
         return (
-            f"all ranks are inside a collective, none is missing: {places[0]}; does the network "
-            "between them still work?"
+            f"each rank waits for {ON_GPU}: do nvidia-smi and dmesg show a failure, and "
+            "does the network still work?"
         )
     return (
-        "no rank is seen inside a collective: "
-        f"{'; '.join(_grouped(found, tuple(sorted(found))))}{unheard}"
+        f"all ranks are inside a collective, none is missing: {groups[0]}; does the network "
+        "between them still work?"
     )
 
 
-def _blamed(
-    found: Mapping[int, Whereabouts], blamed: tuple[int, ...], names: Mapping[int, str]
-) -> str:
-    if len(blamed) > 3:
-        return (
-            f"{ranks_text(blamed)} are not inside a collective: "
-            f"{'; '.join(_grouped(found, blamed))}"
-        )
-    return "; ".join(_accusation(found[rank], names[rank]) for rank in blamed)
+def _blame(places: Places, culprits: tuple[int, ...], names: Mapping[int, str]) -> str:
+    if len(culprits) > MOST_NAMED:
+        groups = "; ".join(_group_by_place(places, culprits))
+        return f"{ranks_text(culprits)} are not inside a collective: {groups}"
+    return "; ".join(_accuse(places[rank], names[rank]) for rank in culprits)
 
 
-def _accusation(one: Whereabouts, name: str) -> str:
-    match one.presence:
-        case Presence.STOPPED:
-            return f"{name} is stopped, by SIGSTOP or a debugger" + (
-                f", in {one.where}" if one.where else ""
-            )
-        case Presence.UNKNOWN:
-            return (
-                f"{name} is perhaps not inside a collective: it reports no Python stack "
-                f"({one.where})"
-            )
-    return f"{name} is not inside a collective: it is in {one.where}"
+def _accuse(place: Whereabouts, name: str) -> str:
+    if place.presence is Presence.STOPPED:
+        text = f"{name} is stopped, by SIGSTOP or a debugger"
+        return f"{text}, in {place.where}" if place.where else text
+    if place.presence is Presence.UNKNOWN:
+        problem = f"it reports no Python stack ({place.where})"
+        return f"{name} is perhaps not inside a collective: {problem}"
+    return f"{name} is not inside a collective: it is in {place.where}"
 
 
-def _waiting(found: Mapping[int, Whereabouts], inside: tuple[int, ...], whom: str) -> str:
-    places = " or ".join(dict.fromkeys(found[rank].where for rank in inside))
+def _describe_waiting(places: Places, inside: tuple[int, ...], for_whom: str) -> str:
+    where = " or ".join(dict.fromkeys(places[rank].where for rank in inside))
     verb = "waits" if len(inside) == 1 else "wait"
-    return f"{ranks_text(inside)} {verb}{' for ' if whom else ''}{whom} in {places}"
+    return f"{ranks_text(inside)} {verb}{for_whom} in {where}"
 
 
-def _grouped(found: Mapping[int, Whereabouts], ranks: tuple[int, ...]) -> list[str]:
-    """Ranks in the same place together, as "ranks 0 and 1 in all_reduce"."""
-    places: dict[str, list[int]] = {}
+def _group_by_place(places: Places, ranks: tuple[int, ...]) -> list[str]:
+    """Return ranks in the same place together, as "ranks 0 and 1 in all_reduce"."""
+    groups: dict[str, list[int]] = {}
     for rank in ranks:
-        places.setdefault(found[rank].where or found[rank].presence.value, []).append(rank)
-    return [f"{ranks_text(group)} in {place}" for place, group in places.items()]
+        where = places[rank].where or places[rank].presence.value
+        groups.setdefault(where, []).append(rank)
+    return [f"{ranks_text(group)} in {where}" for where, group in groups.items()]

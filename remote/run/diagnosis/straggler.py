@@ -1,5 +1,8 @@
-"""Ranks that hold all others up, by the time until their last gradient is ready: no wait for others
-is part of it. Step times tell nothing, as all ranks that wait for each other take equally long."""
+"""Finds ranks that hold all others up, by the time until their last gradient is ready.
+
+No wait for others is part of that time. Step times show nothing: all ranks that wait for each other
+take equally long.
+"""
 
 from __future__ import annotations
 
@@ -9,34 +12,37 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from remote.format import ranks_text, seconds
-from remote.run.diagnosis.straggler_cause import is_crowded, why
+from remote.run.diagnosis.straggler_cause import explain_straggler, is_crowded
 from remote.run.state.host_state import HostState
 from remote.run.state.phases import RankPhase
 from remote.run.state.rank_state import RankState
 
 
 @dataclass(frozen=True)
-class Rule:
-    """When a rank is late: where its median `ready` of the last steps is `ratio` times that of the
-    others, and the difference is a `share` of a step. It is looked at every `every` steps, once all
-    ranks have made `least`. A rank that was late at `checks` checks in a row, and over steps of so
-    many `seconds`, is slow; one that was not at as many checks no longer is. A check while its
-    machine is `crowded` counts only so much: then one rank is late for a while, then another."""
+class StragglerRule:
+    """When a rank is late, and when it is slow: late at several checks in a row."""
 
     least: int = 10
+    """Steps that all ranks have to make before the first check."""
     every: int = 5
+    """Steps from one check to the next."""
     ratio: float = 1.25
+    """A rank is late if its median `ready` of the last steps is so many times others',"""
     share: float = 0.10
+    """and the difference is at least this share of a step."""
     checks: int = 5
+    """It is slow after so many checks in a row at which it was late, and no longer after as many at
+    which it was not,"""
     seconds: float = 1.0
+    """if the steps between took so long."""
     crowded: float = 0.4
+    """What a check counts while its machine is crowded: then one rank is late for a while, then
+    another."""
 
 
-RULE = Rule()
-MOST = 100
-"""Episodes that are kept."""
-NAMES = 3
-"""Hosts that a sentence names."""
+STRAGGLER_RULE = StragglerRule()
+MOST_EPISODES = 100
+MOST_HOSTS_NAMED = 3
 
 
 class Grade(StrEnum):
@@ -48,18 +54,21 @@ class Grade(StrEnum):
 
 @dataclass(frozen=True)
 class Straggler:
-    """A rank that the others wait for. Times in seconds: `ready` until its last gradient, `others`
-    the median of the other ranks, `step` a whole step. `since` is the step of the first check that
-    found it late; `reason` is why, "" where nothing tells."""
+    """A rank that the others wait for. Times in seconds."""
 
     rank: int
     host: int
     since: int
+    """The step of the first check at which it was late."""
     grade: Grade
     ready: float
+    """The time until its last gradient is ready."""
     others: float
+    """The median of that time of the other ranks."""
     step: float
+    """The time of a whole step."""
     reason: str = ""
+    """Why it is slow, in words; "" if nothing tells."""
 
     @property
     def factor(self) -> float:
@@ -68,48 +77,50 @@ class Straggler:
 
     @property
     def is_slow(self) -> bool:
-        """Whether it is sure."""
+        """Return True if it is sure."""
         return self.grade is Grade.SLOW
 
     @property
     def mark(self) -> str:
-        """For a table: "slow?" or "SLOW 7.0x"."""
+        """Its mark in a table: "slow?" or "SLOW 7.0x"."""
         return f"SLOW {self.factor:.1f}x" if self.is_slow else self.grade.value
 
 
 @dataclass(frozen=True)
 class Episode:
-    """A rank was slow from the time `since` on; `over` is when it no longer was, 0 before."""
+    """A time in which a rank was slow."""
 
     straggler: Straggler
     since: float
     over: float = 0.0
+    """When it no longer was; 0 before."""
 
 
-class Watch:
-    """Finds stragglers while a run trains. `found` are those of the last check, by rank; `episodes`
-    are the times in which a rank was slow, of all attempts."""
+class StragglerDetector:
+    """Finds stragglers while a run trains."""
 
-    def __init__(self, rule: Rule = RULE) -> None:
-        self.found: dict[int, Straggler] = {}
+    def __init__(self, rule: StragglerRule = STRAGGLER_RULE) -> None:
+        self.by_rank: dict[int, Straggler] = {}
+        """Those of the last check."""
         self.episodes: list[Episode] = []
+        """Of all attempts, in order."""
         self._rule = rule
         self._late_checks: dict[int, float] = {}
         self._calm_checks: dict[int, int] = {}
 
     @property
     def slow(self) -> list[Straggler]:
-        """The sure ones, the slowest first."""
-        slow = [one for one in self.found.values() if one.is_slow]
-        return sorted(slow, key=lambda one: -one.ready)
+        """Those that are sure, the slowest first."""
+        slow = [straggler for straggler in self.by_rank.values() if straggler.is_slow]
+        return sorted(slow, key=lambda straggler: -straggler.ready)
 
     def is_due(self, step: int) -> bool:
-        """Whether ranks are to be looked at after this step."""
+        """Return True if a check is due after this step."""
         return step % self._rule.every == 0
 
     def restart(self, when: float) -> None:
-        """The ranks begin again, perhaps elsewhere."""
-        self.found.clear()
+        """Take in that the ranks begin again, perhaps elsewhere."""
+        self.by_rank.clear()
         self._late_checks.clear()
         self._calm_checks.clear()
         self._close(when)
@@ -117,38 +128,38 @@ class Watch:
     def look(
         self, ranks: Sequence[RankState], hosts: Sequence[HostState], step: int, when: float
     ) -> list[str]:
-        """Look at the ranks after a step of the run. Returns what there is to say."""
+        """Check the ranks after a step of the run. Return remarks for the log."""
         training = [rank for rank in ranks if rank.phase is RankPhase.TRAINING and rank.pace]
-        if len(training) < 2 or min(len(one.pace) for one in training) < self._rule.least:
+        if len(training) < 2 or min(len(rank.pace) for rank in training) < self._rule.least:
             return []
-        late = {one.rank: one for one in _late(training, self._rule)}
-        before = {one.rank for one in self.slow}
+        late = {each.rank: each for each in _find_late(training, self._rule)}
+        slow_before = {straggler.rank for straggler in self.slow}
         for rank in training:
-            if rank.rank in late or rank.rank in self.found:  # few of perhaps 1,000
+            if rank.rank in late or rank.rank in self.by_rank:  # few of perhaps 1,000
                 self._count(rank, late.get(rank.rank), step, training, hosts)
-        return self._compare(before, hosts, when)
+        return self._update_episodes(slow_before, hosts, when)
 
-    def _compare(self, before: set[int], hosts: Sequence[HostState], when: float) -> list[str]:
-        """Open and close episodes. Returns what there is to say."""
+    def _update_episodes(
+        self, slow_before: set[int], hosts: Sequence[HostState], when: float
+    ) -> list[str]:
+        """Open and close episodes. Return remarks for the log."""
         slow = self.slow
-        new = [one for one in slow if one.rank not in before]
-        gone = before - {one.rank for one in slow}
-        self._close(when, gone)
-        self.episodes = [*self.episodes, *(Episode(one, when) for one in new)][-MOST:]
-        said = [sentence(new, hosts)] if new else []
-        if gone:
-            verb = "holds" if len(gone) == 1 else "hold"
-            said.append(f"{ranks_text(sorted(gone))} no longer {verb} up the others")
-        return said
+        new = [straggler for straggler in slow if straggler.rank not in slow_before]
+        recovered = slow_before - {straggler.rank for straggler in slow}
+        self._close(when, recovered)
+        self.episodes += [Episode(straggler, when) for straggler in new]
+        self.episodes = self.episodes[-MOST_EPISODES:]
+        remarks = [describe_stragglers(new, hosts)] if new else []
+        if recovered:
+            verb = "holds" if len(recovered) == 1 else "hold"
+            remarks.append(f"{ranks_text(sorted(recovered))} no longer {verb} up the others")
+        return remarks
 
     def _close(self, when: float, ranks: set[int] | None = None) -> None:
-        """Close the episodes of these ranks; of all, where none are given."""
-        self.episodes = [
-            replace(one, over=when)
-            if not one.over and (ranks is None or one.straggler.rank in ranks)
-            else one
-            for one in self.episodes
-        ]
+        """Close the episodes of these ranks; of all, if none are given."""
+        for place, episode in enumerate(self.episodes):
+            if not episode.over and (ranks is None or episode.straggler.rank in ranks):
+                self.episodes[place] = replace(episode, over=when)
 
     def _count(
         self,
@@ -158,14 +169,14 @@ class Watch:
         training: Sequence[RankState],
         hosts: Sequence[HostState],
     ) -> None:
-        """Take in whether a rank was late at a check."""
+        """Take in that a rank was late at a check, or (None) was not."""
         index = rank.rank
-        before = self.found.get(rank.rank)
+        before = self.by_rank.get(rank.rank)
         if late is None:
             self._late_checks.pop(index, None)
             self._calm_checks[index] = self._calm_checks.get(index, 0) + 1
             if before and not (before.is_slow and self._calm_checks[index] < self._rule.checks):
-                del self.found[index]
+                del self.by_rank[index]
             return
         self._calm_checks.pop(index, None)
         weight = self._rule.crowded if is_crowded(rank, training, hosts) else 1.0
@@ -175,9 +186,10 @@ class Watch:
         lasts = (step - since) * late.step
         is_sure = checks >= self._rule.checks and lasts >= self._rule.seconds
         grade = Grade.SLOW if was_slow or is_sure else Grade.SUSPECTED
-        reason = why(rank, training, hosts) if grade is Grade.SLOW else ""
-        times = (late.ready, late.others, late.step)
-        self.found[index] = Straggler(index, rank.host, since, grade, *times, reason)
+        reason = explain_straggler(rank, training, hosts) if grade is Grade.SLOW else ""
+        self.by_rank[index] = Straggler(
+            index, rank.host, since, grade, late.ready, late.others, late.step, reason
+        )
 
 
 @dataclass(frozen=True)
@@ -188,12 +200,12 @@ class _Late:
     step: float
 
 
-def _late(ranks: Sequence[RankState], rule: Rule) -> list[_Late]:
-    """The ranks that are late now."""
+def _find_late(ranks: Sequence[RankState], rule: StragglerRule) -> list[_Late]:
+    """Return the ranks that are late now."""
     ready = {rank.rank: rank.pace.median("ready") for rank in ranks}
     in_order = sorted(ready.values())
     least = _median_without(in_order, in_order[-1])  # the median of the others is never less
-    found = []
+    late = []
     for rank in ranks:
         own = ready[rank.rank]
         if not own > rule.ratio * least:
@@ -203,23 +215,31 @@ def _late(ranks: Sequence[RankState], rule: Rule) -> list[_Late]:
             continue
         step = rank.pace.mean("seconds")
         if own - others > rule.share * step:
-            found.append(_Late(rank.rank, own, others, step))
-    return found
+            late.append(_Late(rank.rank, own, others, step))
+    return late
 
 
 def _median_without(in_order: Sequence[float], value: float) -> float:
-    """The median of at least two sorted values, without one that is this."""
+    """Return the median of at least two sorted values without one that is this."""
     place = bisect_left(in_order, value)
-    left = len(in_order) - 1
-    low, high = (in_order[index + (index >= place)] for index in ((left - 1) // 2, left // 2))
-    return (low + high) / 2
+    remaining = len(in_order) - 1
+    low = (remaining - 1) // 2
+    high = remaining // 2
+    # Behind the value that is left out, all others have moved down by one.
+    low += low >= place
+    high += high >= place
+    return (in_order[low] + in_order[high]) / 2
 
 
-def sentence(slow: Sequence[Straggler], hosts: Sequence[HostState]) -> str:
-    """Who holds all others up, by how much, and why: of the slowest, where there are several."""
-    worst = max(slow, key=lambda one: one.ready)
-    who = ranks_text([one.rank for one in slow])
-    where = " and ".join(dict.fromkeys(hosts[one.host].name for one in slow[:NAMES]))
+def describe_stragglers(slow: Sequence[Straggler], hosts: Sequence[HostState]) -> str:
+    """Return who holds all others up, by how much, and why, in a sentence.
+
+    Of several, the times and the reason are those of the slowest.
+    """
+    worst = max(slow, key=lambda straggler: straggler.ready)
+    who = ranks_text([straggler.rank for straggler in slow])
+    names = [hosts[straggler.host].name for straggler in slow[:MOST_HOSTS_NAMED]]
+    where = " and ".join(dict.fromkeys(names))
     whose = f"rank {worst.rank} takes " if len(slow) > 1 else ""
     text = (
         f"all ranks wait for {who} on {where}: {whose}{seconds(worst.ready)} of "

@@ -1,4 +1,5 @@
-"""Why a rank takes longer than the others: its data, its GPU, or the cores of its host. Pure."""
+"""Finds why a rank takes longer than the others: its data, its GPU, or the cores of its host.
+Pure."""
 
 from __future__ import annotations
 
@@ -11,103 +12,115 @@ from remote.run.state.host_state import HostState
 from remote.run.state.rank_state import RankState
 
 FEWER = 0.8
-"""A rank has fewer cores than the others where it has at most this share of theirs."""
+"""A rank has fewer cores than the others if it has at most this share of theirs."""
 FULL = 0.9
 """The cores of a host are all in use above this share of them."""
 FOREIGN = 0.25
 """Other programs matter above this share of the cores."""
 SLOWER = 1.25
-"""A step takes more CPU time than elsewhere where it takes this many times as much."""
+"""A step takes more CPU time than elsewhere if it takes this many times as much."""
 LOWER = 0.9
-"""A clock is lower than those of others where it has at most this share of theirs."""
-LIMITS = {0x60: "heat", 0x84: "its power limit", 0x08: "its hardware", 0x02: "a setting"}
+"""A clock is lower than those of others if it has at most this share of theirs."""
+CLOCK_LIMITS = {0x60: "heat", 0x84: "its power limit", 0x08: "its hardware", 0x02: "a setting"}
 """What holds the clock of a GPU down, by the bits of NVML, the most telling first."""
 
 
-def why(rank: RankState, ranks: Sequence[RankState], hosts: Sequence[HostState]) -> str:
-    """Why a rank takes longer than the others, in words; "" where nothing tells."""
-    others = [one for one in ranks if one is not rank]
+def explain_straggler(
+    rank: RankState, ranks: Sequence[RankState], hosts: Sequence[HostState]
+) -> str:
+    """Return why a rank takes longer than the others, in words; "" if nothing tells."""
+    others = [other for other in ranks if other is not rank]
     late = rank.pace.mean("ready") - _typical(others, "ready")
-    loads = rank.pace.mean("data")
-    load = _typical(others, "data")
-    if loads - load > late / 2:
-        return f"it waits for its data: {seconds(loads)} s per step, others {seconds(load)} s"
+    own_loading = rank.pace.mean("data")
+    loading = _typical(others, "data")
+    if own_loading - loading > late / 2:
+        return (
+            f"it waits for its data: {seconds(own_loading)} s per step, others {seconds(loading)} s"
+        )
     if rank.on_gpu:
-        return _slow_clock(rank, others)
-    return _few_cores(rank, others, hosts) or _busy(rank, ranks, hosts) or _slow_cores(rank, others)
-
-
-def _slow_clock(rank: RankState, others: Sequence[RankState]) -> str:
-    """That its GPU has a lower clock than theirs."""
-    theirs = [one.gpu.clock for one in others if one.gpu and one.gpu.clock]
-    if not rank.gpu or not rank.gpu.clock or not theirs:
-        return ""
-    own = rank.gpu.clock
-    typical = statistics.median(theirs)
-    if own > LOWER * typical:
-        return ""
-    why = next(
-        (f" because of {name}" for bits, name in LIMITS.items() if rank.gpu.reasons & bits), ""
+        return _explain_slow_clock(rank, others)
+    return (
+        _explain_few_cores(rank, others, hosts)
+        or _explain_busy_host(rank, ranks, hosts)
+        or _explain_slow_cores(rank, others)
     )
-    return f"its GPU runs at {own} MHz{why}, others at {typical:.0f} MHz"
 
 
-def _few_cores(rank: RankState, others: Sequence[RankState], hosts: Sequence[HostState]) -> str:
-    """That it has fewer cores than the others."""
-    cores = {
-        host.index: host.hello.cores
-        / max(1, sum(one.host == host.index for one in (rank, *others)))
-        for host in hosts
-        if host.hello
-    }
-    theirs = [cores[one.host] for one in others if one.host in cores]
-    if rank.host not in cores or not theirs:
+def is_crowded(rank: RankState, ranks: Sequence[RankState], hosts: Sequence[HostState]) -> bool:
+    """Return True if it shares its cores with other ranks and with programs that fill them.
+
+    A rank that has fewer cores than the others is late because of that.
+    """
+    if rank.on_gpu or not _count_foreign_cores(rank, ranks, hosts):
+        return False
+    others = [other for other in ranks if other is not rank]
+    machine = _hosts_of_machine(hosts[rank.host], hosts)
+    shares_machine = any(other.host in machine for other in others)
+    return shares_machine and not _explain_few_cores(rank, others, hosts)
+
+
+def _explain_slow_clock(rank: RankState, others: Sequence[RankState]) -> str:
+    clocks = [other.gpu.clock for other in others if other.gpu and other.gpu.clock]
+    if not rank.gpu or not rank.gpu.clock or not clocks:
+        return ""
+    typical = statistics.median(clocks)
+    if rank.gpu.clock > LOWER * typical:
+        return ""
+    reasons = [name for bits, name in CLOCK_LIMITS.items() if rank.gpu.reasons & bits]
+    because = f" because of {reasons[0]}" if reasons else ""
+    return f"its GPU runs at {rank.gpu.clock} MHz{because}, others at {typical:.0f} MHz"
+
+
+def _explain_few_cores(
+    rank: RankState, others: Sequence[RankState], hosts: Sequence[HostState]
+) -> str:
+    cores = {}
+    for host in hosts:
+        if host.hello:
+            ranks_of_host = sum(each.host == host.index for each in (rank, *others))
+            cores[host.index] = host.hello.cores / max(1, ranks_of_host)
+    cores_of_others = [cores[other.host] for other in others if other.host in cores]
+    if rank.host not in cores or not cores_of_others:
         return ""
     own = cores[rank.host]
-    typical = statistics.median(theirs)
+    typical = statistics.median(cores_of_others)
     if own > FEWER * typical:
         return ""
     return f"it has {number(own)} {'core' if own == 1 else 'cores'}, others {number(typical)}"
 
 
-def is_crowded(rank: RankState, ranks: Sequence[RankState], hosts: Sequence[HostState]) -> bool:
-    """Whether it shares the cores of its machine with other ranks and with programs that fill them.
-    A rank that has fewer cores than the others is late for that."""
-    if rank.on_gpu or not _foreign(rank, ranks, hosts):
-        return False
-    others = [one for one in ranks if one is not rank]
-    machine = _machine(hosts[rank.host], hosts)
-    return any(one.host in machine for one in others) and not _few_cores(rank, others, hosts)
-
-
-def _busy(rank: RankState, ranks: Sequence[RankState], hosts: Sequence[HostState]) -> str:
-    """That other programs use the cores of its machine."""
-    foreign = _foreign(rank, ranks, hosts)
+def _explain_busy_host(
+    rank: RankState, ranks: Sequence[RankState], hosts: Sequence[HostState]
+) -> str:
+    foreign = _count_foreign_cores(rank, ranks, hosts)
     total = len(hosts[rank.host].cpu)
     return f"other programs use {foreign:.1f} of the {total} cores of its host" if foreign else ""
 
 
-def _foreign(rank: RankState, ranks: Sequence[RankState], hosts: Sequence[HostState]) -> float:
-    """The cores of its machine that other programs use, where all cores are in use; else 0."""
+def _count_foreign_cores(
+    rank: RankState, ranks: Sequence[RankState], hosts: Sequence[HostState]
+) -> float:
+    """Return the cores of its machine that other programs use, if all cores are in use; else 0."""
     host = hosts[rank.host]
     if not (host.hello and host.cpu):
         return 0.0
-    machine = _machine(host, hosts)
-    ours = sum(one.cpu for one in ranks if one.host in machine and not math.isnan(one.cpu))
+    machine = _hosts_of_machine(host, hosts)
+    own = sum(each.cpu for each in ranks if each.host in machine and not math.isnan(each.cpu))
     total = len(host.cpu)
-    foreign = (sum(host.cpu) - ours) / 100
-    is_full = sum(host.cpu) >= FULL * 100 * total
+    in_use = sum(host.cpu)
+    foreign = (in_use - own) / 100
+    is_full = in_use >= FULL * 100 * total
     return foreign if is_full and foreign >= FOREIGN * total else 0.0
 
 
-def _machine(host: HostState, hosts: Sequence[HostState]) -> set[int]:
-    """The hosts on its machine."""
+def _hosts_of_machine(host: HostState, hosts: Sequence[HostState]) -> set[int]:
+    """Return the hosts that are on the same machine as this one."""
     boot_id = host.hello.boot_id if host.hello else ""
-    return {one.index for one in hosts if one.hello and one.hello.boot_id == boot_id}
+    return {other.index for other in hosts if other.hello and other.hello.boot_id == boot_id}
 
 
-def _slow_cores(rank: RankState, others: Sequence[RankState]) -> str:
-    """That the same work takes more CPU time there."""
+def _explain_slow_cores(rank: RankState, others: Sequence[RankState]) -> str:
+    """Return that the same work takes more CPU time there, if it does."""
     own = rank.pace.mean("cpu_seconds")
     typical = _typical(others, "cpu_seconds")
     if not own > SLOWER * typical > 0:
@@ -117,5 +130,5 @@ def _slow_cores(rank: RankState, others: Sequence[RankState]) -> str:
 
 
 def _typical(ranks: Sequence[RankState], figure: str) -> float:
-    """The median over ranks of a mean figure."""
+    """Return the median over ranks of a mean figure."""
     return statistics.median(rank.pace.mean(figure) for rank in ranks)

@@ -1,4 +1,4 @@
-"""What is wrong with a run, or was: what its user has to know while it trains. Pure."""
+"""Finds what is wrong with a run, or was: what its user has to know while it trains. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from remote.format import duration, size
-from remote.run.diagnosis.straggler import sentence
+from remote.run.diagnosis.straggler import describe_stragglers
 from remote.run.run_state import RunState
 from remote.run.state.phases import FATES, RankPhase
 from remote.run.state.types import Evidence
@@ -26,8 +26,8 @@ class Alarm(StrEnum):
     RESTART = "restart"
 
 
-SPELL = 0.1
-"""The share of the training for which a rank has to be slow to be told of after its end."""
+LEAST_SLOW_SHARE = 0.1
+"""The share of the training for which a rank has to be slow to be named after its end."""
 WEIGHTS = {alarm: weight for weight, alarm in enumerate(Alarm)}
 
 
@@ -36,53 +36,51 @@ Key = tuple[Alarm, int, float]
 
 @dataclass(frozen=True)
 class Alert:
-    """Something is wrong `since` a time of the session's clock; `over` is when it no longer was, 0
-    before. `subject` is the host or rank that it is about, -1 for the run."""
+    """Something is wrong with a run, or was. Its fields are keys of the summary."""
 
     alarm: Alarm
     since: float
+    """A time of the session's clock."""
     text: str
     over: float = 0.0
+    """When it no longer was; 0 before."""
     subject: int = -1
+    """The host or rank that it is about, -1 for the run."""
 
     @property
     def key(self) -> Key:
-        """What tells it from others; its text may change."""
+        """What identifies it; its text may change."""
         return self.alarm, self.subject, self.since
 
 
-def alerts(run: RunState) -> list[Alert]:
-    """All alerts of a run, the oldest first."""
-    found = (
-        *_restarts(run),
-        *_training(run),
-        *_checkpoints(run),
-        *_stalls(run),
-        *_stragglers(run),
-        *_hosts(run),
-    )
-    return sorted(found, key=lambda alert: alert.since)
+def find_alerts(run: RunState) -> list[Alert]:
+    """Return all alerts of a run, the oldest first."""
+    sources = (_restarts, _training, _checkpoints, _stalls, _stragglers, _hosts)
+    alerts = [alert for source in sources for alert in source(run)]
+    return sorted(alerts, key=lambda alert: alert.since)
 
 
-def urgent_first(found: Iterable[Alert]) -> list[Alert]:
-    """Those that are not over first, the most important first, then the newest."""
-    return sorted(found, key=lambda one: (one.over > 0, WEIGHTS[one.alarm], -one.since))
+def sort_by_urgency(alerts: Iterable[Alert]) -> list[Alert]:
+    """Return those that are not over first, the most important first, then the newest."""
+    return sorted(alerts, key=lambda alert: (alert.over > 0, WEIGHTS[alert.alarm], -alert.since))
 
 
-def slow_spells(run: RunState) -> list[str]:
-    """Which ranks held the others up for a good part of the training of an ended run, and why, the
-    longest first; of each rank its longest time."""
+def describe_slow_spells(run: RunState) -> list[str]:
+    """Return which ranks held the others up for a good part of the training, and why.
+
+    The longest time comes first; of each rank, only its longest is named.
+    """
     spells: dict[int, tuple[float, str]] = {}
     for alert in _stragglers(run):
-        lasted = (alert.over or _left_off(run, alert.subject)) - alert.since
-        if lasted >= SPELL * run.training_seconds:
-            told = f"slow for {duration(lasted)}: {alert.text}"
-            spells[alert.subject] = max(spells.get(alert.subject, (0.0, "")), (lasted, told))
-    return [told for _, told in sorted(spells.values(), reverse=True)]
+        lasted = (alert.over or _end_of_rank(run, alert.subject)) - alert.since
+        if lasted >= LEAST_SLOW_SHARE * run.training_seconds:
+            spell = (lasted, f"slow for {duration(lasted)}: {alert.text}")
+            spells[alert.subject] = max(spells.get(alert.subject, (0.0, "")), spell)
+    return [text for _, text in sorted(spells.values(), reverse=True)]
 
 
-def _left_off(run: RunState, number: int) -> float:
-    """When a rank that was slow to the end ended; now, where it has not."""
+def _end_of_rank(run: RunState, number: int) -> float:
+    """Return when a rank ended; now, if it has not."""
     rank = run.rank(number)
     return rank.since if rank and rank.phase in FATES else run.now
 
@@ -91,12 +89,14 @@ def _restarts(run: RunState) -> Iterator[Alert]:
     restarts = run.progress.restarts
     most = run.course.attempts_allowed - 1
     for number, restart in enumerate(restarts, 1):
-        of = f" {number} of {most}" if most > 0 else ""
-        step = f" from step {restart.step}" if restart.step else ""
-        trains = number < len(restarts) or any(rank.pace or rank.begun for rank in run.ranks)
+        text = f"restart {number} of {most}" if most > 0 else "restart"
+        if restart.step:
+            text += f" from step {restart.step}"
+        if restart.reason:
+            text += f": {restart.reason}"
+        is_newest = number == len(restarts)
+        trains = not is_newest or any(rank.pace or rank.begun for rank in run.ranks)
         since = run.started + restart.seconds
-        why = f": {restart.reason}" if restart.reason else ""
-        text = f"restart{of}{step}{why}"
         yield Alert(Alarm.RESTART, since, text, since if trains else 0.0)
 
 
@@ -111,7 +111,7 @@ def _training(run: RunState) -> Iterator[Alert]:
 
 
 def _checkpoints(run: RunState) -> Iterator[Alert]:
-    """Ranks that died while they saved, by themselves."""
+    """Yield the ranks that died by themselves while they saved a checkpoint."""
     for rank in run.ranks:
         death = rank.death
         was_saving = rank.exited_from is RankPhase.SAVING
@@ -126,11 +126,12 @@ def _stalls(run: RunState) -> Iterator[Alert]:
 
 
 def _stragglers(run: RunState) -> Iterator[Alert]:
-    for episode in run.watch.episodes:
-        slow = run.watch.found.get(episode.straggler.rank, episode.straggler)
-        known = episode.straggler if episode.over else slow
-        text = sentence([known], run.hosts)
-        yield Alert(Alarm.STRAGGLER, episode.since, text, episode.over, known.rank)
+    for episode in run.stragglers.episodes:
+        straggler = episode.straggler
+        if not episode.over:  # its times and its reason may have changed
+            straggler = run.stragglers.by_rank.get(straggler.rank, straggler)
+        text = describe_stragglers([straggler], run.hosts)
+        yield Alert(Alarm.STRAGGLER, episode.since, text, episode.over, straggler.rank)
 
 
 def _hosts(run: RunState) -> Iterator[Alert]:

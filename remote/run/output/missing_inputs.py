@@ -31,7 +31,7 @@ _ARGPARSE = re.compile(r"\berror: the following arguments are required: (?P<opti
 _CLICK = re.compile(r"^Error: Missing option (?P<options>.+)$")
 
 
-def find(words: Sequence[str]) -> Lack | None:
+def find_missing(words: Sequence[str]) -> Lack | None:
     """Return what a program lacked that ended with these lines, the last one that tells; None where
     none does."""
     lines = [PREFIX.sub("", line) for line in words]

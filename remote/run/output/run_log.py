@@ -1,4 +1,4 @@
-"""The last lines of a run, and the narration among them."""
+"""Keeps the last lines of a run, and the remarks among them."""
 
 from __future__ import annotations
 
@@ -10,64 +10,65 @@ from sys import getsizeof
 
 from remote.limits import Limits
 from remote.run.output.log_levels import is_routine, may_be_routine
+from remote.run.state.host_state import strip_host_name
 from remote.run.state.types import LogLine
 from remote.sanitise import shortened
 
 LINES = 20_000
 """Lines of the run that stay in memory; the run directory has all."""
 NOTES = 1_000
-"""Lines of narration that stay in memory."""
+"""Remarks that stay in memory."""
 _number = attrgetter("number")
 
 
-class Log:
-    """`count` is how many lines there were, `lines` are the last ones that are news, `routine` the
-    last ones that are not, see `is_routine`: so these never push out those. `notes` is the
-    narration.
+class RunLog:
+    """The last lines of a run. `is_job`: rankboard's own ranks print them; only then any is
+    routine."""
 
-    `own`: rankboard's own ranks print them; only then any is routine.
-    """
-
-    def __init__(self, limits: Limits, *, own: bool = False) -> None:
+    def __init__(self, limits: Limits, *, is_job: bool = False) -> None:
         self._limits = limits
-        self._own = own
+        self._is_job = is_job
         self.lines: deque[LogLine] = deque(maxlen=LINES)
+        """Those that are news. Routine lines are apart, so that they never push these out."""
         self.routine: deque[LogLine] = deque(maxlen=LINES)
+        """Those that are not, see `is_routine`."""
         self.count = 0
+        """How many lines there were in all."""
         self.notes: deque[LogLine] = deque(maxlen=NOTES)
+        """The remarks."""
         # Of what `lines` holds: the number after a part of it, and the size of the part.
         self._parts: deque[tuple[int, int]] = deque()
         self._size = 0
 
     def add(self, when: float, host: str, rank: int, stream: str, text: str) -> Sequence[str]:
-        """Take in what a rank, or (-1) its host, printed. Returns its lines as they are shown."""
+        """Take in what a rank, or (-1) its host, printed. Return its lines as they are shown."""
         lines, size = shortened(text, self._limits.shown)
         skipped = max(0, len(lines) - LINES)
-        sort = self._own and rank >= 0 and may_be_routine(text)
-        made = [
-            LogLine(number, when, host, rank, stream, line, sort and is_routine(line))
+        has_routine = self._is_job and rank >= 0 and may_be_routine(text)
+        new_lines = [
+            LogLine(number, when, host, rank, stream, line, has_routine and is_routine(line))
             for number, line in enumerate(lines[skipped:], self.count + skipped)
         ]
         self.count += len(lines)
-        if sort:
-            self.routine.extend(line for line in made if line.routine)
-            made = [line for line in made if not line.routine]
-            size = sum(getsizeof(line.text) for line in made)
-        if made:
-            self.lines.extend(made)
+        if has_routine:
+            self.routine.extend(line for line in new_lines if line.routine)
+            new_lines = [line for line in new_lines if not line.routine]
+            size = sum(getsizeof(line.text) for line in new_lines)
+        if new_lines:
+            self.lines.extend(new_lines)
             self._bound(size)
         return lines
 
     def since(self, number: int) -> list[LogLine]:
-        """The lines of this number and after it that are kept, in order."""
+        """Return the lines of this number and after it that are kept, in order."""
         most = max(0, self.count - number)
-        news = [one for one in islice(reversed(self.lines), most) if one.number >= number]
-        routine = [one for one in islice(reversed(self.routine), most) if one.number >= number]
+        news = [line for line in islice(reversed(self.lines), most) if line.number >= number]
+        routine = [line for line in islice(reversed(self.routine), most) if line.number >= number]
         return sorted(news + routine, key=_number) if routine else news[::-1]
 
     def note(self, when: float, host: str, text: str) -> None:
-        """Add narration about a host, or ("") the run."""
-        text = text.removeprefix(f"{host}: ") if host else text
+        """Add a remark about a host, or ("") the run."""
+        text = strip_host_name(text, host)
         lines, size = shortened(text, self._limits.shown)
         for line in lines:
             note = LogLine(self.count, when, host, -1, "note", line)
@@ -87,5 +88,5 @@ class Log:
                 self.lines.popleft()
 
     def _is_over(self) -> bool:
-        """Whether the oldest part is too much, or is forgotten already."""
+        """Return True if the oldest part is too much, or is forgotten already."""
         return self._size > self._limits.log or self._parts[0][0] <= self.lines[0].number

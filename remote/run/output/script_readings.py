@@ -14,12 +14,12 @@ from dataclasses import replace
 from statistics import median
 
 from remote.events import Parsed, expand
-from remote.formats import Kind, Reading, Rule
+from remote.formats import Reading, ReadingKind, Rule
 from remote.formats.files import FileReader, reader_of, source_of
 from remote.plan.plan import Plan, Script
-from remote.run.series.timing import NAN
+from remote.run.series.step_times import NAN
 from remote.sanitise import shown
-from training.wire.events import Event, Exited, Metrics, Record, Step, Text
+from training.wire.events import Event, Exited, OutputText, Record, ScriptMetrics, StepFinished
 
 Expand = Callable[[Record], Sequence[Record]]
 _Firsts = dict[tuple[int, str], tuple[int, str]]
@@ -75,7 +75,7 @@ class Expander:
         """The records that a record stands for."""
         found = expand(record)
         kind = type(record.event)
-        if kind is not Text and kind is not Exited:
+        if kind is not OutputText and kind is not Exited:
             return (*self._due(record), *found) if self._waiting else found
         made: list[Record] = list(self._due(record)) if self._waiting else []
         for one in found:
@@ -96,9 +96,9 @@ class Expander:
         if record.attempt < output.attempt:
             return ()
         match event:
-            case Text():
+            case OutputText():
                 derived = output.read(event, record, self._shared)
-            case Step():
+            case StepFinished():
                 output.see(event)
                 return ()
             case Exited():
@@ -162,14 +162,14 @@ class _Output:
         """Whether the watch has told of a step."""
         return self._seen > 0
 
-    def see(self, step: Step) -> None:
+    def see(self, step: StepFinished) -> None:
         """The watch tells of a step: the same ones in a log are none beside it."""
         self._seen = step.step
         self._may_be_watched = False
         if math.isfinite(step.seconds):
             self._pace.append(step.seconds)
 
-    def read(self, text: Text, record: Record, shared: _Firsts) -> Sequence[Record]:
+    def read(self, text: OutputText, record: Record, shared: _Firsts) -> Sequence[Record]:
         """Text was printed, or written to a file that is followed. A file of a folder that hosts
         share is read once: each of them passes it on."""
         source = source_of(text.path) if text.path else ""
@@ -231,7 +231,7 @@ class _Output:
         for reading in readings:
             values = self._values(source, reading.values)
             self._steps = reading.steps or self._steps
-            if reading.kind is Kind.STEP and numbers:
+            if reading.kind is ReadingKind.STEP and numbers:
                 self._printed = reading.step or self._printed
                 before = self._step
                 self._step = next(upcoming)
@@ -242,7 +242,7 @@ class _Output:
                 values.pop("data_seconds", 0.0)
             if values:
                 place = self._place(source, reading)
-                event = Metrics(self.rank, place, reading.epoch, tuple(values.items()))
+                event = ScriptMetrics(self.rank, place, reading.epoch, tuple(values.items()))
                 yield event, reading.step
         if numbers:
             self._at = now
@@ -251,7 +251,7 @@ class _Output:
             self._ahead = min(self._ahead, self._printed - self._seen)
 
     def _tells_steps(self, source: str, readings: Sequence[Reading]) -> bool:
-        if self._of_steps is None and any(one.kind is Kind.STEP for one in readings):
+        if self._of_steps is None and any(one.kind is ReadingKind.STEP for one in readings):
             self._of_steps = source
         return self._of_steps == source
 
@@ -292,16 +292,16 @@ class _Output:
         numbers = list[int]()
         newest = self._step
         for reading in readings:
-            if reading.kind is Kind.STEP:
+            if reading.kind is ReadingKind.STEP:
                 is_behind = reading.step == newest - 1 > 0
                 newest = newest if is_behind else reading.step or newest + 1
                 numbers.append(newest)
         return numbers
 
-    def _as_step(self, reading: Reading, values: dict[str, float], each: float) -> Step:
+    def _as_step(self, reading: Reading, values: dict[str, float], each: float) -> StepFinished:
         seconds = values.pop("step_seconds", each)
         is_known = "loss" in values
-        return Step(
+        return StepFinished(
             self.rank,
             max(0, math.ceil(reading.epoch)) if math.isfinite(reading.epoch) else 0,
             self._step,
@@ -352,10 +352,10 @@ def _with(record: Record, event: Event) -> Record:
 def _without_step(event: Event, step: int) -> Event | None:
     """A step as the metrics that its log told, of this step by the watch."""
     match event:
-        case Step() if not event.loss_known:
+        case StepFinished() if not event.loss_known:
             return None
-        case Step():
-            return Metrics(event.rank, step, float(event.epoch), (("loss", event.loss),))
-        case Metrics():
+        case StepFinished():
+            return ScriptMetrics(event.rank, step, float(event.epoch), (("loss", event.loss),))
+        case ScriptMetrics():
             return replace(event, step=step)
     return event

@@ -56,7 +56,7 @@ def speaks_of_communication(text: str) -> bool:
     return _COMMUNICATION.search(text) is not None
 
 
-def exception(tail: Sequence[str]) -> Thrown | None:
+def find_exception(tail: Sequence[str]) -> Thrown | None:
     """The exception of the last traceback in these lines, or None.
 
     Of a chain the first link decides whether communication broke: what follows it is what the

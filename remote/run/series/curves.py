@@ -25,7 +25,7 @@ from training.wire import events
 if TYPE_CHECKING:  # numpy takes a while to import
     from remote.run.series.downsampling import Points
 
-_figures: Callable[[events.Step], tuple[float, ...]] = attrgetter(*STEP.figures)
+_figures: Callable[[events.StepFinished], tuple[float, ...]] = attrgetter(*STEP.figures)
 
 
 class Curves:
@@ -51,7 +51,7 @@ class Curves:
     def take(self, event: object, row: int, step: int, time: float) -> None:
         """Take in what rank `row` says, `time` seconds after the run began and after `step`."""
         match event:
-            case events.Step():
+            case events.StepFinished():
                 self._step = step
                 self._kept[STEP.name].append(row, row, step, time, *_figures(event))
             case events.RankSample():
@@ -62,7 +62,7 @@ class Curves:
             case events.Evaluated() if row == 0:
                 figures = (event.loss, event.accuracy)
                 self._kept[TEST.name].append(0, 0, event.step, time, *figures)
-            case events.Metrics():
+            case events.ScriptMetrics():
                 for name, value in event.values:
                     self._metric(name).append(row, row, event.step or step, time, value)
 

@@ -1,18 +1,18 @@
-"""One host of a run, as its records tell it."""
+"""One host of a run, as its records report it."""
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
 
-from remote.run.series.timing import NAN
+from remote.run.series.step_times import NAN
 from remote.run.state.phases import HostPhase
 from remote.run.state.types import Death
 from training.wire import events
 from training.wire.events import Event
 
 SOUGHT = (HostPhase.CONNECTING, HostPhase.DEPLOYING, HostPhase.STARTING)
-"""Phases of a host that has told its facts while another connection to it is made."""
+"""Phases of a host that has reported its facts while another connection to it is made."""
 LAST_WORDS = 200
 """Lines of stderr that are searched for the cause: a chain of tracebacks through torch, with its
 stacks of C++, takes 100 and more."""
@@ -23,87 +23,121 @@ DISK_LOW = 1 << 30
 """A disk with less than these free bytes is nearly full."""
 
 
+def strip_host_name(text: str, host_name: str) -> str:
+    """Return a reason or remark without the host's name, with which it may begin.
+
+    On the wire these are sentences such as "node2: no answer" or "node1 and node2: no answer". No
+    other place than this one and `names_host` knows that.
+    """
+    return text.removeprefix(f"{host_name}: ") if host_name else text
+
+
+def names_host(text: str, host_name: str) -> bool:
+    """Return True if a reason begins with the name of its host, perhaps among others."""
+    return text.startswith(tuple(f"{host_name}{end}" for end in (":", ", ", " and ")))
+
+
 @dataclass(slots=True)
 class HostState:
-    """One host as last heard of; `heard` is when, by the session's clock. `cpu` is percent per
-    core, memory, network and free disk bytes; `loads` the CPU of its ranks, in percent of one core.
-
-    `since` is when its phase began. `reason` says why it
-    is lost, refused or ended. `began` is when its agent began, before which nothing of it happened.
-    `attempt` is the newest one whose ranks its agent has started, -1 before the first.
-    `saved_step` is the newest checkpoint that its first rank said is complete: on this host alone,
-    where others may be lost. `missed`: nothing is heard of it; `back` is when records came again,
-    after a silence from `silent_from` on; `gone`: it was lost, or its agent killed; `parted`: a
-    connection to it broke. `age_at_end` is how old the run was when its agent ended, 0 where that
-    is not known. `disk_low` is when its disk became nearly full, 0 where it is not.
-    """
+    """One host as last heard of. Times by the session's clock, memory and network in bytes."""
 
     index: int
+    """Its number in the run, from 0."""
     name: str
     phase: HostPhase = HostPhase.WAITING
     since: float = 0.0
+    """When its phase began."""
     hello: events.Hello | None = None
+    """The facts that its agent reported first."""
     offset: float = 0.0
+    """The seconds by which its clock is ahead of the session's."""
     began: float = 0.0
+    """When its agent began; nothing of it happened before."""
     heard: float = 0.0
+    """When something came of it last."""
     cpu: tuple[float, ...] = ()
+    """Percent per core."""
     memory_used: int = 0
     memory_total: int = 0
     sent: int = 0
+    """Per second."""
     received: int = 0
+    """Per second."""
     disk_free: int = 0
     loads: dict[int, float] = field(default_factory=dict)
+    """The CPU of each of its ranks, in percent of one core."""
     disk_low: float = 0.0
+    """When its disk became nearly full; 0 if it is not."""
     age_at_end: float = 0.0
+    """How old the run was when its agent ended; 0 if that is not known."""
     run_began: float = 0.0
-    """By the clock of the host, as far as it has told; 0 before."""
+    """When the run began, by the clock of the host; 0 before it has reported the age of the run."""
     reason: str = ""
+    """Why it is lost, refused or ended."""
     gone: bool = False
+    """It was lost, or its agent was killed."""
     saved_step: int = 0
+    """The newest checkpoint that its first rank reported as complete: on this host alone."""
     missed: bool = False
+    """Nothing is heard of it at present."""
     back: float = 0.0
-    parted: bool = False
-    dropped: bool = False
-    death: Death | None = None
-    seq: int = 0
-    launched: bool = False
-    attempt: int = -1
-    running: set[int] = field(default_factory=set)
-    reserved: events.Reserved | None = None
-    connected: list[events.Connected] = field(default_factory=list)
-    ended: events.Ended | None = None
-    lost: bool = False
-    left_out: bool = False
-    stop_heard: bool = False
+    """When it was heard again after its last silence; 0 before one."""
     silent_from: float = 0.0
+    """When its last silence began."""
+    parted: bool = False
+    """A connection to it broke."""
+    dropped: bool = False
+    """Its agent has dropped records."""
+    death: Death | None = None
+    """What its end says about the cause."""
+    seq: int = 0
+    """The number of its newest record."""
+    launched: bool = False
+    """Its agent was told to start ranks of this attempt."""
+    attempt: int = -1
+    """The newest attempt whose ranks its agent has started, -1 before the first."""
+    running: set[int] = field(default_factory=set)
+    """Its ranks that have not ended."""
+    reserved: events.Reserved | None = None
+    """The port that it has reserved."""
+    connected: list[events.Connected] = field(default_factory=list)
+    """The connections to other hosts that it has tried."""
+    ended: events.AgentEnded | None = None
+    """The end of its agent."""
+    lost: bool = False
+    """The launcher has given it up."""
+    left_out: bool = False
+    """It takes part in no attempt any more."""
+    stop_heard: bool = False
+    """Its agent has heard that a person stopped the run."""
     tail: deque[str] = field(default_factory=lambda: deque(maxlen=LAST_WORDS))
+    """The last lines on stderr of its agent, and of ranks that are not known."""
 
     @property
     def used(self) -> float:
-        """The share of the cores that it may use which its ranks keep busy; NaN where that is not
-        known."""
+        """The share of the cores that it may use which its ranks keep busy; NaN if unknown."""
         if not self.hello or not self.hello.cores or not self.loads:
             return NAN
         return sum(self.loads.values()) / 100 / self.hello.cores
 
     @property
     def done(self) -> bool:
-        """Whether nothing more comes from it."""
+        """Return True if nothing more comes from it."""
         return self.ended is not None or self.lost or self.left_out
 
     @property
     def away(self) -> float:
-        """Seconds of its last silence."""
+        """The seconds of its last silence."""
         return self.back - self.silent_from
 
     def enter(self, phase: HostPhase, when: float) -> None:
-        """Go on to a phase."""
+        """Enter a phase."""
         if phase is not self.phase:
             self.phase = phase
             self.since = when
 
     def hear(self, when: float, now: float) -> None:
-        """Something has come from its agent."""
+        """Take in that a record of `when` has come from its agent."""
         # Its agent may have recorded it long before it could be heard.
         if self.missed or (self.heard and when - self.heard > FRESH):
             self.back = now
@@ -118,16 +152,19 @@ class HostState:
             self.enter(HostPhase.READY, when)
 
     def count_age(self, age: float, time: float) -> float:
-        """Take in how old its agent says that the run is at this time of its clock; its guard,
-        which speaks for one that was killed, does not know (0). Return the age as far as it
-        follows, 0 if nothing is known."""
+        """Return how old the run is at this time of its clock, as far as that is known; else 0.
+
+        `age` is what its agent reports. The guard, which speaks for an agent that was killed, does
+        not know (0); then the age follows from an earlier report.
+        """
         if age:
             self.run_began = time - age
         return max(0.0, time - self.run_began) if self.run_began else 0.0
 
-    def begin(self) -> None:
-        """Another attempt begins: what was asked for the one before counts no more."""
-        self.launched = self.stop_heard = False
+    def begin_attempt(self) -> None:
+        """Forget what was asked for the attempt before."""
+        self.launched = False
+        self.stop_heard = False
         self.running.clear()
         self.loads.clear()
         self.reserved = None
@@ -135,7 +172,7 @@ class HostState:
         self.connected.clear()
 
     def apply(self, event: Event, attempt: int, when: float) -> None:
-        """Take in what its agent says of the host itself, in this attempt of the run."""
+        """Take in what its agent reports of the host itself, in this attempt of the run."""
         match event:
             case events.HostSample():
                 self.cpu = event.cpu
@@ -147,14 +184,14 @@ class HostState:
             case events.Reserved() if self.reserved is None:
                 self.reserved = event
             case events.Connected():
-                self._connect(event)
+                self._take_connection(event)
             case events.Launched(ranks) if attempt > self.attempt:
                 self.launched = True
                 self.attempt = attempt
                 self.running |= set(ranks)
             case events.Exited(rank):
                 self.running.discard(rank)
-            case events.Ended():
+            case events.AgentEnded():
                 self.ended = event
                 self.running.clear()
 
@@ -163,8 +200,8 @@ class HostState:
         is_low = 0 < free < DISK_LOW
         self.disk_low = (self.disk_low or when) if is_low else 0.0
 
-    def _connect(self, event: events.Connected) -> None:
+    def _take_connection(self, event: events.Connected) -> None:
         """Take in a connection that it tried, once."""
-        known = {(one.address, one.port) for one in self.connected}
+        known = {(each.address, each.port) for each in self.connected}
         if (event.address, event.port) not in known:
             self.connected.append(event)

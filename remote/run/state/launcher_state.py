@@ -16,7 +16,7 @@ FETCH = "fetch"
 
 
 class Stage(Enum):
-    """What the launcher is about."""
+    """What the launcher is doing."""
 
     REACHING = "reaching"
     STARTING = "starting"
@@ -27,47 +27,61 @@ class Stage(Enum):
 
 
 @dataclass
-class Course:
-    """What launchers have decided so far. All times are by the session's clock.
-
-    `hosts` take part in the attempt, which began at `attempt_at`; the launcher that has started it
-    allows `attempts` in all, 0 if that is not known. `failing_at` is when its first
-    failure was noticed, `stopping_at` and `closing_at` when these stages began; infinite before.
-    `preparing`: the hosts are checked, `prepared`: all have answered, `started`: they were told to
-    start their ranks, `refused`: the start is refused. `person_stopped`: a person has stopped the
-    run, and from `abandoned_at` on no longer waits for its hosts; `impatient`: has done so.
-    `stop_now`: ranks get no time to end by themselves. `final`: the run is not restarted. `keep`:
-    agents go on without a launcher. `returned`: this launcher is not the first one; it came at
-    `returned_at`, 0 where it is.
-    """
+class LauncherState:
+    """What launchers have decided so far. All times are by the session's clock."""
 
     policy: Policy
     stage: Stage = Stage.REACHING
     hosts: tuple[int, ...] = ()
+    """The hosts that take part in the attempt."""
     attempt: int = 0
+    """The number of the attempt, from 0."""
     attempts: int = 0
+    """How many attempts the launcher that started this one allows in all; 0 if unknown."""
     attempt_at: float = 0.0
+    """When the attempt began."""
     preparing: bool = False
+    """The hosts of the attempt are checked."""
     prepared: bool = False
+    """All of them have answered."""
     started: bool = False
+    """They were told to start their ranks."""
     refused: bool = False
+    """The start is refused."""
     failing_at: float = math.inf
+    """When the first failure of the attempt was noticed; infinite before."""
     stopping_at: float = math.inf
+    """When the launcher began to stop all ranks; infinite before."""
     closing_at: float = math.inf
+    """When all agents were told to end; infinite before."""
     stacks_asked_at: float = -math.inf
+    """When the stacks of all ranks were last asked for."""
     person_stopped: bool = False
+    """A person has stopped the run."""
     stopped_elsewhere: bool = False
+    """That person asked another launcher."""
     abandoned_at: float = math.inf
+    """When a person no longer waited for the hosts; infinite before."""
     impatient: bool = False
+    """A person has once not waited for the hosts."""
     stop_now: bool = False
+    """Ranks get no time to end by themselves."""
     final: bool = False
+    """The run is not restarted."""
     keep: bool = False
+    """Agents go on without a launcher."""
     leaving: bool = False
+    """A person has asked to detach."""
     detached: bool = False
+    """The launcher has left; the run goes on."""
     cut_off: bool = False
+    """It has left although nobody asked for it."""
     returned: bool = False
+    """This launcher is not the first one."""
     returned_at: float = 0.0
+    """When it came; 0 if it is the first one."""
     transfers: dict[str, bool] = field(default_factory=dict)
+    """The transfers of files by name; True if they are over."""
 
     def __post_init__(self) -> None:
         self.keep = self.policy.keep
@@ -81,29 +95,31 @@ class Course:
 
     @property
     def attempts_allowed(self) -> int:
-        """Return how many attempts the run may have in all, 0 if that is not known: another
-        launcher may have started more of them than this one allows."""
+        """How many attempts the run may have in all; 0 if that is not known.
+
+        Another launcher may have started more of them than this one allows.
+        """
         allowed = self.attempts or self.policy.max_restarts + 1
         return allowed if self.attempt < allowed else 0
 
     @property
     def failing(self) -> bool:
-        """Whether the attempt has failed."""
+        """Return True if the attempt has failed."""
         return self.failing_at < math.inf
 
     @property
     def abandoned(self) -> bool:
-        """Whether a person no longer waits for the hosts."""
+        """Return True if a person no longer waits for the hosts."""
         return self.abandoned_at < math.inf
 
     @property
     def ending_at(self) -> float:
-        """When all hosts were told to end, or to end their ranks; infinite before."""
+        """The time at which all hosts were told to end, or to end their ranks; infinite before."""
         return self.stopping_at if self.closing_at == math.inf else self.closing_at
 
-    def is_transferring(self, what: str) -> bool:
-        """Whether this transfer is under way."""
-        return self.transfers.get(what) is False
+    def is_transferring(self, name: str) -> bool:
+        """Return True if this transfer is under way."""
+        return self.transfers.get(name) is False
 
     def apply(self, event: Event, when: float) -> None:
         """Take in what a launcher has recorded."""
@@ -143,15 +159,17 @@ class Course:
                 self._attach(when)
 
     def begin(self, attempt: int, hosts: tuple[int, ...], when: float, *, started: bool) -> None:
-        """Begin an attempt on these hosts; `started`: their ranks have been told to start."""
+        """Begin an attempt on these hosts. `started`: their ranks have been told to start."""
         self.attempt = attempt
         self.hosts = hosts
         self.attempt_at = when
         self.attempts = 0
-        self.preparing = self.prepared = self.refused = False
+        self.preparing = False
+        self.prepared = False
+        self.refused = False
         self.started = started
         self.failing_at = math.inf
-        if self.person_stopped:  # of which another launcher has not heard yet
+        if self.person_stopped:  # another launcher has not heard of that yet
             return
         self.stage = Stage.RUNNING if started else Stage.STARTING
         self.stopping_at = self.closing_at = math.inf
@@ -159,16 +177,16 @@ class Course:
         self.abandoned_at = math.inf
 
     def launch(self, attempt: int) -> None:
-        """Ranks of this attempt have been started, by this launcher or another one."""
+        """Take in that ranks of this attempt have been started, perhaps by another launcher."""
         self.attempt = max(self.attempt, attempt)
         self.started = True
         if self.stage in (Stage.REACHING, Stage.STARTING):
             self.stage = Stage.RUNNING
 
     def _stop(self, event: launcher.Stopping, when: float) -> None:
-        again = event.by_person and self.person_stopped and not event.now
-        if again and self.stage in (Stage.STOPPING, Stage.CLOSING):
-            # A first word here after a stop from elsewhere is not a second one.
+        is_repeated = event.by_person and self.person_stopped and not event.now
+        if is_repeated and self.stage in (Stage.STOPPING, Stage.CLOSING):
+            # The first stop here after one from elsewhere is not a second one.
             self.abandoned_at = math.inf if self.stopped_elsewhere else when
             self.impatient |= self.abandoned
         self.stopped_elsewhere = event.elsewhere
@@ -176,13 +194,16 @@ class Course:
         self.stop_now |= event.now
         self.final |= event.final
         if self.stage not in (Stage.CLOSING, Stage.OVER):
-            self.stage, self.stopping_at = Stage.STOPPING, min(self.stopping_at, when)
+            self.stage = Stage.STOPPING
+            self.stopping_at = min(self.stopping_at, when)
 
     def _attach(self, when: float) -> None:
-        """Another launcher takes over, and gives hosts as much time as the one before."""
+        """Take in that another launcher takes over, which gives hosts as much time again."""
         self.returned = True
         self.returned_at = when
-        self.detached = self.cut_off = self.leaving = False
+        self.detached = False
+        self.cut_off = False
+        self.leaving = False
         self.abandoned_at = math.inf
         self.stopped_elsewhere = self.person_stopped
         self.transfers.clear()

@@ -10,30 +10,32 @@ from training import figures
 from training.wire import events
 
 RISEN = 2.0
-"""How many times the first loss a last one is that has risen."""
+"""A last loss that is so many times the first one has risen."""
 NOT_LEARNED = "did not learn"
 WATCHED = "torch is watched"
-"""What is said of a user's own program of which steps are seen without a print."""
+"""The remark on a script of which steps are seen although it prints none."""
 
 
 @dataclass(frozen=True)
 class Restart:
-    """The run was restarted `seconds` after it began, for this reason ("" where it is not known),
-    and goes on after `step`; 0 until a rank says so."""
+    """A restart of all ranks."""
 
     seconds: float
+    """Since the run began."""
     step: int = 0
+    """The ranks go on after this step; 0 until a rank reports it."""
     reason: str = ""
+    """Why; "" if that is not known."""
 
 
 @dataclass(frozen=True)
 class Diverged:
-    """The first loss of the run that was no finite number, at the time `when`: `value` is nan, inf
-    or -inf."""
+    """The first loss of the run that was no finite number."""
 
     rank: int
     step: int
     value: float
+    """NaN, inf or -inf."""
     when: float = 0.0
 
     @property
@@ -43,61 +45,65 @@ class Diverged:
 
     @property
     def what(self) -> str:
-        """What the loss is, in a word."""
+        """The loss in a word: NaN or infinite."""
         return "NaN" if math.isnan(self.value) else "infinite"
 
 
 def not_learned(runs: Iterable[tuple[str, float, float]]) -> str:
-    """Which runs did not learn, in a sentence; "" if all did. Of each: its name, and its first and
-    last training loss."""
-    found = [run for run in runs if run[2] > RISEN * run[1]]
-    if not found:
+    """Return a sentence on the runs that did not learn; "" if all did.
+
+    Of each run: its name, and its first and last training loss.
+    """
+    risen = [run for run in runs if run[2] > RISEN * run[1]]
+    if not risen:
         return ""
-    name, first, last = found[0]
-    number = "1 run" if len(found) == 1 else f"{len(found)} runs"
-    rose = f"rose from {figures.loss(first)} to {figures.loss(last)}"
-    return f"{number} {NOT_LEARNED}: the training loss of {name} {rose}"
+    name, first_loss, last_loss = risen[0]
+    number = "1 run" if len(risen) == 1 else f"{len(risen)} runs"
+    change = f"rose from {figures.loss(first_loss)} to {figures.loss(last_loss)}"
+    return f"{number} {NOT_LEARNED}: the training loss of {name} {change}"
 
 
 @dataclass
 class Progress:
-    """`begun` is the first rank's word on the size of the work, None before. `evaluations` are rank
-    0's, the last one with its confusion matrix. `drift` is the first comparison that found the
-    ranks' models to differ, at `drifted`, `largest_drift` the one that found them to differ most.
-    `diverged` is the first loss that was no finite number, `restarts` tell when the run was
-    restarted. `printed_steps` are those of the whole run as a user's own program prints them, 0 if
-    it does not, `formats` those by which that is read, `files` those of its files that are read,
-    `watched`: torch is, in it.
-    `anew` is the attempt of which the first step is known."""
+    """How far the training of a run has come."""
 
     begun: events.Started | None = None
+    """What the first rank reported at its first step: the size of the work."""
     printed_steps: int = 0
+    """Steps of the whole run as a script prints them; 0 if it does not."""
     watched: bool = False
-    anew: int = 0
+    """Torch is watched in the script."""
+    first_step_attempt: int = 0
+    """The newest attempt of a script whose first step is known."""
     formats: list[str] = field(default_factory=list)
+    """The formats by which the output of a script is read."""
     files: list[str] = field(default_factory=list)
+    """The files of a script that are read."""
     evaluations: list[events.Evaluated] = field(default_factory=list)
+    """Those of rank 0; only the last one has its confusion matrix."""
     drift: events.Drifted | None = None
+    """The first comparison that found the ranks' models to differ."""
     drifted: float = 0.0
+    """When it did."""
     largest_drift: events.Drifted | None = None
+    """The comparison that found them to differ most."""
     diverged: Diverged | None = None
     restarts: list[Restart] = field(default_factory=list)
 
     @property
     def steps(self) -> int:
-        """Steps of the whole run; 0 before it is known."""
+        """Steps of the whole run; 0 if that is not known yet."""
         return self.begun.steps if self.begun else self.printed_steps
 
     @property
     def epochs(self) -> int:
-        """Epochs of the whole run, one begun counted whole; 0 before it is known."""
+        """Epochs of the whole run, the last one counted whole; 0 if that is not known yet."""
         if not self.begun or self.begun.steps_per_epoch <= 0:
             return 0
         return -(-self.begun.steps // self.begun.steps_per_epoch)
 
     def start(self, event: events.Started) -> bool:
-        """Take in a rank's first word in an attempt. Returns whether it is the first of all
-        ranks."""
+        """Take in that a rank has begun an attempt. Return True if it is the first rank to."""
         if self.begun:
             return False
         self.begun = event
@@ -105,26 +111,27 @@ class Progress:
         return True
 
     def go_back(self, step: int) -> None:
-        """The ranks make the steps after this one, perhaps anew."""
+        """Take in that the ranks go on after this step, perhaps anew."""
         if self.diverged and step < self.diverged.step:
             self.diverged = None
         if self.restarts:
             self.restarts[-1] = replace(self.restarts[-1], step=step)
 
     def evaluate(self, event: events.Evaluated) -> None:
-        """Take in an evaluation of rank 0. Of confusion matrices, which may be large, only the last
-        is kept."""
+        """Take in an evaluation of rank 0. Only the last confusion matrix is kept."""
         while self.evaluations and self.evaluations[-1].epoch >= event.epoch:
             self.evaluations.pop()  # these epochs began anew
         if self.evaluations:
             self.evaluations[-1] = replace(self.evaluations[-1], confusion=())
         counts = event.confusion
-        is_whole = any(map(any, counts)) and all(len(row) == len(counts) for row in counts)
-        self.evaluations.append(event if is_whole else replace(event, confusion=()))
+        has_counts = any(map(any, counts))
+        is_square = all(len(row) == len(counts) for row in counts)
+        if not (has_counts and is_square):
+            event = replace(event, confusion=())
+        self.evaluations.append(event)
 
     def compare(self, event: events.Drifted, when: float) -> bool:
-        """Take in a comparison of the ranks' models. Returns whether it is the first to find them
-        different."""
+        """Take in that the ranks' models differ. Return True if it is the first time."""
         is_first = self.drift is None
         if is_first:
             self.drift = event

@@ -1,4 +1,4 @@
-"""One rank of a run, as its records tell it."""
+"""One rank of a run, as its records report it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from remote.run.series.pace import Pace
-from remote.run.series.timing import NAN, Timing
+from remote.run.series.step_times import NAN, RecentSteps, StepTimes, StepTotals
 from remote.run.state.host_state import LAST_WORDS
 from remote.run.state.phases import FATES, RankPhase
 from remote.run.state.types import Death
@@ -16,186 +15,170 @@ from training.wire.events import Event
 
 CPU = "cpu"
 """The device of ranks whose gradients the cores compute."""
-LASTING = (
-    *("timing", "epochs", "epoch_times"),
-    *("epoch", "step", "loss", "accuracy", "test_loss", "test_accuracy", "own_accuracy"),
-    *("saved", "saved_step", "saved_bytes", "saving_seconds"),
+LASTING_FIELDS = (
+    "epochs",
+    "epoch_times",
+    "epoch",
+    "step",
+    "loss",
+    "accuracy",
+    "test_loss",
+    "test_accuracy",
+    "own_accuracy",
+    "saved",
+    "saved_step",
+    "saved_bytes",
+    "saving_seconds",
 )
-"""What of a rank's state goes on when it is started again."""
+"""Fields that are kept when the rank is started again; totals of step times are as well."""
 
 
 @dataclass(slots=True)
 class RankState:
-    """One rank as last heard of. Times in seconds, memory in bytes, `cpu` in percent of one core,
-    accuracies as fractions. `gpu` is the last sample of its GPU.
+    """One rank as last heard of. Times by the session's clock, accuracies as fractions."""
 
-    `since` is when its phase began. `accuracy` is over the epoch's samples so far; `pace` of its
-    last steps; `own_accuracy` by its own model or statistics where each rank keeps them;
-    `epochs` what it said at the end of each; `epoch_times` the sums of the steps' seconds of each
-    finished epoch, `epoch_so_far` of the one under way. `begun` is what it said at its first step;
-    `exit` its end in words, "" while it lives, `exited_from` the phase it ended in; `tail` its last
-    lines on stderr. `serves`: it makes no steps, but holds the parameters for those that do.
-    `saved_step` is its newest checkpoint's, `saving_seconds` what all of them took, `saved` how
-    many, `saved_bytes` its part of the newest. `stepped_at` is when it made its last step,
-    `stalled`: the next one, or the end of its phase, is long overdue; `stack` is its newest, of
-    `stack_time`, when it had made `stack_step` steps. `heard` is when something came of it last.
-    """
-
-    lasting: ClassVar[tuple[str, ...]] = LASTING
+    lasting_fields: ClassVar[tuple[str, ...]] = LASTING_FIELDS
     rank: int
     local_rank: int
     host: int
+    """The number of its host."""
     phase: RankPhase = RankPhase.WAITING
     since: float = 0.0
+    """When its phase began."""
     pid: int = 0
     epoch: int = 0
+    """The epoch of its newest step."""
     step: int = 0
+    """The number of its newest step; 0 before the first. A script may report none at all."""
     loss: float = NAN
+    """Of its newest step."""
     accuracy: float = NAN
+    """Over the epoch's samples so far."""
     seconds: float = NAN
+    """Of its newest step."""
     cpu: float = NAN
+    """In percent of one core."""
     memory: int = 0
+    """In bytes."""
     gpu: events.GpuSample | None = None
+    """The newest sample of its GPU."""
     test_loss: float = NAN
     test_accuracy: float = NAN
     own_accuracy: float = NAN
+    """By its own model or statistics, if each rank keeps them."""
     exit: str = ""
-    timing: Timing = field(default_factory=Timing)
+    """Its end in words; "" while it lives."""
+    step_times: StepTimes = field(default_factory=StepTimes)
     epochs: list[events.Epoch] = field(default_factory=list)
+    """What it reported at the end of each epoch."""
     epoch_times: dict[int, float] = field(default_factory=dict)
+    """The seconds of all steps of each finished epoch."""
     epoch_so_far: float = 0.0
+    """The seconds of the steps of the epoch under way."""
     begun: events.Started | None = None
+    """What it reported at its first step."""
     finished: bool = False
+    """It has reported that all its work is done."""
     serves: bool = False
+    """It makes no steps, but holds the parameters for the ranks that do."""
     stepped_at: float = 0.0
+    """When it made its newest step."""
     stalled: bool = False
+    """Its next step, or the end of its phase, is long overdue."""
     stack: events.Stack | None = None
+    """Its newest stack."""
     stack_time: float = 0.0
+    """When that stack came."""
     stack_step: int = 0
+    """The number of steps that it had made then."""
     heard: float = 0.0
+    """When something came of it last."""
     exited: events.Exited | None = None
+    """The end of its process."""
     raised: events.Raised | None = None
+    """The exception of a script, as the script itself reports it."""
     exited_from: RankPhase = RankPhase.WAITING
+    """The phase in which its process ended."""
     death: Death | None = None
+    """What its end says about the cause."""
     tail: deque[str] = field(default_factory=lambda: deque(maxlen=LAST_WORDS))
-    pace: Pace = field(default_factory=Pace)
+    """Its last lines on stderr."""
     correct: int = 0
+    """Samples of the epoch so far that were classified correctly."""
     samples: int = 0
+    """Samples of the epoch so far."""
     saved: int = 0
+    """How many checkpoints it has saved."""
     saved_step: int = 0
+    """The step of its newest checkpoint."""
     saved_bytes: int = 0
+    """The size of its part of that."""
     saving_seconds: float = 0.0
+    """What all its checkpoints took."""
 
-    def again(self, local_rank: int, host: int, when: float) -> RankState:
-        """The rank in the next attempt, perhaps elsewhere: what is drawn and timed of it goes
-        on."""
-        return type(self)(
-            self.rank,
-            local_rank,
-            host,
-            since=when,
-            **{name: getattr(self, name) for name in self.lasting},
-        )
+    def restart(self, local_rank: int, host: int, when: float) -> RankState:
+        """Return the rank in the next attempt, perhaps on another host."""
+        lasting = {name: getattr(self, name) for name in self.lasting_fields}
+        lasting["step_times"] = self.step_times.begin_attempt()
+        return type(self)(self.rank, local_rank, host, since=when, **lasting)
+
+    @property
+    def timing(self) -> StepTotals:
+        """The times of all its steps."""
+        return self.step_times.totals
+
+    @property
+    def pace(self) -> RecentSteps:
+        """Its last steps in the present attempt; False if it has made none."""
+        return self.step_times.recent
 
     @property
     def doing(self) -> str:
-        """Its phase, or that it has come to a halt in it."""
+        """Its phase in a word, or that it has come to a halt in it."""
         return "stalled" if self.stalled and self.phase not in FATES else self.phase.value
 
     @property
     def is_diverged(self) -> bool:
-        """Whether its loss, which is no finite number, is meant to be one."""
+        """Return True if its loss, which is no finite number, is meant to be one."""
         return True
 
     @property
     def makes_steps(self) -> bool:
-        """Whether the run is as far as its steps say."""
+        """Return True if its steps say how far the run is."""
         return not self.serves
 
     @property
     def between(self) -> float:
-        """Seconds from one word of its steps to the next; NaN before the first."""
+        """The seconds from one report of its steps to the next; NaN before the first."""
         return self.pace.seconds
 
     @property
     def epoch_seconds(self) -> list[float]:
-        """The seconds of the epochs that it has finished, from their first step on, in order."""
+        """The seconds of the epochs that it has finished, in order."""
         return list(self.epoch_times.values())
 
     @property
     def on_gpu(self) -> bool:
-        """Whether it has said that it trains on a GPU."""
+        """Return True if it has reported that it trains on a GPU."""
         return self.begun is not None and self.begun.device != CPU
 
-    def enter(self, phase: RankPhase, when: float) -> None:
-        """Go on to a phase."""
+    def enter(self, phase: RankPhase, when: float) -> bool:
+        """Enter a phase, if the rank still lives. Return True if it does."""
+        if self.phase in FATES:
+            return False
         if phase is not self.phase:
             self.phase = phase
             self.since = when
             self.stalled = False
         self.serves = self.serves or phase is RankPhase.SERVING
-
-    def stepped(self, step: events.Step) -> None:
-        """Take in one iteration."""
-        if step.epoch != self.epoch:
-            self._close_epoch()
-            self.epoch = step.epoch
-            self.correct = 0
-            self.samples = 0
-        self.step = step.step
-        self.loss = step.loss
-        self.seconds = step.seconds
-        self.epoch_so_far += step.seconds
-        self.correct += step.correct
-        self.samples += step.samples
-        self.accuracy = self.correct / self.samples if self.samples > 0 else NAN
-        self.timing.append(step.seconds, step.data, step.compute, step.sync, step.samples)
-        self.pace.append(step)
-        if self.begun and step.step == step.epoch * self.begun.steps_per_epoch:
-            self._close_epoch()
-
-    def ended(self, epoch: events.Epoch) -> None:
-        """Take in what an epoch came to. It began anew where it is there already; then what came
-        after it did not happen."""
-        while self.epochs and self.epochs[-1].epoch >= epoch.epoch:
-            self.epochs.pop()
-        self.epochs.append(epoch)
-
-    def tested(self, found: events.Evaluated) -> None:
-        """Take in an evaluation."""
-        self.test_loss = found.loss
-        self.test_accuracy = found.accuracy
-        if found.own_accuracy >= 0:
-            self.own_accuracy = found.own_accuracy
-
-    def keep(self, saved: events.Saved) -> None:
-        """Take in its part of a checkpoint."""
-        self.saved += 1
-        self.saved_step = saved.step
-        self.saved_bytes = saved.size
-        self.saving_seconds += saved.seconds
-
-    def _close_epoch(self) -> None:
-        if self.epoch_so_far and not self._resumed_within():
-            while self.epoch_times and next(reversed(self.epoch_times)) >= self.epoch:
-                self.epoch_times.popitem()
-            self.epoch_times[self.epoch] = self.epoch_so_far
-        self.epoch_so_far = 0.0
-
-    def _resumed_within(self) -> bool:
-        """Whether the rank went on in the middle of the epoch, whose earlier steps were another
-        run's."""
-        if not self.begun or self.begun.steps_per_epoch <= 0:
-            return False
-        whole, more = divmod(self.begun.resumed, self.begun.steps_per_epoch)
-        return more > 0 and self.epoch == whole + 1
+        return True
 
     def apply(self, event: Event, when: float) -> None:
-        """Take in what it, or its agent, says of it."""
+        """Take in what the rank, or its agent, reports of it."""
         self.heard = when
         match event:
-            case events.Step():
-                self.stepped(event)
+            case events.StepFinished():
+                self.take_step(event)
                 self.stepped_at = when
                 self.stalled = False
             case events.Stack():
@@ -211,11 +194,11 @@ class RankState:
                 self.begun = event
                 self.pid = event.pid
             case events.Evaluated():
-                self.tested(event)
+                self._take_evaluation(event)
             case events.Epoch():
-                self.ended(event)
+                self._end_epoch(event)
             case events.Saved():
-                self.keep(event)
+                self._take_checkpoint(event)
             case events.Finished():
                 self.finished = True
             case events.Spawned():
@@ -225,12 +208,55 @@ class RankState:
             case events.Exited():
                 self._exit(event, when)
 
-    def go_on(self, phase: RankPhase, when: float) -> bool:
-        """Enter this phase, if it still lives. Returns whether it did."""
-        if self.phase in FATES:
+    def take_step(self, step: events.StepFinished) -> None:
+        """Take in one step."""
+        if step.epoch != self.epoch:
+            self._close_epoch()
+            self.epoch = step.epoch
+            self.correct = 0
+            self.samples = 0
+        self.step = step.step
+        self.loss = step.loss
+        self.seconds = step.seconds
+        self.epoch_so_far += step.seconds
+        self.correct += step.correct
+        self.samples += step.samples
+        self.accuracy = self.correct / self.samples if self.samples > 0 else NAN
+        self.step_times.append(step)
+        if self.begun and step.step == step.epoch * self.begun.steps_per_epoch:
+            self._close_epoch()
+
+    def _end_epoch(self, epoch: events.Epoch) -> None:
+        # After a restart an epoch may begin anew; then what came after it did not happen.
+        while self.epochs and self.epochs[-1].epoch >= epoch.epoch:
+            self.epochs.pop()
+        self.epochs.append(epoch)
+
+    def _take_evaluation(self, evaluated: events.Evaluated) -> None:
+        self.test_loss = evaluated.loss
+        self.test_accuracy = evaluated.accuracy
+        if evaluated.own_accuracy >= 0:
+            self.own_accuracy = evaluated.own_accuracy
+
+    def _take_checkpoint(self, saved: events.Saved) -> None:
+        self.saved += 1
+        self.saved_step = saved.step
+        self.saved_bytes = saved.size
+        self.saving_seconds += saved.seconds
+
+    def _close_epoch(self) -> None:
+        if self.epoch_so_far and not self._has_resumed_within_epoch():
+            while self.epoch_times and next(reversed(self.epoch_times)) >= self.epoch:
+                self.epoch_times.popitem()
+            self.epoch_times[self.epoch] = self.epoch_so_far
+        self.epoch_so_far = 0.0
+
+    def _has_resumed_within_epoch(self) -> bool:
+        """Return True if another run has made the first steps of the epoch."""
+        if not self.begun or self.begun.steps_per_epoch <= 0:
             return False
-        self.enter(phase, when)
-        return True
+        whole_epochs, more_steps = divmod(self.begun.resumed, self.begun.steps_per_epoch)
+        return more_steps > 0 and self.epoch == whole_epochs + 1
 
     def _exit(self, event: events.Exited, when: float) -> None:
         self.exited = event

@@ -1,31 +1,33 @@
-"""The metrics of a run: values that a user's own program prints or writes, by name."""
+"""The metrics of a run: values that a script prints or writes, by name."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
 
-from remote.run.series.timing import NAN
+from remote.run.series.step_times import NAN
 from remote.sanitise import one_line
 from training.wire import events
 
 MOST = 200
-"""Metrics that are kept of a run."""
-COUNTED = 100_000
-"""Names beyond that are told apart."""
+"""Metrics of a run that are kept."""
+MOST_NAMES = 100_000
+"""Names beyond these that are told apart."""
 LONGEST = 80
 """Characters of a name."""
 
 
 @dataclass(slots=True)
-class Metric:
-    """What is known of a metric, of `rank`, the first one that told it: its newest value and its
-    extremes, each with its step. Values that are no finite numbers are none of the extremes."""
+class RunMetric:
+    """The newest value of a metric and its extremes, which are finite, each with its step."""
 
     rank: int
+    """The first rank that reported it. Values of others do not count here."""
     count: int = 0
+    """How many values it has reported."""
     last: float = NAN
     step: int = 0
+    """The step of the last value."""
     least: float = NAN
     least_step: int = 0
     most: float = NAN
@@ -47,39 +49,39 @@ class Metric:
 
 
 @dataclass
-class Metrics:
-    """`named` are the first `MOST` of a run, `beyond` the names of others, of which nothing is
-    kept."""
+class RunMetrics:
+    """The metrics that a script reports."""
 
-    named: dict[str, Metric] = field(default_factory=dict)
+    named: dict[str, RunMetric] = field(default_factory=dict)
+    """The first `MOST` of the run."""
     beyond: set[str] = field(default_factory=set)
+    """The names of others, of which nothing is kept."""
     _known: dict[str, str] = field(default_factory=dict)
 
-    def take(self, event: events.Metrics, step: int) -> events.Metrics:
-        """Take in values after `step`. Returns those that are kept, by names that are fit to be
-        shown."""
-        kept = []
+    def take(self, event: events.ScriptMetrics, step: int) -> events.ScriptMetrics:
+        """Take in values after `step`. Return those that are kept, by names that can be shown."""
+        kept_values = []
         is_same = True
-        for told, value in event.values:
-            name = self._known.get(told) or self._name(told)
-            is_same &= name == told
+        for reported_name, value in event.values:
+            name = self._known.get(reported_name) or self._shown_name(reported_name)
+            is_same &= name == reported_name
             if not name:
                 continue
-            kept.append((name, value))
+            kept_values.append((name, value))
             metric = self.named.get(name)
             if metric is None:
-                metric = self.named[name] = Metric(event.rank)
+                metric = self.named[name] = RunMetric(event.rank)
             if metric.rank == event.rank:
                 metric.take(value, event.step or step)
-        return event if is_same else replace(event, values=tuple(kept))
+        return event if is_same else replace(event, values=tuple(kept_values))
 
-    def _name(self, told: str) -> str:
-        """The name under which a metric is kept; "" for one that is not."""
-        name = one_line(told)[:LONGEST] or "?"
+    def _shown_name(self, reported_name: str) -> str:
+        """Return the name under which a metric is kept; "" for one that is not."""
+        name = one_line(reported_name)[:LONGEST] or "?"
         if name in self.named or len(self.named) < MOST:
-            if len(self._known) < COUNTED:
-                self._known[told] = name
+            if len(self._known) < MOST_NAMES:
+                self._known[reported_name] = name
             return name
-        if len(self.beyond) < COUNTED:
+        if len(self.beyond) < MOST_NAMES:
             self.beyond.add(name)
         return ""

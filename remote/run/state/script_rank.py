@@ -1,4 +1,4 @@
-"""A rank of a user's own program: what that prints, and what the watch sees of it."""
+"""A rank of a script: what the script prints, and what the watch sees of it."""
 
 from __future__ import annotations
 
@@ -8,33 +8,45 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from remote.events import Parsed
-from remote.run.series.pace import RECENT
+from remote.run.series.step_times import RECENT
 from remote.run.state.phases import RankPhase
-from remote.run.state.rank_state import LASTING, RankState
+from remote.run.state.rank_state import LASTING_FIELDS, RankState
 from training.wire import events
 from training.wire.events import Event
 
 REPORTS = 20
-"""Reports that tell how often there are some."""
-LONGEST = 0.2
+"""Reports that say how often there are some."""
+LONGEST_GAP_WEIGHT = 0.2
 """How much the longest time between two reports counts: an evaluation, which no script announces,
 takes as long the next time."""
-SURE = 3
-"""Losses in a row that are no numbers until the loss has become one: a log may have a gap."""
+LOSSES_FOR_DIVERGED = 3
+"""Losses in a row that are no numbers until the run has diverged: a log may have a gap."""
+
+
+def unknown_if_zero(value: float) -> float:
+    """Return a figure of a script's steps, NaN if it is 0.
+
+    A script reports few figures. Those that it does not report are 0 in its `Step`s, so for a
+    script 0 means unknown.
+    """
+    return value or math.nan
 
 
 @dataclass(slots=True)
 class ScriptRank(RankState):
-    """`metrics` are its newest values by name, `parsed` is how its output is read, `losses` those
-    of its last steps that are known. A step may stand for all since the one before: a log tells
-    every hundredth."""
+    """A rank of a script. A step may stand for all since the one before, if a log has only every
+    hundredth."""
 
-    lasting: ClassVar[tuple[str, ...]] = (*LASTING, "metrics")
+    lasting_fields: ClassVar[tuple[str, ...]] = (*LASTING_FIELDS, "metrics")
     metrics: dict[str, float] = field(default_factory=dict)
+    """Its newest values by name."""
     parsed: Parsed | None = None
+    """How its output is read."""
     gaps: deque[float] = field(default_factory=lambda: deque(maxlen=REPORTS))
-    longest: float = 0.0
+    """The seconds between its last reports."""
+    longest_gap: float = 0.0
     losses: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
+    """Those of its last steps that are known."""
 
     @property
     def doing(self) -> str:
@@ -44,69 +56,66 @@ class ScriptRank(RankState):
 
     @property
     def makes_steps(self) -> bool:
-        """See `RankState.makes_steps`. Of a script perhaps one rank prints them."""
+        """See `RankState.makes_steps`. Perhaps only one rank of a script reports steps."""
         return self.step > 0
 
     @property
     def between(self) -> float:
         """See `RankState.between`."""
-        mean = sum(self.gaps) / len(self.gaps) if self.gaps else 0.0
-        return max(self.pace.seconds, mean, LONGEST * self.longest) if self.pace else mean
+        mean_gap = sum(self.gaps) / len(self.gaps) if self.gaps else 0.0
+        if not self.pace:
+            return mean_gap
+        return max(self.pace.seconds, mean_gap, LONGEST_GAP_WEIGHT * self.longest_gap)
 
     @property
     def is_diverged(self) -> bool:
-        """Whether its loss has become infinite, or was a number before and no longer is."""
+        """Return True if its loss has become infinite, or was a number and no longer is."""
         if math.isinf(self.loss):
             return True
-        are_nan = [*map(math.isnan, self.losses)]
-        return len(are_nan) > SURE and all(are_nan[-SURE:]) and not all(are_nan)
+        are_nan = [math.isnan(loss) for loss in self.losses]
+        has_lasted = len(are_nan) > LOSSES_FOR_DIVERGED and all(are_nan[-LOSSES_FOR_DIVERGED:])
+        return has_lasted and not all(are_nan)
 
     def apply(self, event: Event, when: float) -> None:
-        """Take in what it, or its agent, says of it."""
+        """See `RankState.apply`."""
         match event:
-            case events.Step() | events.Metrics():
-                self._report(when)
-        match event:
-            case events.Metrics():
-                self.heard = when
-                self._tell(event)
             case Parsed():
                 self.parsed = event
-            case _:
-                RankState.apply(self, event, when)
+                return
+            case events.StepFinished() | events.ScriptMetrics():
+                self._note_report(when)
+        if isinstance(event, events.ScriptMetrics):
+            self.heard = when
+            self._take_metrics(event)
+        else:
+            RankState.apply(self, event, when)
 
-    def _report(self, when: float) -> None:
-        """It has told of steps, or values."""
+    def _note_report(self, when: float) -> None:
         if self.stepped_at and when > self.stepped_at:
-            self.gaps.append(when - self.stepped_at)
-            self.longest = max(self.longest, self.gaps[-1])
+            gap = when - self.stepped_at
+            self.gaps.append(gap)
+            self.longest_gap = max(self.longest_gap, gap)
         self.stepped_at = when
         self.stalled = False
 
-    def _tell(self, event: events.Metrics) -> None:
+    def _take_metrics(self, event: events.ScriptMetrics) -> None:
         self.metrics.update(event.values)
-        if not self._tells_loss:
+        if not self._steps_have_losses:
             self.loss = self.metrics.get("loss", self.loss)
         self.accuracy = self.metrics.get("accuracy", self.accuracy)
 
     @property
-    def _tells_loss(self) -> bool:
-        """Whether its steps have losses."""
+    def _steps_have_losses(self) -> bool:
         return not all(map(math.isnan, self.losses))
 
-    def stepped(self, step: events.Step) -> None:
-        """Take in one iteration, or the last of several."""
-        made = step.step - self.step if 0 < self.step < step.step else 1
+    def take_step(self, step: events.StepFinished) -> None:
+        """Take in one step, or the last of several."""
+        steps_made = step.step - self.step if 0 < self.step < step.step else 1
         self.step = step.step
         self.seconds = step.seconds
         self.epoch = step.epoch or self.epoch
         if step.loss_known:
             self.losses.append(step.loss)
-            self.loss = step.loss if self._tells_loss else self.loss
-        if not math.isfinite(step.seconds):
-            self.timing.begin_after(step.step)
-            return
-        self.pace.append(step)
-        self.timing.append(step.seconds, step.data, step.compute, step.sync, step.samples)
-        if made > 1:
-            self.timing.repeat(made - 1, step.seconds, step.data, step.samples)
+            if self._steps_have_losses:
+                self.loss = step.loss
+        self.step_times.append_last_of(steps_made, step)

@@ -45,36 +45,41 @@ class Evidence(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """An end, of a rank or (`rank` -1) of a host, that may be the cause of the others. `time` is by
-    the session's clock.
-
-    `during` is what a rank that had made no step was at; `advice` what to do about it, where that
-    can be said. `refused`: nothing had begun, and what was given cannot be used. `of_agent`: a rank
-    said nothing, and the words are those of its agent. `lack` is what a user's own program says
-    that it was not given.
-    """
+    """An end of a rank or a host that may be the cause of all others."""
 
     host: str
+    """Its name; "" if it was the session that refused."""
     rank: int
+    """-1 for a host or the session."""
     time: float
+    """By the session's clock."""
     evidence: Evidence
     what: str
+    """What happened, in words."""
     step: int = 0
+    """The rank's last step."""
     tail: tuple[str, ...] = ()
+    """Its last words."""
     refused: bool = False
+    """Nothing had begun, and what was given cannot be used."""
     during: str = ""
+    """What a rank that had made no step was doing."""
     advice: str = ""
+    """What to do about it; "" if nothing is known."""
     of_agent: bool = False
+    """The rank said nothing, and the last words are those of its agent."""
     lack: Lack | None = None
+    """What a script says that it was not given."""
+    names_hosts: bool = False
+    """`what` begins with the names of its hosts."""
 
 
 @dataclass(frozen=True)
 class Cause:
-    """Why a run failed: what died first by evidence, where, and its last words. `rank` is -1 where
-    it was no rank.
+    """Why a run failed: what died first by evidence, where, and its last words.
 
-    `victims` failed as a consequence. `host` is empty where it was the session that refused.
-    `during`, `advice`, `of_agent` and `lack` are as a `Death`'s.
+    It may be known while the run still lives, before its verdict: other ranks get a moment for
+    their last words, and these may change it. Fields that a `Death` has as well mean the same.
     """
 
     host: str
@@ -83,52 +88,61 @@ class Cause:
     step: int = 0
     tail: tuple[str, ...] = ()
     victims: tuple[int, ...] = ()
+    """The ranks that failed as a consequence."""
     during: str = ""
     advice: str = ""
     of_agent: bool = False
     lack: Lack | None = None
+    names_hosts: bool = False
 
     def text(self) -> str:
-        """All of it but the last words, in a line, such as "node2, rank 1: killed by SIGKILL at
-        step 12; rank 0 failed as a consequence"."""
+        """Return all of it but the last words, in a line.
+
+        Such as "node2, rank 1: killed by SIGKILL at step 12; rank 0 failed as a consequence".
+        """
         where = f"{self.host}, rank {self.rank}" if self.rank >= 0 else self.host
-        if self.what.startswith(
-            (f"{where}:", f"{where}, ", f"{where} and ")
-        ):  # a reason may name its hosts itself
-            where = ""
-        when = f" at step {self.step}" if self.step else f" while {self.during}" * bool(self.during)
-        died = f"; {ranks_text(self.victims)} failed as a consequence" if self.victims else ""
-        return f"{where}{': ' if where else ''}{self.what}{when}{died}"
+        prefix = f"{where}: " if where and not self.names_hosts else ""
+        when = ""
+        if self.step:
+            when = f" at step {self.step}"
+        elif self.during:
+            when = f" while {self.during}"
+        text = f"{prefix}{self.what}{when}"
+        if self.victims:
+            text += f"; {ranks_text(self.victims)} failed as a consequence"
+        return text
 
 
 @dataclass(frozen=True)
 class Stall:
-    """These ranks have made no step from `since` on.
-
-    `text` says so, and once their stacks have come, for whom all wait: `culprits`. `explained`: all
-    is known that will be. `over` is when they went on, 0 before.
-    """
+    """A time in which ranks made no step. Its fields are keys of the summary."""
 
     ranks: tuple[int, ...]
     since: float
     seconds: float
+    """How long they had made none when it was found."""
     culprits: tuple[int, ...] = ()
+    """The ranks that all others wait for, once the stacks have come."""
     text: str = ""
+    """In words, with the culprits once they are known."""
     over: float = 0.0
+    """When they went on; 0 before."""
     explained: bool = False
+    """All is known that will be."""
 
 
 class LogLine(NamedTuple):
-    """One line for the log pane. `number` counts all lines of the run from 0; `rank` is -1 for
-    hosts and the session.
-
-    `stream` is `stdout`, `stderr`, or `note` for narration. `routine`: see `is_routine`.
-    """
+    """One line of the log of a run."""
 
     number: int
+    """Counts all lines of the run, from 0."""
     time: float
     host: str
+    """Its name; "" for the session."""
     rank: int
+    """-1 for hosts and the session."""
     stream: str
+    """`stdout`, `stderr`, or `note` for remarks of rankboard."""
     text: str
     routine: bool = False
+    """See `remote.run.output.log_levels.is_routine`."""

@@ -41,7 +41,7 @@ def refuse_python():
     fail(
         "python",
         "its python (%s) is %s, which is older than %s" % (sys.executable, version, oldest),
-        'set python = "/path/to/python3" for it in hosts.toml',
+        'set python = "/path/to/python3" for it',
     )
 
 
@@ -60,7 +60,7 @@ def refuse_workdir(workdir, error):
 
 def refuse_code(reason, path, mode=""):
     # type: (str, str, str) -> NoReturn
-    advice = "set another workdir for it in hosts.toml"
+    advice = "set another workdir for it"
     if mode:
         advice = "chmod %s %s there, or %s" % (mode, path, advice)
     fail("code", "its code is not run: " + reason % path, advice)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import paramiko
 from paramiko.ssh_exception import ChannelException, IncompatiblePeer, SSHException
 
-from remote.cluster.hosts import Host
+from remote.cluster.hosts import Host, hosts_option
 from remote.transport.failure import Cause
 from remote.transport.host_keys import Standing
 from remote.transport.problem import Deadline, Dropped, Problem
@@ -189,6 +189,7 @@ def _prefer(transport: paramiko.Transport, kinds: list[str]) -> None:
 def _verify(key: paramiko.PKey, host: Host, top: str) -> None:
     """Check a host key against the user's files. Raises: Unverified, unless it is accepted."""
     shown = Shown(host, key)
+    option = hosts_option(host.hosts_file)
     match shown.standing():
         case Standing.REVOKED:
             what = f"its host key {shown.revoked()}: do not trust this host"
@@ -199,8 +200,8 @@ def _verify(key: paramiko.PKey, host: Host, top: str) -> None:
                 Cause.HOST_KEY_WRONG,
                 f"its host key has CHANGED to {shown.what}; {shown.known()[0].place} has another. "
                 "Someone may be intercepting the connection.",
-                "If you know that the host has a new key: rankboard trust --replace "
-                f"{shlex.quote(top)}",
+                "If you know that the host has a new key: rankboard trust"
+                f"{option} --replace {shlex.quote(top)}",
             )
         case Standing.UNKNOWN:
             raise Unverified(
@@ -208,5 +209,5 @@ def _verify(key: paramiko.PKey, host: Host, top: str) -> None:
                 Cause.HOST_KEY_UNKNOWN,
                 f"its host key is unknown: {shown.what}. Compare that with `ssh-keygen -lf` of "
                 "the key in /etc/ssh there, then accept it:",
-                f"rankboard trust {shlex.quote(top)}",
+                f"rankboard trust{option} {shlex.quote(top)}",
             )

@@ -15,7 +15,6 @@ from remote.cluster.hosts import Host
 from remote.transport.failure import Cause
 from remote.transport.problem import Problem
 
-SET = "set identity_file in hosts.toml to your private key"
 DEFAULTS = ("id_ed25519", "id_ecdsa", "id_rsa")
 
 
@@ -64,7 +63,7 @@ class Keys:
         with self._lock:
             try:
                 if file not in self._loaded:
-                    self._loaded[file] = self._read(file)
+                    self._loaded[file] = self._read(file, host)
             except Problem as problem:
                 if host.identity_file and not isinstance(problem, Locked):
                     raise
@@ -72,11 +71,13 @@ class Keys:
                 return None
         return self._loaded[file]
 
-    def _read(self, file: Path) -> paramiko.PKey:
+    def _read(self, file: Path, host: Host) -> paramiko.PKey:
         try:
             return paramiko.PKey.from_path(file)
         except FileNotFoundError:
-            raise Problem(Cause.AUTHENTICATION, f"there is no key file {file}", SET) from None
+            raise Problem(
+                Cause.AUTHENTICATION, f"there is no key file {file}", _set_key(host)
+            ) from None
         except OSError as error:
             what = f"the key file {file} cannot be read: {error.strerror}"
             raise Problem(Cause.AUTHENTICATION, what) from None
@@ -92,7 +93,11 @@ class Keys:
         ):
             other = " but a public one" if _public(file) else ""
             what = f"{file} is not a private key{other}"
-            raise Problem(Cause.AUTHENTICATION, what, SET) from None
+            raise Problem(Cause.AUTHENTICATION, what, _set_key(host)) from None
+
+
+def _set_key(host: Host) -> str:
+    return f"set identity_file in {host.hosts_file} to your private key"
 
 
 def _default_files() -> list[Path]:

@@ -83,7 +83,7 @@ class Login:
             allowed = f"the server hung up ({error})"
         what = f"login as {user} failed; keys tried: {', '.join(tried) or 'none'}; {allowed}"
         advice = (
-            "set user and identity_file in hosts.toml, or have your key accepted there: "
+            f"set user and identity_file in {host.hosts_file}, or have your key accepted there: "
             f"ssh-copy-id -p {host.port} {user}@{host.address}"
         )
         if hints:

@@ -97,10 +97,10 @@ def tcp(host: Host, deadline: Deadline) -> socket.socket:
     deadline.left()
     if any(isinstance(error, ConnectionRefusedError) for error in errors):
         what = f"{where} refused the connection"
-        advice = "start sshd there, or set its address and port in hosts.toml"
+        advice = f"start sshd there, or set its address and port in {host.hosts_file}"
         raise Problem(Cause.REFUSED, what, advice)
     what = f"cannot connect to {where}: {errors[-1].strerror}"
-    raise Problem(Cause.REFUSED, what, "set its address and port in hosts.toml")
+    raise Problem(Cause.REFUSED, what, f"set its address and port in {host.hosts_file}")
 
 
 def _resolve(host: Host, deadline: Deadline) -> list[Address]:
@@ -114,7 +114,7 @@ def _resolve(host: Host, deadline: Deadline) -> list[Address]:
     except (OSError, UnicodeError) as error:
         text = getattr(error, "strerror", None) or error
         what = f"the name {host.address!r} does not resolve ({text})"
-        advice = "set its address in hosts.toml to one that does"
+        advice = f"set its address in {host.hosts_file} to one that does"
         raise Problem(Cause.ADDRESS, what, advice) from None
 
 

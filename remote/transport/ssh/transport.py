@@ -61,7 +61,7 @@ class SshTransport:
         except (Problem, SSHException, EOFError, OSError) as error:
             if connection:
                 connection.close()
-            raise Unreachable(host.name, explain(error, deadline)) from error
+            raise Unreachable(host.name, explain(error, deadline, host)) from error
 
     def meet(self, host: Host) -> Shown:
         """The key that a host shows, or the key of its first jump host that is not accepted.
@@ -73,7 +73,7 @@ class SshTransport:
         except Unverified as problem:
             return problem.shown
         except (Problem, SSHException, EOFError, OSError) as error:
-            raise Unreachable(host.name, explain(error, deadline)) from error
+            raise Unreachable(host.name, explain(error, deadline, host)) from error
 
     def accept(self, shown: ShownKey) -> Path:
         """Record a key that a person has accepted. Returns the file that holds it. Raises:
@@ -119,7 +119,7 @@ def _retry(deadline: Deadline, attempt: Callable[[], Reached]) -> Reached:
 def _hop(text: str, host: Host, config: SshConfig) -> Host:
     found = re.fullmatch(r"(?:([^@]+)@)?(?:\[([^\]]+)\]|([^:]+))(?::(\d+))?", text)
     if not found:
-        what = f"jump = {text!r} is wrong: write [user@]host[:port] in hosts.toml"
+        what = f"jump = {text!r} is wrong: write [user@]host[:port] in {host.hosts_file}"
         raise Problem(Cause.SETTINGS, what)
     user, bracketed, plain, port = found.groups()
     said = {key for key, value in (("user", user), ("port", port)) if value} | {"jump"}
@@ -129,5 +129,6 @@ def _hop(text: str, host: Host, config: SshConfig) -> Host:
         user=user or "",
         port=int(port or 22),
         identity_file=host.identity_file,
+        hosts_file=host.hosts_file,
     )
     return config.fill(hop, said)

@@ -110,7 +110,7 @@ def _script(runs: Path) -> None:
     for step in range(1, 30):
         of.rank(0, said(0, f"step {step}/100 loss={2 / step:.3f} lr=0.1", "stdout"))
         of.rank(1, stepped(1, step))
-    of.rank(0, events.Text(0, "file:metrics.csv", "step,acc\n1,0.5\n2,0.6"))
+    of.rank(0, events.OutputText(0, "file:metrics.csv", "step,acc\n1,0.5\n2,0.6"))
     recorded(runs, of)
 
 

@@ -13,17 +13,17 @@ from typing import Any
 
 from remote.host_commands import inventory, pruning
 from remote.limits import LIMITS
-from remote.metrics.compare import compare
+from remote.metrics import compare
 from remote.metrics.run import RunFigures
-from remote.metrics.run import read as figures_of
+from remote.metrics.run import read_figures as figures_of
 from remote.record import checkpoints, index, layout, query, resume, tape
 from remote.record.alike import most_alike
+from remote.record.events_file import RunFolderError, follow_records, read_records
 from remote.record.find import find
-from remote.record.follow import follow
 from remote.record.log_files import LogFiles
-from remote.record.losses import losses
-from remote.record.read import has_begun, load_plan, records, verdict
-from remote.record.reread import Clocks, steps
+from remote.record.overview import read_loss_course
+from remote.record.read import has_begun, load_plan, verdict
+from remote.record.reread import RunClocks, reread_steps
 from remote.record.watch import WatchedRun
 from remote.run.apply import apply_record
 from remote.run.output.script_readings import expander
@@ -38,7 +38,7 @@ from tests.hostile.fuzz.shown import Show
 from tests.hostile.fuzz.stories import Nowhere
 from training.job import JobError
 from training.registry import UnknownName
-from training.wire.events import Text
+from training.wire.events import OutputText
 from tui.commands import parse
 from tui.compare import text as compare_text
 from tui.export import csv as csv_export
@@ -48,12 +48,12 @@ from tui.home import listing as runs_text
 from tui.home.history import History
 from tui.kit.exit import MISTAKES, UsageError
 from tui.kit.replay import Replay
-from tui.parse import parsing
-from tui.report import data
-from tui.report.chapter import chapter
-from tui.report.load import Reader
-from tui.report.markdown import markdown
-from tui.report.write import assemble
+from tui.parse import script_report as parsing
+from tui.report.chapter import make_chapter
+from tui.report.data import to_csv, to_json
+from tui.report.load import SubjectReader
+from tui.report.pages import to_markdown
+from tui.report.write import assemble_report
 from tui.run.json_printer import JsonPrinter
 from tui.run.narration import prefixed
 
@@ -187,7 +187,7 @@ def watch(case: Case) -> None:
 def glance(case: Case) -> None:
     """The overview of a long record."""
     _, plan = recorded_here(case.run, case.runs)
-    made = tape.overview(case.folder, plan)
+    made = tape.preview_tape(case.folder, plan)
     made.advance(float("inf"), 100)
     made.close()
 
@@ -197,7 +197,7 @@ def print_events(case: Case) -> None:
     _, plan = recorded_here(case.run, case.runs)
     out = io.StringIO()
     show = JsonPrinter(out, io.StringIO(), folder=case.folder)
-    state = show.replay(follow(case.folder, len(plan.hosts), expand=expander(plan)), plan)
+    state = show.replay(follow_records(case.folder, len(plan.hosts), expand=expander(plan)), plan)
     show.summarize(state)
     for line in out.getvalue().splitlines():
         json.loads(line)
@@ -207,12 +207,12 @@ def print_logs(case: Case) -> None:
     """`rankboard logs`, with `--parse` where it is a script."""
     _, plan = recorded_here(case.run, case.runs)
     state = RunState(plan)
-    for record in records(case.folder, len(plan.hosts), expand=expander(plan)):
+    for record in read_records(case.folder, len(plan.hosts), expand=expander(plan)):
         apply_record(state, record)
-        if isinstance(record.event, Text):
+        if isinstance(record.event, OutputText):
             prefixed(record.event, state.host_name(record.host))
     if not plan.job:
-        found = records(case.folder, len(plan.hosts), expand=expander(plan))
+        found = read_records(case.folder, len(plan.hosts), expand=expander(plan))
         parsing.show(found, plan, case.folder, None)
 
 
@@ -253,7 +253,7 @@ def come_back(case: Case) -> None:
     """`rankboard attach`, up to what is sent."""
     _, plan = recorded_here(case.run, case.runs)
     controller = Controller(plan, Nowhere(), {}, TIMES, LIMITS)
-    controller.recall(records(case.folder, len(plan.hosts), expand=controller.ledger.expand))
+    controller.recall(read_records(case.folder, len(plan.hosts), expand=controller.ledger.expand))
     now = max(controller.state.now, 1_000.0) + 1.0
     controller.attach(now)
     controller.settle(now)
@@ -264,9 +264,9 @@ def look_closer(case: Case) -> None:
     """A part of a chart, and the course of the loss."""
     plan = load_plan(case.folder)
     state = RunState(plan)
-    with suppress(OSError):  # the screen says why
-        steps(case.folder, plan.world_size, Clocks.of(state), 2, 20, expander(plan))
-        losses(case.folder, 10)
+    with suppress(RunFolderError):  # the screen says why
+        reread_steps(case.folder, plan.world_size, RunClocks.of(state), 2, 20, expander(plan))
+        read_loss_course(case.folder, 10)
 
 
 # Figures ------------------------------------------------------------------------------------------
@@ -287,24 +287,24 @@ def export_run(case: Case) -> None:
 
 def compare_runs(case: Case) -> None:
     """`rankboard compare`."""
-    compared = compare(_figures(case))
+    compared = compare.compare_runs(_figures(case))
     json.dumps(compare_text.objects(compared), allow_nan=False)
     compare_text.markdown(compared, {})
 
 
 def report_runs(case: Case) -> None:
     """`rankboard report` of runs, without its pictures."""
-    reader = Reader(case.runs, 0.0, str)
+    reader = SubjectReader(case.runs, 0.0, str)
     folders = [case.folder, case.runs / OTHER] if case.run != OTHER else [case.folder]
     for one in (folders, folders[:1]):
-        _report(reader.runs(one))
+        _report(reader.read_runs(one))
 
 
 def _report(subject: Any) -> None:
-    made = chapter(subject)
-    data.table([subject])
-    json.loads(data.objects([subject], [made]), parse_constant=_refuse)
-    markdown(assemble([made], "now"))
+    made = make_chapter(subject)
+    to_csv([subject])
+    json.loads(to_json([subject], [made]), parse_constant=_refuse)
+    to_markdown(assemble_report([made], "now"))
 
 
 def _refuse(constant: str) -> None:
@@ -328,7 +328,7 @@ def read_study(case: Case) -> None:
 def report_study(case: Case) -> None:
     """`rankboard report` of a study."""
     folder = StudyFolder.of(case.runs, "small")
-    _report(Reader(case.runs, 0.0, str).study(folder, opened(folder)))
+    _report(SubjectReader(case.runs, 0.0, str).read_study(folder, opened(folder)))
 
 
 USUAL: tuple[Way, ...] = (

@@ -15,8 +15,8 @@ from random import Random
 
 from rich.console import Console
 
-from remote.metrics.gather import Gathered
-from remote.metrics.run import RunFigures, _figures
+from remote.metrics.gather import RunCollector
+from remote.metrics.run import RunFigures, make_figures
 from remote.plan.plan import Plan
 from remote.record import summary
 from remote.run.diagnosis import straggler
@@ -24,20 +24,21 @@ from remote.run.diagnosis.host_load import loads
 from remote.run.diagnosis.stacks import whereabouts
 from remote.run.findings import script_visibility as seen
 from remote.run.findings import stall
-from remote.run.findings.alerts import alerts, slow_spells, urgent_first
+from remote.run.findings.alerts import describe_slow_spells, find_alerts, sort_by_urgency
 from remote.run.findings.start_waits import waiting
 from remote.run.run_state import RunState
 from remote.run.series.definitions import SERIES
 from tests.hostile.fuzz.budget import Budget
 from training.wire.events import Record
-from tui.charts import export, frame, values
-from tui.charts.drawing import coarse, drawing
-from tui.charts.kinds import Kind, available
-from tui.charts.view import Along, Mode, View
-from tui.export.tables import about, tables
-from tui.log.log_margin import Margin
-from tui.log.log_rows import Filter, Rows
-from tui.log.log_text import as_shown, entry_text
+from tui.charts import export, plot_frame
+from tui.charts import heading as values
+from tui.charts.chart_view import ChartView, CurveMode, XAxis
+from tui.charts.drawing import make_drawing, steps_to_refine
+from tui.charts.kinds import ChartKind, available
+from tui.export.tables import make_tables, summarise
+from tui.log.margin import LogMargin
+from tui.log.row_text import format_entry, format_rows
+from tui.log.rows import LogFilter, LogRows
 from tui.run import hosts_panel as hosts_panel
 from tui.run import live_printer as live
 from tui.run import outcome as text_outcome
@@ -104,9 +105,9 @@ class Show:
         self._object.end(run)
         self._check_printed()
 
-    def figures(self, run: RunState, gathered: Gathered) -> None:
+    def figures(self, run: RunState, gathered: RunCollector) -> None:
         """What the run amounts to."""
-        _check_figures(_figures(Path("/runs/a-run"), run.plan, run, gathered))
+        _check_figures(make_figures(Path("/runs/a-run"), run, gathered))
 
     def _check_printed(self) -> None:
         """Nothing that a terminal acts on is printed, and all JSON is strict."""
@@ -142,7 +143,7 @@ class Show:
         for text in (*header._stall(run, now), *(one.text() for one in waiting(run, now))):
             texts += header._folded(text, width)
         texts += header._folded_all(seen.advice(run, now), width)
-        texts += alerts_panel._lines(urgent_first(alerts(run)), width, "x hide")
+        texts += alerts_panel._lines(sort_by_urgency(find_alerts(run)), width, "x hide")
         texts += alerts_panel.listed(run).split("\n")
         texts += outcome._text(run, 8, brief=False).split("\n")
         texts += outcome._text(run, 8, brief=True).split("\n")
@@ -184,10 +185,10 @@ class Show:
         for kind in self._random.sample(kinds, min(CHARTS, len(kinds))):
             self._chart(run, kind)
 
-    def _chart(self, run: RunState, kind: Kind) -> None:
-        view = View(
-            along=self._random.choice(list(Along)),
-            mode=self._random.choice(list(Mode)),
+    def _chart(self, run: RunState, kind: ChartKind) -> None:
+        view = ChartView(
+            along=self._random.choice(list(XAxis)),
+            mode=self._random.choice(list(CurveMode)),
             log_x=self._random.random() < 0.3,
             log_y=self._random.random() < 0.3,
             smoothing=self._random.choice((0.0, 0.5, 0.99)),
@@ -195,25 +196,27 @@ class Show:
         log = view.log_y and not kind.stacked
         width, height = self._random.choice(((4, 2), (40, 10), (120, 30)))
         for _ in range(3):
-            drawn = drawing(run, kind, view)
-            made = frame.frame(drawn.curves, drawn.look, width, height, log, drawn.marks)
+            drawn = make_drawing(run, kind, view)
+            made = plot_frame.make_frame(
+                drawn.curves, drawn.options, width, height, log, drawn.marks
+            )
             values.heading(drawn, kind, view, width)
-            coarse(drawn, kind, view, run)
-            export.picture(drawn, kind, view, "a run")
-            export.table(drawn, kind)
-            if made is None or drawn.ends is None:
+            steps_to_refine(drawn, kind, view, run)
+            export.to_svg(drawn, kind, view, "a run")
+            export.to_csv(drawn)
+            if made is None or drawn.x_range is None:
                 return
-            axis, ends = made.along, drawn.ends
+            axis, ends = made.x_axis, drawn.x_range
             match self._random.randrange(4):
                 case 0:
-                    at = axis.value(self._random.random())
+                    at = axis.value_at(self._random.random())
                     view = view.zoomed(self._random.choice((0.5, 3.0, 1e6)), at, axis, ends)
                 case 1:
                     view = view.panned(self._random.choice((-0.5, 0.5)), axis, ends)
                 case 2:
                     view = view.followed(axis, ends)
                 case _:
-                    view = replace(view, cursor=values.moved(drawn, view, axis, 1))
+                    view = replace(view, cursor=values.next_cursor(drawn, view, axis, 1))
 
 
 def _taken(stream: io.StringIO) -> str:
@@ -238,10 +241,10 @@ def _facts(run: RunState, now: float) -> None:
     assert 0 <= run.elapsed < math.inf
     if run.cause:
         run.cause.text()
-    stall.stalled(run, now)
-    stall.complete(run)
-    straggler.sentence(run.watch.slow, run.hosts) if run.watch.slow else ""
-    slow_spells(run)
+    stall.find_stall(run, now)
+    stall.has_all_stacks(run)
+    straggler.describe_stragglers(run.stragglers.slow, run.hosts) if run.stragglers.slow else ""
+    describe_slow_spells(run)
     waiting(run, now)
     seen.ways(run)
     seen.unfollowed(run)
@@ -258,13 +261,13 @@ def _facts(run: RunState, now: float) -> None:
 
 def _log(run: RunState, _: float) -> None:
     """The panel of the log."""
-    rows = Rows(Filter(), re.compile("a"))
+    rows = LogRows(LogFilter(), re.compile("a"))
     rows.add(run.log.since(0))
-    margin = Margin(len(run.ranks))
-    shown = as_shown(rows, rows.lines[-50:], margin)
+    margin = LogMargin(len(run.ranks))
+    shown = format_rows(rows, rows.lines[-50:], margin)
     assert not CONTROL.search(shown), ascii(shown[:2_000])
     if rows.lines:
-        entry_text(rows, len(rows.lines) - 1)
+        format_entry(rows, len(rows.lines) - 1)
 
 
 def _copied(run: RunState, _: float) -> None:
@@ -274,11 +277,11 @@ def _copied(run: RunState, _: float) -> None:
 
 def _check_figures(run: RunFigures) -> None:
     """The figures that exports and comparisons are made of."""
-    tables(run)
-    json.dumps(about(run), allow_nan=False)
+    make_tables(run)
+    json.dumps(summarise(run), allow_nan=False)
     run.step_seconds()
     run.samples_per_second()
     run.final_loss()
     run.phases()
     run.payload()
-    run.waiting()
+    run.wait_times()

@@ -17,10 +17,10 @@ from remote.cluster.hosts import Host
 from remote.events import LAUNCHER_EVENTS
 from remote.events import decode as decode_fast
 from remote.limits import LIMITS
-from remote.metrics.gather import Gathered
+from remote.metrics.gather import RunCollector
 from remote.plan.plan import OnNan, OnStall, Plan, Policy, Script
 from remote.plan.serialize import OtherFormat
-from remote.record.read import Sieve
+from remote.record.events_file import RecordParser
 from remote.run.apply import apply_record
 from remote.run.output.script_readings import expander
 from remote.run.run_state import RunState
@@ -28,7 +28,7 @@ from remote.session import actions
 from remote.session.controller import Controller
 from remote.session.intake import Intake
 from remote.session.times import TIMES
-from remote.transport.failure import Cause
+from remote.transport.failure import Cause, Failure
 from tests.hostile.fuzz.budget import Budget
 from tests.hostile.fuzz.drawing import Drawer, Object, World
 from tests.hostile.fuzz.shown import Show
@@ -159,7 +159,7 @@ class _Mutated:
             line = random.choice((line[:-1], line + "}", " " + line, line * 2, line + "\n" + line))
         if random.random() < 0.1:
             line = f"before\n{line}\nafter"
-        return to_object(events.Text(rank, "stdout", line))
+        return to_object(events.OutputText(rank, "stdout", line))
 
 
 class _CheckedIntake(Intake):
@@ -187,7 +187,7 @@ class Nowhere:
         assert lines.endswith(b"\n")
 
     def text(self, record: Record) -> None:
-        if isinstance(record.event, events.Text):
+        if isinstance(record.event, events.OutputText):
             record.event.text.encode("utf-8", "backslashreplace")
 
 
@@ -251,7 +251,7 @@ class _Live:
         if kind in events.RANK_EVENTS and self._random.random() < 0.8:
             rank = self._drawer.rank(agent.world)
             body = self._mutated.in_text(rank, body, spoils=0.05)
-        if kind in (events.Ended, events.Exited) and self._random.random() < 0.9:
+        if kind in (events.AgentEnded, events.Exited) and self._random.random() < 0.9:
             body = self._step(agent)  # else it would soon be over
         return self._line(agent, body, honest=False)
 
@@ -277,7 +277,7 @@ class _Live:
         which = self._random.randrange(10)
         if which < 7:
             seconds = self._random.uniform(0.09, 0.11) * (3.0 if rank == 1 else 1.0)
-            step = events.Step(
+            step = events.StepFinished(
                 rank,
                 1 + world.step // 10,
                 world.step,
@@ -293,12 +293,12 @@ class _Live:
                 1_000,
             )
             report = {"time": world.time} | to_object(step)
-            return to_object(events.Text(rank, "stdout", PREFIX + dumps(report)))
+            return to_object(events.OutputText(rank, "stdout", PREFIX + dumps(report)))
         if which == 7:
             return to_object(events.RankSample(rank, 90.0, 1 << 28))
         if which == 8:
             return to_object(events.HostSample((50.0, 60.0), 1 << 30, 1 << 32))
-        return to_object(events.Text(rank, "stderr", self._drawer.text(world)))
+        return to_object(events.OutputText(rank, "stderr", self._drawer.text(world)))
 
     def _line(self, agent: _Agent, body: Object, *, honest: bool) -> bytes:
         """The line of a record of this host. One that lies may lie about all that stands around
@@ -359,10 +359,8 @@ class _Live:
     def _open(self, agent: _Agent) -> None:
         """A connection comes to be, or not."""
         if agent.is_gone:
-            reason = f"node{agent.index + 1} does not answer"
-            self._controller.take_broken(
-                agent.index, reason, self._now, in_use=False, fed=False, cause=Cause.REFUSED
-            )
+            failure = Failure(Cause.REFUSED, "does not answer")
+            self._controller.take_broken(agent.index, failure, self._now, in_use=False, fed=False)
         else:
             self._controller.take_open(agent.index, self._now)
 
@@ -377,9 +375,8 @@ class _Live:
                 self._controller.detach(self._now)
             case _:
                 agent = self._random.choice(self._agents)
-                self._controller.take_broken(
-                    agent.index, "it broke", self._now, in_use=True, fed=True
-                )
+                failure = Failure(Cause.BROKEN, "it broke")
+                self._controller.take_broken(agent.index, failure, self._now, in_use=True, fed=True)
 
     def _answer(self, agent: _Agent, command: Command) -> None:
         """What an honest agent answers to a command."""
@@ -389,7 +386,7 @@ class _Live:
                 agent.waiting.append(events.Reserved(address, 29_500))
             case commands.Connect(targets):
                 agent.waiting += [events.Connected(*target, 0.001) for target in targets]
-            case commands.Start(attempt=attempt, placements=placements, hosts=hosts):
+            case commands.StartAttempt(attempt=attempt, placements=placements, hosts=hosts):
                 agent.world.attempt = attempt
                 agent.world.own = tuple(placement.rank for placement in placements) or own
                 agent.runs = True
@@ -402,7 +399,7 @@ class _Live:
                     agent.waiting += [events.Exited(rank, -15, "SIGTERM", True) for rank in own]
                 agent.runs = False
             case commands.Close():
-                agent.waiting.append(events.Ended(EndReason.CLOSED))
+                agent.waiting.append(events.AgentEnded(EndReason.CLOSED))
 
     def _stack(self, rank: int) -> events.Stack:
         source = self._random.choice(("faulthandler", "py-spy", "kernel"))
@@ -417,7 +414,9 @@ class _Live:
             started = events.Started(
                 rank, 1, self._plan.world_size, "cpu", "gloo", "2.14", 1, 61_706, 40, 10, 640, 100
             )
-            agent.waiting.append(events.Text(rank, "stdout", PREFIX + dumps(to_object(started))))
+            agent.waiting.append(
+                events.OutputText(rank, "stdout", PREFIX + dumps(to_object(started)))
+            )
 
     def look(self) -> None:
         """Show the run in all ways."""
@@ -435,8 +434,8 @@ class _Recorded:
         self._plan, self._drawer, self._random = plan, drawer, drawer.random
         self._budget = budget
         self._mutated = _Mutated(drawer)
-        self._sieve = Sieve(plan.run, len(plan.hosts), expander(plan))
-        self._state, self._gathered = RunState(plan), Gathered()
+        self._sieve = RecordParser(plan.run, len(plan.hosts), expander(plan))
+        self._state, self._gathered = RunState(plan), RunCollector()
         self._world = World(len(plan.hosts), plan.world_size, time=1_795_000_000.0)
         self._show = Show(plan, self._random)
         self._seq = 0
@@ -466,8 +465,8 @@ class _Recorded:
             return self._line(host, body, spoils=0.0)
         kinds = LAUNCHER_EVENTS if self._random.random() < 0.25 else events.EVENTS
         kind = self._random.choice(kinds)
-        if kind in (launcher.Closed, launcher.Detached, events.Ended, launcher.Lost):
-            kind = self._random.choice((kind, events.Step))
+        if kind in (launcher.Closed, launcher.Detached, events.AgentEnded, launcher.Lost):
+            kind = self._random.choice((kind, events.StepFinished))
         host = SESSION if kinds is LAUNCHER_EVENTS else self._random.randrange(world.hosts)
         world.own = _own(self._plan, max(host, 0))
         world.step += self._random.random() < 0.5

@@ -128,7 +128,7 @@ def test_an_endless_answer_takes_bounded_memory() -> None:
 def test_few_errors_are_shown_and_none_at_length() -> None:
     errors = [told({"error": "x" * 900})] * 50
     found = asked(lambda: errors, replace(SMALL, shown=10))
-    assert found.error == "; ".join(["x" * 10] * 5 + ["and 45 more errors"])
+    assert found.error == "bad: " + "; ".join(["x" * 10] * 5 + ["and 45 more errors"])
 
 
 @pytest.mark.parametrize(

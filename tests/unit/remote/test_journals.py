@@ -25,11 +25,11 @@ from training.wire.enums import Reach
 from training.wire.events import (
     PREFIX,
     SESSION,
-    Dropped,
     Event,
+    OutputText,
     Record,
-    Step,
-    Text,
+    RecordsDropped,
+    StepFinished,
     encode,
     to_object,
 )
@@ -39,7 +39,7 @@ from training.wire.jsonl import dumps
 def said(host: int, *times: float, attempt: int = 0, event: Event | None = None) -> bytes:
     """Records of a host, of these times."""
     said = [
-        Record(host, attempt, seq, when, event or Text(host, "stdout", "x"))
+        Record(host, attempt, seq, when, event or OutputText(host, "stdout", "x"))
         for seq, when in enumerate(times, 1)
     ]
     return "".join(map(encode, said)).encode()
@@ -59,8 +59,8 @@ def test_the_records_of_a_host_keep_their_order_though_its_clock_was_set_back() 
 
 def test_what_was_dropped_holds_up_nothing() -> None:
     """Its record is made as it is read, later than all that follow it."""
-    dropped = encode(Record(0, 0, 1, 900.0, Dropped(1, 1))).encode()
-    late = encode(Record(0, 0, 2, 2.0, Text(0, "stdout", "x"))).encode()
+    dropped = encode(Record(0, 0, 1, 900.0, RecordsDropped(1, 1))).encode()
+    late = encode(Record(0, 0, 2, 2.0, OutputText(0, "stdout", "x"))).encode()
     library = Library(KeptLine([dropped + late + END]), KeptLine([said(1, 1.0, 3.0), END]))
     assert library.take()[0] == [(0, 1), (1, 1), (0, 2), (1, 2)]
 
@@ -121,8 +121,10 @@ def test_what_is_missing_is_told_and_the_others_are_there(
 # Coming back from elsewhere -----------------------------------------------------------------------
 
 
-def stepped(rank: int, step: int) -> Text:
-    return Text(rank, "stdout", PREFIX + dumps(to_object(Step(rank, 1, step, 1.0, 0.1))))
+def stepped(rank: int, step: int) -> OutputText:
+    return OutputText(
+        rank, "stdout", PREFIX + dumps(to_object(StepFinished(rank, 1, step, 1.0, 0.1)))
+    )
 
 
 def returning(
@@ -200,7 +202,7 @@ def test_nobody_is_waited_for_whose_journal_is_there(tmp_path: Path) -> None:
 
 def test_texts_are_in_the_logs_of_who_comes_from_elsewhere(tmp_path: Path) -> None:
     stage = restarted(tmp_path / "here", KEPT)
-    stage.lines[2].say(Text(1, "stdout", "meanwhile"))
+    stage.lines[2].say(OutputText(1, "stdout", "meanwhile"))
     there = returning(stage, tmp_path / "there", KEPT, {})
     batches = there.batches()
     until(there, batches, lambda: any(line.text == "meanwhile" for line in there.state.log.lines))

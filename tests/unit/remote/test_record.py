@@ -18,9 +18,10 @@ import pytest
 from remote.events import Said, expand
 from remote.plan.plan import OnNan, Plan, PlanError, Policy
 from remote.record import layout, lock, summary, trust
+from remote.record.events_file import RunFolderError
+from remote.record.events_file import read_records as read
 from remote.record.lock import Holder, launcher
-from remote.record.read import RunFolderError, load_plan
-from remote.record.read import records as read
+from remote.record.read import load_plan
 from remote.record.write import Recorder
 from remote.run.run_state import RunState
 from tests.kit.histories import GLOO, START, History, plan, raised, said, state_of
@@ -36,8 +37,8 @@ from training.wire.events import (
     Exited,
     Hello,
     HostSample,
+    OutputText,
     Record,
-    Text,
     encode,
     to_object,
 )
@@ -181,12 +182,12 @@ def test_logs_hold_every_line_and_no_event(tmp_path: Path) -> None:
     into = Recorder(tmp_path, plan(2))
     wire = PREFIX + dumps(to_object(Evaluated(0, 1, 1, 0.5, 0.5, 1, 0.1)))
     texts = [
-        (0, Text(0, "stdout", f"one\n{wire}\ntwo")),
-        (0, Text(0, "stderr", "\x1b[31mred\x1b[0m 10%\r20%\n")),
-        (0, Text(0, "stdout", "\ud800 ä")),
-        (1, Text(1, "stdout", "other")),
-        (1, Text(-1, "stderr", "agent")),
-        (1, Text(99, "stderr", "nobody")),
+        (0, OutputText(0, "stdout", f"one\n{wire}\ntwo")),
+        (0, OutputText(0, "stderr", "\x1b[31mred\x1b[0m 10%\r20%\n")),
+        (0, OutputText(0, "stdout", "\ud800 ä")),
+        (1, OutputText(1, "stdout", "other")),
+        (1, OutputText(-1, "stderr", "agent")),
+        (1, OutputText(99, "stderr", "nobody")),
     ]
     for host, text in texts:
         for part in expand(Record(host, 0, 1, START, text)):
@@ -252,7 +253,7 @@ def test_one_file_that_fails_keeps_no_other_from_being_written(tmp_path: Path) -
     into = Recorder(tmp_path, plan())
     (into.folder / "logs" / "rank-0.log").mkdir()
     for rank in range(2):
-        into.text(Record(0, 0, 1, START, Text(rank, "stdout", "hello")))
+        into.text(Record(0, 0, 1, START, OutputText(rank, "stdout", "hello")))
     assert "rank-0.log: Is a directory" in into.flush()
     assert (into.folder / "logs" / "rank-1.log").read_text() == "hello\n"
 
@@ -261,7 +262,7 @@ def test_no_file_stays_open(tmp_path: Path) -> None:
     into = Recorder(tmp_path, plan(200))
     before = len(list(Path("/proc/self/fd").iterdir()))
     for rank in range(200):
-        into.text(Record(rank, 0, 1, START, Text(rank, "stdout", "hello")))
+        into.text(Record(rank, 0, 1, START, OutputText(rank, "stdout", "hello")))
     into.flush()
     assert len(list(Path("/proc/self/fd").iterdir())) == before
     assert len(list((into.folder / "logs").iterdir())) == 200

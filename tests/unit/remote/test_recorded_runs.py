@@ -28,7 +28,7 @@ def test_nobody_is_called_slow_where_nobody_is() -> None:
         assert run.slow is None
         *_, state = run.states()
         steps += state.step
-        named += [f"{state.plan.run}: {one.straggler}" for one in state.watch.episodes]
+        named += [f"{state.plan.run}: {one.straggler}" for one in state.stragglers.episodes]
     assert len(runs) >= 10
     assert steps > 4_000
     assert len(named) < FALSE * steps / 1_000, named
@@ -38,7 +38,7 @@ def test_nobody_is_called_slow_where_nobody_is() -> None:
 def test_a_host_with_half_the_cpu_is_named_soon_and_no_other(path: Path) -> None:
     run, named, since = Replayed(path), set[int](), 0
     for state in run.states():
-        named |= {one.rank for one in state.watch.slow}
+        named |= {one.rank for one in state.stragglers.slow}
         since = since or (state.step if named else 0)
     assert named == {run.slow}
     assert since <= SOON

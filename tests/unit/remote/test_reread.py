@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from remote.events import Restarted
-from remote.record.reread import Clocks, steps
+from remote.record.events_file import RunFolderError
+from remote.record.reread import RunClocks, reread_steps
 from tests.kit.histories import History, plan, state_of, stepped
 from tests.kit.recorded import recorded
-from training.wire.events import PREFIX, Started, Text, dumps, to_object
+from training.wire.events import PREFIX, OutputText, Started, dumps, to_object
 
 AGAIN = Started(0, 7, 2, "cpu", "gloo", "2", 1, 6, 40, 10, 640, 100, resumed=1_500)
 
@@ -23,7 +24,7 @@ def long_run() -> History:
             event = replace(stepped(rank, step), loss=step + rank / 2)
             line = f"epoch 1 step {step}/3000"
             text = f"{PREFIX}{dumps(to_object(event))}\n{line}"
-            history.rank(rank, Text(rank, "stdout", text))
+            history.rank(rank, OutputText(rank, "stdout", text))
     return history
 
 
@@ -31,7 +32,7 @@ def test_every_step_of_a_part_is_there_again(tmp_path: Path) -> None:
     history = long_run()
     state = state_of(history.plan, history.records)
     assert len(state.curves.of("loss", 0)) < 1_500, "its curve is coarser"
-    found = steps(recorded(tmp_path, history), 2, Clocks.of(state), 1_001, 1_300)
+    found = reread_steps(recorded(tmp_path, history), 2, RunClocks.of(state), 1_001, 1_300)
     assert list(found.of("loss", 1).step) == list(range(1_001, 1_301))
     assert list(found.of("loss", 1).mean) == [step + 0.5 for step in range(1_001, 1_301)]
     whole = found.whole("loss")
@@ -49,7 +50,7 @@ def test_steps_that_were_made_anew_count_once(tmp_path: Path) -> None:
     for step in range(1_501, 1_520):
         history.rank(0, replace(stepped(0, step), loss=7.0))
     state = state_of(history.plan, history.records)
-    found = steps(recorded(tmp_path, history), 2, Clocks.of(state), 1_490, 1_600)
+    found = reread_steps(recorded(tmp_path, history), 2, RunClocks.of(state), 1_490, 1_600)
     assert list(found.of("loss", 0).step) == list(range(1_490, 1_520))
     assert list(found.of("loss", 0).mean[-19:]) == [7.0] * 19
     assert list(found.of("loss", 1).step) == list(range(1_490, 1_501))
@@ -61,7 +62,7 @@ def test_what_is_no_record_is_passed_over(tmp_path: Path) -> None:
     odd = [b'{"step": 1100', b'step":1100 resumed', b"\xff\x00", b'{"event":"step","step":1100}']
     with (folder / "events.jsonl").open("ab") as file:
         file.write(b"\n".join(odd) + b"\n")
-    clocks = Clocks.of(history.state())
-    assert len(steps(folder, 2, clocks, 1_100, 1_100).of("loss", 0)) == 1
-    with pytest.raises(OSError, match="No such file"):
-        steps(tmp_path / "no", 2, clocks, 1, 2)
+    clocks = RunClocks.of(history.state())
+    assert len(reread_steps(folder, 2, clocks, 1_100, 1_100).of("loss", 0)) == 1
+    with pytest.raises(RunFolderError, match="No such file"):
+        reread_steps(tmp_path / "no", 2, clocks, 1, 2)

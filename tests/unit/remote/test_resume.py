@@ -13,15 +13,15 @@ import pytest
 from remote.cluster.hosts import Host
 from remote.plan.plan import Plan, PlanError, Script, Upload
 from remote.record import resume, summary
+from remote.record.events_file import read_records as read
 from remote.record.layout import NODE
-from remote.record.read import records as read
 from remote.record.write import Recorder
 from tests.kit.histories import History, plan, stepped
 from tests.kit.launches import QUICK, launch, run
 from tests.kit.slow import slow
 from tests.kit.sshd import Sshd
 from training.job import Job, JobError
-from training.wire.events import Launched, Saved, Spawned, Started, Step
+from training.wire.events import Launched, Saved, Spawned, Started, StepFinished
 
 OLD = Job(
     sync="ring",
@@ -296,7 +296,9 @@ def test_over_ssh_a_killed_run_goes_on_from_its_hosts_checkpoints(
     assert first % 20 == 1
     assert f"Resuming from the checkpoint of step {first - 1} of {old.name}" in resumed.stdout
     before = {
-        (r.event.rank, r.event.step): r.event.loss for r in read(old) if isinstance(r.event, Step)
+        (r.event.rank, r.event.step): r.event.loss
+        for r in read(old)
+        if isinstance(r.event, StepFinished)
     }
     assert all(loss == before.get((rank, step), loss) for rank, step, loss in steps), (
         "as the killed run had it"
@@ -383,7 +385,7 @@ def test_a_run_whose_hosts_may_know_more_is_the_last_where_none_is_known_to_have
     ended(runs, "3-refused", None, "refused")
     assert located(runs, resume="last").resume == "2-left"
     (runs / "3-refused" / "events.jsonl").write_text(
-        r'{"text":"@rankboard {\"event\":\"saved\",\"rank\":0}"}'
+        r'{"text":"@rankboard {\"event\":\"saved\",\"rank\":0}"}' + "\n"
     )
     assert located(runs, resume="last").resume == "3-refused", "its records tell of one"
 

@@ -11,9 +11,8 @@ from remote.cluster.load import load, load_named
 from remote.plan import serialize
 from remote.plan.plan import Plan, PlanError
 from remote.record import marks
-from remote.sanitise import one_line, shown, unseen_character
+from remote.sanitise import one_line, plain, shown, unseen_character
 from training.job import Job
-from tui.kit.widgets.plain import plain
 
 NO_CONFIG = Path("/no/ssh/config")
 INVISIBLE = {

@@ -19,7 +19,7 @@ from remote.study.reader import StudyError
 from remote.study.start import Call, begun, known, reread, settings
 from tests.kit.histories import History, plan
 from tests.kit.recorded import recorded
-from training.wire.events import Metrics
+from training.wire.events import ScriptMetrics
 
 TEN_LINES = """
 title = "Batch size"
@@ -259,7 +259,7 @@ def lacking(tmp_path: Path) -> StudyFolder:
         pass
     trial = before.study("mine").trials()[0]
     of = History(replace(plan(1), run="first", work=trial.work)).training()
-    of.rank(0, Metrics(0, 1, 0.0, (("bleu", 30.0),)))
+    of.rank(0, ScriptMetrics(0, 1, 0.0, (("bleu", 30.0),)))
     recorded(tmp_path, of.done(0).session(Closed()))
     lacks = Ended(trial.key, "first", Outcome.FAILED, cause="no blue", lacks="metric:blue")
     folder.write(Begun(trial.key, "first"))

@@ -17,8 +17,8 @@ import pytest
 from remote.cluster.hosts import Cluster, Host
 from remote.lab.spec import Spec
 from remote.plan.plan import PlanError
-from remote.statistics.layout import DRAWS, FEW_DRAWS
-from remote.statistics.ratio import Comparisons, compare
+from remote.statistics.block_model import DRAWS, FEW_DRAWS
+from remote.statistics.comparison import Comparisons, compare_cells
 from remote.study import estimate, start
 from remote.study.choose import Width, another, next_trial, unstable
 from remote.study.conclusion import answer, conclusion, effects, pair
@@ -928,9 +928,9 @@ def test_bounds_are_rough_only_while_runs_are_missing(monkeypatch: pytest.Monkey
 
     def watched(*args: Any, draws: int, **kwargs: Any) -> Comparisons:
         drawn.append(draws)
-        return compare(*args, draws=draws, **kwargs)
+        return compare_cells(*args, draws=draws, **kwargs)
 
-    monkeypatch.setattr("remote.study.results.compare", watched)
+    monkeypatch.setattr("remote.study.results.compare_cells", watched)
     values = {"sync=all_reduce": [1.0, 1.1, 1.0], "sync=ring": [1.0, 1.2, 1.1]}
     whole = results(_progress(study, values)).cells[1].comparison
     part = results(_progress(study, values | {"sync=ring": [1.0, 1.2]})).cells[1].comparison
@@ -954,7 +954,7 @@ def test_a_diverged_run_is_remarked_on_and_its_loss_does_not_count(tmp_path: Pat
             session.start(3)
             session.steps(1, 2)
             tested = events.Evaluated(0, 1, 3, math.nan, 0.1, 360, 0.4)
-            nan = events.Step(0, 1, 3, math.nan, 0.1)
+            nan = events.StepFinished(0, 1, 3, math.nan, 0.1)
             session.say(0, nan, tested, events.Finished(0, 1, 3, 40.0), events.Exited(0, 0))
             session.close()
             for _ in runner.batches(run):
@@ -975,7 +975,7 @@ def test_runs_of_which_the_loss_rises_are_counted_in_one_sentence(tmp_path: Path
         session: Any = run.session
         session.start(2)
         for step, loss in enumerate((2.5, last), start=1):
-            session.say(0, events.Step(0, 1, step, loss, 0.1))
+            session.say(0, events.StepFinished(0, 1, step, loss, 0.1))
         session.say(0, events.Finished(0, 1, 2, 40.0), events.Exited(0, 0))
         session.close()
         for _ in runner.batches(run):
@@ -1104,7 +1104,7 @@ def test_runs_that_fail_alike_on_different_hosts_fail_for_one_reason(tmp_path: P
         name = session.state.hosts[session.state.ranks[rank].host].name
         text = f"Traceback (most recent call last):\n  line 9, in load\nOSError: no data on {name}"
         host = session.host_of(rank)
-        session.say(host, events.Text(rank, "stderr", text), events.Exited(rank, 1))
+        session.say(host, events.OutputText(rank, "stderr", text), events.Exited(rank, 1))
         session.close()
         for _ in runner.batches(run):
             pass

@@ -10,7 +10,7 @@ import pytest
 
 from remote.cluster.hosts import Cluster, Host
 from remote.metrics.conditions import Conditions
-from remote.metrics.doubt import Kind
+from remote.metrics.doubt import DoubtKind
 from remote.study.conclusion import answer, conclusion, effects, pair
 from remote.study.file import parse
 from remote.study.folder import Ended, Outcome
@@ -91,7 +91,7 @@ def test_more_than_the_nodes_can_bring_comes_first_and_is_never_praised() -> Non
     assert others[0].startswith("ring is 8 times (")  # both have as many nodes and threads
     assert "fastest" not in " ".join(others)
     assert effects(found) == []
-    assert [one.kind for one in found.doubts] == [Kind.OTHER_THREADS, Kind.TOO_FAST]
+    assert [one.kind for one in found.doubts] == [DoubtKind.OTHER_THREADS, DoubtKind.TOO_FAST]
     shown = [row[-2:] for row in cells(found).rows]
     assert [speed_up for speed_up, _ in shown] == ["in doubt", "in doubt", "1.00"]
     assert shown[1][1].startswith("8.00x faster")

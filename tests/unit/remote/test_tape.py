@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import asdict
-from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -13,24 +12,24 @@ import pytest
 from remote.events import expand
 from remote.plan.plan import Plan
 from remote.record import tape
-from remote.record.losses import losses
-from remote.record.read import RunFolderError
+from remote.record.events_file import RunFolderError
+from remote.record.overview import read_loss_course
 from remote.record.tape import Tape
 from remote.run.apply import apply_record
 from remote.run.run_state import RunState
 from tests.kit.histories import History, plan
 from tests.kit.recorded import recorded
-from training.wire.events import PREFIX, Evaluated, GpuSample, Step, Text
+from training.wire.events import PREFIX, Evaluated, GpuSample, OutputText, StepFinished
 from training.wire.jsonl import dumps
 
 END = float("inf")
 
 
-def stepped(rank: int, step: int) -> Text:
+def stepped(rank: int, step: int) -> OutputText:
     """A step as its rank prints it."""
     told = {
         "event": "step",
-        **{name: 0 for name in Step.__dataclass_fields__ if name != "rank"},
+        **{name: 0 for name in StepFinished.__dataclass_fields__ if name != "rank"},
         "rank": rank,
         "epoch": 1,
         "step": step,
@@ -38,7 +37,7 @@ def stepped(rank: int, step: int) -> Text:
         "seconds": 0.01,
         "loss_known": True,
     }
-    return Text(rank, "stdout", f"{PREFIX}{dumps(told)}")
+    return OutputText(rank, "stdout", f"{PREFIX}{dumps(told)}")
 
 
 def history(steps: int) -> History:
@@ -49,6 +48,13 @@ def history(steps: int) -> History:
             made.rank(rank, stepped(rank, step))
     made.done(0, 1).closed()
     return made
+
+
+def previewed(folder: Path, of: Plan) -> RunState:
+    """The state that a preview of a run comes to."""
+    made = tape.preview_tape(folder, of)
+    made.close()
+    return made.state
 
 
 def told(state: RunState) -> tuple[object, ...]:
@@ -129,7 +135,7 @@ def test_an_overview_leaves_out_steps_alone(
         monkeypatch.setattr(tape, name, value)
     made = history(600)
     folder = recorded(tmp_path, made)
-    state, whole = tape.overview(folder, made.plan).state, made.state()
+    state, whole = previewed(folder, made.plan), made.state()
     assert (state.phase, state.verdict, state.step) == (whole.phase, whole.verdict, whole.step)
     assert [rank.exit for rank in state.ranks] == [rank.exit for rank in whole.ranks]
     taken = state.ranks[0].timing.count
@@ -148,7 +154,7 @@ def test_an_overview_goes_on_with_what_comes(tmp_path: Path) -> None:
     lines = whole.splitlines(keepends=True)
     for torn in (whole[:-20], b"".join(lines[:-3]), whole):
         file.write_bytes(torn)
-        shown = tape.overview(folder, made.plan)
+        shown = tape.preview_tape(folder, made.plan)
         file.write_bytes(whole)
         assert not shown.advance(END, 10**6)
         assert told(shown.state) == told(made.state())
@@ -166,10 +172,10 @@ def test_an_overview_has_what_a_rank_tells_in_one_line_with_its_steps(
         if step % 100 == 0:
             told = Evaluated(0, step // 100, step, 1.0, step / 1000, 100, 0.1)
             lines.append(f"{PREFIX}{dumps({'event': 'evaluated', **asdict(told)})}")
-        made.rank(0, Text(0, "stdout", "\n".join(lines)))
+        made.rank(0, OutputText(0, "stdout", "\n".join(lines)))
         made.rank(1, stepped(1, step))
     made.done(0, 1).closed()
-    state = tape.overview(recorded(tmp_path, made), made.plan).state
+    state = previewed(recorded(tmp_path, made), made.plan)
     assert state.ranks[0].timing.count < 400
     assert [one.step for one in state.progress.evaluations] == [*range(100, 601, 100)]
 
@@ -183,14 +189,8 @@ def test_an_overview_takes_few_samples_of_gpus(
     for step in range(1, 601):
         for rank in range(2):
             made.rank(rank, stepped(rank, step), GpuSample(rank, 50.0, 1, 2))
-    file = recorded(tmp_path, made) / "events.jsonl"
-    lines = tape._thinned(BytesIO(file.read_bytes()), file.stat().st_size, 2)
-    assert 0 < sum(b'"gpusample"' in line for line in lines) < 600
-
-
-def test_an_overview_ends_though_the_file_is_cut_meanwhile() -> None:
-    lines = b'{"event":"closed"}\n' * 9
-    assert [*filter(None, tape._thinned(BytesIO(lines), 2 * len(lines), 1))] == lines.split()
+    curves = previewed(recorded(tmp_path, made), made.plan).curves
+    assert 0 < len(curves.of("gpu", 0)) < 300
 
 
 def test_a_tape_without_records_waits_for_them(tmp_path: Path) -> None:
@@ -203,16 +203,16 @@ def test_a_tape_without_records_waits_for_them(tmp_path: Path) -> None:
     assert played.state.step == 5
     played.close()
     with pytest.raises(RunFolderError, match="holds no run"):
-        tape.overview(tmp_path / "none", made.plan)
+        tape.preview_tape(tmp_path / "none", made.plan)
 
 
 def test_the_course_of_the_loss_is_read_at_a_few_places(tmp_path: Path) -> None:
-    course = losses(recorded(tmp_path, history(300)), 10)
+    course = read_loss_course(recorded(tmp_path, history(300)), 10)
     assert 8 <= len(course) <= 10
     assert course == sorted(course, reverse=True)
     assert course[0] > 10 * course[-1]
-    with pytest.raises(OSError, match="No such file"):
-        losses(tmp_path / "none", 10)
+    with pytest.raises(RunFolderError, match="No such file"):
+        read_loss_course(tmp_path / "none", 10)
 
 
 def test_copies_take_bounded_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,7 +222,7 @@ def test_copies_take_bounded_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     played = Tape(recorded(tmp_path, made), made.plan)
     played.advance(END, 10**6)
     assert 1 <= len(played._copies) < 20
-    assert sum(len(copy.state) for copy in played._copies) <= most
+    assert sum(len(copy.data) for copy in played._copies) <= most
     for record in made.records[-10::-50]:
         played.rewind(record.time)
         played.advance(record.time, 10**6)

@@ -13,7 +13,7 @@ import pytest
 from remote.events import Attached, Closed, Detached, Restarted
 from remote.limits import LIMITS
 from remote.record import lock, tape, watch
-from remote.record.follow import Tail
+from remote.record.events_file import EventsReader
 from remote.record.layout import EVENTS, LOCK
 from remote.record.watch import WatchedRun
 from remote.record.write import Recorder
@@ -43,30 +43,30 @@ def look(batches: Iterator[list[Record]]) -> None:
 
 
 def test_what_has_come_is_read_once_and_in_order(recorder: Recorder) -> None:
-    tail = Tail(recorder.folder, 2)
-    assert [*tail.read()] == []
-    assert not tail.is_there
+    reader = EventsReader(recorder.folder, 2)
+    assert [*reader] == []
+    assert not reader.is_there
     history = History(PLAN).training(steps=2)
     write(recorder, history)
-    found = [one for batch in tail.read() for one in batch]
+    found = [*reader]
     assert [one.event.step for one in found if hasattr(one.event, "loss")] == [1, 1, 2, 2]
-    assert [*tail.read()] == []
+    assert [*reader] == []
     write(recorder, history.rank(0, stepped(0, 3)))
-    ((last,),) = tail.read()
+    (last,) = reader
     assert last.event == stepped(0, 3)
-    tail.close()
+    reader.close()
 
 
 def test_half_a_line_waits_for_its_other_half(recorder: Recorder) -> None:
-    tail = Tail(recorder.folder, 2)
+    reader = EventsReader(recorder.folder, 2)
     line = encode(Record(0, 0, 1, 1.0, stepped(0, 1))).encode()
     with (recorder.folder / EVENTS).open("wb", buffering=0) as file:
         for part in (line[:10], line[10:-1]):
             file.write(part)
-            assert [*tail.read()] == []
+            assert [*reader] == []
         file.write(line[-1:] + line)
-        assert [*map(len, tail.read())] == [1, 1]
-    tail.close()
+        assert len([*reader]) == 2
+    reader.close()
 
 
 def test_a_run_is_watched_while_it_is_recorded_by_any_number(recorder: Recorder) -> None:

@@ -14,16 +14,16 @@ import pytest
 from training.agent import decide as module
 from training.agent.decide import (
     Action,
+    AgentState,
     Finish,
     FollowerCame,
     FollowerLeft,
     GuardGone,
-    Heard,
     Input,
     JournalFull,
     KillRanks,
+    LineReceived,
     StartRanks,
-    State,
     Terminated,
     TerminateRanks,
     TimePassed,
@@ -31,19 +31,27 @@ from training.agent.decide import (
     decide,
     due,
 )
-from training.agent.times import Times
-from training.wire.commands import Close, Lease, OnDisconnect, Placement, Reserve, Start, Stop
+from training.agent.times import AgentTimes
+from training.wire.commands import (
+    Close,
+    Lease,
+    OnDisconnect,
+    Placement,
+    Reserve,
+    StartAttempt,
+    Stop,
+)
 from training.wire.enums import EndReason
-from training.wire.events import AGENT, Ended, Exited, StopHeard, Text
+from training.wire.events import AGENT, AgentEnded, Exited, OutputText, StopHeard
 
-TIMES = Times(reconnect=2.0, lease=60.0, grace=2.0, last=8.0, restart=1000.0)
+TIMES = AgentTimes(reconnect=2.0, lease=60.0, grace=2.0, last=8.0, restart=1000.0)
 TERM, KILL = TerminateRanks(), KillRanks()
 
 
-def start(attempt: int = 0, ranks: int = 2, again: bool = False) -> Start:
+def start(attempt: int = 0, ranks: int = 2, again: bool = False) -> StartAttempt:
     """The command that starts so many ranks."""
     placements = tuple(Placement(rank, rank, ("x",), ()) for rank in range(ranks))
-    return Start(attempt, True, placements, again=again)
+    return StartAttempt(attempt, True, placements, again=again)
 
 
 def exited(rank: int, code: int = 0, stopped: bool = False) -> Exited:
@@ -53,12 +61,12 @@ def exited(rank: int, code: int = 0, stopped: bool = False) -> Exited:
 
 def complaint(text: str) -> Write:
     """The agent writes this on its stderr."""
-    return Write(Text(AGENT, "stderr", text))
+    return Write(OutputText(AGENT, "stderr", text))
 
 
 def finish(reason: EndReason, detail: str = "") -> Finish:
     """The agent ends."""
-    return Finish(Ended(reason, detail))
+    return Finish(AgentEnded(reason, detail))
 
 
 @dataclass
@@ -67,17 +75,17 @@ class History:
 
     keep: bool = False
     now: float = 1000.0
-    state: State = field(init=False)
+    state: AgentState = field(init=False)
 
     def __post_init__(self) -> None:
-        self.state = State(self.keep, alone_since=self.now, heard_at=self.now)
+        self.state = AgentState(self.keep, alone_since=self.now, heard_at=self.now)
         assert self.then(FollowerCame()) == []
 
     def then(self, given: Any, after: float = 0.0) -> list[Action]:
         """What follows. A command is heard, and None is that time passes alone."""
         self.now += after
         if not isinstance(given, Input | None):
-            given = Heard(given)
+            given = LineReceived(given)
         told = [] if given in (None, TimePassed()) else [given]
         return [
             action
@@ -98,7 +106,7 @@ class History:
 
 
 CLOSED = finish(EndReason.CLOSED)
-SIGTERM = Ended(EndReason.TERMINATED)
+SIGTERM = AgentEnded(EndReason.TERMINATED)
 CASES: dict[str, tuple[History, list[tuple[Any, float, list[Action]]]]] = {
     "an agent without ranks closes at once": (History(), [(Close(), 0.0, [TERM, KILL, CLOSED])]),
     "it ends once its ranks have": (
@@ -189,7 +197,7 @@ CASES: dict[str, tuple[History, list[tuple[Any, float, list[Action]]]]] = {
     ),
     "what is no command is said, but not what it is": (
         History(),
-        [(Heard(None, 7), 0.0, [complaint("not a command: a line of 7 bytes")])],
+        [(LineReceived(None, 7), 0.0, [complaint("not a command: a line of 7 bytes")])],
     ),
     "other commands change nothing": (
         History().running(),
@@ -391,8 +399,8 @@ def test_what_follows(name: str) -> None:
 def test_a_start_kills_first_what_a_stop_has_left() -> None:
     """Both come in one turn, before the clock is looked at."""
     history = History()
-    assert decide(history.state, TIMES, 1000.0, Heard(Stop())) == [Write(StopHeard()), TERM]
-    given = Heard(start())
+    assert decide(history.state, TIMES, 1000.0, LineReceived(Stop())) == [Write(StopHeard()), TERM]
+    given = LineReceived(start())
     assert decide(history.state, TIMES, 1000.0, given) == [KILL, StartRanks(start())]
     assert history.then(None, after=1.0) == []
 
@@ -400,8 +408,8 @@ def test_a_start_kills_first_what_a_stop_has_left() -> None:
 def test_a_start_that_comes_with_the_end_is_too_late() -> None:
     """Both come in one turn, before the clock is looked at."""
     history = History()
-    assert decide(history.state, TIMES, 1000.0, Heard(Close())) == [TERM]
-    assert decide(history.state, TIMES, 1000.0, Heard(start())) == [
+    assert decide(history.state, TIMES, 1000.0, LineReceived(Close())) == [TERM]
+    assert decide(history.state, TIMES, 1000.0, LineReceived(start())) == [
         complaint("attempt 0 is not started: the agent is ending")
     ]
 

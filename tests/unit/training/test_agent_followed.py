@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 
 from training.agent.file_tail import files as followed
-from training.agent.file_tail.files import Files, Followed
+from training.agent.file_tail.files import FileFollower, FollowedFiles
 from training.agent.file_tail.frames import LONGEST, Frames, masked_crc
 from training.agent.find_files import Search
 from training.agent.host.redaction import Redaction
 from training.agent.ranks.pipes import CHUNK
 from training.wire.commands import Placement
-from training.wire.events import AGENT, Event, Text
+from training.wire.events import AGENT, Event, OutputText
 
 
-def files(folder: Path, *patterns: str) -> Files:
-    made = Files(patterns or ("*",), str(folder), 3, Redaction())
+def files(folder: Path, *patterns: str) -> FollowedFiles:
+    made = FollowedFiles(patterns or ("*",), str(folder), 3, Redaction())
     assert made.begin() == []
     return made
 
@@ -31,7 +31,7 @@ def append(path: Path, text: str) -> None:
 
 
 def told(events: list[Event]) -> list[tuple[str, str]]:
-    texts = [event for event in events if isinstance(event, Text)]
+    texts = [event for event in events if isinstance(event, OutputText)]
     assert len(texts) == len(events)
     return [(text.path, text.text) for text in texts]
 
@@ -110,12 +110,12 @@ def test_a_search_ends_in_a_tree_that_is_too_large_and_says_so_once(
     assert len(whole.find(["*.csv"], str(tmp_path))) == 20
     assert not whole.is_cut
     monkeypatch.setattr(followed, "MOST_ENTRIES", 5)
-    read = Files(["*.csv"], str(tmp_path), 3, Redaction())
+    read = FollowedFiles(["*.csv"], str(tmp_path), 3, Redaction())
     what = (
         "--follow: only 5 files and folders are searched: write the folder of your files into the "
         "pattern"
     )
-    assert read.begin() == [Text(AGENT, "stderr", what)]
+    assert read.begin() == [OutputText(AGENT, "stderr", what)]
     assert read.look() == read.end() == []
 
 
@@ -126,7 +126,7 @@ def test_more_files_than_can_be_followed_are_said_once(
     read = files(tmp_path)
     for number in range(4):
         append(tmp_path / f"{number}.csv", f"{number}\n")
-    texts = [event for event in read.look() if isinstance(event, Text)]
+    texts = [event for event in read.look() if isinstance(event, OutputText)]
     assert [text.text for text in texts if text.path] == ["0", "1"]
     assert [text.rank for text in texts if not text.path] == [AGENT]
     assert read.look() == []
@@ -152,7 +152,7 @@ def test_it_is_told_as_by_the_first_rank_of_the_host_and_with_its_path(tmp_path:
     folder.mkdir()
     read = files(folder, "../*.csv")
     append(tmp_path / "a.csv", "1\n")
-    assert read.look() == [Text(3, f"file:{folder}/../a.csv", "1")]
+    assert read.look() == [OutputText(3, f"file:{folder}/../a.csv", "1")]
 
 
 def test_older_contents_are_not_told(tmp_path: Path) -> None:
@@ -290,7 +290,7 @@ def test_what_is_no_event_file_is_left_and_said_once(tmp_path: Path) -> None:
     read = files(tmp_path)
     append(tmp_path / "a.tfevents", "this is a text and no event file")
     what = "--follow: a.tfevents: it is not an event file of TensorBoard, and is not read"
-    assert read.look() == [Text(AGENT, "stderr", what)]
+    assert read.look() == [OutputText(AGENT, "stderr", what)]
     append(tmp_path / "a.tfevents", "this is a text and no event file")
     assert read.look() == read.end() == []
 
@@ -310,7 +310,7 @@ def test_damaged_data_is_left_out_and_a_damaged_length_ends_the_file() -> None:
 
 
 def test_turns_of_the_loop_take_what_the_turn_before_found(tmp_path: Path) -> None:
-    reader = Followed(Redaction())
+    reader = FileFollower(Redaction())
     assert reader.news() == reader.end() == []
     append(tmp_path / "a.csv", "old\n")
     reader.start(["*.csv"], str(tmp_path), 3)
@@ -326,12 +326,12 @@ def test_a_disk_that_does_not_answer_keeps_nobody_waiting(
     answer = threading.Event()
     monkeypatch.setattr(followed, "PATIENCE", 0.01)
 
-    def look(_: Files) -> list[Event]:
+    def look(_: FollowedFiles) -> list[Event]:
         answer.wait()
         return []
 
-    monkeypatch.setattr(Files, "look", look)
-    reader = Followed(Redaction())
+    monkeypatch.setattr(FollowedFiles, "look", look)
+    reader = FileFollower(Redaction())
     reader.start(["*.csv"], str(tmp_path), 3)
     reader.news()
     try:

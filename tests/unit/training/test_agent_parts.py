@@ -17,28 +17,28 @@ import pytest
 from tests.kit.wait import looks
 from training.agent.host import facts, processes, samples
 from training.agent.host.system import LINUX
-from training.agent.journal import Journal, Reader, reserve, segments
+from training.agent.journal import Journal, JournalReader, reserve, segments
 from training.agent.ranks import ports
-from training.agent.ranks.pipes import CHUNK, STATES, Lines, Pipe
+from training.agent.ranks.pipes import CHUNK, STATES, LineDecoder, Pipe
 from training.wire.enums import EndReason
 from training.wire.events import (
-    Dropped,
-    Ended,
+    AgentEnded,
     Event,
     Exited,
     Hello,
     Launched,
+    OutputText,
     Record,
-    Text,
+    RecordsDropped,
     decode,
 )
 
 
-def text(number: int, size: int = 0) -> Text:
-    return Text(0, "stdout", f"{number} " + "x" * size)
+def text(number: int, size: int = 0) -> OutputText:
+    return OutputText(0, "stdout", f"{number} " + "x" * size)
 
 
-def read(reader: Reader) -> list[Record]:
+def read(reader: JournalReader) -> list[Record]:
     records = [decode(line) for block in reader.blocks() for line in block.splitlines()]
     assert None not in records
     return [record for record in records if record]
@@ -51,7 +51,7 @@ def test_the_journal_numbers_records_from_one_without_a_gap(tmp_path: Path) -> N
     journal = Journal(str(tmp_path), 3)
     journal.write(0, [text(1), text(2)])
     journal.write(1, [text(3)])
-    records = read(Reader(str(tmp_path), 3, 0))
+    records = read(JournalReader(str(tmp_path), 3, 0))
     assert [(record.host, record.attempt, record.seq) for record in records] == [
         (3, 0, 1),
         (3, 0, 2),
@@ -68,7 +68,7 @@ def test_a_reader_begins_after_what_is_known_and_goes_on_with_what_comes(
     for number in range(1, 11):
         journal.write(0, [text(number)])
     assert len(segments(str(tmp_path))) > 3
-    reader = Reader(str(tmp_path), 0, after)
+    reader = JournalReader(str(tmp_path), 0, after)
     assert [record.seq for record in read(reader)] == list(range(after + 1, 11))
     for number in range(11, 21):
         journal.write(0, [text(number)])
@@ -81,8 +81,8 @@ def test_beyond_the_limit_the_oldest_go_and_dropped_stands_for_them(tmp_path: Pa
         journal.write(0, [text(number, 100)])
     assert sum(path.stat().st_size for path in tmp_path.glob("*.journal")) <= 3200
     for after in (0, 5):
-        dropped, *kept = read(Reader(str(tmp_path), 0, after))
-        assert isinstance(dropped.event, Dropped)
+        dropped, *kept = read(JournalReader(str(tmp_path), 0, after))
+        assert isinstance(dropped.event, RecordsDropped)
         assert dropped.event.first == after + 1
         assert dropped.seq == dropped.event.last
         assert [record.seq for record in kept] == list(range(dropped.seq + 1, 101))
@@ -97,10 +97,10 @@ def test_what_everybody_has_to_know_is_told_again_once_it_was_dropped(tmp_path: 
     journal.write(1, [exited])
     for number in range(1, 101):
         journal.write(1, [text(number, 100)])
-    dropped, *kept = read(Reader(str(tmp_path), 0, 0))
-    assert isinstance(dropped.event, Dropped)
+    dropped, *kept = read(JournalReader(str(tmp_path), 0, 0))
+    assert isinstance(dropped.event, RecordsDropped)
     assert dropped.event.last > 5
-    told = [record for record in kept if not isinstance(record.event, Text)]
+    told = [record for record in kept if not isinstance(record.event, OutputText)]
     assert [record.event for record in told[-3:]] == [hello, launched, exited]
     assert {record.attempt for record in told} == {1}
     assert [record.seq for record in kept] == list(range(dropped.seq + 1, kept[-1].seq + 1))
@@ -112,7 +112,7 @@ def test_a_journal_that_drops_nothing_tells_nothing_again(tmp_path: Path) -> Non
     for number in range(1, 31):
         journal.write(0, [text(number, 100)])
     assert len(segments(str(tmp_path))) > 3
-    assert len(read(Reader(str(tmp_path), 0, 0))) == 32
+    assert len(read(JournalReader(str(tmp_path), 0, 0))) == 32
 
 
 def test_a_reader_in_the_middle_of_a_dropped_segment_misses_only_what_is_gone(
@@ -121,14 +121,14 @@ def test_a_reader_in_the_middle_of_a_dropped_segment_misses_only_what_is_gone(
     journal = Journal(str(tmp_path), 0, segment=1000, limit=3000)
     for number in range(1, 6):
         journal.write(0, [text(number, 100)])
-    reader = Reader(str(tmp_path), 0, 2)
+    reader = JournalReader(str(tmp_path), 0, 2)
     assert [record.seq for record in read(reader)] == [3, 4, 5]
     for number in range(6, 101):
         journal.write(0, [text(number, 100)])
     seen: list[int] = []
     for record in read(reader):
         match record.event:
-            case Dropped(first, last):
+            case RecordsDropped(first, last):
                 seen += range(first, last + 1)
             case _:
                 seen.append(record.seq)
@@ -141,14 +141,14 @@ def test_a_journal_whose_writer_was_killed_goes_on_after_its_last_whole_line(
     Journal(str(tmp_path), 0).write(2, [text(1), text(2)])
     with open(next(tmp_path.glob("*.journal")), "ab") as file:
         file.write(b'{"host":0,"att')
-    reader = Reader(str(tmp_path), 0, 0)
+    reader = JournalReader(str(tmp_path), 0, 0)
     assert [record.seq for record in read(reader)] == [1, 2]
     journal = Journal(str(tmp_path), 0)
     assert journal.last
     assert journal.last.attempt == 2
-    journal.write(2, [Ended(EndReason.AGENT_DIED)])
+    journal.write(2, [AgentEnded(EndReason.AGENT_DIED)])
     (last,) = read(reader)
-    assert (last.seq, last.event) == (3, Ended(EndReason.AGENT_DIED))
+    assert (last.seq, last.event) == (3, AgentEnded(EndReason.AGENT_DIED))
 
 
 def test_a_full_disk_takes_the_reserve_and_then_the_last_records(
@@ -170,7 +170,7 @@ def test_a_full_disk_takes_the_reserve_and_then_the_last_records(
     journal.write(0, [text(1), text(2)])
     assert journal.full
     journal.write(0, [text(3)])
-    assert [record.seq for record in read(Reader(str(tmp_path), 0, 0))] == [1, 2, 3]
+    assert [record.seq for record in read(JournalReader(str(tmp_path), 0, 0))] == [1, 2, 3]
 
 
 def test_a_full_disk_without_a_reserve_is_an_error(
@@ -199,8 +199,8 @@ def test_on_a_disk_that_is_really_full_the_last_record_is_readable(tmp_path: Pat
         journal = Journal(str(tmp_path), 0)
         while not journal.full:
             journal.write(0, [text(0, 10_000)])
-        journal.write(0, [Ended(EndReason.DISK_FULL)])
-        assert read(Reader(str(tmp_path), 0, 0))[-1].event == Ended(EndReason.DISK_FULL)
+        journal.write(0, [AgentEnded(EndReason.DISK_FULL)])
+        assert read(JournalReader(str(tmp_path), 0, 0))[-1].event == AgentEnded(EndReason.DISK_FULL)
     finally:
         subprocess.run(["umount", "--lazy", str(tmp_path)], check=True)
 
@@ -209,7 +209,7 @@ def test_on_a_disk_that_is_really_full_the_last_record_is_readable(tmp_path: Pat
 
 
 def fed(*blocks: bytes, most: int = sys.maxsize) -> list[str]:
-    lines = Lines(most=most)
+    lines = LineDecoder(most=most)
     return [text for text in (*map(lines.feed, blocks), lines.end()) if text is not None]
 
 
@@ -457,9 +457,9 @@ def test_the_route_and_its_interface() -> None:
 
 
 def test_events_that_hold_what_is_no_text_can_be_written(tmp_path: Path) -> None:
-    event: Event = Text(0, "stderr", os.fsdecode(b"cannot start \xff"))
+    event: Event = OutputText(0, "stderr", os.fsdecode(b"cannot start \xff"))
     Journal(str(tmp_path), 0).write(0, [event])
-    assert [record.seq for record in read(Reader(str(tmp_path), 0, 0))] == [1]
+    assert [record.seq for record in read(JournalReader(str(tmp_path), 0, 0))] == [1]
 
 
 def test_speeds_of_links_are_known_where_the_driver_tells(tmp_path: Path) -> None:

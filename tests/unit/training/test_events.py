@@ -7,20 +7,21 @@ import math
 import random
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import astuple, fields, replace
-from typing import Any
+from dataclasses import astuple, dataclass, fields, replace
+from typing import Any, ClassVar, get_args
 
 import pytest
 
+from remote.events import LAUNCHER_EVENTS, expand
 from remote.events import decode as decode_by_launcher
-from remote.events import expand
+from training.wire.codec import Codec, wire_name
+from training.wire.commands import Command
 from training.wire.enums import EndReason, Phase, Reach
 from training.wire.events import (
     EVENTS,
     PREFIX,
+    AgentEnded,
     Connected,
-    Dropped,
-    Ended,
     Entered,
     Epoch,
     Evaluated,
@@ -30,13 +31,14 @@ from training.wire.events import (
     Hello,
     HostSample,
     Launched,
+    OutputText,
     RankSample,
     Record,
+    RecordsDropped,
     Reserved,
     Saved,
     Started,
-    Step,
-    Text,
+    StepFinished,
     decode,
     encode,
     fault,
@@ -45,6 +47,14 @@ from training.wire.events import (
 )
 from training.wire.events import expand as expand_by_host
 from training.wire.format import FORMAT
+from training.wire.host_replies import (
+    CodeArchive,
+    LiveRun,
+    Orphan,
+    Removed,
+    RunFolder,
+    Signalled,
+)
 from training.wire.jsonl import dumps, load
 
 TEXTS = ("", "a", "ä — 🏖️", 'quo"te\\', "two\nlines", "\x1b[31m\r\t", "@rankboard {}", "null")
@@ -91,9 +101,9 @@ def test_every_event_comes_back_as_it_went(cls: type[Event]) -> None:
 
 
 def test_a_loss_that_is_no_number_comes_back() -> None:
-    record = decode(encode(Record(0, 0, 1, 2.0, Step(0, 1, 1, float("nan"), 0.1))))
+    record = decode(encode(Record(0, 0, 1, 2.0, StepFinished(0, 1, 1, float("nan"), 0.1))))
     assert record is not None
-    assert isinstance(record.event, Step)
+    assert isinstance(record.event, StepFinished)
     assert math.isnan(record.event.loss)
 
 
@@ -102,7 +112,7 @@ def test_unknown_keys_are_ignored_and_missing_ones_take_their_defaults() -> None
         '{"event":"step","host":0,"attempt":0,"seq":7,"time":2,"rank":0,"epoch":1,"step":1,'
         '"loss":1,"seconds":2,"new":[1]}'
     )
-    assert decode(line) == Record(0, 0, 7, 2.0, Step(0, 1, 1, 1.0, 2.0))
+    assert decode(line) == Record(0, 0, 7, 2.0, StepFinished(0, 1, 1, 1.0, 2.0))
 
 
 @pytest.mark.parametrize(
@@ -110,7 +120,7 @@ def test_unknown_keys_are_ignored_and_missing_ones_take_their_defaults() -> None
     [({"data": 1}, True), ({"samples": 2**63}, False), ({"samples": 1.0}, False)],
 )
 def test_each_value_of_a_whole_step_is_looked_at(changed: dict[str, Any], fits: bool) -> None:
-    step = Step(0, 1, 1, 1.0, 2.0, 0.5, 1.0, 0.5, 1.0, 1.0, 16, 12, 123, 0)
+    step = StepFinished(0, 1, 1, 1.0, 2.0, 0.5, 1.0, 0.5, 1.0, 1.0, 16, 12, 123, 0)
     head = {"host": 0, "attempt": 0, "seq": 7, "time": 2.0}
     found = decode(dumps(head | to_object(step) | changed))
     assert found == (Record(0, 0, 7, 2.0, replace(step, **changed)) if fits else None)
@@ -120,9 +130,9 @@ def test_each_value_of_a_whole_step_is_looked_at(changed: dict[str, Any], fits: 
     "event",
     [
         # The parts of a step come from other clocks than the whole, such as a GPU's.
-        Step(0, 1, 1, math.nan, 0.0, -1e-6, -1e-6, -1e-6, -1e-6, 0.0, 0, 0, 0, 0),
+        StepFinished(0, 1, 1, math.nan, 0.0, -1e-6, -1e-6, -1e-6, -1e-6, 0.0, 0, 0, 0, 0),
         # A step may take days, and a run may have many of them.
-        Step(0, 10**6, 10**12, 1e38, 1e6, samples=10**9, correct=10**9, bytes_sent=10**15),
+        StepFinished(0, 10**6, 10**12, 1e38, 1e6, samples=10**9, correct=10**9, bytes_sent=10**15),
         Epoch(0, 1, 1, math.inf, 1.0, 1, 0.0),
         Saved(0, 1, 1, 0.0, 10**14),
         # A file system of a cloud tells of nearly endless room.
@@ -131,9 +141,9 @@ def test_each_value_of_a_whole_step_is_looked_at(changed: dict[str, Any], fits: 
         # The port is the one that was asked for, also where there is no such port.
         Connected("127.0.0.1", 70_000, 0.0, "no such port"),
         Launched((0,), (), 10_001, 0.0),
-        Ended(EndReason.NO_LAUNCHER, "60 s", age=10.0**9),
+        AgentEnded(EndReason.NO_LAUNCHER, "60 s", age=10.0**9),
     ],
-    ids=lambda event: event.name,
+    ids=lambda event: event.wire_name,
 )
 def test_what_an_honest_host_may_say_is_within_bounds(event: Event) -> None:
     line = encode(Record(0, 0, 7, 2.0, event))
@@ -157,9 +167,9 @@ def test_the_first_record_of_a_writer_names_the_format_of_all() -> None:
 
 
 def test_an_unknown_word_never_raises() -> None:
-    end = Record(0, 0, 1, 2.0, Ended(EndReason.CLOSED, left=(7,)))
+    end = Record(0, 0, 1, 2.0, AgentEnded(EndReason.CLOSED, left=(7,)))
     newer = decode(encode(end).replace("closed", "evicted"))
-    assert newer == Record(0, 0, 1, 2.0, Ended(EndReason.UNKNOWN, left=(7,)))
+    assert newer == Record(0, 0, 1, 2.0, AgentEnded(EndReason.UNKNOWN, left=(7,)))
     assert decode(encode(end).replace('"closed"', "7")) is None
     dreams = encode(Record(0, 0, 1, 2.0, Entered(0, Phase.SAVING))).replace("saving", "dreaming")
     assert decode(dreams) is None
@@ -233,7 +243,7 @@ def test_junk_never_raises() -> None:
         "\ud800",
     )
     for _ in range(4_000):
-        cls = dice.choice((*EVENTS, *[Step, Text] * 8))  # most lines are of these
+        cls = dice.choice((*EVENTS, *[StepFinished, OutputText] * 8))  # most lines are of these
         said = {
             "host": 1,
             "attempt": 0,
@@ -252,7 +262,7 @@ def test_junk_never_raises() -> None:
             assert repr(decode(data)) == repr(decode_by_launcher(data))  # NaN is like NaN
         rank = said.get("rank")
         rank = rank if rank in VALUES["int"] else 0
-        record = Record(0, 0, 1, 5.0, Text(rank, "stdout", f"before\n{PREFIX}{wire}\nafter"))
+        record = Record(0, 0, 1, 5.0, OutputText(rank, "stdout", f"before\n{PREFIX}{wire}\nafter"))
         found = expand(record)
         assert figures(found) == figures(expand_by_host(record))
         for one in found:
@@ -261,21 +271,21 @@ def test_junk_never_raises() -> None:
 
 
 def test_events_among_the_text_of_a_rank_are_found_in_order() -> None:
-    step = Step(2, 1, 5, 0.5, 0.25)
+    step = StepFinished(2, 1, 5, 0.5, 0.25)
     wire = PREFIX + dumps({"time": 4.5} | to_object(step))
-    text = Text(2, "stdout", f"one\n{wire}\ntwo\n{PREFIX}no json\n{wire}")
+    text = OutputText(2, "stdout", f"one\n{wire}\ntwo\n{PREFIX}no json\n{wire}")
     found = [(one.time, one.seq, one.event) for one in expand(Record(1, 0, 9, 5.0, text))]
     assert found == [
-        (5.0, 9, Text(2, "stdout", "one")),
+        (5.0, 9, OutputText(2, "stdout", "one")),
         (4.5, 9, step),
-        (5.0, 9, Text(2, "stdout", f"two\n{PREFIX}no json")),
+        (5.0, 9, OutputText(2, "stdout", f"two\n{PREFIX}no json")),
         (4.5, 9, step),
     ]
 
 
 def test_a_rank_cannot_speak_for_its_agent() -> None:
     wire = PREFIX + '{"event":"exited","rank":0,"code":0}'
-    record = Record(0, 0, 1, 5.0, Text(0, "stdout", wire))
+    record = Record(0, 0, 1, 5.0, OutputText(0, "stdout", wire))
     assert list(expand(record)) == [record]
 
 
@@ -299,7 +309,7 @@ def test_facts_of_a_host_keep_their_types() -> None:
     assert hash(record.event) == hash(hello)
 
 
-STEP = Step(0, 1, 1, 2.0, 0.1)
+STEP = StepFinished(0, 1, 1, 2.0, 0.1)
 BEYOND: list[tuple[Event, str]] = [
     *((replace(STEP, step=number), "step") for number in (-1, 2**53 + 1, 2**63 - 1)),
     *((replace(STEP, seconds=value), "seconds") for value in (-1.0, math.inf, math.nan, 1e300)),
@@ -313,7 +323,7 @@ BEYOND: list[tuple[Event, str]] = [
     (HostSample((1.0,), -1, 1), "memory_used"),
     (RankSample(0, 1.0, -1), "memory"),
     (Reserved("10.0.0.1", 2**62), "port"),
-    (Dropped(-1, 1), "first"),
+    (RecordsDropped(-1, 1), "first"),
 ]
 
 
@@ -326,7 +336,7 @@ def test_an_event_whose_figures_are_beyond_bounds_is_none(event: Event, field: s
 
 
 def test_a_rank_that_reports_figures_beyond_bounds_has_printed_text() -> None:
-    text = Text(0, "stdout", PREFIX + dumps(to_object(replace(STEP, step=-1))))
+    text = OutputText(0, "stdout", PREFIX + dumps(to_object(replace(STEP, step=-1))))
     record = Record(0, 0, 2, 1.0, text)
     assert list(expand(record)) == list(expand_by_host(record)) == [record]
 
@@ -336,3 +346,38 @@ def test_what_is_left_of_a_step_may_be_a_little_below_zero() -> None:
     step = replace(STEP, compute=-1e-6, ready=-1e-6)
     record = Record(0, 0, 2, 1.0, step)
     assert decode(encode(record)) == decode_by_launcher(encode(record)) == record
+
+
+def test_the_names_on_the_wire_are_those_of_all_recorded_runs() -> None:
+    by_ranks = "entered started step epoch drifted saved evaluated finished metrics"
+    by_agents = (
+        "hello reserved connected launched spawned text hostsample ranksample gpusample stack "
+        "raised exited stopheard ended dropped"
+    )
+    by_launchers = (
+        "reaching clock said checked silent parted lost refused stalled stacksasked stallexplained "
+        "attached preparing prepared starting failing transferring stopping restarted leaving "
+        "detached closing closed"
+    )
+    to_agents = "reserve keep connect start stacks stop close ondisconnect lease"
+    of_hosts = "runfolder archive orphan live signalled removed"
+    assert [event.wire_name for event in EVENTS] == f"{by_ranks} {by_agents}".split()
+    assert {event.wire_name for event in LAUNCHER_EVENTS} == set(by_launchers.split())
+    assert [wire_name(command) for command in get_args(Command)] == to_agents.split()
+    replies = (RunFolder, CodeArchive, Orphan, LiveRun, Signalled, Removed)
+    assert [wire_name(reply) for reply in replies] == of_hosts.split()
+
+
+def test_a_field_may_have_another_key_on_the_wire() -> None:
+    @dataclass(frozen=True, slots=True)
+    class Sent:
+        wire_keys: ClassVar[dict[str, str]] = {"host": "on"}
+        host: int
+        text: str = ""
+
+    codec = Codec("kind", (Sent,))
+    data = {"kind": "sent", "on": 3, "text": "a"}
+    assert codec.object(Sent(3, "a")) == data
+    assert codec.value(data) == Sent(3, "a")
+    assert codec.value({"kind": "sent", "on": 3}) == Sent(3)
+    assert codec.fault({"kind": "sent", "on": "3"}).startswith("on: ")

@@ -13,7 +13,7 @@ import pytest
 
 from tests.kit.wait import looks
 from training.agent.host import gpus
-from training.agent.host.gpus import MIB, Gpus, device, reading
+from training.agent.host.gpus import MIB, GpuSampler, device, reading
 from training.wire.commands import Placement
 from training.wire.events import GpuSample
 
@@ -32,16 +32,16 @@ class Host:
         self._selector = selectors.DefaultSelector()
         self.said: list[str] = []
 
-    def with_tool(self, script: str) -> Gpus:
+    def with_tool(self, script: str) -> GpuSampler:
         """Measures the GPUs of ranks 4 and 5."""
         path = self._folder / "nvidia-smi"
         path.write_text(f'#!/bin/sh\necho $$ "$*" >> {self._folder}/starts\n{script}\n')
         path.chmod(0o755)
         return self.without_tool()
 
-    def without_tool(self) -> Gpus:
+    def without_tool(self) -> GpuSampler:
         """The same, with the nvidia-smi that there is."""
-        found = Gpus(self._selector, self.said.append)
+        found = GpuSampler(self._selector, self.said.append)
         ranks = [Placement(rank, place, ("train",), ()) for place, rank in enumerate((4, 5))]
         found.place(ranks)
         return found
@@ -53,14 +53,14 @@ class Host:
         lines = told.read_text().splitlines() if told.exists() else []
         return [(int(line.split()[0]), line.partition(" ")[2]) for line in lines]
 
-    def turn(self, found: Gpus, *live: int) -> list[GpuSample]:
+    def turn(self, found: GpuSampler, *live: int) -> list[GpuSample]:
         """A turn of the loop."""
         samples = list(found.sample(live or (4, 5)))
         for key, _ in self._selector.select(0.01):
             key.data()
         return samples
 
-    def first(self, found: Gpus, *live: int) -> list[GpuSample]:
+    def first(self, found: GpuSampler, *live: int) -> list[GpuSample]:
         """The first samples of these ranks, or of all."""
         for _ in looks("samples"):
             if samples := self.turn(found, *live):
@@ -86,7 +86,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
             break
 
 
-def wait(host: Host, found: Gpus, wanted: Callable[[], bool]) -> list[GpuSample]:
+def wait(host: Host, found: GpuSampler, wanted: Callable[[], bool]) -> list[GpuSample]:
     samples: list[GpuSample] = []
     for _ in looks("nvidia-smi"):
         samples += host.turn(found)

@@ -12,7 +12,7 @@ from training.agent.host_commands.removal import alone, remove
 from training.agent.journal import Journal
 from training.agent.layout import LOCK
 from training.wire.enums import EndReason
-from training.wire.events import Ended, Text
+from training.wire.events import AgentEnded, OutputText
 
 
 @pytest.fixture
@@ -23,7 +23,9 @@ def workdir(tmp_path: Path) -> Path:
         folder = workdir / "runs" / "a-run" / str(index)
         (folder / "checkpoints" / "step-7").mkdir(parents=True)
         (folder / "checkpoints" / "step-7" / "rank-0.pt").write_bytes(b"x" * 10_000)
-        Journal(str(folder), index).write(1, [Text(0, "stdout", "hello"), Ended(EndReason.CLOSED)])
+        Journal(str(folder), index).write(
+            1, [OutputText(0, "stdout", "hello"), AgentEnded(EndReason.CLOSED)]
+        )
     (workdir / "code" / "old").mkdir(parents=True)
     os.utime(workdir / "code" / "old", (0, 0))
     (tmp_path / "precious").mkdir()

@@ -33,7 +33,7 @@ from training.watch.steps import MOST as MOST_ENTRIES
 from training.watch.steps import Step, Steps
 from training.watch.waits import Waiting
 from training.wire.events import PREFIX
-from training.wire.events import Step as Told
+from training.wire.events import StepFinished as Told
 from training.wire.records import Record
 
 FOLDER = Path(reports.__file__).parent
@@ -400,14 +400,14 @@ def event(line: str) -> Any:
 
 
 def test_a_step_is_written_as_the_wire_has_it(pipe: tuple[int, int]) -> None:
-    from training.wire.events import Text, expand
+    from training.wire.events import OutputText, expand
 
     report = Report(pipe[1], 3)
     report.steps([a_step(7)])
     for loss in (*map(float, ("nan", "inf", "-inf")), None):
         report.steps([a_step(8, loss)])
     report.close()
-    text = Text(3, "stdout", "\n".join(read(pipe[0])))
+    text = OutputText(3, "stdout", "\n".join(read(pipe[0])))
     first, second, *more, unknown = (one.event for one in expand(Record(0, 0, 1, 2e9, text)))
     assert first == Told(3, 0, 7, 0.5, 4.0, 1.0, 2.0, 1.0, 2.5, 3.0, 8)
     assert isinstance(second, Told)

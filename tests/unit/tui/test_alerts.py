@@ -11,11 +11,11 @@ import pytest
 
 from remote import events as launcher
 from remote.format import clock, moment
-from remote.run.findings.alerts import Alarm, Alert, alerts
+from remote.run.findings.alerts import Alarm, Alert, find_alerts
 from tests.kit.acted import until
 from tests.kit.dashboard import Stage
 from tests.kit.histories import History, plan, stepped
-from training.wire.events import SESSION, Exited, Step
+from training.wire.events import SESSION, Exited, StepFinished
 from tui.kit.dialogs import TextDialog
 from tui.run.components.alerts import Alerts, _lines, listed
 from tui.run.json_printer import JsonPrinter
@@ -52,7 +52,7 @@ async def test_the_newest_alerts_are_shown_and_the_others_counted() -> None:
     async with stage.app.run_test(size=(120, 40)) as pilot:
         await stage.train(pilot, 20)
         stage.session.say(SESSION, launcher.Silent(0, 10.0), launcher.Silent(1, 12.0))
-        stage.session.say(0, Step(0, 1, 21, math.nan, 0.1))
+        stage.session.say(0, StepFinished(0, 1, 21, math.nan, 0.1))
         await until(pilot, lambda: "1 more alert  a hide" in stage.text())
         stage.session.close()
         await stage.ended(pilot)
@@ -63,7 +63,7 @@ async def test_a_run_whose_loss_was_nan_has_not_just_finished() -> None:
     stage = Stage(1, 1)
     async with stage.app.run_test(size=(80, 24)) as pilot:
         await stage.train(pilot, 3)
-        stage.session.say(0, Step(0, 1, 4, math.nan, 0.1))
+        stage.session.say(0, StepFinished(0, 1, 4, math.nan, 0.1))
         await until(pilot, lambda: "! loss is NaN at step 4 (rank 0)" in stage.text())
         stage.session.finish(4, 1)
         await stage.ended(pilot)
@@ -123,10 +123,10 @@ def test_why_a_rank_is_slow_is_seen(width: int) -> None:
 def test_the_list_says_since_when_an_alert_holds_and_when_it_was_over() -> None:
     history = History(plan(2)).training(3).session(launcher.Stalled((0, 1), 30.0))
     text = "stalled: ranks 0 and 1 have made no step for 30 s"
-    since = moment(alerts(history.state())[0].since, exact=True)
+    since = moment(find_alerts(history.state())[0].since, exact=True)
     assert listed(history.state()) == f"! since {since}  {text}"
     over = history.rank(0, stepped(0, 4)).rank(1, stepped(1, 4)).state()
-    assert listed(over) == f"✓ {since} to {clock(alerts(over)[0].over)}  {text}"
+    assert listed(over) == f"✓ {since} to {clock(find_alerts(over)[0].over)}  {text}"
 
 
 def test_the_list_of_a_failed_run_begins_with_the_cause() -> None:

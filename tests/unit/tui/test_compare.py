@@ -18,10 +18,10 @@ from tests.kit.histories import History, plan, said
 from tests.kit.recorded import recorded
 from tests.kit.scripts import ended, script, started
 from training.job import Job
-from training.wire.events import Evaluated, Exited, Step
-from tui.charts.frame import Look
-from tui.charts.plot import plot
+from training.wire.events import Evaluated, Exited, StepFinished
+from tui.charts.plot_frame import PlotOptions
 from tui.charts.raster import Curve
+from tui.charts.text_plot import plot_as_text
 from tui.commands.compare import compare
 from tui.compare import text as text
 from tui.kit import palette
@@ -38,7 +38,7 @@ def runs(tmp_path: Path) -> list[str]:
         for step in range(1, 31):
             for rank in (0, 1):
                 seconds = times * (0.1 + 0.001 * (step % 2))
-                history.rank(rank, Step(rank, 1, step, 2.0 / step, seconds, samples=32))
+                history.rank(rank, StepFinished(rank, 1, step, 2.0 / step, seconds, samples=32))
         history.rank(0, Evaluated(0, 1, 30, 0.5, 0.75, 100, 1.0))
         recorded(tmp_path / "runs", history.done(0, 1).session(Closed()))
     return ["20261123-a", "last"]
@@ -133,7 +133,7 @@ def test_no_setting_reaches_the_terminal_raw(run: Run, runs: list[str], tmp_path
 
 def test_what_one_has_to_know_comes_first(run: Run, runs: list[str], tmp_path: Path) -> None:
     history = History(replace(plan(1), run="c")).training(steps=3)
-    history.rank(0, Step(0, 1, 4, math.nan, 0.1))
+    history.rank(0, StepFinished(0, 1, 4, math.nan, 0.1))
     recorded(tmp_path / "runs", history)
     lines = run(compare, runs=["c", runs[0]]).stdout.splitlines()
     assert lines[0].startswith("A  c: 1 rank on 1 host, ddp, lenet5 on digits; not ended after")
@@ -148,7 +148,9 @@ def test_what_more_nodes_cannot_bring_gets_no_verdict(run: Run, tmp_path: Path) 
         for step in range(1, 31):
             for rank in range(nodes):
                 took = seconds * (1 + 0.01 * (step % 3))
-                history.rank(rank, Step(rank, 1, step, 2.0 / step, took, samples=64 // nodes))
+                history.rank(
+                    rank, StepFinished(rank, 1, step, 2.0 / step, took, samples=64 // nodes)
+                )
         recorded(tmp_path / "runs", history.done(*range(nodes)).session(Closed()))
     lines = run(compare, runs=["one", "four"]).stdout.splitlines()
     assert lines[2].startswith(
@@ -217,7 +219,7 @@ def line(label: str, place: int, rising: bool) -> Curve:
 
 
 def test_each_curve_has_its_letter_on_it() -> None:
-    lines = plot([line("A", 0, True), line("B", 1, False)], Look("step"), 60, 10)
+    lines = plot_as_text([line("A", 0, True), line("B", 1, False)], PlotOptions("step"), 60, 10)
     assert len(lines) == 10
     text = "\n".join(lines)
     assert (text.count("A"), text.count("B")) == (3, 3)
@@ -231,18 +233,22 @@ def test_where_curves_meet_no_letter_stands_on_both() -> None:
     x = np.arange(60, dtype=float)
     y = np.where(abs(x - 30) < 8, 0.0, abs(x - 30))
     curves = [Curve("A", 0, x, y, y, y), Curve("B", 1, x, -y, -y, -y)]
-    lines = plot(curves, Look("step"), 66, 12)
+    lines = plot_as_text(curves, PlotOptions("step"), 66, 12)
     zero = next(at for at, line in enumerate(lines) if "0┤" in line and "20" not in line)
     above, below = "".join(lines[:zero]), "".join(lines[zero + 1 :])
     assert (above.count("A"), below.count("A")) == (3, 0)
     assert (above.count("B"), below.count("B")) == (0, 3)
-    same = plot([curves[0], replace(curves[0], label="B", colour=1)], Look("step"), 66, 12)
+    same = plot_as_text(
+        [curves[0], replace(curves[0], label="B", colour=1)], PlotOptions("step"), 66, 12
+    )
     assert {"".join(same).count(letter) for letter in "AB"} == {3}, "each where it has nothing else"
 
 
 def test_colours_only_add_to_the_text() -> None:
     curves = [line("A", 0, True), line("B", 1, False)]
-    plain, inked = (plot(curves, Look("step"), 60, 10, colour) for colour in (False, True))
+    plain, inked = (
+        plot_as_text(curves, PlotOptions("step"), 60, 10, colour) for colour in (False, True)
+    )
     red, green, blue = bytes.fromhex(palette.DARK[1][1:])
     assert f"\x1b[38;2;{red};{green};{blue}m" in "".join(inked)
     assert [click.unstyle(one).rstrip() for one in inked] == plain
@@ -250,4 +256,4 @@ def test_colours_only_add_to_the_text() -> None:
 
 def test_nothing_is_drawn_of_nothing() -> None:
     empty = np.array([])
-    assert plot([Curve("A", 0, *[empty] * 4)], Look("step"), 60, 10) == []
+    assert plot_as_text([Curve("A", 0, *[empty] * 4)], PlotOptions("step"), 60, 10) == []

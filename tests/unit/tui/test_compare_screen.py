@@ -20,7 +20,7 @@ from tests.kit.commands import Done, run
 from tests.kit.histories import History, plan
 from tests.kit.recorded import recorded
 from training.job import Job
-from training.wire.events import Evaluated, Step
+from training.wire.events import Evaluated, StepFinished
 from tui.app.compare_app import CompareApp
 from tui.app.watch_app import WatchApp
 from tui.charts.chart import Chart
@@ -42,7 +42,9 @@ def history(name: str, sync: str, times: float = 1.0, tests: int = 2) -> History
         made.now += 0.1 * times - 0.02  # which its records take
         for rank in (0, 1):
             seconds = times * (0.1 + 0.001 * (step % 2))
-            made.rank(rank, Step(rank, 1, step, 2.0 / step, seconds, samples=32, sync=seconds / 4))
+            made.rank(
+                rank, StepFinished(rank, 1, step, 2.0 / step, seconds, samples=32, sync=seconds / 4)
+            )
         if tests and step % (30 // tests) == 0:
             made.rank(0, Evaluated(0, step * tests // 30, step, 0.5, 0.7 + step / 200, 100, 1.0))
     return made

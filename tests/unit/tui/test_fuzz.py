@@ -16,8 +16,8 @@ from textual.pilot import Pilot
 
 from tests.kit.acted import until
 from tests.kit.played import KINDS, Played, compared, form, home, live, replayed, study
-from tui.kit.dialogs import TooSmall, too_small
-from tui.kit.key_names import named
+from tui.kit.dialogs import TooSmall, is_too_small
+from tui.kit.key_names import parse_key
 
 COUNT = int(os.environ.get("RANKBOARD_FUZZ", "60"))
 """Keys on each kind of dashboard."""
@@ -25,7 +25,7 @@ LIFE = 400
 """Keys after which there is another dashboard."""
 MOVES = ["enter", "escape", "tab", "shift+tab", "up", "down", "left", "right", "home", "end"]
 KEYS = [
-    *(named(character) for character in string.printable.strip()),
+    *(parse_key(character) for character in string.printable.strip()),
     *MOVES * 3,
     *(f"ctrl+{letter}" for letter in "abcdefghijklmnopqrstuvwxy"),
     *("space", "pageup", "pagedown", "backspace", "delete", "shift+left", "shift+right"),
@@ -109,13 +109,13 @@ async def test_every_size_of_every_screen(
         played.begin()
         played.go_on()
         await pilot.pause()
-        await pilot.press(*map(named, keys))
+        await pilot.press(*map(parse_key, keys))
         screen = played.app.screen
         for size in [*SIZES, *odd, (80, 24)]:
             await pilot.resize_terminal(*size)
             played.app.tick()
             await pilot.pause()
-            small = too_small(played.app.size)
+            small = is_too_small(played.app.size)
             await until(pilot, lambda small=small: isinstance(played.app.screen, TooSmall) is small)
         assert played.app.screen is screen
         played.end()

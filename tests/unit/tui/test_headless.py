@@ -46,16 +46,16 @@ from training.wire.enums import EndReason
 from training.wire.events import (
     PREFIX,
     SESSION,
-    Ended,
+    AgentEnded,
     Evaluated,
     Exited,
     GpuSample,
     HostSample,
     Launched,
-    Metrics,
+    OutputText,
     Record,
-    Step,
-    Text,
+    ScriptMetrics,
+    StepFinished,
 )
 from tui.app import show_run as front
 from tui.app.second_signal import Watched
@@ -384,7 +384,9 @@ def test_json_is_one_strict_object_per_event_and_nothing_else() -> None:
 
 
 def test_json_has_the_values_of_a_program_by_name() -> None:
-    history = good().rank(0, Metrics(0, 3, 0.5, (("val_loss", 0.25), ("reward", float("nan")))))
+    history = good().rank(
+        0, ScriptMetrics(0, 3, 0.5, (("val_loss", 0.25), ("reward", float("nan"))))
+    )
     out, _ = printed(history, partial(JsonPrinter, folder=FOLDER))
     found = [one for one in map(json.loads, out.splitlines()) if one["event"] == "metrics"]
     assert [(one["step"], one["epoch"], one["values"]) for one in found] == [
@@ -654,13 +656,13 @@ def test_of_a_program_that_prints_no_steps_it_is_said_now_and_then_how_far_it_is
         now = record.time
         for one in expand(record):
             apply_record(state, one)
-        printed = isinstance(record.event, Text) and not record.event.text.startswith(PREFIX)
+        printed = isinstance(record.event, OutputText) and not record.event.text.startswith(PREFIX)
         lines += progress.lines(state, printed=printed)
     assert [one.startswith(two) for one, two in zip(lines, told, strict=True)] == [True] * len(told)
 
 
 def test_how_far_a_program_is_leaves_out_what_is_not_known() -> None:
-    history = started(script()).rank(3, Step(3, 0, 7, 0.5, math.nan))
+    history = started(script()).rank(3, StepFinished(3, 0, 7, 0.5, math.nan))
     state = history.state()
     assert progress_text(state, state.now) == "step 7, loss 0.5000"
 
@@ -674,9 +676,13 @@ def test_it_is_said_that_torch_is_watched() -> None:
 
 
 def test_how_to_accept_a_key_is_said_once_where_the_cause_says_it_of_all_hosts() -> None:
-    said = Cause("h1", -1, "h1 and h2: its host key is unknown:\nrankboard trust --all")
+    said = Cause(
+        "h1", -1, "h1 and h2: its host key is unknown:\nrankboard trust --all", names_hosts=True
+    )
     assert outcome.repeats("rankboard trust h1", said)
-    assert not outcome.repeats("rankboard trust h1", Cause("h3", -1, "h3: no route to the host"))
+    assert not outcome.repeats(
+        "rankboard trust h1", Cause("h3", -1, "h3: no route to the host", names_hosts=True)
+    )
     assert not outcome.repeats("rankboard trust h1", None)
 
 
@@ -698,7 +704,7 @@ def stopped_without_node2() -> RunState:
     """The end of a run that was stopped while one of its hosts did not answer."""
     history = History(plan(2)).training(3)
     history.session(Stopping("enough", True), Lost(1, "node2: not heard", reached=True))
-    return history.say(0, Ended(EndReason.CLOSED)).closed()
+    return history.say(0, AgentEnded(EndReason.CLOSED)).closed()
 
 
 def repeated(state: RunState) -> str:

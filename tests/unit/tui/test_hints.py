@@ -10,9 +10,9 @@ import pytest
 
 from remote.plan.plan import Plan, Script
 from remote.record import summary
-from remote.run.output.missing_inputs import find
+from remote.run.output.missing_inputs import find_missing as find
 from remote.run.state.types import Lack, MissingOptions, MissingVariable
-from tests.kit.histories import History, plan, said
+from tests.kit.histories import History, from_file, plan, said
 from training.wire.events import Exited
 from tui.run import hints, outcome
 
@@ -85,7 +85,7 @@ def test_a_variable_of_the_users_shell_is_named_and_its_value_is_not() -> None:
     assert 'env_from = ["MY_TOKEN"]' in told
     assert "MY_TOKEN=…" in told
     assert "s3cret" not in told
-    assert "lab.toml" in advice(replace(SSH, hosts_file="lab.toml"), ENVIRON, MY_TOKEN="1")
+    assert "lab.toml" in advice(from_file(SSH, "lab.toml"), ENVIRON, MY_TOKEN="1")
 
 
 def test_nothing_is_said_of_a_variable_that_would_not_help() -> None:

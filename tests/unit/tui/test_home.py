@@ -52,7 +52,7 @@ from tui.home.run_list import FIELDS, ORDERS, Item, about, curve, fields, items,
 from tui.home.screen import HomeScreen
 from tui.kit.messages import OpenRun
 from tui.kit.replay import Replay
-from tui.kit.run_session import Session
+from tui.kit.run_session import RunSession
 from tui.kit.runs import Launch
 from tui.kit.widgets.table import Cell, layout
 from tui.launch.screen import LaunchScreen
@@ -222,7 +222,7 @@ async def test_escape_leaves_one_layer_at_a_time(runs_dir: Path) -> None:
         await home.shows(pilot, "b-2")
         home.app.post_message(OpenRun("b-2"))
         screen = await home.is_at(pilot, RunScreen)
-        await until(pilot, lambda: any(one.along for one in screen.query(Chart)))
+        await until(pilot, lambda: any(one.x_axis for one in screen.query(Chart)))
         chart = next(one for one in screen.query(Charts) if one.display)
         key = str(chart.number)
         await pilot.press(key, "]")
@@ -256,13 +256,13 @@ async def test_a_form_that_was_changed_is_left_after_a_question(runs_dir: Path) 
         await home.is_at(pilot, HomeScreen)
         await pilot.press("n")
         form = await home.is_at(pilot, LaunchScreen)
-        form._fields.set("lr", "0.5")
+        form._table.set_text("lr", "0.5")
         await pilot.press("escape")
         dialog = await asked(pilot)
         assert "1 changed setting would be lost" in dialog.question
         await pilot.press("enter")
         assert await home.is_at(pilot, LaunchScreen) is form
-        assert form.draft.text("lr") == "0.5"
+        assert form.draft.get_text("lr") == "0.5"
         await pilot.press("escape")
         await asked(pilot)
         await pilot.press("right", "enter")
@@ -285,7 +285,7 @@ async def test_a_run_is_opened_once_however_often_one_asks(runs_dir: Path) -> No
 async def test_replays_that_are_too_many_are_closed(
     runs_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(app, "REPLAYS", 1)
+    monkeypatch.setattr(app, "MOST_REPLAYS", 1)
     home = Home(runs_dir)
     async with home.app.run_test(size=(80, 24)) as pilot:
         await home.shows(pilot, "a-1")
@@ -299,7 +299,7 @@ async def test_replays_that_are_too_many_are_closed(
             await home.is_at(pilot, HomeScreen)
         assert home.app.runs.sessions == [seen[2].session]
         await until(pilot, lambda: not any(one.is_running for one in seen[:2]))
-        await until(pilot, lambda: all(one.session._tape._tail._file.closed for one in seen[:2]))
+        await until(pilot, lambda: all(one.session._tape._reader._file.closed for one in seen[:2]))
         await pilot.press("q")
 
 
@@ -309,7 +309,7 @@ async def test_a_run_that_opens_while_one_types_does_not_take_the_screen(
 ) -> None:
     home, goes_on, real = Home(runs_dir), threading.Event(), History.open
 
-    def slow(self: History, run: str) -> Session:
+    def slow(self: History, run: str) -> RunSession:
         goes_on.wait()
         return real(self, run)
 
@@ -486,7 +486,7 @@ async def test_the_form_takes_the_settings_of_the_run_that_was_left(
         await home.shows(pilot, "b-2")
         await pilot.press("R")
         form = await home.is_at(pilot, LaunchScreen)
-        assert form.draft.text("resume") == "b-2"
+        assert form.draft.get_text("resume") == "b-2"
         await pilot.press("escape")
         await home.is_at(pilot, HomeScreen)
         await pilot.press("n")

@@ -17,7 +17,7 @@ from tui.app.watch_app import WatchApp
 from tui.charts.panel import Charts
 from tui.commands.open import _files
 from tui.kit.exit import UsageError
-from tui.parse import parsing
+from tui.parse import script_report as parsing
 
 
 async def test_log_files_are_shown_in_the_dashboard(tmp_path: Path) -> None:

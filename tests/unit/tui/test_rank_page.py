@@ -20,7 +20,7 @@ from training.wire.events import EndReason
 from tui.app.help import HelpDialog
 from tui.charts.panel import Charts
 from tui.kit.messages import ShowRank
-from tui.log.panel import Log
+from tui.log.panel import LogPanel
 from tui.run.components.rank_facts import facts
 from tui.run.rank_screen import RankScreen
 from tui.run.screen import RunScreen
@@ -124,7 +124,7 @@ async def test_in_the_log_esc_leaves_what_was_typed_then_the_page() -> None:
     stage = Stage(hosts=2, slots=2)
     async with stage.training(size=(120, 40)) as pilot:
         await opened(stage, pilot, 3)
-        log = stage.app.screen.query_one(Log)
+        log = stage.app.screen.query_one(LogPanel)
         log.view.focus()
         await pilot.press("ampersand", *"step 60", "enter")
         await until(pilot, lambda: "rank 3, matching step 60" in stage.text())
@@ -147,8 +147,8 @@ async def test_it_shows_no_chart_of_what_only_other_ranks_tell() -> None:
         for step in range(1, 9):
             stage.session.say(
                 0,
-                *(events.Step(rank, 1, step, math.nan, 0.1) for rank in range(2)),
-                events.Metrics(0, step, 0, (("loss", 2.0 / step), ("mood", 1.0 * step))),
+                *(events.StepFinished(rank, 1, step, math.nan, 0.1) for rank in range(2)),
+                events.ScriptMetrics(0, step, 0, (("loss", 2.0 / step), ("mood", 1.0 * step))),
             )
         for rank, titles in ((0, {"loss", "mood", "s/iteration by rank"}), (1, set())):
             await opened(stage, pilot, rank)
@@ -218,7 +218,7 @@ def test_a_host_that_has_ended_has_no_live_figures() -> None:
     sample = events.HostSample((50.0, 50.0), 1 << 30, 4 << 30, 0, 0)
     history = History(plan(1)).say(0, hello(1, cores=2)).training(3).say(0, sample)
     assert "CPU 50% of 2 cores" in told(history.state())["host"]
-    history.done(0).say(0, events.Ended(EndReason.ALL_ENDED))
+    history.done(0).say(0, events.AgentEnded(EndReason.ALL_ENDED))
     assert told(history.closed())["host"] == "■ ended: all ranks have ended"
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from remote.run.apply import apply_record
-from remote.run.series.pace import Pace
+from remote.run.series.step_times import StepTimes
 from remote.run.state.phases import RunPhase
 from tests.kit.acted import ActedSession, cluster, make_plan, until
 from tests.kit.dashboard import Stage
@@ -85,7 +85,7 @@ def test_ranks_stand_by_number_or_by_a_figure_the_worst_first() -> None:
 
 def test_a_rank_without_the_figure_comes_last() -> None:
     run = acted(1, 3).state
-    run.ranks[0].pace = Pace()
+    run.ranks[0].step_times = StepTimes()
     assert [rank.rank for rank in in_order(run.ranks, run, BY["s/iter"], 9)][-1] == 0
 
 
@@ -351,7 +351,7 @@ async def test_any_size_any_name_any_figure(seed: int) -> None:
         for first in range(1, 60, 6):
             stage.session.steps(first, first + 5, late=1)
             odd = chance.choice([float("nan"), float("inf"), -1.0, 0.0, 1e300])
-            one = events.Step(0, 1, first + 6, odd, odd, odd, odd, odd, odd, odd, 0, 0)
+            one = events.StepFinished(0, 1, first + 6, odd, odd, odd, odd, odd, odd, odd, 0, 0)
             stage.session.say(0, one, events.RankSample(0, 1e9, 1 << 62))
             await pilot.resize_terminal(chance.randrange(40, 301), chance.randrange(10, 101))
             keys = ["1", "o", "enter", "escape", "down", "right", "end", "left", "s", "c", "f"]

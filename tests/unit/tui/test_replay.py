@@ -12,8 +12,8 @@ import pytest
 
 from remote.events import Attached, Clock, Detached
 from remote.record import lock, tape, watch
+from remote.record.events_file import RunFolderError
 from remote.record.lock import Holder
-from remote.record.read import RunFolderError
 from remote.run.state.phases import RunPhase
 from tests.kit.histories import History, plan
 from tests.kit.recorded import recorded

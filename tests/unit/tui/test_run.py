@@ -31,12 +31,12 @@ from tui.charts.chart import Chart
 from tui.charts.panel import Charts
 from tui.kit import palette
 from tui.kit.dialogs import Dialog, LeaveDialog, QuitDialog, TooSmall
-from tui.kit.key_names import named
+from tui.kit.key_names import parse_key
 from tui.kit.panel import Panel
 from tui.kit.runs import Launch
 from tui.launch.screen import LaunchScreen
-from tui.log.log_view import LogView
-from tui.log.panel import Log
+from tui.log.panel import LogPanel
+from tui.log.view import LogView
 from tui.run.components.header import Header
 from tui.run.hosts_panel import Hosts
 from tui.run.outcome_panel import Outcome
@@ -284,13 +284,17 @@ async def test_a_line_of_the_log_that_goes_on_beyond_the_edge_says_so() -> None:
     async with stage.shown() as pilot:
         stage.session.start()
         stage.session.say(
-            0, events.Text(0, "stdout", "long " * 40 + "end"), events.Text(0, "stdout", "short")
+            0,
+            events.OutputText(0, "stdout", "long " * 40 + "end"),
+            events.OutputText(0, "stdout", "short"),
         )
         await until(pilot, lambda: "short" in stage.text())
         long, short = (line for line in stage.text().splitlines() if "[0] " in line)
         assert long.rstrip(" ▁▂▃▄▅▆▇█").endswith("…")
         assert "…" not in short
-        stage.session.say(0, *(events.Text(0, "stdout", "long " * 40 + "end") for _ in range(40)))
+        stage.session.say(
+            0, *(events.OutputText(0, "stdout", "long " * 40 + "end") for _ in range(40))
+        )
         log = stage.screen.query_one(LogView)
         await until(pilot, lambda: log.show_vertical_scrollbar)
         await until(
@@ -340,7 +344,7 @@ async def test_a_screenshot_goes_into_the_folder_of_the_run(
 
 
 EVERY_KEY = [
-    *(named(character) for character in string.printable.strip()),
+    *(parse_key(character) for character in string.printable.strip()),
     *("enter", "space", "tab", "shift+tab", "escape", "backspace", "delete"),
     *("up", "down", "left", "right", "home", "end", "pageup", "pagedown"),
 ]
@@ -635,7 +639,7 @@ async def test_a_run_that_is_being_stopped_can_be_left_at_once() -> None:
     stage = Stage()
     async with stage.app.run_test(size=(80, 24)) as pilot:
         await stage.train(pilot)
-        stage.app._interrupt()
+        stage.app.quitting.interrupt()
         assert len(stage.session.stops) == 1
         stage.app.tick()
         assert stage.app.is_running
@@ -675,7 +679,7 @@ async def test_a_signal_stops_at_once_and_the_dashboard_goes_when_all_has_ended(
     stage = Stage()
     async with stage.app.run_test(size=(80, 24)) as pilot:
         await stage.train(pilot)
-        stage.app._stop_now()
+        stage.app.quitting.stop_now()
         assert stage.session.stops == ["stopped by the user, now"]
         stage.app.tick()
         assert stage.app.is_running
@@ -771,7 +775,7 @@ async def test_a_tiny_terminal_says_so_and_recovers() -> None:
         await until(pilot, lambda: isinstance(stage.app.screen, RunScreen))
         await stage.train(pilot)
         await pilot.resize_terminal(40, 10)
-        await until(pilot, lambda: not stage.screen.query_one(Log).display)
+        await until(pilot, lambda: not stage.screen.query_one(LogPanel).display)
         assert stage.screen.query_one(Ranks).region.height > 2
 
 

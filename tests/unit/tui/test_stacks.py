@@ -16,7 +16,7 @@ from remote.run.state.rank_state import RankState
 from tests.kit.acted import ActedSession, until
 from tests.kit.dashboard import Stage
 from tests.kit.dumps import C10D, LOADS, OUTER, STOPPED, WAITS, by, dump
-from training.wire.events import SESSION, Spawned, Stack, Step
+from training.wire.events import SESSION, Spawned, Stack, StepFinished
 from tui.kit.session_clock import SessionClock
 from tui.run import stacks_screen as stacks
 from tui.run.components.header import Header
@@ -65,7 +65,7 @@ async def test_of_the_header_only_the_stall_is_bold() -> None:
     stage.app.runs.launch = replace(stage.app.runs.launch, work=Script(("train.py",)))
     async with stage.shown(size=(120, 40)) as pilot:
         for rank in range(4):
-            made = [Step(rank, 1, step, 1.0, 0.1) for step in range(1, 10)]
+            made = [StepFinished(rank, 1, step, 1.0, 0.1) for step in range(1, 10)]
             said = Parsed(rank, "", unread=50)
             stage.session.say(stage.session.host_of(rank), Spawned(rank, 1), *made, said)
         stage.session.say(SESSION, Stalled((0, 1, 2, 3), 31.0), after=31.0)

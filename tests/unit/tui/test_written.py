@@ -14,7 +14,7 @@ from remote.run.run_state import RunState
 from tests.kit.checks import hello
 from tests.kit.histories import History, plan
 from training.wire.enums import EndReason
-from training.wire.events import Ended, Exited
+from training.wire.events import AgentEnded, Exited
 from tui.kit.written import written
 from tui.run import outcome_panel as outcome
 
@@ -27,7 +27,9 @@ def wrote(of: Plan, *paths: str, hosts: int = 1, **more: int) -> RunState:
     for host in range(len(of.hosts)):
         history.rank(host, Exited(host, 0))
         files = paths if host < hosts else ()
-        history.say(host, Ended(EndReason.CLOSED, written=files, written_count=len(files), **more))
+        history.say(
+            host, AgentEnded(EndReason.CLOSED, written=files, written_count=len(files), **more)
+        )
     return history.closed()
 
 
@@ -46,7 +48,7 @@ def test_files_are_named_with_the_option_that_brings_them() -> None:
 def test_the_folder_is_that_of_the_host_which_a_recorded_plan_does_not_have() -> None:
     facts = hello(1, folder="/scratch/rb/runs/r/0")
     history = History(MINE).say(0, facts).rank(0, Exited(0, 0)).rank(1, Exited(1, 0))
-    history.say(0, Ended(EndReason.CLOSED, written=("a",), written_count=1))
+    history.say(0, AgentEnded(EndReason.CLOSED, written=("a",), written_count=1))
     (told,) = written(history.closed())
     assert "they stay in /scratch/rb/files/mine-c7e8;" in told
 

@@ -10,7 +10,7 @@ from typing import Protocol
 from training.agent.file_tail.frames import Frames
 from training.agent.host.redaction import Redaction
 from training.agent.live_runs import regular
-from training.agent.ranks.pipes import CHUNK, Lines
+from training.agent.ranks.pipes import CHUNK, LineDecoder
 
 EDGE = 64
 """Bytes at the beginning of a file, and before the place up to which it is read, by which it is
@@ -25,18 +25,18 @@ State = tuple[int, int]
 """The size of a file, and when it was written to, in nanoseconds."""
 
 
-def identity(found: os.stat_result) -> Identity:
-    """Which file it is, whatever its name."""
-    return found.st_dev, found.st_ino
+def identity(status: os.stat_result) -> Identity:
+    """Return which file it is, whatever its name."""
+    return status.st_dev, status.st_ino
 
 
-def state(found: os.stat_result) -> State:
-    """What changes with each write."""
-    return found.st_size, found.st_mtime_ns
+def state(status: os.stat_result) -> State:
+    """Return what changes with each write."""
+    return status.st_size, status.st_mtime_ns
 
 
 @dataclass(frozen=True)
-class Place:
+class ReadPosition:
     """How far a file is known: `at` bytes, with these at both edges, in this `state`."""
 
     at: int = 0
@@ -45,76 +45,77 @@ class Place:
     state: State = (0, 0)
 
     def is_in(self, file: int) -> bool:
-        """Whether the file still has what is known of it."""
+        """Return True if the file still has the bytes that were read from it."""
         tail = os.pread(file, len(self.tail), self.at - len(self.tail))
         return tail == self.tail and os.pread(file, len(self.head), 0) == self.head
 
-    def after(self, block: bytes) -> Place:
-        """The place behind a block that follows."""
+    def after(self, block: bytes) -> ReadPosition:
+        """Return the position behind a block that follows."""
         head = self.head if len(self.head) == EDGE else (self.head + block)[:EDGE]
-        return Place(self.at + len(block), head, (self.tail + block)[-EDGE:])
+        return ReadPosition(self.at + len(block), head, (self.tail + block)[-EDGE:])
 
 
-def end_of(path: str) -> tuple[Identity, Place]:
-    """A file, and its present end. Raises: OSError."""
+def end_of(path: str) -> tuple[Identity, ReadPosition]:
+    """Return which file it is, and the position of its present end. Raises: OSError."""
     file = regular(path)
     try:
-        found = os.fstat(file)
-        size = found.st_size
+        status = os.fstat(file)
+        size = status.st_size
         before = max(0, size - EDGE)
         edges = os.pread(file, min(EDGE, size), 0), os.pread(file, size - before, before)
-        return identity(found), Place(size, *edges, state(found))
+        return identity(status), ReadPosition(size, *edges, state(status))
     finally:
         os.close(file)
 
 
-class Cutter(Protocol):
+class TextCutter(Protocol):
     """Makes text of blocks of bytes."""
 
     def feed(self, block: bytes) -> str | None:
-        """The whole lines up to now."""
+        """Return the whole lines up to now."""
 
     def end(self) -> str | None:
-        """What is left where nothing more comes."""
+        """Return the rest; nothing more comes."""
 
 
 class GrowingFile:
     """What comes in a file after a place. `has_more`: not all was read."""
 
-    _place: Place
+    _place: ReadPosition
     _state: State
 
-    def __init__(self, path: str, redaction: Redaction, place: Place | None = None) -> None:
+    def __init__(self, path: str, redaction: Redaction, place: ReadPosition | None = None) -> None:
         """Raises: OSError."""
         self.path = path
         self._redaction = redaction
         self._file = regular(path)
         self.identity = identity(os.fstat(self._file))
-        self._begin(place or Place())
+        self._begin(place or ReadPosition())
         self._lacks_header = place is not None and path.endswith(TABLES)
 
     @property
     def problem(self) -> str:
-        """What is wrong with its contents, if anything."""
+        """Say what is wrong with the contents, if anything."""
         return self._cutter.problem if isinstance(self._cutter, Frames) else ""
 
     @property
     def is_gone(self) -> bool:
-        """Whether its name leads to no file, or to another one."""
+        """Return True if its name leads to no file, or to another one."""
         try:
             return identity(os.lstat(self.path)) != self.identity
         except OSError:
             return True
 
     def read(self, most: int) -> Iterator[str]:
-        """What has come, whole lines, at most so many bytes. Raises: OSError."""
+        """Yield the text that has come, in whole lines, of at most so many bytes. Raises:
+        OSError."""
         present = state(os.fstat(self._file))
         if present == self._state:
             if self.path.endswith(".json") and (text := self._cutter.end()):
                 yield text  # a whole document, whose last line has no newline
             return
         if not self._place.is_in(self._file):
-            self._begin(Place())
+            self._begin(ReadPosition())
         if self._lacks_header:
             yield self._header()
         while most > 0 and (block := os.pread(self._file, min(CHUNK, most), self._place.at)):
@@ -126,22 +127,24 @@ class GrowingFile:
             self._state = present
 
     def end(self) -> str:
-        """The last line, if it has no newline. Nothing more is read."""
+        """Return the last line, if it has no newline. Nothing more is read."""
         os.close(self._file)
         return self._cutter.end() or ""
 
-    def _begin(self, place: Place) -> None:
+    def _begin(self, place: ReadPosition) -> None:
         self._place = place
         self._state = place.state
         self.has_more = self._lacks_header = False
         is_binary = EVENT_FILE in os.path.basename(self.path)
-        self._cutter: Cutter = Frames(self._redaction) if is_binary else Lines(self._redaction)
+        self._cutter: TextCutter = (
+            Frames(self._redaction) if is_binary else LineDecoder(self._redaction)
+        )
 
     def _header(self) -> str:
-        """The first line of a table that is read from later on."""
+        """Return the first line of a table that is read from later on."""
         self._lacks_header = False
         line, newline, _ = os.pread(self._file, CHUNK, 0).partition(b"\n")
         if self._place.at <= len(line):  # it was not whole, and is read with the rest
-            self._begin(Place())
+            self._begin(ReadPosition())
             return ""
         return self._redaction.hide(line.decode(errors="replace").rstrip()) if newline else ""

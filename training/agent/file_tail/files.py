@@ -8,10 +8,17 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 
-from training.agent.file_tail.file import GrowingFile, Identity, Place, end_of, identity, state
+from training.agent.file_tail.file import (
+    GrowingFile,
+    Identity,
+    ReadPosition,
+    end_of,
+    identity,
+    state,
+)
 from training.agent.find_files import Search
 from training.agent.host.redaction import Redaction
-from training.wire.events import AGENT, FILE, Event, Text
+from training.wire.events import AGENT, FILE, Event, OutputText
 
 MOST_ENTRIES = 20_000
 """Entries of folders that one look for files looks at."""
@@ -25,7 +32,7 @@ PATIENCE = 2.0
 """Seconds that the ranks' start and end wait for a look."""
 
 
-class Files:
+class FollowedFiles:
     """Files that match the patterns. What was in them at the beginning is not read."""
 
     def __init__(
@@ -35,49 +42,51 @@ class Files:
         self._folder = folder
         self._redaction = redaction
         self._rank = rank
-        self._old: dict[Identity, Place] = {}
+        self._old: dict[Identity, ReadPosition] = {}
         self._files: dict[str, GrowingFile] = {}
         self._said = set[str]()
 
     def begin(self) -> list[Event]:
-        """The files that are there already are known from now on."""
-        paths, told = self._matching()
+        """Remember the files that are there already, and how far they are written."""
+        paths, messages = self._matching()
         for path in paths:
             with contextlib.suppress(OSError):
-                old, place = end_of(path)
-                self._old[old] = place
-        return told
+                file_identity, place = end_of(path)
+                self._old[file_identity] = place
+        return messages
 
     def look(self) -> list[Event]:
-        """What has come since."""
-        told = [*self._find(), *self._read(MOST)]
-        gone = {path: file for path, file in self._files.items() if file.is_gone}
-        for path, file in gone.items():  # perhaps written to since it was read
-            told += self._texts(path, [*self._new(file, MOST), file.end()])
+        """Return the text that has come since the last look."""
+        events = [*self._find(), *self._read(MOST)]
+        gone_files = {path: file for path, file in self._files.items() if file.is_gone}
+        for path, file in gone_files.items():  # perhaps written to since it was read
+            events += self._texts(path, [*self._new(file, MOST), file.end()])
             del self._files[path]
-        return told
+        return events
 
     def end(self) -> list[Event]:
-        """All that has come, up to the ends of the files. Nothing more is read."""
-        told = [*self._find(), *self._read(MOST_AT_END)]
+        """Return the text that has come, up to the ends of the files. Nothing more is read."""
+        events = [*self._find(), *self._read(MOST_AT_END)]
         for path, file in self._files.items():
-            told += self._texts(path, [file.end()])
+            events += self._texts(path, [file.end()])
         self._files.clear()
-        return told
+        return events
 
     def _find(self) -> list[Event]:
-        """Look for files. Returns what is to be said of them."""
-        paths, told = self._matching()
+        """Look for files to follow. Return what the user has to know about them."""
+        paths, messages = self._matching()
         for path in paths:
             if path in self._files or not path.isprintable():
                 continue
             with contextlib.suppress(OSError):
                 if not self._add(path):
-                    return told + self._once(f"only {MOST_FILES} of the matching files are read")
-        return told
+                    return messages + self._once(
+                        f"only {MOST_FILES} of the matching files are read"
+                    )
+        return messages
 
     def _matching(self) -> tuple[list[str], list[Event]]:
-        """The paths that match, those of links as what they lead to; and what is to be said."""
+        """Return the paths that match, links resolved, and what the user has to know about them."""
         search = Search(MOST_ENTRIES)
         paths = [
             os.path.realpath(path) if os.path.islink(path) else path
@@ -85,53 +94,56 @@ class Files:
         ]
         if not search.is_cut:
             return paths, []
-        many = (
+        too_many = (
             f"only {MOST_ENTRIES:,} files and folders are searched: write the folder of your files "
             "into the pattern"
         )
-        return paths, self._once(many)
+        return paths, self._once(too_many)
 
-    def _once(self, what: str) -> list[Event]:
-        """Say something, unless it has been said."""
-        if what in self._said:
+    def _once(self, message: str) -> list[Event]:
+        """Report something, unless it has been reported."""
+        if message in self._said:
             return []
-        self._said.add(what)
-        return [Text(AGENT, "stderr", f"--follow: {what}")]
+        self._said.add(message)
+        return [OutputText(AGENT, "stderr", f"--follow: {message}")]
 
     def _add(self, path: str) -> bool:
-        """Follow a file, if it is new or was written to. False: they are too many. Raises:
-        OSError."""
-        found = os.lstat(path)
-        known = identity(found)
-        old = self._old.get(known)
-        if old and old.state == state(found):
+        """Follow a file, if it is new or was written to. Return False if there are too many.
+        Raises: OSError."""
+        status = os.lstat(path)
+        file_identity = identity(status)
+        old_position = self._old.get(file_identity)
+        if old_position and old_position.state == state(status):
             return True
-        same = next((one for one in self._files.values() if one.identity == known), None)
-        if same:
-            if same.is_gone:  # it has another name now
+        same_file = next(
+            (followed for followed in self._files.values() if followed.identity == file_identity),
+            None,
+        )
+        if same_file:
+            if same_file.is_gone:  # it has another name now
                 self._files[path] = GrowingFile(path, self._redaction, end_of(path)[1])
             return True
         if len(self._files) >= MOST_FILES:
             return False
-        self._files[path] = GrowingFile(path, self._redaction, self._old.pop(known, None))
+        self._files[path] = GrowingFile(path, self._redaction, self._old.pop(file_identity, None))
         return True
 
     def _read(self, most: int) -> list[Event]:
-        """What has come; of each file its share first, so that none keeps the others waiting."""
-        told = list[Event]()
+        """Read what has come: first a share of each file, so that none keeps the others waiting."""
+        events = list[Event]()
         share = max(1, most // max(1, len(self._files)))
         for path, file in self._files.items():
-            told += self._texts(path, self._new(file, share))
-        behind = next((one for one in self._files.values() if one.has_more), None)
-        if behind:
-            told += self._texts(behind.path, self._new(behind, most))
+            events += self._texts(path, self._new(file, share))
+        unfinished = next((one for one in self._files.values() if one.has_more), None)
+        if unfinished:
+            events += self._texts(unfinished.path, self._new(unfinished, most))
         for path, file in self._files.items():
             if file.problem:
-                told += self._once(f"{self._name(path)}: {file.problem}")
-        return told
+                events += self._once(f"{self._name(path)}: {file.problem}")
+        return events
 
     def _new(self, file: GrowingFile, most: int) -> list[str]:
-        """What has come in the file."""
+        """Return the text that has come in the file."""
         texts = list[str]()
         with contextlib.suppress(OSError):
             texts += file.read(most)
@@ -139,43 +151,44 @@ class Files:
 
     def _texts(self, path: str, texts: Sequence[str]) -> list[Event]:
         name = FILE + self._name(path)
-        return [Text(self._rank, name, text) for text in texts if text]
+        return [OutputText(self._rank, name, text) for text in texts if text]
 
     def _name(self, path: str) -> str:
-        """The path, as it is shown."""
-        below = os.path.relpath(path, self._folder)
-        return path if below.startswith("..") else below
+        """Return the path as it is shown."""
+        relative = os.path.relpath(path, self._folder)
+        return path if relative.startswith("..") else relative
 
 
-class Followed:
+class FileFollower:
     """Reads files by turns of the agent's loop, which never waits for a disk: each look is a
     thread, whose finds the next turn takes."""
 
     def __init__(self, redaction: Redaction) -> None:
         self._redaction = redaction
-        self._files: Files | None = None
+        self._files: FollowedFiles | None = None
         self._thread: threading.Thread | None = None
         self._found: list[Event] = []
 
     def start(self, patterns: Sequence[str], folder: str, rank: int) -> None:
-        """The program is about to start. What its files tell is told as by this rank."""
+        """Follow files from now on, before the program starts. Their text is reported as this
+        rank's."""
         self.end()
         if patterns:
-            self._files = Files(patterns, folder, rank, self._redaction)
+            self._files = FollowedFiles(patterns, folder, rank, self._redaction)
             self._begin(self._files.begin)
             self._wait()
 
     def news(self) -> list[Event]:
-        """What has been found; another look begins."""
+        """Return what the last look has found, and begin another one."""
         if self._files is None or self._is_busy:
             return []
-        found = self._found
+        events = self._found
         self._found = []
         self._begin(self._files.look)
-        return found
+        return events
 
     def end(self) -> list[Event]:
-        """All that there is, as the program has ended. Nothing is read any more."""
+        """Return the rest, as the program has ended. Nothing is read any more."""
         files = self._files
         self._files = None
         if files is not None:
@@ -185,9 +198,9 @@ class Followed:
             self._wait()
         if self._is_busy:  # its disk does not answer
             return []
-        found = self._found
+        events = self._found
         self._found = []
-        return found
+        return events
 
     @property
     def _is_busy(self) -> bool:

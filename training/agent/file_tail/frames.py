@@ -30,7 +30,7 @@ class Frames:
         self.problem = ""
 
     def feed(self, block: bytes) -> str | None:
-        """The records that this block completes, a line each; or None."""
+        """Return the records that this block completes, a line each; or None."""
         if self._is_over:
             return None
         skipped = min(self._skip, len(block))
@@ -52,11 +52,11 @@ class Frames:
         return "\n".join(lines) or None
 
     def end(self) -> str | None:
-        """Half a record tells nothing."""
+        """Return nothing: half a record has no meaning."""
         return None
 
     def _has_length(self, head: bytes) -> bool:
-        """Whether a record begins here, as far as its checksum tells."""
+        """Check by its checksum that a record begins here."""
         if _is_whole(head):
             self._read += 1
             return True
@@ -69,7 +69,7 @@ class Frames:
         return False
 
     def _line(self, record: bytes) -> list[str]:
-        """The line of a record; none where it holds a secret, which base64 would not hide."""
+        """Return the line of a record; none if it holds a secret, which base64 would not hide."""
         if not _is_whole(record):
             self.problem = "damaged records are left out"
             return []
@@ -79,24 +79,24 @@ class Frames:
 
 
 def _is_whole(data: bytes) -> bool:
-    """Whether data has its checksum behind it."""
+    """Return True if data has its checksum behind it."""
     return masked_crc(data[:-CHECK]) == int.from_bytes(data[-CHECK:], "little")
 
 
 def masked_crc(data: bytes) -> int:
-    """The checksum of TensorFlow's records: CRC-32C, rotated, plus a constant."""
+    """Return the checksum of TensorFlow's records: CRC-32C, rotated, plus a constant."""
     table = _table()
-    found = 0xFFFFFFFF
+    crc = 0xFFFFFFFF
     for byte in data:
-        found = table[(found ^ byte) & 0xFF] ^ found >> 8
-    found ^= 0xFFFFFFFF
-    return ((found >> 15 | found << 17) + _MASK) & 0xFFFFFFFF
+        crc = table[(crc ^ byte) & 0xFF] ^ crc >> 8
+    crc ^= 0xFFFFFFFF
+    return ((crc >> 15 | crc << 17) + _MASK) & 0xFFFFFFFF
 
 
 @cache
 def _table() -> list[int]:
-    """CRC-32C of each byte, which the standard library has not."""
+    """Return the CRC-32C of each byte, which the standard library has not."""
     table = list(range(256))
     for _ in range(8):
-        table = [found >> 1 ^ _POLYNOMIAL * (found & 1) for found in table]
+        table = [value >> 1 ^ _POLYNOMIAL * (value & 1) for value in table]
     return table

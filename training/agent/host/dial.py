@@ -14,7 +14,7 @@ Tell = Callable[[str, int, float, str], None]
 """Called with the result of a connection: the fields of `Connected`."""
 
 
-class Attempt:
+class PendingConnection:
     """One pending connection. Times are by the monotonic clock."""
 
     def __init__(self, address: str, port: int, seconds: float) -> None:
@@ -32,21 +32,21 @@ class Dialler:
     def __init__(self, selector: selectors.BaseSelector, tell: Tell) -> None:
         self._selector = selector
         self._tell = tell
-        self._under_way: list[Attempt] = []
+        self._under_way: list[PendingConnection] = []
 
     @property
     def due(self) -> float:
-        """The next time at which a connection times out."""
+        """Return the next time at which a connection times out."""
         return min((attempt.until for attempt in self._under_way), default=math.inf)
 
     def dial(self, targets: Iterable[tuple[str, int]], seconds: float) -> None:
         """Begin to connect to all of these addresses and ports, each for at most `seconds`."""
         for address, port in targets:
-            attempt = Attempt(address, port, seconds)
+            attempt = PendingConnection(address, port, seconds)
             self._under_way.append(attempt)
             self._begin(attempt)
 
-    def _begin(self, attempt: Attempt) -> None:
+    def _begin(self, attempt: PendingConnection) -> None:
         try:
             socket.inet_pton(
                 socket.AF_INET, attempt.address
@@ -62,18 +62,18 @@ class Dialler:
         else:
             self._end(attempt, os.strerror(code) if code else "")
 
-    def _settle(self, attempt: Attempt) -> None:
+    def _settle(self, attempt: PendingConnection) -> None:
         self._selector.unregister(attempt.socket)
         code = attempt.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         self._end(attempt, os.strerror(code) if code else "")
 
     def expire(self, now: float) -> None:
         """Give up the connections that timed out."""
-        for attempt in [one for one in self._under_way if now >= one.until]:
+        for attempt in [pending for pending in self._under_way if now >= pending.until]:
             self._selector.unregister(attempt.socket)
             self._end(attempt, f"timed out after {attempt.until - attempt.since:g} s")
 
-    def _end(self, attempt: Attempt, error: str) -> None:
+    def _end(self, attempt: PendingConnection, error: str) -> None:
         self._under_way.remove(attempt)
         attempt.socket.close()
         self._tell(attempt.address, attempt.port, time.monotonic() - attempt.since, error)

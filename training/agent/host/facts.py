@@ -32,8 +32,11 @@ _SIOCGIFNETMASK = 0x891B
 
 
 def hello(folder: str, route_to: str, needs: str = "") -> dict[str, Any]:
-    """The fields of `Hello`. `folder` is the run's folder, which need not exist; `needs` is what
-    the job needs (see the module `needs`), as JSON."""
+    """Return the fields of `Hello`.
+
+    `folder` is the run's folder, which need not exist; `needs` is what the job needs (see the
+    module `needs`), as JSON.
+    """
     system = os.uname()
     addresses = interfaces()
     source = _source_address(route_to)
@@ -81,13 +84,13 @@ def _user() -> str:
 
 
 def version(package: str) -> str:
-    """The version in the version.py of an installed package, or ""."""
+    """Return the version in the version.py of an installed package, or ""."""
     return _constants(package).get("__version__", "")
 
 
 def _constants(package: str) -> dict[str, str]:
-    """The strings that the version.py of an installed package assigns to names; empty without such
-    a file."""
+    """Return the strings that the version.py of an installed package assigns to names; none if
+    there is no such file."""
     finders = [finder for finder in sys.meta_path if hasattr(finder, "find_spec")]
     try:
         spec = next(filter(None, (finder.find_spec(package, None) for finder in finders)), None)
@@ -106,14 +109,14 @@ def _constants(package: str) -> dict[str, str]:
 
 
 def usable_cores(root: str = "/sys/fs/cgroup") -> float:
-    """The cores that this process may use under its affinity and the CPU quota of its control group
-    and those above."""
+    """Return the cores that this process may use under its affinity and the CPU quota of its
+    control group and those above."""
     cores = float(len(os.sched_getaffinity(0)) if LINUX else os.cpu_count() or 1)
     return min(cores, *map(_quota, _groups("cpu", root)))
 
 
 def _groups(controller: str, root: str) -> list[str]:
-    """The folders of this process's control group and of its parents, as far as they are
+    """Return the folders of this process's control group and of its parents, as far as they are
     visible."""
     found = [root]
     for controllers, path in cgroups():
@@ -132,7 +135,7 @@ def _groups(controller: str, root: str) -> list[str]:
 
 
 def _quota(folder: str) -> float:
-    """The CPU quota of a control group in cores, or infinity."""
+    """Return the CPU quota of a control group in cores, or infinity."""
     given = text(f"{folder}/cpu.max") or text(f"{folder}/cpu.cfs_quota_us") + text(
         f"{folder}/cpu.cfs_period_us"
     )
@@ -141,37 +144,41 @@ def _quota(folder: str) -> float:
 
 
 def memory_free(root: str = "/sys/fs/cgroup") -> int:
-    """Bytes that are available to new processes under the limits of their control groups; 0 if
-    unknown."""
+    """Return the bytes that are available to new processes under the limits of their control
+    groups; 0 if unknown."""
     if not LINUX:
         return int(psutil.virtual_memory().available) if psutil else 0
     return int(min(memory()[1], *map(_memory_left, _groups("memory", root))))
 
 
 def _memory_left(folder: str) -> float:
-    """Bytes that a control group may still use, or infinity. Cached files count as free."""
+    """Return the bytes that a control group may still use, or infinity. Cached files count as
+    free."""
     limit = text(f"{folder}/memory.max") or text(f"{folder}/memory.limit_in_bytes")
-    taken = text(f"{folder}/memory.current") or text(f"{folder}/memory.usage_in_bytes")
-    if not limit.strip().isdigit() or not taken.strip().isdigit():
+    used = text(f"{folder}/memory.current") or text(f"{folder}/memory.usage_in_bytes")
+    if not limit.strip().isdigit() or not used.strip().isdigit():
         return math.inf
     figures = dict(line.split(" ", 1) for line in text(f"{folder}/memory.stat").splitlines())
     cached = figures.get("total_inactive_file") or figures.get("inactive_file") or 0
-    return max(1, int(limit) - int(taken) + int(cached))
+    return max(1, int(limit) - int(used) + int(cached))
 
 
 def load() -> float:
-    """The number of tasks that keep the usable cores busy: the mean of the last minute, or the
-    present number if it is less. So neither a run that just ended nor a short burst counts."""
+    """Return the number of tasks that keep the usable cores busy: the mean of the last minute, or
+    the present number if it is less.
+
+    So neither a run that just ended nor a short burst counts.
+    """
     average = os.getloadavg()[0]
-    now = math.inf
-    told = text("/proc/loadavg")
-    if told:  # as "0.52 0.58 0.59 2/613 4242": 2 of 613 tasks are busy, one of them this one
-        now = int(told.split()[3].partition("/")[0]) - 1
-    return round(min(average, now) * usable_cores() / (os.cpu_count() or 1), 2)
+    present = math.inf
+    loadavg = text("/proc/loadavg")
+    if loadavg:  # as "0.52 0.58 0.59 2/613 4242": 2 of 613 tasks are busy, one of them this one
+        present = int(loadavg.split()[3].partition("/")[0]) - 1
+    return round(min(average, present) * usable_cores() / (os.cpu_count() or 1), 2)
 
 
 def gpus() -> tuple[str, ...]:
-    """The names of the NVIDIA GPUs that the driver lists."""
+    """Return the names of the NVIDIA GPUs that the driver lists."""
     folder = "/proc/driver/nvidia/gpus"
     names = sorted(os.listdir(folder)) if os.path.isdir(folder) else ()
     lines = (line for name in names for line in text(f"{folder}/{name}/information").splitlines())
@@ -179,10 +186,10 @@ def gpus() -> tuple[str, ...]:
 
 
 def interfaces() -> tuple[Interface, ...]:
-    """The network interfaces with an IPv4 address: name, address, prefix length."""
+    """Return name, address and prefix length of the network interfaces with an IPv4 address."""
     if not LINUX:
         return _psutil_interfaces()
-    found = []
+    known = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         for _, name in socket.if_nameindex():
             try:
@@ -191,18 +198,18 @@ def interfaces() -> tuple[Interface, ...]:
                 )
             except OSError:  # it has no IPv4 address
                 continue
-            found.append((name, socket.inet_ntoa(address), _prefix(mask)))
-    return tuple(found)
+            known.append((name, socket.inet_ntoa(address), _prefix(mask)))
+    return tuple(known)
 
 
 def link_speeds(names: list[str], root: str = "/sys/class/net") -> tuple[tuple[str, int], ...]:
-    """The speeds in Mbit/s of these interfaces; none of those that have none, or do not tell."""
-    found = []
+    """Return the speeds in Mbit/s of those of these interfaces that have one and report it."""
+    speeds = []
     for name in names:
         speed = text(f"{root}/{name}/speed").strip()
         if speed.isdecimal() and int(speed) != UNKNOWN_SPEED:
-            found.append((name, int(speed)))
-    return tuple(found)
+            speeds.append((name, int(speed)))
+    return tuple(speeds)
 
 
 def _ask(sock: socket.socket, question: int, name: str) -> bytes:
@@ -227,7 +234,7 @@ def _psutil_interfaces() -> tuple[Interface, ...]:
 
 
 def _source_address(route_to: str) -> str:
-    """The source address of packets from this host to `route_to`, or "". Nothing is sent."""
+    """Return the source address of packets from this host to `route_to`, or "". Nothing is sent."""
     if not route_to:
         return ""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
@@ -239,6 +246,6 @@ def _source_address(route_to: str) -> str:
 
 
 def _interface_of(address: str, known: tuple[Interface, ...]) -> str:
-    """The interface of this address, or "". Any 127.x belongs to that of 127.0.0.1."""
-    wanted = "127.0.0.1" if address.startswith("127.") else address
-    return next((name for name, own, _ in known if own == wanted), "")
+    """Return the interface of this address, or "". Any 127.x belongs to that of 127.0.0.1."""
+    own_address = "127.0.0.1" if address.startswith("127.") else address
+    return next((name for name, candidate, _ in known if candidate == own_address), "")

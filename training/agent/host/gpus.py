@@ -32,7 +32,7 @@ BLOCK = 1 << 16
 MIB = 1 << 20
 
 
-class Reading(NamedTuple):
+class GpuReading(NamedTuple):
     """A line of `nvidia-smi`: a GPU by its index and UUID, and the figures of `GpuSample`."""
 
     place: str
@@ -45,7 +45,7 @@ class Reading(NamedTuple):
     reasons: int
 
 
-class Gpus:
+class GpuSampler:
     """Samples the GPUs of ranks. `say` gets the reason, once, where that comes to an end. Times are
     by the monotonic clock."""
 
@@ -56,19 +56,20 @@ class Gpus:
         self._ways = list(REASONS) if shutil.which("nvidia-smi") else []
         self._process: subprocess.Popen[bytes] | None = None
         self._rest = b""
-        self._readings: list[Reading] = []
+        self._readings: list[GpuReading] = []
         self._until = math.inf
         self._worked = False
 
     def place(self, placements: Sequence[Placement]) -> None:
-        """These ranks are started."""
-        found = {
-            one.rank: device({**os.environ, **dict(one.env)}, one.local_rank) for one in placements
+        """Remember which GPU each of these ranks will use."""
+        devices = {
+            placement.rank: device({**os.environ, **dict(placement.env)}, placement.local_rank)
+            for placement in placements
         }
-        self._devices = {rank: name for rank, name in found.items() if name}
+        self._devices = {rank: name for rank, name in devices.items() if name}
 
     def sample(self, live: Collection[int]) -> Iterator[GpuSample]:
-        """What was measured since the previous call, of these ranks, which run."""
+        """Yield what was measured since the previous call, of these running ranks."""
         devices = {rank: self._devices[rank] for rank in live if rank in self._devices}
         if not devices:
             self.end()
@@ -79,9 +80,9 @@ class Gpus:
         readings = self._readings
         self._readings = []
         for rank, name in devices.items():
-            for found in readings:
-                if name == found.place or (len(name) > 4 and found.uuid.startswith(name)):
-                    yield GpuSample(rank, *found[2:])
+            for gpu in readings:
+                if name == gpu.place or (len(name) > 4 and gpu.uuid.startswith(name)):
+                    yield GpuSample(rank, *gpu[2:])
                     break
 
     def end(self) -> None:
@@ -96,7 +97,7 @@ class Gpus:
         self._until = math.inf
 
     def _begin(self) -> None:
-        """Start it in the first way that is left."""
+        """Start `nvidia-smi` in the first way that is left to try."""
         if not self._ways:
             return
         query = ",".join(filter(None, (*FIELDS, self._ways[0])))
@@ -137,22 +138,25 @@ class Gpus:
             self._worked = True
 
     def _ended(self) -> None:
-        """It is of no use as it was started. Where nothing is left to try, that is worth saying if
-        it worked before: it may well be there without any GPU."""
+        """Try the next way to start `nvidia-smi`.
+
+        If nothing is left to try, that is reported if it worked before: it may well be there
+        without any GPU.
+        """
         self.end()
         if len(self._ways) == 1 and self._worked:
             self._give_up("it has ended")
         self._ways = self._ways[1:]
 
-    def _give_up(self, why: str) -> None:
+    def _give_up(self, reason: str) -> None:
         self.end()
         self._ways = []
-        self._say(f"GPUs are no longer measured: nvidia-smi: {why}")
+        self._say(f"GPUs are no longer measured: nvidia-smi: {reason}")
 
 
 def device(env: Mapping[str, str], local_rank: int) -> str:
-    """The GPU that CUDA gives to a rank of this environment: its index, or the beginning of its
-    UUID; "" where it has none, or a part of one."""
+    """Return the GPU that CUDA gives to a rank of this environment: its index, or the beginning of
+    its UUID; "" if it has none, or a part of one."""
     visible = env.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
         return str(local_rank)
@@ -161,27 +165,29 @@ def device(env: Mapping[str, str], local_rank: int) -> str:
         if not (name.isdecimal() or name.startswith(("GPU-", "MIG-"))):
             break  # CUDA ignores all that follow
         names.append(name)
-    found = names[local_rank] if local_rank < len(names) else ""
-    return "" if found.startswith("MIG-") else found
+    own_name = names[local_rank] if local_rank < len(names) else ""
+    return "" if own_name.startswith("MIG-") else own_name
 
 
-def reading(line: bytes) -> Reading | None:
-    """What a line tells; None if it is something else, such as a warning. Figures that the GPU does
-    not tell, as "[N/A]", are NaN and 0."""
+def reading(line: bytes) -> GpuReading | None:
+    """Parse a line of `nvidia-smi`; None if it is something else, such as a warning.
+
+    Figures that the GPU does not report, as "[N/A]", are NaN and 0.
+    """
     fields = [field.strip() for field in line.decode(errors="replace").split(",")]
     if len(fields) not in (len(FIELDS), len(FIELDS) + 1) or not fields[0].isdecimal():
         return None
     place, uuid, use, *others = fields
-    used, total, clock, most = (_number(other) for other in others[:4])
+    used, total, clock, clock_most = (_number(other) for other in others[:4])
     reasons = _number(others[4]) if len(others) > 4 else 0
     percent = float(use) if use.isdecimal() else math.nan
     if percent > 100:
         return None
-    return Reading(place, uuid, percent, used * MIB, total * MIB, clock, most, reasons)
+    return GpuReading(place, uuid, percent, used * MIB, total * MIB, clock, clock_most, reasons)
 
 
 def _number(text: str) -> int:
-    """A number, also as "0x04"; 0 where it is none, or too large."""
+    """Parse a number, also as "0x04"; 0 if it is none, or too large."""
     try:
         return int(text, 0) if len(text) <= 18 else 0
     except ValueError:

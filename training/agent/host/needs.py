@@ -22,28 +22,30 @@ KNOWN = 5
 
 
 def look(needs: dict[str, Any], folder: str) -> dict[str, Any]:
-    """The fields of `Hello` about the work. `needs` is from `remote.plan.needs`; `folder` is the
-    run's folder on this host."""
+    """Return the fields of `Hello` about the work.
+
+    `needs` is from `remote.plan.needs`; `folder` is the run's folder on this host.
+    """
     program = needs.get("program")
     if program:
         from training.agent.host import program as programs  # which most runs do not need
 
         return programs.look(program)
-    found: dict[str, Any] = {}
+    facts: dict[str, Any] = {}
     path = needs.get("path")
     if path:
-        found |= _path(path)
+        facts |= _path(path)
     elif data := needs.get("data"):
-        found |= _files(data, needs)
+        facts |= _files(data, needs)
     resume = needs.get("resume")
     if resume:
         step = _newest_step(resume, folder)
-        found |= {
+        facts |= {
             "resume": resume,
             "resume_step": step,
             "resume_known": () if step else _with_checkpoints(folder),
         }
-    return found
+    return facts
 
 
 def _path(path: str) -> dict[str, Any]:
@@ -61,7 +63,7 @@ def _files(folder: str, needs: dict[str, Any]) -> dict[str, Any]:
     """Look for the files of a data set in a folder: which are damaged or missing, and why the
     missing ones cannot be downloaded into it."""
     folder = os.path.abspath(os.path.expanduser(folder))
-    found: dict[str, Any] = {"data_folder": folder}
+    facts: dict[str, Any] = {"data_folder": folder}
     seconds = needs.get("seconds", SECONDS)
     sums = dict(needs["sums"])
     try:
@@ -69,42 +71,43 @@ def _files(folder: str, needs: dict[str, Any]) -> dict[str, Any]:
         if missing and any(_is_there(folder, archive) for archive in needs["archive"]):
             missing = []
             sums |= needs["archive"]
-        found |= _compared(folder, sums, seconds)
+        facts |= _compared(folder, sums, seconds)
     except OSError as error:
         return {"data_folder": folder, "data_problem": f"{error.filename}: {error.strerror}"}
     if not missing:
-        return found
-    there = existing(folder)
-    problem = "" if os.access(there, os.W_OK | os.X_OK) else f"{there} is not writable"
-    found |= {
+        return facts
+    nearest = existing(folder)
+    problem = "" if os.access(nearest, os.W_OK | os.X_OK) else f"{nearest} is not writable"
+    facts |= {
         "data_missing": tuple(missing),
         "data_problem": problem,
-        "data_free": disk_free(there),
+        "data_free": disk_free(nearest),
     }
     if needs["sources"] and not problem:
         from training.agent.host.reach import unreachable
 
         servers = unreachable(needs["sources"], seconds, needs.get("proxies", {}))
-        found |= {"data_unreachable": servers} if servers else {}
-    return found
+        facts |= {"data_unreachable": servers} if servers else {}
+    return facts
 
 
 def _compared(folder: str, sums: dict[str, str], seconds: float) -> dict[str, Any]:
     """Compare the files that are there with their MD5 sums. Raises: OSError, where one cannot be
     read."""
     paths = {os.path.join(folder, file): md5 for file, md5 in sums.items()}
-    there = {path: md5 for path, md5 in paths.items() if os.path.isfile(path)}
-    if not there:
+    present = {path: md5 for path, md5 in paths.items() if os.path.isfile(path)}
+    if not present:
         return {}
     from training.checksums import compare
 
-    damaged, unread = compare(there, seconds)
-    found = {"data_damaged": damaged, "data_unread": unread}
-    return {name: files for name, files in found.items() if files}
+    damaged, unread = compare(present, seconds)
+    facts = {"data_damaged": damaged, "data_unread": unread}
+    return {name: files for name, files in facts.items() if files}
 
 
 def _is_there(folder: str, file: str) -> bool:
-    """Whether there is a file, or its unpacked content. Raises: OSError, without permission."""
+    """Return True if there is a file, or its unpacked content. Raises: OSError, without
+    permission."""
     for name in {file, file.removesuffix(".gz")}:
         try:
             os.stat(os.path.join(folder, name))
@@ -115,8 +118,10 @@ def _is_there(folder: str, file: str) -> bool:
 
 
 def _newest_step(resume: str, folder: str) -> int:
-    """The step of the newest complete checkpoint, 0 if there is none. `resume` is a path, or the
-    name of a run in the same workdir."""
+    """Return the step of the newest complete checkpoint; 0 if there is none.
+
+    `resume` is a path, or the name of a run in the same workdir.
+    """
     from glob import escape, glob  # slow to import, and most jobs do not resume
 
     runs = os.path.dirname(os.path.dirname(folder))
@@ -129,7 +134,7 @@ def _newest_step(resume: str, folder: str) -> int:
 
 
 def _with_checkpoints(folder: str) -> tuple[str, ...]:
-    """The newest runs in the same workdir that have complete checkpoints."""
+    """Return the newest runs in the same workdir that have complete checkpoints."""
     from glob import escape, glob
 
     runs = os.path.dirname(os.path.dirname(folder))

@@ -13,11 +13,13 @@ import threading
 import time
 from collections.abc import Container
 
-from training.agent.host.system import LINUX, psutil
+from training.agent.host.system import LINUX, psutil, text
 
 _PDEATHSIG = 1
 _NAME = 15
 _CHILD_SUBREAPER = 36
+LOOK = 0.02
+"""Seconds between two looks for leftovers."""
 
 
 def name(title: str) -> None:
@@ -48,10 +50,10 @@ def _prctl(option: int, value: ctypes.c_char_p | ctypes.c_ulong) -> None:
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
-def close_descriptors(kept: Container[int]) -> None:
+def close_descriptors(needed: Container[int]) -> None:
     """Close all descriptors of this process but these."""
     for descriptor in map(int, os.listdir("/dev/fd")):
-        if descriptor not in kept:
+        if descriptor not in needed:
             with contextlib.suppress(OSError):  # that of the listing itself is already closed
                 os.close(descriptor)
 
@@ -66,22 +68,22 @@ def lower_priority(by: int) -> None:
 
 
 def descendants(pid: int) -> list[int]:
-    """All processes below this one, parents before children."""
+    """Return all processes below this one, parents before children."""
     if not LINUX:
         return _psutil_descendants(pid)
-    found = _children(pid)
-    for child in found:
-        found += _children(child)  # the loop includes what is added
-    return found
+    pids = _children(pid)
+    for child in pids:
+        pids += _children(child)  # the loop includes what is added
+    return pids
 
 
 def _children(pid: int) -> list[int]:
-    found: list[int] = []
+    pids: list[int] = []
     with contextlib.suppress(OSError):  # it has just exited
         for thread in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
-                found += map(int, file.read().split())
-    return found
+                pids += map(int, file.read().split())
+    return pids
 
 
 def _psutil_descendants(pid: int) -> list[int]:
@@ -109,8 +111,8 @@ def end_descendants(seconds: float) -> list[int]:
     are left."""
     deadline = time.monotonic() + seconds
     while True:
-        left = descendants(os.getpid())
-        for pid in left:
+        pids = descendants(os.getpid())
+        for pid in pids:
             send(pid, signal.SIGKILL)
         try:
             while os.waitpid(-1, os.WNOHANG)[0]:
@@ -118,5 +120,20 @@ def end_descendants(seconds: float) -> list[int]:
         except ChildProcessError:
             return []
         if time.monotonic() > deadline:
-            return left
+            return pids
         time.sleep(0.005)
+
+
+def leftovers(seconds: float) -> list[str]:
+    """Name the processes below this one that still run after `seconds`: "name (pid 7)"."""
+    deadline = time.monotonic() + seconds
+    while True:
+        pids = [pid for pid in descendants(os.getpid()) if not _has_ended(pid)]
+        if not pids or time.monotonic() > deadline:
+            return [f"{text(f'/proc/{pid}/comm').strip()} (pid {pid})" for pid in pids]
+        time.sleep(LOOK)
+
+
+def _has_ended(pid: int) -> bool:
+    fields = text(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    return not fields or fields[0] == "Z"

@@ -31,39 +31,42 @@ DEVICES = ("nvidiactl", "nvidia0", "kfd", "dxg", "accel", "davinci0", "hl0", "mt
 Intel's, Moore Threads'."""
 
 
-def look(wanted: dict[str, Any]) -> dict[str, Any]:
-    """The fields of `Hello` about the program. `wanted`: the folder `cwd` that it works in, and one
-    of `file`, `module` and `command`, unless that is not there yet."""
+def look(script: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of `Hello` about the script.
+
+    `script` has the folder `cwd` that it works in, and one of `file`, `module` and `command`,
+    unless that is not there yet.
+    """
     return {
-        "program_lacks": _lacks(wanted),
+        "program_lacks": _lacks(script),
         "packages": tuple(name for name in PACKAGES if _is_installed(name)),
-        "unnamed": _unnamed(wanted),
+        "unnamed": _unnamed(script),
         "accelerator": any(os.path.exists(f"/dev/{name}") for name in DEVICES),
     }
 
 
-def _lacks(wanted: dict[str, Any]) -> str:
-    cwd = wanted.get("cwd")
+def _lacks(script: dict[str, Any]) -> str:
+    cwd = script.get("cwd")
     if not cwd:
         return ""
     cwd = os.path.abspath(os.path.expanduser(cwd))
     if not os.path.isdir(cwd):
         return FOLDER
-    file = wanted.get("file")
+    file = script.get("file")
     if file:
         return _unreadable(os.path.join(cwd, file))
-    module = wanted.get("module")
+    module = script.get("module")
     if module:
         top = os.path.join(cwd, module.partition(".")[0])
-        there = os.path.isdir(top) or os.path.isfile(f"{top}.py")
-        return "" if there or _is_installed(os.path.basename(top)) else MODULE
-    return _unexecutable(cwd, wanted.get("command") or "")
+        is_there = os.path.isdir(top) or os.path.isfile(f"{top}.py")
+        return "" if is_there or _is_installed(os.path.basename(top)) else MODULE
+    return _unexecutable(cwd, script.get("command") or "")
 
 
-def _unnamed(wanted: dict[str, Any]) -> tuple[str, ...]:
-    """Those of PACKAGES that a file of Python, or the one of a module, does not name; none where
-    it cannot be read."""
-    text = next(_texts(wanted), None)
+def _unnamed(script: dict[str, Any]) -> tuple[str, ...]:
+    """Return those of PACKAGES that the file of a script or module does not name; none if it cannot
+    be read."""
+    text = next(_texts(script), None)
     if text is None:
         return ()
     return tuple(
@@ -73,12 +76,12 @@ def _unnamed(wanted: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _texts(wanted: dict[str, Any]) -> Iterator[bytes]:
-    """The text of the program, where it is a file of Python that can be read."""
-    module = (wanted.get("module") or "").replace(".", "/")
-    names = [wanted.get("file")] if not module else [f"{module}.py", f"{module}/__main__.py"]
+def _texts(script: dict[str, Any]) -> Iterator[bytes]:
+    """Yield the text of the script, if it is a file of Python that can be read."""
+    module = (script.get("module") or "").replace(".", "/")
+    names = [script.get("file")] if not module else [f"{module}.py", f"{module}/__main__.py"]
     for name in filter(None, names):
-        path = os.path.join(os.path.expanduser(wanted.get("cwd") or "."), name)
+        path = os.path.join(os.path.expanduser(script.get("cwd") or "."), name)
         try:
             with open(path, "rb") as file:
                 yield file.read(LARGEST)
@@ -108,7 +111,7 @@ def _unexecutable(cwd: str, command: str) -> str:
 
 
 def _is_installed(package: str) -> bool:
-    """Whether Python finds the package, as `importlib.util.find_spec` would say."""
+    """Return True if Python finds the package, as `importlib.util.find_spec` would."""
     if package in sys.builtin_module_names:
         return True
     for finder in sys.meta_path:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from training.wire.commands import Placement, stand_in
-from training.wire.events import Event, Raised, Stack, Text
+from training.wire.events import Event, OutputText, Raised, Stack
 from training.wire.jsonl import dumps
 
 SHORTEST = 8
@@ -41,18 +41,18 @@ class Redaction:
         self.longest = max(map(len, self._hidden), default=0)
 
     def clean(self, events: list[Event]) -> list[Event]:
-        """The events with all secrets replaced."""
+        """Return the events with all secrets replaced."""
         return [self._clean(event) for event in events] if self._hidden else events
 
     def _clean(self, event: Event) -> Event:
         return (
             replace(event, text=self.hide(event.text))
-            if isinstance(event, (Text, Stack, Raised))
+            if isinstance(event, (OutputText, Stack, Raised))
             else event
         )
 
     def hide(self, text: str) -> str:
-        """The text with all secrets replaced."""
+        """Return the text with all secrets replaced."""
         for value, name in self._hidden.items():
             text = text.replace(value, name)
         return text
@@ -65,16 +65,16 @@ class Redaction:
         end = max(0, len(text) - self.longest + 1)
         clean = list[str]()
         at = 0
-        for found in self._any.finditer(text):
-            if found.start() >= end:
+        for match in self._any.finditer(text):
+            if match.start() >= end:
                 break
-            clean += (text[at : found.start()], self._hidden[found[0]])
-            at = found.end()
+            clean += (text[at : match.start()], self._hidden[match[0]])
+            at = match.end()
         return "".join(clean) + text[at : max(at, end)], text[max(at, end) :]
 
 
 def _spellings(value: str) -> set[str]:
-    """The value and each of its lines: plain, and as JSON and Python quote them."""
+    """Return the value and each of its lines: plain, and as JSON and Python quote them."""
     texts = {text for text in (value, *value.splitlines()) if len(text) >= SHORTEST}
     in_json = {write(text)[1:-1] for text in texts for write in (dumps, json.dumps)}
     # repr escapes ' only if there is a ", so the texts get both

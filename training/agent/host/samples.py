@@ -28,7 +28,7 @@ class Sampler(Protocol):
 
 
 def sampler() -> Sampler | None:
-    """A sampler for this host: by /proc, else by psutil, else None."""
+    """Return a sampler for this host: by /proc, else by psutil, else None."""
     if LINUX:
         return ProcSampler()
     return PsutilSampler() if psutil else None
@@ -85,8 +85,8 @@ class ProcSampler:
 
 
 def _core_ticks() -> dict[str, tuple[int, int]]:
-    """The total and the idle ticks of each core."""
-    found = {}
+    """Return the total and the idle ticks of each core."""
+    cores = {}
     with open("/proc/stat") as file:
         for line in file:
             name, *fields = line.split()
@@ -94,8 +94,8 @@ def _core_ticks() -> dict[str, tuple[int, int]]:
                 ticks = [
                     int(field) for field in fields[:8]
                 ]  # the rest are a guest's, which are part of the user time
-                found[name] = (sum(ticks), ticks[3] + ticks[4])
-    return found
+                cores[name] = (sum(ticks), ticks[3] + ticks[4])
+    return cores
 
 
 def _percent(now: tuple[int, int], before: tuple[int, int]) -> float:
@@ -105,7 +105,7 @@ def _percent(now: tuple[int, int], before: tuple[int, int]) -> float:
 
 
 def _net_bytes() -> tuple[int, int]:
-    """Bytes received and sent by all interfaces but loopback."""
+    """Return the bytes received and sent by all interfaces but loopback."""
     received = sent = 0
     with contextlib.suppress(OSError), open("/proc/net/dev") as file:
         for line in list(file)[2:]:
@@ -117,8 +117,8 @@ def _net_bytes() -> tuple[int, int]:
 
 
 def _disk_free() -> int:
-    """Bytes that are left on the disk of the agent's working folder, which is the run's; 0 if
-    unknown."""
+    """Return the bytes that are left on the disk of the agent's working folder, which is the run's;
+    0 if unknown."""
     with contextlib.suppress(OSError):
         return disk_free(".")
     return 0
@@ -134,7 +134,8 @@ class _Usage(NamedTuple):
 
 
 def _usage(pid: int) -> _Usage | None:
-    """The usage of a process; None if it has exited, even if nobody has waited for it yet."""
+    """Return the usage of a process; None if it has exited, even if nobody has waited for it
+    yet."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = (
@@ -142,10 +143,10 @@ def _usage(pid: int) -> _Usage | None:
             )  # the name before it may contain anything
     except OSError:
         return None
-    found = _Usage(
+    usage = _Usage(
         ticks=int(fields[11]) + int(fields[12]), pages=int(fields[21]), started=int(fields[19])
     )
-    return found if found.pages else None
+    return usage if usage.pages else None
 
 
 class PsutilSampler:
@@ -194,7 +195,7 @@ class OutOfMemory:
         self._counts.append(self._count())
 
     def rose(self) -> bool:
-        """Whether a process was killed within the window."""
+        """Return True if a process was killed within the window."""
         return self._count() > self._counts[0]
 
     def _count(self) -> int:
@@ -212,6 +213,6 @@ def _oom_files() -> Iterable[Path]:
 
 def _oom_kills(file: Path) -> int:
     with contextlib.suppress(OSError):
-        found = re.search(r"^oom_kill (\d+)", file.read_text(), re.MULTILINE)
-        return int(found[1]) if found else 0
+        match = re.search(r"^oom_kill (\d+)", file.read_text(), re.MULTILINE)
+        return int(match[1]) if match else 0
     return 0

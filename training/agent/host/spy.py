@@ -14,7 +14,8 @@ MOST = 64 << 10
 
 
 def status(process: int | str, name: str) -> str:
-    """A field in the status of a process, or of a thread ("PID/task/TID"); "" if there is none."""
+    """Return a field in the status of a process, or of a thread ("PID/task/TID"); "" if there is
+    none."""
     with (
         contextlib.suppress(OSError),
         open(f"/proc/{process}/status", encoding="utf-8", errors="replace") as file,
@@ -26,8 +27,8 @@ def status(process: int | str, name: str) -> str:
 
 
 def state(process: int) -> str:
-    """The kernel's state of a process: "state: S (sleeping), in futex_do_wait; process 7, python".
-    Process 0 is not started."""
+    """Describe the kernel's state of a process: "state: S (sleeping), in futex_do_wait; process 7,
+    python". Process 0 is not started."""
     if not process:
         return "state: not started"
     words = status(process, "State")
@@ -46,12 +47,12 @@ def state(process: int) -> str:
 
 
 def letter(process: int) -> str:
-    """The letter of the kernel for the state of a process; Z if it is gone."""
+    """Return the letter of the kernel for the state of a process; Z if it is gone."""
     return status(process, "State")[:1] or "Z"
 
 
 def path() -> str:
-    """The path of py-spy, next to this Python or on PATH; "" if it is not installed."""
+    """Return the path of py-spy, next to this Python or on PATH; "" if it is not installed."""
     beside = os.path.join(os.path.dirname(sys.executable), "py-spy")
     return beside if os.access(beside, os.X_OK) else shutil.which("py-spy") or ""
 
@@ -72,8 +73,8 @@ def start(spy: str, process: int) -> subprocess.Popen[str] | None:
 
 
 def outcome(spying: subprocess.Popen[str] | None, deadline: float) -> str:
-    """The output of py-spy until `deadline` (by `time.monotonic`); "" if there is none, for example
-    because it lacks permission."""
+    """Return the output of py-spy until `deadline` (by `time.monotonic`); "" if there is none, for
+    example because it lacks permission."""
     if spying is None:
         return ""
     try:

@@ -52,7 +52,7 @@ def register(folder: str) -> None:
         faulthandler.register(SIGNAL, file)
 
 
-class Collector:
+class StackCollector:
     """Collects stacks in a thread of its own, because that takes up to two seconds; the agent loop
     reports them."""
 
@@ -90,7 +90,7 @@ class Collector:
 
 
 @dataclass
-class Question:
+class StackRequest:
     """A request for the stacks of a rank. `process` is the rank's, or a descendant, that has a
     file for its stacks, open as `descriptor`. `size` is that of the file before; `blocked` are
     threads that always block the signal."""
@@ -104,10 +104,10 @@ class Question:
 
 
 def collect(ranks: Sequence[tuple[int, int]], folder: str) -> Iterator[Stack]:
-    """The stack of each of these (rank, pid), in the order in which they answer, within about two
-    seconds."""
-    mute: list[Question] = []
-    asked: list[Question] = []
+    """Yield the stack of each of these (rank, pid), in the order in which they answer, within about
+    two seconds."""
+    mute: list[StackRequest] = []
+    asked: list[StackRequest] = []
     for rank, pid in ranks:
         question = _ask(rank, pid, folder)
         (mute if question.why else asked).append(question)
@@ -127,32 +127,32 @@ def collect(ranks: Sequence[tuple[int, int]], folder: str) -> Iterator[Stack]:
 # By faulthandler ----------------------------------------------------------------------------------
 
 
-def _ask(rank: int, pid: int, folder: str) -> Question:
+def _ask(rank: int, pid: int, folder: str) -> StackRequest:
     """Send the signal to a rank. If that is not possible, `why` says why."""
     if not pid:
-        return Question(rank, 0, why="its process does not exist yet")
+        return StackRequest(rank, 0, why="its process does not exist yet")
     for process in (pid, *processes.descendants(pid)):
         descriptor = _descriptor(process, folder)
         if descriptor and _mask(process, "SigCgt"):
             break
     else:
-        return Question(
+        return StackRequest(
             rank, pid, why="it is no Python program that was started with rankboard's sitecustomize"
         )
     if spy.letter(process) in "Tt":
-        return Question(rank, process, why="it is stopped, so it cannot report its stack")
+        return StackRequest(rank, process, why="it is stopped, so it cannot report its stack")
     try:
         size = os.stat(f"/proc/{process}/fd/{descriptor}").st_size
     except OSError:
-        return Question(rank, process, why="it has just ended")
-    question = Question(rank, process, descriptor, size, _blocking(process))
+        return StackRequest(rank, process, why="it has just ended")
+    question = StackRequest(rank, process, descriptor, size, _blocking(process))
     if not _mask(process, "ShdPnd"):  # else an earlier one is still pending
         processes.send(process, SIGNAL)
     return question
 
 
 def _descriptor(process: int, folder: str) -> str:
-    """The descriptor of the file for stacks in the process, or ""."""
+    """Return the descriptor of the file for stacks in the process, or ""."""
     with contextlib.suppress(OSError):
         for number in os.listdir(f"/proc/{process}/fd"):
             with contextlib.suppress(OSError):
@@ -161,9 +161,11 @@ def _descriptor(process: int, folder: str) -> str:
     return ""
 
 
-def _answer(question: Question) -> str:
-    """The stacks that the process wrote, once it has written all of them; "" before. A thread that
-    writes blocks the signal."""
+def _answer(question: StackRequest) -> str:
+    """Return the stacks that the process wrote, once it has written all of them; "" before.
+
+    A thread that writes blocks the signal.
+    """
     path = f"/proc/{question.process}/fd/{question.descriptor}"
     with contextlib.suppress(OSError):
         if os.stat(path).st_size == question.size or _blocking(question.process) - question.blocked:
@@ -185,7 +187,7 @@ def _blocking(process: int) -> frozenset[str]:
 
 
 def _mask(process: int | str, name: str) -> bool:
-    """Whether this signal mask of a process or thread contains SIGNAL."""
+    """Return True if this signal mask of a process or thread contains SIGNAL."""
     return bool(int(spy.status(process, name) or "0", 16) >> (SIGNAL - 1) & 1)
 
 
@@ -193,8 +195,7 @@ _FRAME = re.compile(r'  File "(.+)", line (\d+) in .*')
 
 
 def _with_code(text: str, folder: str) -> str:
-    """The text with the source line below each frame, if there is one. Relative paths are in
-    `folder`."""
+    """Add the source line below each frame, if there is one. Relative paths are in `folder`."""
     files: dict[str, list[str]] = {}
     lines: list[str] = []
     for line in text.splitlines():
@@ -204,7 +205,7 @@ def _with_code(text: str, folder: str) -> str:
             path = os.path.join(folder, match[1])
             source = files[path] if path in files else files.setdefault(path, _source(path))
             code = source[int(match[2]) - 1 : int(match[2])]
-            lines += [f"    {one.strip()}" for one in code if one.strip()]
+            lines += [f"    {code_line.strip()}" for code_line in code if code_line.strip()]
     return "\n".join(lines)
 
 
@@ -221,13 +222,13 @@ def _source(path: str) -> list[str]:
 # By others ----------------------------------------------------------------------------------------
 
 
-def _look_from_outside(questions: Sequence[Question]) -> Iterator[Stack]:
-    """The stacks by py-spy, if it is installed and finds one, else by the kernel."""
-    program = spy.path()
+def _look_from_outside(questions: Sequence[StackRequest]) -> Iterator[Stack]:
+    """Yield the stacks by py-spy, if it is installed and finds one, else by the kernel."""
+    spy_path = spy.path()
     spies = {
-        question.rank: spy.start(program, question.process)
+        question.rank: spy.start(spy_path, question.process)
         for question in questions
-        if program and question.process
+        if spy_path and question.process
     }
     deadline = time.monotonic() + SPY
     for question in questions:
@@ -236,14 +237,14 @@ def _look_from_outside(questions: Sequence[Question]) -> Iterator[Stack]:
         yield Stack(
             question.rank,
             source,
-            f"{spy.state(question.process)}\n{text or _excuse(question, bool(program))}",
+            f"{spy.state(question.process)}\n{text or _excuse(question, bool(spy_path))}",
         )
 
 
-def _excuse(question: Question, spied: bool) -> str:
+def _excuse(question: StackRequest, has_spy: bool) -> str:
     tried = (
         "py-spy found none either"
-        if spied
+        if has_spy
         else "py-spy, which could look from outside, is not installed here"
     )
     again = (

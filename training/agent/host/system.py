@@ -29,7 +29,7 @@ if not LINUX:
 
 
 def text(path: str) -> str:
-    """The content of a file, or "" if it cannot be read."""
+    """Return the content of a file; "" if it cannot be read."""
     try:
         with open(path, errors="replace") as file:
             return file.read()
@@ -38,40 +38,41 @@ def text(path: str) -> str:
 
 
 def memory() -> tuple[int, int]:
-    """Total bytes of memory, and those available without swapping (Linux)."""
+    """Return the total bytes of memory, and those available without swapping (Linux)."""
     with open("/proc/meminfo") as file:
         figures = {line.partition(":")[0]: int(line.split()[1]) * 1024 for line in file}
     return figures["MemTotal"], figures.get("MemAvailable", figures["MemFree"])
 
 
 def cgroups() -> list[tuple[list[str], str]]:
-    """The control groups of this process: the controllers (one empty name for version 2) and the
-    path without its leading slash."""
+    """Return the control groups of this process: the controllers (one empty name for version 2) and
+    the path without its leading slash."""
     fields = [line.split(":", 2) for line in text("/proc/self/cgroup").splitlines()]
     return [(controllers.split(","), path.lstrip("/")) for _, controllers, path in fields]
 
 
 def disk_free(folder: str) -> int:
-    """Bytes that this user may still write to the disk of a folder; at least 1, because 0 means
-    unknown."""
+    """Return the bytes that this user may still write to the disk of a folder; at least 1, because
+    0 means unknown."""
     disk = os.statvfs(existing(folder))
     return max(1, disk.f_bavail * disk.f_frsize)
 
 
 def existing(folder: str) -> str:
-    """The folder, or its nearest parent that exists."""
+    """Return the folder, or its nearest parent that exists."""
     while not os.path.isdir(folder):
         folder = os.path.dirname(folder)
     return folder
 
 
 def lacks_bf16(flags: Sequence[str]) -> bool:
-    """Whether a CPU with these of `FLAGS` has no instructions for bfloat16. No flags: unknown."""
+    """Return True if a CPU with these of `FLAGS` has no instructions for bfloat16. No flags:
+    unknown."""
     return bool(flags) and not any(flag in BF16 for flag in flags)
 
 
 def cpu_flags() -> tuple[str, ...]:
-    """Those of `FLAGS` that the CPU of this host has; none if they are unknown."""
+    """Return those of `FLAGS` that the CPU of this host has; none if they are unknown."""
     try:
         with open(CPUINFO, "rb", buffering=0) as file:
             head = file.read(HEAD).decode(errors="replace")
@@ -79,5 +80,5 @@ def cpu_flags() -> tuple[str, ...]:
         return ()
     key = "Features" if os.uname().machine in ("aarch64", "arm64") else "flags"
     lines = (line.partition(":") for line in head.splitlines())
-    told = next((value.split() for name, _, value in lines if name.strip() == key), [])
-    return tuple(flag for flag in FLAGS if flag in told)
+    known = next((value.split() for name, _, value in lines if name.strip() == key), [])
+    return tuple(flag for flag in FLAGS if flag in known)

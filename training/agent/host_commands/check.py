@@ -39,12 +39,12 @@ def check(words: Sequence[str]) -> Iterator[dict[str, Any]]:
     needs = words[2]
     problem = obstacle(folder)
     if problem:
-        advice = "fix that, or set another workdir for it in hosts.toml"
+        advice = "fix that"
         what = f"cannot use its workdir: {problem}"
         yield {"error": what, "cause": "workdir", "advice": advice}
         return
     yield _event("hello", facts.hello(folder, route_to, needs))
-    yield from Check().answers()
+    yield from HostCheck().answers()
 
 
 def obstacle(folder: str) -> str:
@@ -62,7 +62,7 @@ def _event(name: str, fields: dict[str, Any]) -> dict[str, Any]:
     return {"time": time.time(), "event": name} | fields
 
 
-class Check:
+class HostCheck:
     """Obeys `Reserve`, `Connect` and `Close`. The port stays reserved until the errand ends, so
     that other hosts can connect to it."""
 

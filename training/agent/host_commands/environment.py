@@ -14,7 +14,6 @@ anew. One that has other versions than the requirements ask for gets those.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import importlib.util
 import os
 import re
@@ -29,7 +28,9 @@ from pathlib import Path
 from typing import Any
 
 from training.agent.host import facts, system
+from training.file_locks import hold_lock
 from training.wire.jsonl import load
+from training.wire.line_cutter import read_line
 from training.wire.requirements import lacking
 
 Told = Iterator[dict[str, Any]]
@@ -101,8 +102,8 @@ def _obstacle() -> str:
 def install(words: Sequence[str]) -> Told:
     """Make the environment, complete it, or give it other versions."""
     venv = Venv(words[0])
-    order = load(_line()) or {}
-    child = Child()
+    order = load(read_line(0)) or {}
+    child = ChildProcess()
     threading.Thread(target=child.end_with_launcher, daemon=True).start()
     threading.Thread(target=_beat, args=(str(venv.folder.parent),), daemon=True).start()
     try:
@@ -129,12 +130,11 @@ def _beat(folder: str) -> None:
 def _alone(venv: Venv) -> Iterator[None]:
     """Hosts that share a home make one environment, one after the other."""
     venv.folder.parent.mkdir(parents=True, exist_ok=True)
-    with open(f"{venv.folder}.lock", "a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with hold_lock(f"{venv.folder}.lock"):
         yield
 
 
-def _make(venv: Venv, order: dict[str, Any], child: Child) -> Told:
+def _make(venv: Venv, order: dict[str, Any], child: ChildProcess) -> Told:
     if not venv.complete():
         yield {"phase": f"making {venv.folder}"}
         if _obstacle():
@@ -186,7 +186,7 @@ def _progress(line: str) -> dict[str, Any] | None:
     return None
 
 
-def _check(said: list[str], child: Child, order: dict[str, Any]) -> None:
+def _check(said: list[str], child: ChildProcess, order: dict[str, Any]) -> None:
     """Raises: CannotInstall, with the reason in what the child has said, unless it ended well."""
     if child.status == 0:
         return
@@ -205,7 +205,7 @@ def _check(said: list[str], child: Child, order: dict[str, Any]) -> None:
     )
 
 
-class Child:
+class ChildProcess:
     """What is run for an errand: one program after the other, each in a process group of its
     own."""
 
@@ -242,11 +242,3 @@ class Child:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._pid, signal.SIGKILL)
         os._exit(1)
-
-
-def _line() -> bytes:
-    """The first line on stdin, read by the byte, so that the rest stays there."""
-    line = b""
-    while not line.endswith(b"\n") and (byte := os.read(0, 1)):
-        line += byte
-    return line

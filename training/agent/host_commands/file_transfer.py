@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import json
 import os
 import signal
@@ -22,8 +21,9 @@ from typing import Any
 
 from training.agent.find_files import Search
 from training.agent.layout import MANIFEST
+from training.file_locks import try_lock
 from training.transfer.entries import (
-    Entry,
+    FileEntry,
     Misplaced,
     Stamp,
     chunks,
@@ -34,8 +34,8 @@ from training.transfer.entries import (
     stamp,
     stays,
 )
-from training.transfer.incoming import Incoming
-from training.transfer.tree import Damaged, Tree, scan
+from training.transfer.incoming import TransferReader
+from training.transfer.tree import DamagedTransfer, Tree, scan
 from training.writing import write_whole
 
 PATIENCE = 60
@@ -50,10 +50,10 @@ Said = Iterator["dict[str, Any] | bytes"]
 
 
 @dataclass(frozen=True)
-class Known:
+class UploadedFile:
     """A file that an upload put here, and its stamp from then, where the upload came to its end."""
 
-    entry: Entry
+    entry: FileEntry
     stamp: Stamp | None = None
 
 
@@ -76,11 +76,11 @@ def receive(words: Sequence[str]) -> Said:
         for _ in _locked(lock.fileno()):
             yield {"busy": "another upload into the same folder is under way"}
         with contextlib.closing(Tree(root, f"{root}.new")) as tree:
-            yield from _take_in(tree, f"{root}.json", mark, Incoming(_stdin))
+            yield from _take_in(tree, f"{root}.json", mark, TransferReader(_stdin))
     signal.alarm(0)
 
 
-def _take_in(tree: Tree, record: str, mark: str, incoming: Incoming) -> Said:
+def _take_in(tree: Tree, record: str, mark: str, incoming: TransferReader) -> Said:
     tree.sweep()
     known, last = _read(record)
     if mark == last:
@@ -101,18 +101,22 @@ def _take_in(tree: Tree, record: str, mark: str, incoming: Incoming) -> Said:
     _check_room(tree, sum(entries[number].size for number in need))
     if need or known.keys() != announced.keys():
         # what comes now is ours, even if its upload breaks half way
-        _write(record, {path: known.get(path, Known(entry)) for path, entry in announced.items()})
+        _write(
+            record,
+            {path: known.get(path, UploadedFile(entry)) for path, entry in announced.items()},
+        )
     yield {"need": need, "kept": kept, "replaced": replaced}
     damaged = []
     for number in need:
         try:
             tree.put(entries[number], incoming.take(entries[number].size))
-        except Damaged as error:
+        except DamagedTransfer as error:
             damaged.append(str(error))
     for path in damaged:
         announced.pop(path)
     now = {
-        path: Known(entry, stamps[path] or _stamp(tree, path)) for path, entry in announced.items()
+        path: UploadedFile(entry, stamps[path] or _stamp(tree, path))
+        for path, entry in announced.items()
     }
     if damaged:
         mark = ""
@@ -121,7 +125,7 @@ def _take_in(tree: Tree, record: str, mark: str, incoming: Incoming) -> Said:
     yield {"damaged": damaged}
 
 
-def _remove(tree: Tree, gone: dict[str, Known]) -> list[str]:
+def _remove(tree: Tree, gone: dict[str, UploadedFile]) -> list[str]:
     """Remove what an upload put here and is not announced any more; the paths of what has changed
     since, and stays."""
     kept = []
@@ -137,7 +141,7 @@ def _remove(tree: Tree, gone: dict[str, Known]) -> list[str]:
 
 
 def _there(
-    tree: Tree, entry: Entry, known: Known | None, states: Mapping[str, os.stat_result]
+    tree: Tree, entry: FileEntry, known: UploadedFile | None, states: Mapping[str, os.stat_result]
 ) -> Stamp | None:
     """The stamp of a file that is there as announced; it is also made executable, or not, as
     announced. None where it is not there."""
@@ -154,7 +158,7 @@ def _there(
     return stamp(state) if there else None
 
 
-def _changed(known: Known | None, state: os.stat_result) -> bool:
+def _changed(known: UploadedFile | None, state: os.stat_result) -> bool:
     """Whether what is there is no longer what an upload put there."""
     return stat.S_ISREG(state.st_mode) and (
         known is None or (known.stamp is not None and known.stamp != stamp(state))
@@ -175,7 +179,7 @@ def _check_room(tree: Tree, size: int) -> None:
         raise OSError(errno.ENOSPC, f"{text}, or set another workdir for it in hosts.toml")
 
 
-def _read(record: str) -> tuple[dict[str, Known], str]:
+def _read(record: str) -> tuple[dict[str, UploadedFile], str]:
     """What uploads have put here, and the mark of the last one that came to its end; nothing where
     that is not known."""
     try:
@@ -184,7 +188,7 @@ def _read(record: str) -> tuple[dict[str, Known], str]:
         entries = entries_of(found["entries"])
         stamps = found["stamps"]
         known = [
-            Known(entry, read_stamp(mark) if mark else None)
+            UploadedFile(entry, read_stamp(mark) if mark else None)
             for entry, mark in zip(entries, stamps, strict=True)
         ]
         return {one.entry.path: one for one in known}, str(found["mark"])
@@ -192,7 +196,7 @@ def _read(record: str) -> tuple[dict[str, Known], str]:
         return {}, ""
 
 
-def _write(record: str, known: dict[str, Known], mark: str = "") -> None:
+def _write(record: str, known: dict[str, UploadedFile], mark: str = "") -> None:
     """Write the record, whole or not at all."""
     data = {
         "entries": [vars(one.entry) for one in known.values()],
@@ -207,15 +211,14 @@ def _locked(lock: int) -> Iterator[None]:
     has to do without."""
     for turn in range(1 << 62):
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            _alive()
-            if turn % 20 == 0:
-                yield
-            time.sleep(0.05)
+            if try_lock(lock):
+                return
         except OSError:
             return
+        _alive()
+        if turn % 20 == 0:
+            yield
+        time.sleep(0.05)
 
 
 def send(words: Sequence[str]) -> Said:
@@ -223,7 +226,7 @@ def send(words: Sequence[str]) -> Said:
     files in the folders that do, and send those that are asked for on stdin. `unread` are the paths
     of those that cannot be read, each with why."""
     root = os.path.expanduser(words[0])
-    entries: list[Entry] = []
+    entries: list[FileEntry] = []
     unread = []
     for path in sorted(
         _matching(root, words[1:]), key=lambda path: (os.path.basename(path) == MANIFEST, path)
@@ -233,7 +236,7 @@ def send(words: Sequence[str]) -> Said:
         except OSError as error:
             unread.append((path, error.strerror))
     yield {"entries": [asdict(entry) for entry in entries], "unread": unread}
-    for number in Incoming(_stdin).line()["need"] if entries else ():
+    for number in TransferReader(_stdin).line()["need"] if entries else ():
         entry = entries[number]
         if not entry.link:
             with opened(os.path.join(root, entry.path)) as file:
@@ -255,17 +258,17 @@ def _matching(root: str, patterns: Sequence[str]) -> set[str]:
     return found
 
 
-def _announced(root: str, path: str) -> list[Entry]:
+def _announced(root: str, path: str) -> list[FileEntry]:
     """The entry of a file or of a link that stays in the folder; what is neither, or half written,
     is left out."""
     state = os.lstat(full := os.path.join(root, path))
     if stat.S_ISLNK(state.st_mode):
-        return [Entry(path, link=link)] if stays(path, link := os.readlink(full)) else []
+        return [FileEntry(path, link=link)] if stays(path, link := os.readlink(full)) else []
     if not stat.S_ISREG(state.st_mode) or path.endswith(".part"):
         return []
     with opened(full) as file:
         found = digest(file, _working)
-        return [Entry(path, os.fstat(file).st_size, found, bool(state.st_mode & stat.S_IXUSR))]
+        return [FileEntry(path, os.fstat(file).st_size, found, bool(state.st_mode & stat.S_IXUSR))]
 
 
 def _stdin() -> bytes:

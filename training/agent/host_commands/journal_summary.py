@@ -10,21 +10,21 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 
-from training.agent.journal import Reader, segments
+from training.agent.journal import JournalReader, segments
 from training.wire.enums import EndReason, Phase
 from training.wire.events import (
-    Ended,
+    AgentEnded,
     Entered,
     Evaluated,
     Event,
     Exited,
     Hello,
     Launched,
+    OutputText,
     Record,
     Started,
-    Step,
+    StepFinished,
     StopHeard,
-    Text,
     decode,
     expand,
 )
@@ -43,10 +43,10 @@ def told(folder: str, host: int) -> Iterator[Record]:
     starts = segments(folder)
     if not starts:
         return
-    for block in islice(Reader(folder, host, 0).blocks(), 1):
+    for block in islice(JournalReader(folder, host, 0).blocks(), 1):
         yield from _records(block[:HEAD].splitlines())
     held = b""
-    for block in Reader(folder, host, starts[-2:][0] - 1).blocks():
+    for block in JournalReader(folder, host, starts[-2:][0] - 1).blocks():
         held += block
         cut = held.rfind(b"\n", 0, len(held) - TAIL) + 1 if len(held) > TAIL else 0
         yield from weighty(held[:cut])
@@ -68,7 +68,7 @@ def _records(lines: list[bytes]) -> Iterator[Record]:
 
 
 @dataclass
-class Outline:
+class JournalSummary:
     """What the records of a host tell, the newest attempt's above all. `stop_heard` is when the
     host first heard that a person stops the run, `failed` when its first rank failed; 0: never."""
 
@@ -81,7 +81,7 @@ class Outline:
     exits: dict[int, Exited] = field(default_factory=dict)
     step: int = 0
     steps: int = 0
-    ended: Ended | None = None
+    ended: AgentEnded | None = None
     attempt: int = 0
     stop_heard: float = 0.0
     failed: float = 0.0
@@ -104,9 +104,9 @@ class Outline:
                     self.failed = self.failed or record.time
             case StopHeard(by_person=True):
                 self.stop_heard = self.stop_heard or record.time
-            case Ended():
+            case AgentEnded():
                 self.ended = record.event
-            case Text():
+            case OutputText():
                 for said in expand(record):
                     self._hear_rank(said.event)
 
@@ -124,7 +124,7 @@ class Outline:
                 self.phase = phase
             case Started(steps=steps):
                 self.steps = steps
-            case Step(step=step):
+            case StepFinished(step=step):
                 self.step = max(self.step, step)
                 self.phase = Phase.TRAINING
             case Evaluated(step=step):

@@ -1,7 +1,7 @@
 """Processes that ended runs have left on this host, and their end.
 
-A guard leaves nothing behind, and says so by `Ended`. When guard and agent are both killed, the
-kernel ends preload and the ranks that either forked; a plain program's ranks live on, as may
+A guard leaves nothing behind, and says so by `AgentEnded`. When guard and agent are both killed,
+the kernel ends preload and the ranks that either forked; a plain program's ranks live on, as may
 whatever any rank has started. Of those are found, in this order:
 
 - the agent, ranks and what could not be killed: who has a recorded pid and began before it was
@@ -27,16 +27,16 @@ from typing import Any
 from training.agent.host.system import LINUX
 from training.agent.host_commands import process_table
 from training.agent.host_commands.journal_summary import boot, told, weighty
-from training.agent.host_commands.process_table import Process, Table
+from training.agent.host_commands.process_table import HostProcess, ProcessTable
 from training.agent.host_commands.run_folders import folders, held
-from training.agent.journal import Reader, recorded_format, segments
+from training.agent.journal import JournalReader, recorded_format, segments
 from training.agent.layout import RUNS, absolute, run_folder
-from training.agent.times import Times
+from training.agent.times import AgentTimes
 from training.place import FOLDER
 from training.wire.enums import EndReason
-from training.wire.events import Ended, Exited, Hello, Record, Spawned
+from training.wire.events import AgentEnded, Exited, Hello, Record, Spawned
 from training.wire.format import FORMAT
-from training.wire.host_replies import Live, Orphan, Signalled, codec
+from training.wire.host_replies import LiveRun, Orphan, Signalled, codec
 
 RUN = "RANKBOARD_RUN"
 SLACK = 0.5
@@ -58,7 +58,7 @@ def orphans(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
         return
     workdir = absolute(arguments[0])
     yield from (
-        codec.object(Live(run))
+        codec.object(LiveRun(run))
         for run in sorted({run for run, host in folders(workdir) if held(workdir, run, host)})
     )
     yield from map(codec.object, find([workdir]))
@@ -76,7 +76,7 @@ def end(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
 def finish(
     workdirs: Sequence[str],
     wanted: Sequence[tuple[int, int]],
-    times: Times = Times(),  # noqa: B008
+    times: AgentTimes = AgentTimes(),  # noqa: B008
 ) -> Iterator[Signalled]:
     """End those of these processes, by pid and start, that are still found: TERM, grace, KILL. What
     became of each."""
@@ -121,7 +121,7 @@ def find(workdirs: Sequence[str]) -> list[Orphan]:
     ]
 
 
-def _orphan(process: Process, run: str, host: int, how: str) -> Orphan:
+def _orphan(process: HostProcess, run: str, host: int, how: str) -> Orphan:
     return Orphan(
         run,
         host,
@@ -133,7 +133,7 @@ def _orphan(process: Process, run: str, host: int, how: str) -> Orphan:
     )
 
 
-def _add_descendants(found: Found, candidates: Table) -> None:
+def _add_descendants(found: Found, candidates: ProcessTable) -> None:
     for pid, root in process_table.below(candidates, found).items():
         if pid not in found:
             run, host, how = found[root]
@@ -144,7 +144,7 @@ def _add_descendants(found: Found, candidates: Table) -> None:
             )
 
 
-def _recorded(folder: str, host: int, candidates: Table) -> dict[int, str]:
+def _recorded(folder: str, host: int, candidates: ProcessTable) -> dict[int, str]:
     """The processes that a journal leads to, and how."""
     if recorded_format(folder) != FORMAT or _clean(folder, host):
         return {}
@@ -161,7 +161,7 @@ def _recorded(folder: str, host: int, candidates: Table) -> dict[int, str]:
                 ranks[rank] = (pid, record.time)
             case Exited(rank):  # from here on its number may be somebody else's
                 ranks.pop(rank, None)
-            case Ended(left=pids) if not _is_abandoned(record):
+            case AgentEnded(left=pids) if not _is_abandoned(record):
                 ranks.clear()
                 left = dict.fromkeys(pids, record.time)
     found = {pid: "agent" for pid in agent if _was(candidates, pid, agent[pid])}
@@ -172,7 +172,9 @@ def _recorded(folder: str, host: int, candidates: Table) -> dict[int, str]:
     return found
 
 
-def _of_rank(candidates: Table, rank: int, pid: int, when: float, last: float) -> dict[int, str]:
+def _of_rank(
+    candidates: ProcessTable, rank: int, pid: int, when: float, last: float
+) -> dict[int, str]:
     """A rank that had this pid at `when`, and until `last` at least, with its process group and
     session."""
     if pid in candidates and not _was(candidates, pid, when):
@@ -189,7 +191,7 @@ def _of_rank(candidates: Table, rank: int, pid: int, when: float, last: float) -
     }
 
 
-def _was(candidates: Table, pid: int, when: float) -> bool:
+def _was(candidates: ProcessTable, pid: int, when: float) -> bool:
     """Whether who has this pid now had it at that time already."""
     return pid in candidates and when - EARLIEST <= candidates[pid].began <= when + SLACK
 
@@ -200,13 +202,13 @@ def _clean(folder: str, host: int) -> bool:
     last = None
     for record in _weighty(folder, host, starts[-1] - 1) if starts else ():
         last = None if _is_abandoned(record) else record.event
-    return not starts or (isinstance(last, Ended) and not last.left)
+    return not starts or (isinstance(last, AgentEnded) and not last.left)
 
 
 def _is_abandoned(record: Record) -> bool:
     """Whether it is the end of an agent whose guard was gone too, so that nobody killed its
     ranks."""
-    return isinstance(record.event, Ended) and record.event.reason is EndReason.ABANDONED
+    return isinstance(record.event, AgentEnded) and record.event.reason is EndReason.ABANDONED
 
 
 def _last(folder: str, host: int) -> float:
@@ -218,7 +220,7 @@ def _last(folder: str, host: int) -> float:
 
 
 def _weighty(folder: str, host: int, after: int) -> Iterator[Record]:
-    for block in Reader(folder, host, after).blocks():
+    for block in JournalReader(folder, host, after).blocks():
         yield from weighty(block)
 
 

@@ -19,7 +19,7 @@ _LOCK = re.compile(rf".*/{RUNS}/[^/]+/\d+/{LOCK}(?: \(deleted\))?")
 
 
 @dataclass(frozen=True)
-class Process:
+class HostProcess:
     """A line of the table. `start` is when it began, in ticks after the machine's start: with the
     pid it names one process for good. `began` is the same by this host's clock. `own`: it belongs
     to the user who asks."""
@@ -33,10 +33,10 @@ class Process:
     own: bool
 
 
-Table = Mapping[int, Process]
+ProcessTable = Mapping[int, HostProcess]
 
 
-def processes() -> dict[int, Process]:
+def processes() -> dict[int, HostProcess]:
     """All that run now; no zombies."""
     now = time.time()
     since_boot = time.clock_gettime(time.CLOCK_BOOTTIME)
@@ -48,7 +48,7 @@ def processes() -> dict[int, Process]:
             own = os.stat(f"/proc/{pid}").st_uid == user
             state, parent, group, session, start = _stat(pid)
             if state not in ("Z", "X"):
-                found[pid] = Process(
+                found[pid] = HostProcess(
                     pid, parent, group, session, start, now - since_boot + start / hertz, own
                 )
     return found
@@ -60,7 +60,7 @@ def _stat(pid: int) -> tuple[str, int, int, int, int]:
     return fields[0].decode(), int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19])
 
 
-def below(table: Table, roots: Iterable[int]) -> dict[int, int]:
+def below(table: ProcessTable, roots: Iterable[int]) -> dict[int, int]:
     """Every process that descends from one of `roots`, and from which."""
     children = defaultdict(list)
     for process in table.values():
@@ -75,7 +75,7 @@ def below(table: Table, roots: Iterable[int]) -> dict[int, int]:
     return found
 
 
-def above(table: Table, pid: int) -> set[int]:
+def above(table: ProcessTable, pid: int) -> set[int]:
     """A process and all its ancestors."""
     found: set[int] = set()
     while pid in table and pid not in found:
@@ -84,7 +84,7 @@ def above(table: Table, pid: int) -> set[int]:
     return found
 
 
-def live(table: Table) -> set[int]:
+def live(table: ProcessTable) -> set[int]:
     """Every process of a live run of any workdir: the guards, which have their locks open, all
     below them, and all above: the follower that began the run may be there still, and who started
     that."""

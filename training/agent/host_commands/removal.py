@@ -3,7 +3,6 @@ Follows no link."""
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shutil
@@ -16,15 +15,18 @@ from training.agent.host.system import LINUX
 from training.agent.host_commands import orphans as leftovers
 from training.agent.host_commands import run_folders
 from training.agent.layout import ARCHIVES, LOCK, RUNS, absolute, run_folder
+from training.file_locks import try_lock
 from training.wire.host_replies import Removed, codec
 
 _NAME = re.compile(rf"{RUNS}/([^/]+)/(\d+)|{ARCHIVES}/([^/]+)")
+TRIES = 5
+"""How often the lock of a run folder is tried."""
 _GOING = ".removed-"
 """How the name of what is just being removed begins; it is renamed first, so that nobody meets half
 of it."""
 
 
-class Refused(Exception):
+class RemovalRefused(Exception):
     """Something is not removed; says why."""
 
 
@@ -37,7 +39,7 @@ def remove(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
     for name in arguments[1:]:
         try:
             _remove(workdir, name, left)
-        except Refused as error:
+        except RemovalRefused as error:
             yield codec.object(Removed(name, str(error)))
         except OSError as error:
             yield codec.object(Removed(name, error.strerror or str(error)))
@@ -50,18 +52,18 @@ def remove(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
 def _remove(workdir: str, name: str, left: set[tuple[str, int]]) -> None:
     found = _NAME.fullmatch(name)
     if not found or any(part in (".", "..") for part in name.split("/")):
-        raise Refused("no name of a run's folder or of code")
+        raise RemovalRefused("no name of a run's folder or of code")
     if found[3]:
         _remove_archive(workdir, found[3])
         return
     run = found[1]
     host = int(found[2])
     if (run, host) not in run_folders.folders(workdir):
-        raise Refused("no such folder, or a link")
+        raise RemovalRefused("no such folder, or a link")
     if (run, host) in left:
-        raise Refused("processes of it are left: rankboard ps --orphans")
+        raise RemovalRefused("processes of it are left: rankboard ps --orphans")
     if run_folders.examine(workdir, run, host).live:
-        raise Refused("it is live")
+        raise RemovalRefused("it is live")
     with alone(run_folder(workdir, run, host)):
         rename(run_folder(workdir, run, host), os.path.join(workdir, RUNS))
     with suppress(OSError):  # another host's folder is in it
@@ -74,7 +76,7 @@ def _remove_archive(workdir: str, name: str) -> None:
         archive.name == name and not archive.used
         for archive in run_folders.archives(workdir, found)
     ):
-        raise Refused("a run uses it, or may")
+        raise RemovalRefused("a run uses it, or may")
     rename(os.path.join(workdir, ARCHIVES, name), os.path.join(workdir, ARCHIVES))
 
 
@@ -86,14 +88,12 @@ def alone(folder: str) -> Iterator[None]:
         os.path.join(folder, LOCK), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
     )
     try:
-        for attempt in range(5):  # who lists runs looks at the lock for a moment
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if attempt == 4:
-                    raise Refused("it is live") from None
-                time.sleep(0.02)
+        tries = 1
+        while not try_lock(lock):  # who lists runs looks at the lock for a moment
+            if tries == TRIES:
+                raise RemovalRefused("it is live")
+            tries += 1
+            time.sleep(0.02)
         yield
     finally:
         os.close(lock)

@@ -12,14 +12,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
-from training.agent.host_commands.journal_summary import Outline, told
+from training.agent.host_commands.journal_summary import JournalSummary, told
 from training.agent.journal import recorded_format
 from training.agent.layout import ARCHIVES, CODE, LAST, LOCK, PLAN, RUNS, absolute, run_folder
 from training.agent.live_runs import locked, read
 from training.agent.ranks.launch import CODE as OWN_CODE
 from training.wire.events import Launched
 from training.wire.format import FORMAT, format_of
-from training.wire.host_replies import STILL, Archive, RunFolder, codec
+from training.wire.host_replies import STILL, CodeArchive, RunFolder, codec
 from training.wire.jsonl import load
 
 NEWEST = 4
@@ -183,7 +183,7 @@ def examine(workdir: str, run: str, host: int, *, sized: bool = True) -> RunFold
     number = recorded_format(folder)
     if number != FORMAT:
         return _of_another_format(folder, run, host, held, number)
-    outline = Outline()
+    outline = JournalSummary()
     for record in told(folder, host):
         outline.hear(record)
     live = held or outline.perhaps_elsewhere(now)
@@ -262,14 +262,14 @@ def size(folder: str) -> int:
     return total
 
 
-def archives(workdir: str, found: Sequence[RunFolder]) -> Iterator[Archive]:
+def archives(workdir: str, found: Sequence[RunFolder]) -> Iterator[CodeArchive]:
     """The code in the workdir. Where a live run does not name its code, any may be its."""
     used = {_code(folder) for folder in found if folder.live} | {os.path.realpath(OWN_CODE)}
     for name in _folders_in(os.path.join(workdir, ARCHIVES)):
         folder = os.path.join(workdir, ARCHIVES, name)
         with suppress(FileNotFoundError):
             idle = time.time() - os.stat(folder).st_mtime
-            yield Archive(
+            yield CodeArchive(
                 name,
                 size(folder),
                 "" in used or os.path.realpath(folder) in used or idle < STILL,

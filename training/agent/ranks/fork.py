@@ -22,8 +22,11 @@ HANDLED = (
 
 
 def fork(work: Callable[[], int]) -> int:
-    """The pid of a fork that does the work and exits with what it returns, or with 1 where it
-    raises. No signal reaches a handler of this process in the fork."""
+    """Fork this process to do the work, and return the pid.
+
+    The fork exits with what `work` returns, or with 1 if it raises. No signal reaches a handler of
+    this process in the fork.
+    """
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:
         return os.fork() or _end_with(work)

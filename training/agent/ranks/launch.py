@@ -14,7 +14,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from training.agent.host import processes
-from training.agent.options import Options
+from training.agent.options import AgentOptions
 from training.agent.ranks.fork import fork
 from training.place import FOLDER
 from training.wire.commands import Placement
@@ -31,15 +31,15 @@ _PRELOAD_CODE = (
 PRELOAD = (sys.executable, "-c", _PRELOAD_CODE)
 """`python -m training.preload`, with our code at the front of sys.path instead of the working
 directory of the ranks."""
-Function = Callable[[Sequence[str]], int]
+RankFunction = Callable[[Sequence[str]], int]
 """Runs a rank in this process: from its arguments to its exit code."""
-Preload = tuple[str, ...] | Function
+Preload = tuple[str, ...] | RankFunction
 """What starts our ranks: a program, which imports torch and forks them; or, where this process has
 imported torch, what each fork of it does."""
 
 
 @dataclass(frozen=True)
-class Command:
+class ProcessSpec:
     """A process to start. `stdin` is a descriptor or DEVNULL; the descriptors in `inherited` keep
     their numbers; a `umask` of -1 is the agent's own.
 
@@ -55,7 +55,7 @@ class Command:
     stdin: int = subprocess.DEVNULL
     inherited: Sequence[int] = ()
     umask: int = -1
-    function: Function | None = None
+    function: RankFunction | None = None
 
 
 class Spawner:
@@ -64,11 +64,11 @@ class Spawner:
     the agent, because processes may have asked for a signal when their parent thread ends."""
 
     def __init__(self) -> None:
-        self._wanted: SimpleQueue[Command] = SimpleQueue()
+        self._wanted: SimpleQueue[ProcessSpec] = SimpleQueue()
         self._done: SimpleQueue[int | Exception] = SimpleQueue()
         threading.Thread(target=self._work, name="spawner", daemon=True).start()
 
-    def start(self, command: Command) -> int:
+    def start(self, command: ProcessSpec) -> int:
         """Start a process and return its pid. The caller reaps it.
 
         Raises: OSError or ValueError, if it cannot be started.
@@ -87,7 +87,7 @@ class Spawner:
                 self._done.put(error)
 
 
-def _start(command: Command) -> int:
+def _start(command: ProcessSpec) -> int:
     if command.function:
         return fork(partial(_become, command, command.function, os.getpid()))
     process = subprocess.Popen(
@@ -105,7 +105,7 @@ def _start(command: Command) -> int:
     return process.pid
 
 
-def _become(command: Command, function: Function, parent: int) -> int:
+def _become(command: ProcessSpec, function: RankFunction, parent: int) -> int:
     """Make this fork what a new program would be, and call the function. Returns its exit code."""
     os.setsid()
     processes.die_with(parent)
@@ -125,21 +125,21 @@ def _become(command: Command, function: Function, parent: int) -> int:
     return function(command.argv)
 
 
-def environment(options: Options, *more: tuple[str, str]) -> dict[str, str]:
-    """The environment of the agent, with the run, its folder on this host, unbuffered output, and
-    `more`."""
+def environment(options: AgentOptions, *variables: tuple[str, str]) -> dict[str, str]:
+    """Return the environment of the agent, with the run, its folder on this host, unbuffered
+    output, and `variables`."""
     return {
         **os.environ,
         "PYTHONUNBUFFERED": "1",
         "RANKBOARD_RUN": options.run,
         FOLDER: options.folder,
-        **dict(more),
+        **dict(variables),
     }
 
 
-def of_program(options: Options, placement: Placement) -> dict[str, str]:
-    """The environment of a user's own program: that of its rank, with our `site` in front on its
-    PYTHONPATH, and the folder of this Python on its PATH, as where its venv is activated."""
+def of_program(options: AgentOptions, placement: Placement) -> dict[str, str]:
+    """Return the environment of a script: that of its rank, with our `site` in front on its
+    PYTHONPATH, and the folder of this Python on its PATH, as if its venv was activated."""
     env = dict(placement.defaults) | environment(options, *placement.env)
     programs = os.path.dirname(sys.executable)
     paths = env.get("PATH", os.defpath).split(os.pathsep)
@@ -151,8 +151,8 @@ def of_program(options: Options, placement: Placement) -> dict[str, str]:
 
 
 def common(placements: Sequence[Placement]) -> tuple[tuple[str, str], ...]:
-    """The variables that all placements share: some, such as OMP_NUM_THREADS, are read when preload
-    imports torch.
+    """Return the variables that all placements share: some, such as OMP_NUM_THREADS, are read when
+    preload imports torch.
 
     Secrets are not among them: they are for the ranks, which get theirs when they have been forked.
     """
@@ -160,5 +160,5 @@ def common(placements: Sequence[Placement]) -> tuple[tuple[str, str], ...]:
     return tuple(
         entry
         for entry in first.env
-        if entry[0] not in first.secret and all(entry in one.env for one in others)
+        if entry[0] not in first.secret and all(entry in other.env for other in others)
     )

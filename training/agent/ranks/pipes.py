@@ -1,4 +1,4 @@
-"""Reads the pipes of ranks: the whole lines of one read of stdout or stderr become one `Text`."""
+"""Reads the pipes of ranks: the whole lines of one read become one `OutputText`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from training.agent.host.redaction import Redaction
-from training.wire.events import Text
+from training.wire.events import OutputText
 
 CHUNK = 1 << 16
 """Bytes of one read. A longer line is forwarded in pieces."""
@@ -23,7 +23,7 @@ _LEFT = 1 << 20
 a descendant may still write."""
 
 
-class Lines:
+class LineDecoder:
     """Cuts a stream of bytes into whole lines of text. Invalid UTF-8 becomes U+FFFD; CR LF ends a
     line like LF.
 
@@ -43,8 +43,8 @@ class Lines:
         self._size = 0
 
     def feed(self, block: bytes) -> str | None:
-        """The lines that this block completes, joined by newlines; a piece of a line of more than
-        CHUNK characters; or None."""
+        """Return the lines that this block completes, joined by newlines; a piece of a line of more
+        than CHUNK characters; or None."""
         whole, newline, rest = self._decode(self._shortened(block)).rpartition("\n")
         if newline:
             text = self._take(whole).removesuffix("\r")
@@ -55,13 +55,14 @@ class Lines:
         return self.piece() if self._size >= CHUNK + self._redaction.longest else None
 
     def piece(self) -> str | None:
-        """The present part of an incomplete line, without what may be the beginning of a secret."""
+        """Return the present part of an incomplete line, without what may be the beginning of a
+        secret."""
         text, rest = self._redaction.cut(self._take(""))
         self._parts, self._size = [rest], len(rest)
         return text or None
 
     def states(self) -> str | None:
-        """The states so far of a line that its program writes over, but the present one."""
+        """Return the states so far of a line that its program writes over, but the present one."""
         text = "".join(self._parts)
         end = text.rfind("\r", 0, -1)  # the last character may be half a CR LF
         if end <= 0:
@@ -70,11 +71,11 @@ class Lines:
         return text[:end]
 
     def end(self) -> str | None:
-        """The last line, if it has no newline."""
+        """Return the last line, if it has no newline."""
         return self._take(self._decode(self._remark(), True)) or None
 
     def _shortened(self, block: bytes) -> bytes:
-        """The block without what is too much of the present line."""
+        """Return the block without what is too much of the present line."""
         end = max(block.rfind(b"\n"), block.rfind(b"\r"))
         if end < 0 and self._length < self._most:
             self._length += len(block)
@@ -89,12 +90,12 @@ class Lines:
         self._length = len(block) - end - 1
         if not self._left_out:
             return block
-        start = min(at for at in (block.find(b"\n"), block.find(b"\r")) if at >= 0)
+        start = min(index for index in (block.find(b"\n"), block.find(b"\r")) if index >= 0)
         self._left_out += start
         return self._remark() + block[start:]
 
     def _remark(self) -> bytes:
-        """How much of the present line is left out, if anything is."""
+        """Say how much of the present line is left out, if anything is."""
         number = self._left_out
         self._left_out = 0
         return f" … {number:,} bytes left out".encode() if number else b""
@@ -122,14 +123,14 @@ class Pipe:
         self._fd = fd
         self._rank = rank
         self._stream = stream
-        self._lines = Lines(redaction, MOST)
+        self._lines = LineDecoder(redaction, MOST)
         self.ended = self.filled = False
 
     def fileno(self) -> int:
-        """The descriptor, for a selector."""
+        """Return the descriptor, for a selector."""
         return self._fd
 
-    def read(self) -> Iterator[Text]:
+    def read(self) -> Iterator[OutputText]:
         """Read once. `ended` is true at the end of the pipe, `filled` if more may be waiting."""
         try:
             block = os.read(self._fd, CHUNK)
@@ -141,21 +142,21 @@ class Pipe:
             text = self._lines.states()
         if text is not None:
             self._told = self._clock()
-            yield Text(self._rank, self._stream, text)
+            yield OutputText(self._rank, self._stream, text)
 
-    def finish(self) -> Iterator[Text]:
+    def finish(self) -> Iterator[OutputText]:
         """Read the rest of the pipe after its rank has exited, and close it."""
-        left = _LEFT
-        while left > 0 and not self.ended:
+        bytes_left = _LEFT
+        while bytes_left > 0 and not self.ended:
             try:
                 block = os.read(self._fd, CHUNK)
             except BlockingIOError:
                 break
             self.ended = not block
-            left -= len(block)
+            bytes_left -= len(block)
             if block and (text := self._lines.feed(block)) is not None:
-                yield Text(self._rank, self._stream, text)
-        text = self._lines.end() if left > 0 else self._lines.piece()
+                yield OutputText(self._rank, self._stream, text)
+        text = self._lines.end() if bytes_left > 0 else self._lines.piece()
         if text is not None:
-            yield Text(self._rank, self._stream, text)
+            yield OutputText(self._rank, self._stream, text)
         os.close(self._fd)

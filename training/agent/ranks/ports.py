@@ -16,7 +16,7 @@ class PortError(Exception):
 
 
 def reserve(address: str, port: int) -> socket.socket:
-    """A socket that listens on the address and port; port 0 is any free one.
+    """Bind a socket to the address and port, and listen; port 0 is any free one.
 
     Raises: PortError.
     """
@@ -42,8 +42,8 @@ def _why(address: str, port: int, error: Exception) -> str:
 
 
 def _holder(port: int) -> str:
-    """The process that listens on the port, such as " by python (pid 123)"; "" if this user cannot
-    see it."""
+    """Name the process that listens on the port, such as " by python (pid 123)"; "" if this user
+    cannot see it."""
     sockets = {f"socket:[{inode}]" for inode in _listening_inodes(port)}
     for pid in filter(str.isdigit, os.listdir("/proc")) if sockets else ():
         try:
@@ -58,9 +58,9 @@ def _holder(port: int) -> str:
 
 
 def _listening_inodes(port: int) -> set[str]:
-    """The inodes of the sockets that listen on a port, on any address."""
-    found = set()
+    """Return the inodes of the sockets that listen on a port, on any address."""
+    inodes = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         rows = (line.split() for line in text(table).splitlines()[1:])
-        found |= {row[9] for row in rows if row[3] == _LISTEN and row[1].endswith(f":{port:04X}")}
-    return found
+        inodes |= {row[9] for row in rows if row[3] == _LISTEN and row[1].endswith(f":{port:04X}")}
+    return inodes

@@ -4,29 +4,33 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import math
 import os
 import selectors
 import signal
+import stat
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from training.agent.host import processes
 from training.agent.host.redaction import Redaction
 from training.agent.host.samples import OutOfMemory
-from training.agent.ranks import errors
 from training.agent.ranks.pipes import Pipe
 from training.wire.events import Event, Exited, Raised, Spawned
 
 Ends = tuple[int, int]
 """The write ends of a stdout and a stderr."""
+ERROR_BYTES = 1 << 18
+"""Bytes of the largest error file that is read."""
 EVENTS = 1 << 18
 """Bytes that the pipe of a watch holds where the kernel lets it, as its rank never waits."""
 
 
 @dataclass
-class Rank:
+class RankProcess:
     """A rank that has not exited. `pid` is 0 until its process exists; `stopped`: the agent sent it
     a signal. `error_file` is where its program may say what it failed of."""
 
@@ -37,7 +41,7 @@ class Rank:
     error_file: str = ""
 
 
-class Ranks:
+class RankProcesses:
     """Tells `say` what becomes of the ranks. What it registers with the selector are functions for
     the agent's loop to call.
 
@@ -62,27 +66,30 @@ class Ranks:
         )  # all of them behind one descriptor, which leaves the loop and comes back
         self._selector.register(self._pipes, selectors.EVENT_READ, self._hear)
         self.listen_at = math.inf
-        self._live: dict[int, Rank] = {}
+        self._live: dict[int, RankProcess] = {}
         self.out_of_memory = OutOfMemory()
 
     @property
-    def live(self) -> list[Rank]:
-        """The ranks that have not exited."""
+    def live(self) -> list[RankProcess]:
+        """Return the ranks that have not exited."""
         return list(self._live.values())
 
-    def open(self, number: int) -> tuple[Rank, Ends]:
-        """A new rank that is not started, and the ends of its pipes for its process.
+    def open(self, number: int) -> tuple[RankProcess, Ends]:
+        """Add a rank that is not started, and return it with the ends of its pipes for its process.
 
         Its pipes are read once it is `spawned`: a rank that preload forks may write before preload
         reports it.
         """
         pipes, ends = open_pipes(number, self._redaction)
-        self._live[number] = Rank(number, pipes)
+        self._live[number] = RankProcess(number, pipes)
         return self._live[number], ends
 
-    def open_events(self, rank: Rank) -> int:
-        """One more pipe, for what the watch reports of a rank that is not started. Returns the end
-        for its process. What comes there is as if the rank had written it on stdout."""
+    def open_events(self, rank: RankProcess) -> int:
+        """Open one more pipe, for what the watch reports of a rank that is not started. Return the
+        end for its process.
+
+        What comes there is as if the rank had written it on stdout.
+        """
         pipe, end = os.pipe()
         with contextlib.suppress(OSError, AttributeError):
             fcntl.fcntl(end, fcntl.F_SETPIPE_SZ, EVENTS)
@@ -95,7 +102,7 @@ class Ranks:
             self._pipes.register(pipe, selectors.EVENT_READ, pipe)
 
     def listen(self) -> None:
-        """The pipes have gathered."""
+        """Read the pipes again, as they have gathered."""
         self._selector.register(self._pipes, selectors.EVENT_READ, self._hear)
         self.listen_at = math.inf
 
@@ -118,26 +125,29 @@ class Ranks:
             for text in pipe.finish():
                 self._say(text)
 
-    def spawned(self, rank: Rank, pid: int) -> None:
-        """The rank's process exists."""
+    def spawned(self, rank: RankProcess, pid: int) -> None:
+        """Note that the rank's process exists."""
         rank.pid = pid
         self._say(Spawned(rank.number, pid))
         self.hear(rank.pipes)
         if rank.stopped:  # it was forked after the others were stopped
             processes.send_group(pid, signal.SIGTERM)
 
-    def exited(self, rank: Rank, status: int) -> None:
-        """The process of the rank has exited with this wait status."""
+    def exited(self, rank: RankProcess, status: int) -> None:
+        """Note that the process of the rank has exited with this wait status."""
         del self._live[rank.number]
         self.finish(rank.pipes)
         code = os.waitstatus_to_exitcode(status)
-        if code and rank.error_file and (text := errors.read(rank.error_file)):
-            self._say(Raised(rank.number, text))
+        if code and rank.error_file:
+            text = read_error_file(rank.error_file)
+            if text:
+                self._say(Raised(rank.number, text))
         out_of_memory = code == -signal.SIGKILL and not rank.stopped and self.out_of_memory.rose()
         self._say(Exited(rank.number, code, signal_name(code), rank.stopped, out_of_memory))
 
     def reaped(self, pid: int, status: int) -> None:
-        """A child of the agent has exited: a rank that was started as a program, or an orphan."""
+        """Note that a child of the agent has exited: a rank that was started as a program, or an
+        orphan."""
         for rank in self.live:
             if rank.pid == pid:
                 self.exited(rank, status)
@@ -160,7 +170,7 @@ class Ranks:
 
 
 def open_pipes(number: int, redaction: Redaction) -> tuple[tuple[Pipe, Pipe], Ends]:
-    """Pipes for the stdout and stderr of this rank, or of AGENT."""
+    """Open pipes for the stdout and stderr of this rank, or of AGENT."""
     (out, out_end), (err, err_end) = os.pipe(), os.pipe()
     return (Pipe(out, number, "stdout", redaction), Pipe(err, number, "stderr", redaction)), (
         out_end,
@@ -169,10 +179,38 @@ def open_pipes(number: int, redaction: Redaction) -> tuple[tuple[Pipe, Pipe], En
 
 
 def signal_name(code: int) -> str:
-    """The name of the signal of a negative exit code, else ""."""
+    """Return the name of the signal of a negative exit code, else ""."""
     if code >= 0:
         return ""
     try:
         return signal.Signals(-code).name
     except ValueError:  # a real-time signal
         return f"SIG{-code}"
+
+
+def read_error_file(path: str) -> str:
+    """Return the traceback in the error file of a script, or its message; "" if there is none.
+
+    `torch.distributed.elastic`'s `record` writes the file, whose path torchrun gives it. The script
+    may have put anything there.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return ""
+            return _error_text(json.loads(os.read(descriptor, ERROR_BYTES)))
+        finally:
+            os.close(descriptor)
+    except (OSError, ValueError, RecursionError):
+        return ""
+
+
+def _error_text(data: Any) -> str:
+    message = data.get("message") if isinstance(data, dict) else None
+    if isinstance(message, dict):
+        extra = message.get("extraInfo")
+        stack = extra.get("py_callstack") if isinstance(extra, dict) else None
+        has_stack = isinstance(stack, str) and stack.strip()
+        message = stack if has_stack else message.get("message")
+    return message.strip() if isinstance(message, str) else ""

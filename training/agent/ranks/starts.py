@@ -14,19 +14,19 @@ from dataclasses import dataclass, field
 from training.agent.host import processes
 from training.agent.host.redaction import Redaction
 from training.agent.layout import ERRORS
-from training.agent.options import Options
+from training.agent.options import AgentOptions
 from training.agent.ranks.launch import (
     PRELOAD,
-    Command,
-    Function,
     Preload,
+    ProcessSpec,
+    RankFunction,
     Spawner,
     common,
     environment,
     of_program,
 )
-from training.agent.ranks.pipes import CHUNK, Lines, Pipe
-from training.agent.ranks.ranks import Ranks, open_pipes
+from training.agent.ranks.pipes import CHUNK, LineDecoder, Pipe
+from training.agent.ranks.ranks import RankProcesses, open_pipes
 from training.place import ERROR_FILE, EVENTS_FD, LISTEN_FD, WATCH
 from training.wire import commands
 from training.wire.commands import Placement
@@ -38,25 +38,25 @@ _FAILED = 1 << 8
 
 
 @dataclass
-class Parent:
+class PreloadProcess:
     """The process that forks the ranks. It writes `pid RANK PID` and `exit RANK STATUS` to
     `report`; `pipes` are its output."""
 
     pid: int
     pipes: tuple[Pipe, Pipe]
     report: int
-    lines: Lines = field(default_factory=Lines)
+    lines: LineDecoder = field(default_factory=LineDecoder)
 
 
-class Starter:
+class RankStarter:
     """Starts the ranks of each attempt."""
 
     def __init__(
         self,
-        options: Options,
+        options: AgentOptions,
         selector: selectors.BaseSelector,
         say: Callable[[Event], None],
-        ranks: Ranks,
+        ranks: RankProcesses,
         preload: Preload,
         redaction: Redaction,
     ) -> None:
@@ -67,14 +67,14 @@ class Starter:
         self._how = preload
         self._redaction = redaction
         self._spawner = Spawner()
-        self._preload: Parent | None = None
+        self._preload: PreloadProcess | None = None
 
     @property
     def preload(self) -> int:
-        """The pid of the process that forks ranks; 0 if there is none."""
+        """Return the pid of the process that forks ranks; 0 if there is none."""
         return self._preload.pid if self._preload else 0
 
-    def start(self, command: commands.Start, listener: socket.socket | None) -> None:
+    def start(self, command: commands.StartAttempt, listener: socket.socket | None) -> None:
         """Start all placements. Rank 0 inherits the reserved socket `listener` under preload; else
         it is closed just before."""
         if self._preload:  # the attempt before is over, but its preload has not exited
@@ -93,8 +93,8 @@ class Starter:
             for placement in command.placements:
                 self._start_alone(placement, of_program(self._options, placement))
 
-    def _function(self) -> Function | None:
-        """What a fork of this process does to run a rank, if it can.
+    def _function(self) -> RankFunction | None:
+        """Return what a fork of this process does to run a rank, if it can.
 
         No thread may run at a fork besides this one and the spawner's: what it has locked would
         stay locked in the fork.
@@ -103,7 +103,7 @@ class Starter:
         return self._how if is_alone and not isinstance(self._how, tuple) else None
 
     def _fork(
-        self, placement: Placement, function: Function, listener: socket.socket | None
+        self, placement: Placement, function: RankFunction, listener: socket.socket | None
     ) -> None:
         env = environment(self._options, *placement.env)
         inherited: tuple[int, ...] = ()
@@ -117,7 +117,7 @@ class Starter:
         placement: Placement,
         env: dict[str, str],
         inherited: Sequence[int] = (),
-        function: Function | None = None,
+        function: RankFunction | None = None,
     ) -> None:
         rank, ends = self._ranks.open(placement.rank)
         path = dict(placement.env).get(ERROR_FILE)
@@ -128,7 +128,7 @@ class Starter:
         if env.get(WATCH) == "1":
             events = (self._ranks.open_events(rank),)
             env[EVENTS_FD] = str(events[0])
-        command = Command(
+        command = ProcessSpec(
             placement.argv,
             env,
             self._options.cwd,
@@ -143,11 +143,13 @@ class Starter:
         else:
             self._ranks.exited(rank, _CANNOT_START)
 
-    def _start_preload(self, command: commands.Start, listener: socket.socket | None) -> None:
+    def _start_preload(
+        self, command: commands.StartAttempt, listener: socket.socket | None
+    ) -> None:
         ends = {
             placement.rank: self._ranks.open(placement.rank)[1] for placement in command.placements
         }
-        given = [descriptor for pair in ends.values() for descriptor in pair]
+        descriptors = [descriptor for pair in ends.values() for descriptor in pair]
         pipes, own_ends = open_pipes(AGENT, self._redaction)
         self._ranks.hear(pipes)
         report, report_end = os.pipe()
@@ -156,37 +158,37 @@ class Starter:
         program = self._how if isinstance(self._how, tuple) else PRELOAD
         argv = [*program, "--report-fd", str(report_end)]
         argv += ["--pipes", ",".join(f"{rank}:{out}:{err}" for rank, (out, err) in ends.items())]
-        inherited = [report_end, *given]
+        inherited = [report_end, *descriptors]
         if listener and 0 in ends:
             argv += ["--listen-fd", str(listener.fileno())]
             inherited.append(listener.fileno())
         env = environment(self._options, *common(command.placements))
-        order = _file_of(command)
-        started = Command(
+        command_file = _file_of(command)
+        spec = ProcessSpec(
             argv,
             env,
             self._options.cwd,
             *own_ends,
-            stdin=order,
+            stdin=command_file,
             inherited=inherited,
             umask=self._options.umask,
         )
-        self._preload = Parent(0, pipes, report)
-        self._preload.pid = self._spawn(started, *own_ends, order, report_end, *given)
+        self._preload = PreloadProcess(0, pipes, report)
+        self._preload.pid = self._spawn(spec, *own_ends, command_file, report_end, *descriptors)
         if not self._preload.pid:
             self._preload_ended(_CANNOT_START)
 
-    def _spawn(self, command: Command, out_end: int, error_end: int, *more_ends: int) -> int:
-        """The pid of the new process; 0 if it failed, and the reason is on its stderr. Closes our
-        copies of the ends."""
+    def _spawn(self, command: ProcessSpec, out_end: int, error_end: int, *more_ends: int) -> int:
+        """Start a process and return its pid; 0 if it failed, and the reason is on its stderr.
+        Close our copies of the ends."""
         try:
             return self._spawner.start(command)
         except (OSError, ValueError) as error:
-            why = (
+            reason = (
                 f"cannot start {command.argv[0]} in {command.cwd}: "
                 f"{getattr(error, 'strerror', None) or error}\n"
             )
-            os.write(error_end, why.encode(errors="replace"))
+            os.write(error_end, reason.encode(errors="replace"))
             return 0
         finally:
             for descriptor in (out_end, error_end, *more_ends):
@@ -199,24 +201,25 @@ class Starter:
         if not block:
             self._selector.unregister(self._preload.report)
         for line in (self._preload.lines.feed(block) or "").splitlines():
-            word, number, figure = line.split()
+            verb, number, value = line.split()
             for rank in self._ranks.live:
                 if rank.number == int(number):
-                    (self._ranks.spawned if word == "pid" else self._ranks.exited)(
-                        rank, int(figure)
-                    )
+                    (self._ranks.spawned if verb == "pid" else self._ranks.exited)(rank, int(value))
 
     def reaped(self, pid: int, status: int) -> None:
-        """A child of the agent has exited: preload, a rank that was started as a program, or an
-        orphan."""
+        """Note that a child of the agent has exited: preload, a rank that was started as a program,
+        or an orphan."""
         if self._preload and pid == self._preload.pid:
             self._preload_ended(status)
         else:
             self._ranks.reaped(pid, status)
 
     def _preload_ended(self, status: int) -> None:
-        """Preload has exited. Ranks whose exit it did not report count as exited with it, because
-        nobody else can wait for them."""
+        """Note that preload has exited.
+
+        Ranks whose exit it did not report count as exited with it, because nobody else can wait for
+        them.
+        """
         assert self._preload
         while self._preload.report in self._selector.get_map():
             try:
@@ -238,9 +241,9 @@ class Starter:
             processes.send_group(self._preload.pid, signal.SIGTERM)
 
 
-def _file_of(command: commands.Start) -> int:
-    """A file with the command's line, to be read by preload: other than a pipe it takes a line of
-    any length at once.
+def _file_of(command: commands.StartAttempt) -> int:
+    """Write the command's line to a file for preload: other than a pipe it takes a line of any
+    length at once.
 
     It has no name any more: the environments in it may hold secrets, and end with whoever holds it
     open.

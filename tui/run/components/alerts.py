@@ -9,12 +9,12 @@ from rich.text import Text
 from textual.widgets import Static
 
 from remote.format import clock, count, moment
-from remote.run.findings.alerts import Alarm, Alert, Key, alerts, urgent_first
+from remote.run.findings.alerts import Alarm, Alert, Key, find_alerts, sort_by_urgency
 from remote.run.run_state import RunState
 from remote.run.state.phases import RunPhase
+from remote.sanitise import plain
 from tui.kit import palette
 from tui.kit.bindings import key_of
-from tui.kit.widgets.plain import plain
 
 LINES = 2
 """Lines of alerts that are shown at once; a key lists all."""
@@ -41,14 +41,14 @@ class Alerts(Static):
 
     def show(self, run: RunState) -> list[Alert]:
         """Copy what is drawn from the run. Returns the alerts that are new."""
-        found = alerts(run) if run.phase is not RunPhase.ENDED else []
+        found = find_alerts(run) if run.phase is not RunPhase.ENDED else []
         unseen = (one for one in found if one.key not in self._acknowledged)
         self._open = [one for one in unseen if one.over or one.alarm not in TOLD_ABOVE]
         new = [one for one in found if one.key not in self._seen]
         self._seen.update(one.key for one in new)
         width = self.content_size.width or self.app.size.width - 2
         keys = f"{key_of(self.app, 'hide-alerts')} hide, {key_of(self.app, 'alerts')} list"
-        lines = _lines(urgent_first(self._open), width, keys)
+        lines = _lines(sort_by_urgency(self._open), width, keys)
         if lines != self._shown:
             self._shown = lines
             self.display = bool(lines)
@@ -99,7 +99,7 @@ def sign(alert: Alert) -> str:
 
 def listed(run: RunState) -> str:
     """What a run failed of, then all alerts, the oldest first, each with its time."""
-    found = [_in_full(alert) for alert in alerts(run)]
+    found = [_in_full(alert) for alert in find_alerts(run)]
     if run.cause is not None:
         found.insert(0, f"{palette.sign('bad')} cause: {plain(run.cause.text())}")
     return "\n".join(found) or "There are none."

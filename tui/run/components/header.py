@@ -16,14 +16,14 @@ from remote.plan.plan import Plan
 from remote.run.findings import script_visibility as seen
 from remote.run.findings.start_waits import Wait, waiting
 from remote.run.run_state import RunState
-from remote.run.series.timing import Means
+from remote.run.series.step_times import Means
 from remote.run.state.phases import RunPhase, Verdict
+from remote.sanitise import plain
 from tui.kit import palette
 from tui.kit.session_clock import SessionClock
 from tui.kit.text_table import justified
 from tui.kit.turn import Turn
 from tui.kit.widgets.phase import phase
-from tui.kit.widgets.plain import plain
 
 GAP = "  "
 _TIE = "\xa0"

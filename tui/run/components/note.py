@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.widgets import Static
 
 from remote.record.watch import WatchedRun
-from tui.kit.widgets.plain import plain
+from remote.sanitise import plain
 
 
 class Note(Static):

@@ -24,7 +24,7 @@ def severity(rank: RankState, run: RunState) -> int:
     has_ended = rank.phase in FATES
     if rank.stalled and not has_ended:
         return STALLED
-    straggler = run.watch.found.get(rank.rank)
+    straggler = run.stragglers.by_rank.get(rank.rank)
     if straggler and straggler.is_slow:
         return SLOW
     return SUSPECTED if straggler and not has_ended else UNMARKED

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from remote.format import UNKNOWN, count, duration, number, percent, rate, seconds, size
 from remote.lab.spec import is_of_lab
 from remote.run.diagnosis.host_load import loads
-from remote.run.diagnosis.straggler import sentence
+from remote.run.diagnosis.straggler import describe_stragglers
 from remote.run.run_state import RunState
 from remote.run.state.host_state import HostState
 from remote.run.state.phases import FATES, HostPhase, RankPhase
@@ -56,8 +56,8 @@ def _trouble(rank: RankState, run: RunState, now: float) -> str:
     silent = quiet(rank, run, now)
     if silent:
         return f"not heard from for {duration(silent)}"
-    straggler = run.watch.found.get(rank.rank)
-    return sentence([straggler], run.hosts) if straggler else ""
+    straggler = run.stragglers.by_rank.get(rank.rank)
+    return describe_stragglers([straggler], run.hosts) if straggler else ""
 
 
 def _of_script(rank: ScriptRank) -> Iterator[Fact]:

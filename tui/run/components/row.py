@@ -13,9 +13,9 @@ from remote.run.run_state import RunState
 from remote.run.state.phases import FATES, RankPhase, RunPhase
 from remote.run.state.rank_state import RankState
 from remote.run.state.script_rank import ScriptRank
+from remote.sanitise import plain
 from tui.kit import palette
 from tui.kit.widgets.phase import phase
-from tui.kit.widgets.plain import plain
 from tui.kit.widgets.table import Cell, Column
 from tui.run.components.order import SLOW, UNMARKED, severity
 
@@ -104,7 +104,7 @@ def _host(view: View) -> Cell:
 def state(rank: RankState, run: RunState, now: float) -> Cell:
     """Its phase, while it starts with the age of it; that it holds the others up while it trains,
     or did so to the end of a run."""
-    straggler = run.watch.found.get(rank.rank)
+    straggler = run.stragglers.by_rank.get(rank.rank)
     was_slow = rank.phase in FATES and severity(rank, run) == SLOW
     if straggler and (rank.doing == RankPhase.TRAINING or was_slow):
         ink = "table--bad" if straggler.is_slow else "table--work"

@@ -11,7 +11,7 @@ from remote.run.diagnosis.stacks import Frame, Presence, calls, threads, whereab
 from remote.run.run_state import RunState
 from remote.run.state.phases import RunPhase
 from remote.run.state.rank_state import RankState
-from tui.kit.widgets.plain import plain
+from remote.sanitise import plain
 
 STYLES = {
     Presence.INSIDE: "$text-success",

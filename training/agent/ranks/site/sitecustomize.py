@@ -30,7 +30,7 @@ def register() -> None:
     faulthandler.register(SIGNAL, file)
 
 
-class Finder:
+class ImportWatcher:
     """Finds no module, but hears of each import: so no line of ours is in what an import raises.
     Once torch is looked for, the watch is told of each."""
 
@@ -51,7 +51,7 @@ class Finder:
 
 
 def watch() -> "Any":
-    """The package `training.watch`, under a name that leads to no other of ours."""
+    """Import the package `training.watch`, under a name that leads to no other of ours."""
     from importlib.util import module_from_spec, spec_from_file_location
 
     name = "_rankboard_watch"
@@ -85,7 +85,7 @@ def listen() -> None:
     own = str(os.getpid())
     if number.isdigit() and pid in ("", own) and is_pipe(int(number)):
         os.environ["RANKBOARD_EVENTS_FD"] = number + ":" + own
-        sys.meta_path.insert(0, Finder(int(number)))
+        sys.meta_path.insert(0, ImportWatcher(int(number)))
 
 
 def give_way() -> None:

@@ -1,0 +1,202 @@
+"""Checks whether the hosts have what the work needs: its data, its checkpoint, a CPU for its
+precision, or the user's script."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from remote.doctor.host_facts import FAILED, OK, WARNING, Finding, HostFacts
+from remote.format import count, listed, size
+from remote.plan.needs import path_of
+from remote.plan.needs import program as named_program
+from remote.plan.plan import Plan, Script
+from training import registry
+from training.job import Job
+
+MB = 10**6
+DATA = (
+    "data_folder",
+    "data_missing",
+    "data_problem",
+    "data_free",
+    "data_damaged",
+    "data_unread",
+    "data_unreachable",
+)
+"""What a host reports of the data, see `Hello`."""
+SLOW = "--precision bf16 is many times slower than fp32"
+INSTEAD = "leave it out; --sync ddp --sync-option compression=bf16 halves the traffic alone"
+
+
+def checks_for(plan: Plan) -> set[str]:
+    """Return which of the checks below the plan's work needs."""
+    job = plan.job
+    if not job:
+        return {"program"}
+    names = {"job"}
+    if path_of(job) or _declared_files(job) is not None:
+        names.add("data")
+    if job.precision == "bf16":
+        names.add("precision")
+    return names
+
+
+def _declared_files(job: Job) -> object:
+    return registry.declared("datasets", job.dataset, "FILES")
+
+
+def check_data(facts: HostFacts, index: int) -> Finding:
+    """Check for the files of the data set: there, to be downloaded, or missing."""
+    hello = facts.hello(index)
+    job = _job(facts)
+    if not path_of(job) and not _declared_files(job):
+        return Finding(OK, "not needed")
+    if not hello.data_folder:
+        return Finding(OK, "uploaded" if facts.plan.uploads else "not known")
+    return judge_data(job, **{name: getattr(hello, name) for name in DATA})
+
+
+def judge_data(
+    job: Job,
+    data_folder: str = "",
+    data_missing: Sequence[str] = (),
+    data_problem: str = "",
+    data_free: int = 0,
+    data_damaged: Sequence[str] = (),
+    data_unread: Sequence[str] = (),
+    data_unreachable: Sequence[tuple[str, str]] = (),
+) -> Finding:
+    """Say what it means for a job that this was found of its data, see `Hello`."""
+    path = path_of(job)
+    if path:
+        name = job.dataset.removesuffix(path)
+        advice = (
+            f"write {name}PATH with a path that can be read there; --upload sends a folder of "
+            "this machine to the hosts"
+        )
+        return Finding(FAILED, data_problem, advice) if data_problem else Finding(OK, "there")
+    if data_damaged:
+        return _damaged(data_damaged)
+    if not data_missing:
+        if data_problem:
+            return Finding(FAILED, data_problem, "let this user read it, or use --data-dir")
+        return Finding(OK, "there, unchecked" if data_unread else "there")
+    absent = f"{job.dataset} is not in {data_folder}, and"
+    if data_problem:
+        what = f"{absent} cannot be downloaded into it: {data_problem}"
+        return Finding(FAILED, what, "put its files there, or use --data-dir")
+    download = registry.declared("datasets", job.dataset, "DOWNLOAD_MB", 0)
+    room = registry.declared("datasets", job.dataset, "ROOM_MB", download)
+    if data_free < room * MB:
+        free = f"only {size(data_free)} are free there"
+        what = f"{absent} its {size(room * MB)} do not fit: {free}"
+        return Finding(FAILED, what, "make room there, or use --data-dir")
+    if data_unreachable:
+        return _unreachable(absent, data_unreachable)
+    return Finding(OK, f"fetch {size(download * MB)}", is_download=True)
+
+
+def _damaged(files: Sequence[str]) -> Finding:
+    if len(files) == 1:
+        what = f"{files[0]} does not have the published checksum"
+        return Finding(FAILED, what, "replace it, or accept it with --no-verify-data")
+    others = count(len(files) - 1, "more file")
+    what = f"{files[0]} and {others} do not have the published checksum"
+    return Finding(FAILED, what, "replace them, or accept them with --no-verify-data")
+
+
+def _unreachable(absent: str, servers: Sequence[tuple[str, str]]) -> Finding:
+    """Say that the data set cannot be downloaded. A server that did not answer in a few seconds may
+    only be slow, so that is no reason not to start."""
+    reasons = [f"{server}: {why or 'it does not answer'}" for server, why in servers]
+    what = f"{absent} cannot be downloaded there ({'; '.join(reasons)})"
+    advice = (
+        "copy its files there, or name a folder that has them with --data-dir; --upload sends a "
+        "folder of this machine to the hosts"
+    )
+    is_certain = all(why for _, why in servers)
+    return Finding(FAILED if is_certain else WARNING, what, advice)
+
+
+def check_job(facts: HostFacts, index: int) -> Finding:
+    """Check for the checkpoint that the run resumes from: one host that has it is enough."""
+    job = _job(facts)
+    hello = facts.hello(index)
+    if not job.resume or hello.resume != job.resume:
+        side = job.image_side
+        return Finding(OK, f"{side}x{side}" if side else "ok")
+    if hello.resume_step:
+        return Finding(OK, f"step {hello.resume_step}")
+    if any(facts.hello(other).resume_step for other in facts.reached):
+        return Finding(OK, "none here")
+    known: set[str] = set()
+    for other in facts.reached:
+        known.update(facts.hello(other).resume_known)
+    newest = listed(sorted(known, reverse=True)[:3])
+    there = (
+        f"the newest there that have some are {newest}" if known else "no run there has saved one"
+    )
+    return Finding(
+        FAILED,
+        f"--resume {job.resume}: no complete checkpoint of it is there; {there}",
+        "give the hosts that it ran on, a run that was started with --checkpoint-every, or a path "
+        "on the hosts",
+    )
+
+
+def check_precision(facts: HostFacts, index: int) -> Finding:
+    """Check whether the CPU has instructions for bf16. It does not matter if every rank has a
+    GPU."""
+    from training.agent.local_api import lacks_bf16  # with all the host commands
+
+    flags = facts.hello(index).flags
+    if facts.has_gpu_per_rank:
+        return Finding(OK, "bf16 on GPUs")
+    if not lacks_bf16(flags):
+        return Finding(OK, "bf16" if flags else "not known")
+    return Finding(WARNING, f"the CPU has no bf16 instructions: {SLOW} there", INSTEAD)
+
+
+def _job(facts: HostFacts) -> Job:
+    assert facts.plan.job, "only jobs are checked"
+    return facts.plan.job
+
+
+def check_program(facts: HostFacts, index: int) -> Finding:
+    """Check that the user's script is there, and can be started."""
+    from training.agent.local_api import programs  # with all the host commands
+
+    plan = facts.plan
+    hello = facts.hello(index)
+    assert isinstance(plan.work, Script), "only scripts are checked"
+    _, name = named_program(plan.work)
+    cwd = plan.cwd(index)
+    lack = hello.program_lacks
+    if plan.is_local:
+        elsewhere = "see --cwd, which names another folder"
+    else:
+        elsewhere = "put this folder there with --upload ., or name one that is there with --cwd"
+    is_quoted = len(name.split()) > 1
+    if lack == programs.FOLDER:
+        return Finding(FAILED, f"there is no folder {cwd}", elsewhere)
+    if lack in (programs.FILE, programs.COMMAND) and is_quoted:
+        return Finding(FAILED, f"there is no program '{name}'", f"leave out the quotes: -- {name}")
+    if lack == programs.NO_FILE:
+        advice = f"name the program in it, such as -- {name.rstrip('/')}/train.py"
+        return Finding(FAILED, f"{name} is a folder", advice)
+    if lack == programs.FILE:
+        return Finding(FAILED, f"there is no {name} in {cwd}", elsewhere)
+    if lack == programs.MODULE:
+        what = f"its Python finds no module {name}, nor is it in {cwd}"
+        advice = f"install it there ({hello.executable} -m pip install …), or {elsewhere}"
+        return Finding(FAILED, what, advice)
+    if lack == programs.COMMAND:
+        advice = f"write -- ./{name} for a file of that name, or give its whole path"
+        return Finding(FAILED, f"there is no command {name}", advice)
+    if lack == programs.EXECUTE:
+        advice = f"chmod +x {name} there, or write -- bash {name}"
+        return Finding(FAILED, f"{name} is not executable", advice)
+    if lack == programs.READ:
+        what = f"{hello.user} may not read {name} in {cwd}"
+        return Finding(FAILED, what, f"chmod +r {name} there")
+    return Finding(OK, "uploaded" if plan.project else name or "ok")

@@ -1,0 +1,130 @@
+"""Values that are computed from those of a line, for formats that print something else than what
+they mean. Lines in `known/*.toml` name these functions in `derive`.
+
+Each function gets the values and places of a line, a dict that the reader of the rank keeps between
+lines, and the memory of the rank. It returns the values and places of the reading: none of them if
+the line only says something about later lines, None if the line is not of the format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from remote.formats.memory import Memory
+
+Values = dict[str, float]
+
+
+def samples_per_second(values: Values, kept: Values, memory: Memory) -> Values:
+    """Compute the rate from the global batch size, unless the line has it."""
+    seconds = values.get("step_seconds", 0.0)
+    batch = values.get("global_batch_size")
+    if "samples_per_second" not in values and batch and seconds > 0:
+        values["samples_per_second"] = batch / seconds
+    return values
+
+
+def interval(values: Values, kept: Values, memory: Memory) -> Values:
+    """Divide `interval_seconds` by the steps since the line before."""
+    steps = values["step"] - kept.get("step", 0.0)
+    kept["step"] = values["step"]
+    seconds = values.pop("interval_seconds", 0.0)
+    if seconds and steps > 0:
+        values["step_seconds"] = seconds / steps
+    return values
+
+
+def time_since_start(values: Values, kept: Values, memory: Memory) -> Values:
+    """Compute the time of a step from that since the start of the run, `total_seconds`: the mean
+    since the start, `mean_seconds`, hides how fast steps are now."""
+    total = values.pop("total_seconds")
+    mean = values.pop("mean_seconds")
+    steps = values["step"] - kept.get("step", 0.0)
+    seconds = total - kept.get("total_seconds", 0.0)
+    kept["step"] = values["step"]
+    kept["total_seconds"] = total
+    values["step_seconds"] = seconds / steps if steps > 0 and seconds > 0 else mean
+    return values
+
+
+def part_of_epoch(values: Values, kept: Values, memory: Memory) -> Values:
+    """Compute the epochs that have passed from the samples seen in this one. Such a line has no
+    number of steps."""
+    part = values.pop("n") / max(1, values.pop("total"))
+    return values | {"epoch": values["epoch"] - 1 + part}
+
+
+def part_of_begun_epoch(values: Values, kept: Values, memory: Memory) -> Values:
+    """Compute the epochs that have passed if another line said which one has begun."""
+    part = values.pop("n") / max(1, values.pop("total"))
+    return values | {"epoch": max(0, memory.epoch - 1) + part}
+
+
+def begin_epoch(values: Values, kept: Values, memory: Memory) -> Values:
+    """Remember the epoch that has begun."""
+    memory.epoch = int(values["epoch"])
+    return {}
+
+
+def in_begun_epoch(values: Values, kept: Values, memory: Memory) -> Values:
+    """Add the epoch that has begun."""
+    return values | {"epoch": float(memory.epoch)}
+
+
+def share_of_right(values: Values, kept: Values, memory: Memory) -> Values:
+    """Compute the accuracy from the number of right answers."""
+    right = values.pop("right")
+    return values | {"val_accuracy": right / max(1, values.pop("all"))}
+
+
+def keep_place(values: Values, kept: Values, memory: Memory) -> Values:
+    """Remember the step for the lines that follow."""
+    kept |= values
+    return {}
+
+
+def at_kept_place(values: Values, kept: Values, memory: Memory) -> Values:
+    """Add the step of a line before."""
+    return values | {"step": kept.get("step", 0.0)}
+
+
+def end_epoch(values: Values, kept: Values, memory: Memory) -> Values:
+    """Remember the epoch that has ended."""
+    kept["epoch"] = values["epoch"]
+    return values
+
+
+def in_next_epoch(values: Values, kept: Values, memory: Memory) -> Values:
+    """Add the epoch after the one that has ended."""
+    return values | {"epoch": kept.get("epoch", 0.0) + 1}
+
+
+def of_ended_epoch(values: Values, kept: Values, memory: Memory) -> Values | None:
+    """Add the epoch that has ended. Without one, the line is not of the format."""
+    return values | kept if kept.get("epoch") else None
+
+
+def several_values(values: Values, kept: Values, memory: Memory) -> Values | None:
+    """Leave out lines with a place and only one value."""
+    return values if len(values) > 2 else None
+
+
+DERIVATIONS: dict[str, Callable[[Values, Values, Memory], Values | None]] = {
+    function.__name__: function
+    for function in (
+        samples_per_second,
+        interval,
+        time_since_start,
+        part_of_epoch,
+        part_of_begun_epoch,
+        begin_epoch,
+        in_begun_epoch,
+        share_of_right,
+        keep_place,
+        at_kept_place,
+        end_epoch,
+        in_next_epoch,
+        of_ended_epoch,
+        several_values,
+    )
+}

@@ -1,0 +1,117 @@
+"""JSON objects and dicts of Python, one a line."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from remote.formats.catalog import LogFormat
+from remote.formats.memory import Memory
+from remote.formats.names import NEVER
+from remote.formats.numbers import NUMBER, is_number
+from remote.formats.patterns import LazyRegex, NameTable
+from remote.formats.reading import EVALUATION, OTHER, STEP, UNDERSTOOD, Reading, ReadingKind
+from remote.formats.step_counter import StepCounter, reports_progress
+
+WRAPPED = LazyRegex(
+    r"(?:tensor|np\.\w{1,10}|float)\((\s{0,2}[-+\w.]{1,40})"
+    r"(?:, (?:device|grad_fn|dtype)=[^)\n]{0,60})?\)"
+)
+"""A number as Python shows it within its type: `tensor(0.5, device='cuda:0')`."""
+_PYTHON_PAIR = LazyRegex(rf"'([\w/. ()@-]{{1,80}})': '?({NUMBER})'?(?![\w.])")
+_STEP_BEFORE = re.compile(r"\s{0,8}(\d{1,12}) \{")
+_FARTHEST = 200
+"""Characters between the prefixes of a line and an object in it."""
+
+
+class ObjectLine:
+    """Reads the numbers of an object that has a step, or an epoch and a metric."""
+
+    open = False
+
+    def __init__(self, log_format: LogFormat) -> None:
+        self._names = NameTable(log_format.names)
+        self._counter = StepCounter()
+
+    def read(self, line: str, start: int, memory: Memory) -> Reading | None:
+        """See `FormatReader`."""
+        begin = line.find("{", start, start + _FARTHEST)
+        if begin < 0 or line[start:begin].rstrip().endswith(("=", "(")):  # code
+            return None
+        values: dict[str, float] = {}
+        step = _STEP_BEFORE.match(line[start : begin + 1])
+        if step:
+            values["step"] = float(step[1])
+        for printed, value in _pairs(line[begin:]):
+            name, factor = self._names(printed)
+            if name is not NEVER and name not in values:
+                values[name] = float(value) * factor
+        if "step" in values or reports_progress(values):
+            return self._counter.reading(values, memory)
+        return None
+
+
+def _pairs(text: str) -> list[tuple[str, Any]]:
+    if text.startswith("{'"):
+        pairs: list[tuple[str, Any]] = _PYTHON_PAIR.findall(WRAPPED.sub(r"\1", text))
+        return pairs
+    json_object = _decode_object(text)
+    return [(name, value) for name, value in json_object.items() if is_number(value)]
+
+
+def _decode_object(text: str) -> dict[str, Any]:
+    """Return the object at the beginning of a text, an empty one if there is none."""
+    try:
+        value, _ = json.JSONDecoder().raw_decode(text)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+_MLPERF = ":::MLLOG"
+_MLPERF_KINDS: dict[str, ReadingKind] = {
+    "train_loss": STEP,
+    "train_accuracy": STEP,
+    "tracked_stats": OTHER,
+    "eval_accuracy": EVALUATION,
+    "eval_loss": EVALUATION,
+    "eval_error": EVALUATION,
+}
+"""What the keys belong to that have values of the training."""
+
+
+class MlPerfLine:
+    """Reads MLPerf's JSON: a key, its value, and in `metadata` where the training is."""
+
+    open = False
+
+    def __init__(self, log_format: LogFormat) -> None:
+        self._names = NameTable(log_format.names)
+
+    def read(self, line: str, start: int, memory: Memory) -> Reading | None:
+        """See `FormatReader`."""
+        _, mark, text = line.partition(_MLPERF)
+        entry = _decode_object(text.lstrip()) if mark else {}
+        key = entry.get("key")
+        if "key" not in entry:
+            return None
+        if not isinstance(key, str) or key not in _MLPERF_KINDS:
+            return UNDERSTOOD
+        value = entry.get("value")
+        fields = value if isinstance(value, dict) else {key: value}
+        metadata = entry.get("metadata")
+        if isinstance(metadata, dict):
+            # Metadata counts where a name stands in both.
+            fields = fields | metadata
+        values: dict[str, float] = {}
+        for printed, number in fields.items():
+            if is_number(number):
+                name, factor = self._names(printed)
+                if name is not NEVER:
+                    values[name] = number * factor
+        samples = values.pop("samples", 0.0)
+        reading = memory.place(_MLPERF_KINDS[key], values)
+        if reading is not None and samples:
+            reading.values["samples"] = samples
+        return reading

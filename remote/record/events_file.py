@@ -1,0 +1,344 @@
+"""Read `events.jsonl`, the record of a run. No other module opens it.
+
+The file may be somebody else's work, and a launcher may be writing it at the moment. So it is read
+by whole lines: what stands behind the last newline waits for the next look.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from remote.cluster.hosts import HOSTS
+from remote.events import Restarted, decode, expand
+from remote.jsonl import load
+from remote.limits import LIMITS
+from remote.plan import serialize
+from remote.record import files
+from remote.record.layout import EVENTS
+from remote.record.lock import launcher
+from remote.run.output.script_readings import Expand
+from training.wire.events import PREFIX, SESSION, Launched, Record, other_format
+
+LOOK = 0.2
+"""Seconds between two looks at what another launcher has recorded."""
+BLOCK = 1 << 16
+"""Bytes that are read at once where whole blocks may be skipped."""
+
+
+class RunFolderError(ValueError):
+    """A folder that holds no run that can be read; the text says what is wrong with it."""
+
+
+# Lines into records -------------------------------------------------------------------------------
+
+
+class EventHead(msgspec.Struct, gc=False):
+    """The part of a line that says whether the rest of it has to be decoded."""
+
+    event: str = ""
+    step: int = 0
+    text: str = ""
+
+
+_decode_heads = msgspec.json.Decoder(EventHead).decode_lines
+
+
+def peek_events(lines: bytes) -> list[EventHead]:
+    """Return the heads of the events in whole lines, also of those that ranks report within text.
+
+    This is thirteen times faster than decoding the records.
+    """
+    heads = _parse_heads(lines)
+    # This sees most of a long record, so the texts of all lines are split at once.
+    texts = "\n".join([head.text for head in heads if head.text])
+    if PREFIX not in texts:
+        return heads
+    begin = len(PREFIX)
+    reports = [line[begin:] for line in texts.split("\n") if line.startswith(PREFIX)]
+    return heads + _parse_heads("\n".join(reports).encode("utf-8", "replace"))
+
+
+def _parse_heads(lines: bytes) -> list[EventHead]:
+    try:
+        return _decode_heads(lines)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        pass
+    # One line in a block is broken, or is only JSON for Python, as NaN is.
+    heads = list[EventHead]()
+    for line in lines.splitlines():
+        data = load(line) or {}
+        step = data.get("step")
+        text = data.get("text")
+        heads.append(
+            EventHead(
+                str(data.get("event", "")),
+                step if type(step) is int else 0,
+                text if isinstance(text, str) else "",
+            )
+        )
+    return heads
+
+
+class RecordParser:
+    """Parses lines into records, expanded (see `remote.run.output.script_readings`), and leaves out
+    those that no session and no host of the run can have written."""
+
+    def __init__(self, run: str, hosts: int, expand: Expand = expand) -> None:
+        """`hosts`: how many hosts the run has."""
+        self._run = run
+        self._hosts = hosts
+        self.expand = expand
+        self._left_out = 0
+
+    def parse(self, lines: Iterable[bytes]) -> Iterator[Record]:
+        """Yield the records of these lines. Raises: OtherFormat."""
+        for line in lines:
+            record = decode(line)
+            if record is None:
+                self._check_format(line)
+            elif self._fits(record):
+                yield from self.expand(record)
+            else:
+                self._left_out += 1
+
+    def _fits(self, record: Record) -> bool:
+        event = record.event
+        named_hosts = [record.host, getattr(event, "on", SESSION)]
+        if not all(SESSION <= host < self._hosts for host in named_hosts):
+            return False
+        if isinstance(event, Launched | Restarted):
+            return all(0 <= host < self._hosts for host in event.hosts)
+        return True
+
+    def _check_format(self, line: bytes) -> None:
+        """Raises: OtherFormat, if it is a first record in another format."""
+        number = other_format(load(line) or {})
+        if number is not None:
+            raise serialize.OtherFormat(self._run, number)
+
+    def report(self, path: Path, remark: Callable[[str], object]) -> None:
+        """Call `remark` with what was left out, if anything was."""
+        if self._left_out:
+            remark(
+                f"{path}: {self._left_out} records were left out: they name hosts that the run "
+                "does not have"
+            )
+
+
+# The file -----------------------------------------------------------------------------------------
+
+
+class EventsReader:
+    """Reads the records of a run in order, also those that come while it reads.
+
+    `offset` is the number of bytes before the next line to read.
+    """
+
+    def __init__(self, folder: Path, hosts: int = HOSTS, expand: Expand = expand) -> None:
+        """`hosts`: how many hosts the run has. The file need not be there yet."""
+        self.path = folder / EVENTS
+        self.offset = 0
+        self._file: BinaryIO | None = None
+        self._parser = RecordParser(folder.name, hosts, expand)
+
+    @property
+    def expand(self) -> Expand:
+        """What expands the records, in the state after those read so far."""
+        return self._parser.expand
+
+    @property
+    def is_there(self) -> bool:
+        """Return True if the file has been opened."""
+        return self._file is not None
+
+    @property
+    def size(self) -> int:
+        """Return how many bytes the file has now; 0 if there is none."""
+        try:
+            return self.path.lstat().st_size
+        except OSError:
+            return 0
+
+    def __iter__(self) -> Iterator[Record]:
+        """Yield the records from here to the end of the file. Raises: see `read_records`."""
+        while records := self.read_records():
+            yield from records
+
+    def read_records(self) -> list[Record]:
+        """Return the records of the next line that has some; none at the end of the file, or if
+        there is no file yet. Raises: OtherFormat; RunFolderError, if the file cannot be read."""
+        try:
+            while line := self._read_line():
+                records = list(self._parser.parse((line,)))
+                if records:
+                    return records
+        except OSError as error:
+            raise self._explain(error) from error
+        return []
+
+    def parse(self, lines: Iterable[bytes]) -> Iterator[Record]:
+        """Yield the records of lines that `read_block` returned. Raises: OtherFormat."""
+        return self._parser.parse(lines)
+
+    def _read_line(self) -> bytes:
+        """Return the next whole line, b"" at the end. A line beyond the limit is passed over."""
+        file = self._open()
+        while file:
+            line = file.readline(LIMITS.line + 1)
+            if line.endswith(b"\n"):
+                self.offset += len(line)
+                return line
+            if len(line) <= LIMITS.line or not self._pass_over(file, len(line)):
+                file.seek(self.offset)  # the rest of the line is not written yet
+                break
+        return b""
+
+    def _pass_over(self, file: BinaryIO, length: int) -> bool:
+        """Pass over a line of which `length` bytes were read. Return False if it has no end."""
+        while part := file.readline(BLOCK):
+            length += len(part)
+            if part.endswith(b"\n"):
+                self.offset += length
+                return True
+        return False
+
+    def read_block(self, size: int = BLOCK) -> bytes:
+        """Return the next whole lines of about `size` bytes, b"" at the end. Raises:
+        RunFolderError, if the file cannot be read."""
+        try:
+            file = self._open()
+            if file is None:
+                return b""
+            block = file.read(size)
+            if not block.endswith(b"\n"):
+                block += file.readline(LIMITS.line + 1)
+            end = block.rfind(b"\n") + 1
+            if end < len(block):
+                file.seek(self.offset + end)
+        except OSError as error:
+            raise self._explain(error) from error
+        self.offset += end
+        return block[:end]
+
+    def seek(self, offset: int, expand: Expand | None = None) -> None:
+        """Continue at the byte `offset`, where a line begins. `expand` belongs to that place."""
+        self.offset = offset
+        if expand:
+            self._parser.expand = expand
+        if self._file:
+            self._file.seek(offset)
+
+    def seek_line(self, offset: int) -> None:
+        """Continue at the first line that begins at the byte `offset` or later."""
+        self.seek(max(0, offset - 1))
+        file = self._open()
+        if file and offset > 0:
+            self.offset += len(file.readline(LIMITS.line + 1))
+
+    def is_replaced(self) -> bool:
+        """Return True if the file is another one now, or shorter than what was read of it. The
+        next line to read is then its first."""
+        if self._file is None:
+            return False
+        try:
+            current = os.lstat(self.path)
+            known = os.fstat(self._file.fileno())
+        except OSError:
+            return False  # it is gone; what was read of it stays
+        if os.path.samestat(current, known) and current.st_size >= self.offset:
+            return False
+        self._file.close()
+        self._file = None
+        self.offset = 0
+        return True
+
+    def check_end(self) -> None:
+        """Raises: RunFolderError, if what is behind the last line is too long for a line."""
+        if self.size - self.offset > LIMITS.line:
+            raise RunFolderError(f"{self.path}: it has a line longer than {LIMITS.line:,} bytes")
+
+    def require_file(self) -> None:
+        """Raises: RunFolderError, if there is no file or it cannot be read."""
+        try:
+            self._file = self._file or files.opened(self.path)
+        except OSError as error:
+            raise self._explain(error) from error
+
+    def close(self, remark: Callable[[str], object] = len) -> None:
+        """Close the file. `remark` is called with what was left out."""
+        if self._file is not None:
+            self._file.close()
+            self._parser.report(self.path, remark)
+
+    def _open(self) -> BinaryIO | None:
+        if self._file is None:
+            try:
+                self._file = files.opened(self.path)
+            except FileNotFoundError:
+                return None
+            self._file.seek(self.offset)
+        return self._file
+
+    def _explain(self, error: OSError) -> RunFolderError:
+        folder = self.path.parent
+        return RunFolderError(f"{folder} holds no run: {EVENTS}: {error.strerror}")
+
+
+# Whole records ------------------------------------------------------------------------------------
+
+
+def read_records(
+    folder: Path,
+    hosts: int = HOSTS,
+    remark: Callable[[str], object] = len,
+    expand: Expand = expand,
+) -> Iterator[Record]:
+    """Yield the records of a run with so many hosts in order of arrival, expanded (see
+    `remote.run.output.script_readings`). `remark` is called with what was left out.
+
+    Raises: OtherFormat; RunFolderError.
+    """
+    with closing(EventsReader(folder, hosts, expand)) as reader:
+        reader.require_file()
+        yield from reader
+        reader.close(remark)
+
+
+def follow_records(
+    folder: Path, hosts: int, remark: Callable[[str], object] = len, expand: Expand = expand
+) -> Iterator[Record]:
+    """Yield what `read_records` does, and what a launcher adds to it as long as it records the run.
+
+    Raises: OtherFormat; RunFolderError.
+    """
+    is_over = False
+    with closing(EventsReader(folder, hosts, expand)) as reader:
+        while not is_over:
+            is_over = not launcher(folder)  # asked before the read, so as to miss no last record
+            yield from reader
+            reader.check_end()
+            if not is_over:
+                time.sleep(LOOK)
+        reader.require_file()
+        reader.close(remark)
+
+
+def read_samples(folder: Path, places: int, size: int) -> Iterator[Sequence[Record]]:
+    """Yield the records of about `size` bytes at so many places, evenly spaced in the file.
+
+    Raises: OtherFormat; RunFolderError.
+    """
+    with closing(EventsReader(folder)) as reader:
+        reader.require_file()
+        whole = reader.size
+        for place in range(places):
+            reader.seek_line(whole * place // places)
+            block = reader.read_block(min(size, -(-whole // places)))
+            yield list(reader.parse(block.splitlines()))

@@ -1,0 +1,341 @@
+"""How long the steps of a rank take: over the whole run, and now. All in bounded memory."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Iterable
+from dataclasses import dataclass
+from operator import attrgetter
+from struct import Struct
+
+from remote.run.series.definitions import STEP
+from training.wire.events import StepFinished
+
+NAN = float("nan")
+LAST_EARLY = 40
+"""The last iteration that the assignment's rule counts: it takes the mean of iterations 2 to 40."""
+RECENT = 20
+"""Steps that count as present."""
+LASTING = 500
+"""Steps over which the lasting pace is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """Means over some iterations. NaN is unknown."""
+
+    seconds: float = NAN
+    """Of an iteration."""
+    data: float = NAN
+    """Seconds of an iteration that went into loading data."""
+    compute: float = NAN
+    """Seconds of an iteration that went into computing."""
+    sync: float = NAN
+    """Seconds of an iteration that went into waiting for others."""
+    throughput: float = NAN
+    """Samples per second."""
+
+    def share(self, phase: float) -> float:
+        """Return the share of the iteration that these seconds of it are."""
+        return phase / self.seconds if self.seconds > 0 else NAN
+
+
+def join_means(ranks: Iterable[Means]) -> Means:
+    """Return the means of a run: over its ranks that make steps, whose throughput adds up."""
+    known = [rank for rank in ranks if not math.isnan(rank.seconds)]
+    if not known:
+        return Means()
+    names = ("seconds", "data", "compute", "sync")
+    means = {name: sum(getattr(rank, name) for rank in known) / len(known) for name in names}
+    return Means(**means, throughput=sum(rank.throughput for rank in known))
+
+
+_Sums = tuple[int, float, float, float, float, int]
+"""Iterations; their seconds, and those that went into data, compute and sync; their samples."""
+
+
+def _means_between(before: _Sums, after: _Sums) -> Means:
+    count, seconds, data, compute, sync, samples = (
+        float(end - begin) for begin, end in zip(before, after, strict=True)
+    )
+    if not count:
+        return Means()
+    throughput = samples / seconds if seconds > 0 else NAN
+    return Means(seconds / count, data / count, compute / count, sync / count, throughput)
+
+
+class StepTotals:
+    """The times of all iterations of a rank, in seconds; of all attempts of the run.
+
+    `median` and `p95` are exact up to `KEPT` iterations; beyond, they are of every second value,
+    then of every fourth, and so on. All are NaN before their first value.
+    """
+
+    KEPT = 16_384
+    _NOTHING: _Sums = (0, 0.0, 0.0, 0.0, 0.0, 0)
+    __slots__ = (
+        "_at_last_early",
+        "_compute",
+        "_data",
+        "_first",
+        "_kept",
+        "_samples",
+        "_seconds",
+        "_sorted",
+        "_stride",
+        "_sync",
+        "_untimed",
+        "count",
+    )
+
+    def __init__(self) -> None:
+        self.count = 0
+        """Iterations that have a time."""
+        self._seconds = self._data = self._compute = self._sync = 0.0
+        self._samples = 0
+        self._untimed = 0
+        self._first = self._NOTHING
+        self._at_last_early: _Sums | None = None
+        self._kept = array("d")
+        self._stride = 1
+        self._sorted: tuple[int, list[float]] = (0, [])
+
+    def begin_after(self, step: int) -> None:
+        """Take in that no iteration up to this one has a time, so that none that has one warms up.
+
+        This does nothing once an iteration has a time.
+        """
+        if not self.count:
+            self._untimed = step
+
+    def append(self, step: StepFinished) -> None:
+        """Add the next iteration, whose seconds have to be finite."""
+        self.count += 1
+        self._seconds += step.seconds
+        self._data += step.data
+        self._compute += step.compute
+        self._sync += step.sync
+        self._samples += step.samples
+        if self.count <= LAST_EARLY:
+            self._look_at_early()
+        if (self.count - 1) % self._stride == 0:
+            self._keep(step.seconds)
+
+    def repeat(self, more: int, step: StepFinished) -> None:
+        """Add so many iterations like the last one: one report stands for all of them."""
+        self.count += more
+        self._seconds += more * step.seconds
+        self._data += more * step.data
+        self._samples += more * step.samples
+        if self._at_last_early is None and self.count >= self._most_early:
+            self._at_last_early = self._sums()
+
+    @property
+    def early(self) -> Means:
+        """The means over iterations `first_early` to `last_early`, which the assignment asks for.
+
+        If the first iterations have no time, these are the 39 after them.
+        """
+        return _means_between(self._first, self._at_last_early or self._sums())
+
+    @property
+    def rule(self) -> float:
+        """The mean seconds by the assignment's rule: of iterations 2 to 40, see `early`."""
+        return self.early.seconds
+
+    @property
+    def first_early(self) -> int:
+        """The number of the first iteration of `early`."""
+        return max(2, self._untimed + 1)
+
+    @property
+    def last_early(self) -> int:
+        """The number of the last iteration of `early`."""
+        return self._untimed + min(self.count, self._most_early)
+
+    @property
+    def warm(self) -> Means:
+        """The means over all iterations but the first, which warms up."""
+        return _means_between(self._first, self._sums())
+
+    @property
+    def whole(self) -> Means:
+        """The means over all iterations."""
+        return _means_between(self._NOTHING, self._sums())
+
+    @property
+    def mean(self) -> float:
+        """The mean seconds of all iterations."""
+        return self.whole.seconds
+
+    @property
+    def total(self) -> float:
+        """The seconds of all iterations together; 0 before the first."""
+        return self._seconds
+
+    @property
+    def median(self) -> float:
+        """The seconds that half of the iterations took at most."""
+        return self._quantile(0.5)
+
+    @property
+    def p95(self) -> float:
+        """The seconds that 95 % of the iterations took at most."""
+        return self._quantile(0.95)
+
+    @property
+    def _most_early(self) -> int:
+        """The number of iterations with a time, up to the last one of `early`."""
+        return LAST_EARLY - 1 if self._untimed else LAST_EARLY
+
+    def _look_at_early(self) -> None:
+        if self.count == 1 and not self._untimed:
+            self._first = self._sums()
+        elif self.count == self._most_early:
+            self._at_last_early = self._sums()
+
+    def _sums(self) -> _Sums:
+        return self.count, self._seconds, self._data, self._compute, self._sync, self._samples
+
+    def _keep(self, seconds: float) -> None:
+        if len(self._kept) == self.KEPT:
+            self._kept = self._kept[::2]
+            self._stride *= 2
+            if (self.count - 1) % self._stride:
+                return
+        self._kept.append(seconds)
+
+    def _quantile(self, share: float) -> float:
+        """Return a quantile, between the two nearest values in proportion, as numpy does."""
+        if self._sorted[0] != self.count:
+            self._sorted = (self.count, sorted(self._kept))
+        values = self._sorted[1]
+        if not values:
+            return NAN
+        below, rest = divmod(share * (len(values) - 1), 1)
+        low = values[int(below)]
+        high = values[min(int(below) + 1, len(values) - 1)]
+        return low + (high - low) * rest
+
+
+_FIGURES = (*STEP.figures, "cpu_seconds")
+_PLACES = {figure: place for place, figure in enumerate(_FIGURES)}
+_WIDTH = len(_FIGURES)
+_figures_of = attrgetter(*_FIGURES)
+_pack = Struct(f"{_WIDTH}d").pack
+
+
+class RecentSteps:
+    """The last steps of a rank in its present attempt. Figures are those of `StepFinished`.
+
+    All are NaN before the first step. That one warms up: it counts only while it is alone.
+    """
+
+    # Figures are kept as numbers beside each other. Those of 1,000 ranks are asked for together,
+    # and to fetch as many steps from all over the memory takes longer than to compute with them.
+    __slots__ = ("_recent", "_spent", "_warms_up", "count", "lasting", "lasting_ready")
+
+    def __init__(self) -> None:
+        self._recent = array("d")
+        self.lasting = NAN
+        """The mean seconds of `LASTING` steps, in which the older ones count less."""
+        self.lasting_ready = NAN
+        """The same of `ready`."""
+        self.count = 0
+        """Steps of the attempt that have a time."""
+        self._spent = NAN
+        self._warms_up = True
+
+    def __len__(self) -> int:
+        return len(self._recent) // _WIDTH
+
+    def __bool__(self) -> bool:
+        return bool(self._recent)
+
+    def append(self, step: StepFinished) -> None:
+        """Take in a step."""
+        recent = self._recent
+        recent.frombytes(_pack(*_figures_of(step)))
+        if len(recent) > RECENT * _WIDTH:
+            del recent[:_WIDTH]
+            self._warms_up = False
+        self._spent = NAN
+        if not math.isfinite(step.seconds):
+            return
+        self.count += 1
+        if self.count <= 2:
+            self.lasting = step.seconds
+            self.lasting_ready = step.ready
+            return
+        weight = min(self.count - 1, LASTING)
+        self.lasting += (step.seconds - self.lasting) / weight
+        self.lasting_ready += (step.ready - self.lasting_ready) / weight
+
+    def last(self, figure: str) -> array[float]:
+        """Return a figure of each of the last `RECENT` steps, in order."""
+        return self._recent[_PLACES[figure] :: _WIDTH]
+
+    @property
+    def seconds(self) -> float:
+        """The median seconds of a step."""
+        return self.median("seconds")
+
+    def median(self, figure: str) -> float:
+        """Return the median of a figure."""
+        values = sorted(self.last(figure))  # `statistics.median` takes twice as long
+        if not values:
+            return NAN
+        middle = len(values) // 2
+        return values[middle] if len(values) % 2 else (values[middle - 1] + values[middle]) / 2
+
+    def mean(self, figure: str) -> float:
+        """Return the mean of a figure."""
+        values = self._warm(figure)
+        return sum(values) / len(values) if values else NAN
+
+    def per_second(self, figure: str) -> float:
+        """Return how much of a figure comes in a second of the steps.
+
+        Of `data`, `compute` and `sync` this is their share of a step.
+        """
+        if math.isnan(self._spent):  # kept for the other figures
+            self._spent = sum(self._warm("seconds"))
+        return sum(self._warm(figure)) / self._spent if self._spent > 0 else NAN
+
+    def _warm(self, figure: str) -> array[float]:
+        """Return a figure of each step that counts."""
+        values = self.last(figure)
+        return values[1:] if self._warms_up and len(values) > 1 else values
+
+
+class StepTimes:
+    """The times of a rank's steps. Each step is taken in once; all else reads them here."""
+
+    __slots__ = ("recent", "totals")
+
+    def __init__(self, totals: StepTotals | None = None) -> None:
+        self.totals = totals or StepTotals()
+        self.recent = RecentSteps()
+
+    def append(self, step: StepFinished) -> None:
+        """Take in a step. One whose seconds are not finite counts for no total."""
+        self.recent.append(step)
+        if math.isfinite(step.seconds):
+            self.totals.append(step)
+
+    def append_last_of(self, number: int, step: StepFinished) -> None:
+        """Take in the last of so many steps, of which a log reports this one alone.
+
+        If it reports no time, the steps with a time begin after this one.
+        """
+        if not math.isfinite(step.seconds):
+            self.totals.begin_after(step.step)
+            return
+        self.append(step)
+        if number > 1:
+            self.totals.repeat(number - 1, step)
+
+    def begin_attempt(self) -> StepTimes:
+        """Return the times of the rank's next attempt: totals go on, recent steps begin anew."""
+        return StepTimes(self.totals)

@@ -1,0 +1,102 @@
+"""What decisions are made from: the run, the links to its hosts, and the time."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from remote.plan.plan import Plan, Policy
+from remote.run.run_state import RunState
+from remote.run.state.host_state import HostState
+from remote.run.state.launcher_state import LauncherState
+from remote.session.actions import Action, Send
+from remote.session.host_link import HostLink
+from remote.session.times import Times
+from training.wire.commands import Command
+
+LinkedHost = tuple[HostState, HostLink]
+
+
+@dataclass(frozen=True)
+class DecisionInput:
+    """All that a rule may look at."""
+
+    run: RunState
+    links: Sequence[HostLink]
+    """In the order of the hosts."""
+    forwarded: Mapping[str, str]
+    """Variables for the ranks, see `remote.plan.environment`."""
+    times: Times
+    now: float
+    """By the session's clock, as the times of the records."""
+
+    @property
+    def course(self) -> LauncherState:
+        """Return how far the launchers of the run have come."""
+        return self.run.course
+
+    @property
+    def policy(self) -> Policy:
+        """Return what is to happen when something goes wrong."""
+        return self.run.plan.policy
+
+    def hosts(self) -> Iterator[LinkedHost]:
+        """Yield all hosts with their links."""
+        return zip(self.run.hosts, self.links, strict=True)
+
+    @cached_property
+    def live(self) -> list[LinkedHost]:
+        """Return the hosts from which more is to come."""
+        return [(host, link) for host, link in self.hosts() if not is_done(host, link)]
+
+    def taking_part(self) -> list[LinkedHost]:
+        """Return the hosts of the attempt, in the order of their ranks."""
+        return [(self.run.hosts[number], self.links[number]) for number in self.course.hosts]
+
+    def plan_on(self, numbers: Collection[int]) -> Plan:
+        """Return the plan for these hosts only, resumed from a checkpoint that one of them has."""
+        plan = self.run.plan
+        work = plan.work
+        if plan.job and any(self.run.hosts[number].saved_step for number in numbers):
+            work = replace(plan.job, resume=plan.run)
+        hosts = tuple(plan.hosts[number] for number in numbers)
+        return replace(plan, hosts=hosts, work=work)
+
+    def missing_variables(self, numbers: Iterable[int]) -> list[str]:
+        """Return what the ranks on these hosts need of the operator's environment, but lack."""
+        names: list[str] = []
+        for number in numbers:
+            needed = self.run.plan.hosts[number].env_from
+            names += [name for name in needed if name not in self.forwarded]
+        return names
+
+    @property
+    def ranks_without_step(self) -> list[int]:
+        """Return the ranks that have made no step in this attempt. In a script: those that have
+        not been started."""
+        if self.run.plan.job:
+            return [state.rank for state in self.run.ranks if not (state.pace or state.serves)]
+        return [state.rank for state in self.run.ranks if not state.pid]
+
+    def may_return(self, host: HostState) -> bool:
+        """Return True if an agent may be there to which another connection can lead."""
+        return host.hello is not None or self.course.returned
+
+
+def is_done(host: HostState, link: HostLink) -> bool:
+    """Return True if nothing more comes from a host."""
+    return host.done or link.released
+
+
+def can_send(link: HostLink, kind: type[Command], *key: object) -> bool:
+    """Return True if the connection in use has not taken a command of this kind and key yet."""
+    return link.is_open and (kind, *key) not in link.sent
+
+
+def send_once(link: HostLink, command: Command, *key: object) -> list[Action]:
+    """Send a command, unless the connection in use has taken it, or there is none."""
+    kind = type(command)
+    if not can_send(link, kind, *key):
+        return []
+    return [Send(link.index, command, (kind, *key))]

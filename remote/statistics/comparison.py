@@ -1,0 +1,226 @@
+"""Compares cells of a study: ratios with intervals, and a test that counts all comparisons."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from remote.statistics.block_model import (
+    DRAWS,
+    BlockModel,
+    CellPair,
+    cell_variances,
+    contrast_errors,
+    draw_null,
+    find_outlier,
+)
+from remote.statistics.interval import (
+    LEVEL,
+    Interval,
+    IntervalMethod,
+    Numbers,
+    ValueScale,
+    symmetric_interval,
+    t_interval,
+    t_method,
+)
+
+OUTLIER_ALPHA = 0.01
+"""Of studies whose noise is normal, the share that loses a run as an outlier."""
+OUTLIER_SHARE = 5
+"""Of so many runs of a cell one may be left out: what happens more often is the cell's own."""
+TINY = 1e-12
+"""Noise and differences below this share of the values are rounding."""
+
+
+class Finding(StrEnum):
+    """What a comparison shows of the cell."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    HIGHER = "higher"
+    LOWER = "lower"
+    NOT_SHOWN = "no difference shown"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A cell against its reference."""
+
+    cell: int
+    reference: int
+    ratio: Interval
+    """Cell / reference; cell - reference on the scale of differences."""
+    p: float
+    """How often a study without a difference shows at least this much. NaN if not known."""
+    finding: Finding
+
+
+@dataclass(frozen=True)
+class Comparisons:
+    """The comparisons of a study, in the order of the pairs."""
+
+    pairs: tuple[Comparison, ...]
+    noise: float
+    """Standard deviation from run to run within a block; on the scale of ratios this is close to
+    the coefficient of variation. NaN if not known."""
+    freedom: int
+    """Degrees of freedom of that estimate."""
+    left_out: tuple[tuple[int, int], ...]
+    """Runs that were left out as outliers: (block, cell), to be named in a report."""
+
+
+def compare_cells(
+    table: ArrayLike,
+    pairs: Sequence[CellPair],
+    scale: ValueScale = ValueScale.RATIO,
+    together: bool = True,
+    draws: int = DRAWS,
+) -> Comparisons:
+    """Compare cells with their references.
+
+    `table` is blocks x cells: one value per run, NaN if there is none. With `together` the level
+    holds for all pairs at once: of studies without a difference, 5 % report any. Without, it holds
+    for each pair alone. `draws` says how exactly.
+    """
+    numbers = scale.forward(table)
+    whole = BlockModel.of(np.isfinite(numbers))
+    model, left_out = _leave_out_outliers(numbers, whole)
+    values = numbers[model.present]
+    residuals = model.rest @ values
+    noise = _measure_noise(model, values, residuals)
+    weights = model.contrasts(pairs)
+    middles = weights @ values
+    middles[abs(middles) <= TINY * abs(values).max(initial=0)] = 0.0
+    runs = [int(model.present[:, list(pair)].sum(axis=0).min()) for pair in pairs]
+    middles[np.array(runs) == 0] = np.nan
+    reaches = np.full(len(pairs), np.nan)
+    p = np.full(len(pairs), np.nan)
+    known = np.flatnonzero(np.isfinite(middles)).tolist()
+    if known and noise == 0:
+        reaches[known] = 0.0
+        p[known] = middles[known] == 0
+    elif known and noise > 0:
+        errors = contrast_errors(model, weights[known], cell_variances(model, residuals))
+        null = draw_null(whole, [pairs[index] for index in known], together, draws=draws)
+        bounds, p[known] = _judge(middles[known] / errors, null)
+        reaches[known] = bounds * errors
+    comparisons = []
+    for index, (cell, reference) in enumerate(pairs):
+        reach = float(reaches[index])
+        method = IntervalMethod.NONE if math.isnan(reach) else t_method(scale)
+        ratio = symmetric_interval(float(middles[index]), reach, runs[index], method, scale, LEVEL)
+        finding = judge_ratio(ratio, scale)
+        comparisons.append(Comparison(cell, reference, ratio, float(p[index]), finding))
+    return Comparisons(tuple(comparisons), noise, model.freedom, left_out)
+
+
+def _judge(t: Numbers, null: Numbers) -> tuple[Numbers, Numbers]:
+    """Return the |t| up to which no difference is shown, and the p-values.
+
+    They agree: p is at most 5 % if and only if |t| is above the bound.
+    """
+    draws = null.shape[1]
+    smaller = [np.searchsorted(row, abs(value)) for row, value in zip(null, t, strict=True)]
+    bounds = null[:, math.ceil(LEVEL * (draws + 1)) - 1]
+    return bounds, (draws - np.array(smaller) + 1) / (draws + 1)
+
+
+def judge_ratio(ratio: Interval, scale: ValueScale) -> Finding:
+    """Return what the interval of a ratio or difference shows."""
+    is_ratio = scale is ValueScale.RATIO
+    same = 1.0 if is_ratio else 0.0
+    if ratio.high < same:
+        return Finding.FASTER if is_ratio else Finding.LOWER
+    if ratio.low > same:
+        return Finding.SLOWER if is_ratio else Finding.HIGHER
+    return Finding.NOT_SHOWN
+
+
+def _leave_out_outliers(
+    numbers: Numbers, model: BlockModel
+) -> tuple[BlockModel, tuple[tuple[int, int], ...]]:
+    """Leave out runs that do not fit, one by one, and return which these are."""
+    left_out: list[tuple[int, int]] = []
+    allowed = []
+    for runs in model.present.sum(axis=0):
+        allowed.append(math.ceil(runs / OUTLIER_SHARE) if runs > 2 else 0)
+    while True:
+        values = numbers[model.present]
+        residuals = model.rest @ values
+        if _measure_noise(model, values, residuals) == 0:
+            break
+        run = find_outlier(model, values, residuals, OUTLIER_ALPHA)
+        if run is None:
+            break
+        block, cell = np.argwhere(model.present)[run].tolist()
+        if not allowed[cell]:
+            break
+        allowed[cell] -= 1
+        left_out.append((block, cell))
+        model = model.without(block, cell)
+    return model, tuple(left_out)
+
+
+def _measure_noise(model: BlockModel, values: Numbers, residuals: Numbers) -> float:
+    if model.freedom < 1:
+        return math.nan
+    noise = math.sqrt(float(residuals @ residuals) / model.freedom)
+    return noise if noise > TINY * abs(values).max() else 0.0
+
+
+# Over several cells -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """What more workers bring to a cell."""
+
+    cell: int
+    speed_up: Interval
+    """Time of the baseline / time of the cell."""
+    efficiency: Interval
+    """Speed-up over how many times as many workers: 1 at best, if nothing else changes."""
+
+
+def measure_scaling(
+    times: ArrayLike, baseline: int, workers: Sequence[int], draws: int = DRAWS
+) -> tuple[Scaling, ...]:
+    """Return the speed-up and efficiency of each cell against the baseline, a column of `times`.
+
+    `times` is blocks x cells, `workers` has one number per cell. The level holds for each cell
+    alone.
+    """
+    pairs = [(cell, baseline) for cell in range(len(workers)) if cell != baseline]
+    comparisons = compare_cells(times, pairs, together=False, draws=draws)
+    ratios = {comparison.cell: comparison.ratio for comparison in comparisons.pairs}
+    runs = int(np.isfinite(np.asarray(times)[:, baseline]).sum())
+    ratios[baseline] = Interval(1.0, 1.0, 1.0, runs, IntervalMethod.EXACT)
+    scalings = []
+    for cell, ratio in sorted(ratios.items()):
+        share = workers[baseline] / workers[cell]
+        scalings.append(Scaling(cell, ratio.inverse(), ratio.inverse(share)))
+    return tuple(scalings)
+
+
+def mean_ratio(
+    table: ArrayLike, pairs: Sequence[CellPair], scale: ValueScale = ValueScale.RATIO
+) -> Interval:
+    """Return the geometric mean of the pairs' ratios: how much faster one method is over several
+    cells. On the scale of differences it is the mean difference.
+
+    Its interval rests on the means of single blocks; a block in which a pair is not whole does not
+    count.
+    """
+    values = scale.forward(table)
+    cells = [cell for cell, _ in pairs]
+    references = [reference for _, reference in pairs]
+    differences = (values[:, cells] - values[:, references]).mean(axis=1)
+    if scale is ValueScale.RATIO:
+        differences = np.exp(differences)
+    return t_interval(differences, scale)

@@ -1,0 +1,242 @@
+"""Ranks that hold the others up are named, and no others; and why they do."""
+
+from __future__ import annotations
+
+import random
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+
+from remote.events import Restarted
+from remote.plan.plan import Plan
+from remote.run.diagnosis.straggler import STRAGGLER_RULE, _median_without
+from remote.run.run_state import RunState
+from tests.kit.histories import History, plan, stepped
+from training.job import Job
+from training.wire.events import GpuSample, Hello, HostSample, RankSample
+
+HELLO = Hello("box", "me", 1, "3.11.2", "/usr/bin/python3", "Linux", "b", 2.0, 8 << 30, "2.14.1")
+FAST = 0.05
+SURE = 15 + 5 * (STRAGGLER_RULE.checks - 1)
+"""Steps after which a rank that was late from the start is known to be slow."""
+
+
+def made(
+    history: History,
+    ready: Callable[[int, int], float],
+    steps: int,
+    *,
+    first: int = 1,
+    step: float = 0.45,
+    **more: float,
+) -> History:
+    """All ranks make steps of `step` seconds; `ready` is by rank and step."""
+    ranks = range(len(history.plan.slots))
+    for number in range(first, first + steps):
+        for rank in ranks:
+            history.rank(
+                rank, stepped(rank, number, seconds=step, ready=ready(rank, number), **more)
+            )
+    return history
+
+
+def slow_rank(slow: int, seconds: float = 0.36) -> Callable[[int, int], float]:
+    return lambda rank, _: seconds if rank == slow else FAST
+
+
+def begun(of: Plan | None = None) -> History:
+    return History(of or plan(4)).training(total=4000)
+
+
+def notes(state: RunState) -> list[str]:
+    return [note.text for note in state.log.notes]
+
+
+def test_a_slow_rank_is_suspected_then_sure() -> None:
+    history = made(begun(), slow_rank(2), 14)
+    assert not history.state().stragglers.by_rank, "too few steps"
+    made(history, slow_rank(2), 1, first=15)
+    (found,) = history.state().stragglers.by_rank.values()
+    assert (found.rank, found.mark, found.is_slow) == (2, "slow?", False)
+    assert not notes(history.state())
+    made(history, slow_rank(2), SURE - 15, first=16)
+    state = history.state()
+    (found,) = state.stragglers.slow
+    assert (found.rank, found.mark, found.since) == (2, "SLOW 7.2x", 15)
+    assert notes(state) == [
+        "all ranks wait for rank 2 on node3: 0.360 of 0.450 s per step, others 0.0500 s"
+    ]
+    assert SURE <= 40, "within 40 steps"
+
+
+def test_one_that_is_no_longer_late_is_forgotten_little_by_little() -> None:
+    history = made(begun(), slow_rank(2), 60)
+    made(history, slow_rank(-1), 20, first=61)
+    assert history.state().stragglers.slow, "its window has to fill, and the checks to agree"
+    made(history, slow_rank(-1), 30, first=81)
+    state = history.state()
+    assert not state.stragglers.by_rank
+    assert notes(state)[-1] == "rank 2 no longer holds up the others"
+    (episode,) = state.stragglers.episodes
+    assert episode.since < episode.over
+
+
+def test_two_slow_ranks_are_named_together() -> None:
+    late = {1: 0.2, 3: 0.3}
+    history = made(begun(plan(8)), lambda rank, _: late.get(rank, FAST), SURE)
+    state = history.state()
+    assert [one.rank for one in state.stragglers.slow] == [3, 1]
+    assert notes(state)[0].startswith(
+        "all ranks wait for ranks 1 and 3 on node4 and node2: rank 3 takes 0.300 of"
+    )
+
+
+@pytest.mark.parametrize(
+    "ready",
+    [
+        pytest.param(lambda rank, step: 0.05, id="equal"),
+        pytest.param(lambda rank, step: 0.09 if rank == 2 else 0.05, id="little of a step"),
+        pytest.param(lambda rank, step: 0.37 if rank == 2 else 0.31, id="little against others"),
+        pytest.param(lambda rank, step: 0.4 if step % 15 == 0 else 0.05, id="now and then"),
+        pytest.param(lambda rank, step: 0.4 if step % 4 == rank else 0.05, id="in turn"),
+        pytest.param(lambda rank, step: 0.05 if rank == 2 else 0.36, id="one is faster"),
+        pytest.param(lambda rank, step: 0.0, id="not known"),
+        pytest.param(lambda rank, step: float("nan"), id="no numbers"),
+    ],
+)
+def test_nobody_is_accused_where(ready: Callable[[int, int], float]) -> None:
+    assert not made(begun(), ready, 100).state().stragglers.slow
+
+
+def test_noise_accuses_nobody() -> None:
+    chance = random.Random(3)
+    history = made(begun(plan(8)), lambda *_: FAST * chance.lognormvariate(0, 0.3), 1000, step=0.1)
+    assert not history.state().stragglers.episodes
+
+
+def test_ranks_that_do_not_wait_for_each_other_hold_nobody_up() -> None:
+    job = replace(Job(), sync="parameter_server", sync_option=("mode=async",))
+    assert not made(begun(replace(plan(4), work=job)), slow_rank(2), 60).state().stragglers.by_rank
+
+
+def test_a_restart_begins_anew() -> None:
+    history = made(begun(), slow_rank(2), 60)
+    history.session(Restarted((0, 1, 2, 3), "killed"))
+    state = history.state()
+    assert (state.stragglers.by_rank, [bool(one.over) for one in state.stragglers.episodes]) == (
+        {},
+        [True],
+    )
+
+
+@pytest.mark.parametrize("values", [(1.0, 2.0), (1.0, 2.0, 3.0), (1.0, 2.0, 2.0, 7.0, 9.0)])
+def test_the_median_of_the_others(values: Sequence[float]) -> None:
+    for place, value in enumerate(values):
+        others = [*values[:place], *values[place + 1 :]]
+        assert _median_without(values, value) == statistics.median(others)
+
+
+# Why ----------------------------------------------------------------------------------------------
+
+
+def reason(history: History) -> str:
+    (found,) = history.state().stragglers.slow
+    return found.reason
+
+
+def with_hosts(cores: Sequence[float] = (2.0,) * 4, machines: str = "abcd") -> History:
+    history = History(plan(4))
+    for host, (many, boot) in enumerate(zip(cores, machines, strict=True)):
+        history.say(host, replace(HELLO, cores=many, boot_id=boot))
+    return history.training(total=4000)
+
+
+def test_it_waits_for_its_data() -> None:
+    history = begun()
+    for step in range(1, SURE + 1):
+        for rank in range(4):
+            ready, data = (0.36, 0.3) if rank == 2 else (FAST, 0.001)
+            history.rank(rank, stepped(rank, step, seconds=0.45, ready=ready, data=data))
+    assert reason(history) == "it waits for its data: 0.300 s per step, others 0.0010 s"
+
+
+def test_it_has_fewer_cores() -> None:
+    history = made(with_hosts((0.3, 0.3, 0.05, 0.3)), slow_rank(2), SURE)
+    assert reason(history) == "it has 0.0500 cores, others 0.300"
+
+
+def test_other_programs_use_its_cores() -> None:
+    history = with_hosts()
+    for rank in range(4):
+        busy = (95.0, 97.0) if rank == 2 else (50.0, 2.0)
+        history.say(rank, HostSample(busy, 1, 2)).rank(rank, RankSample(rank, 50.0, 1))
+    assert reason(made(history, slow_rank(2), SURE)) == (
+        "other programs use 1.4 of the 2 cores of its host"
+    )
+
+
+def test_ranks_of_the_same_machine_are_no_other_programs() -> None:
+    history = with_hosts(machines="aaaa")
+    for rank in range(4):
+        history.say(rank, HostSample((95.0, 97.0), 1, 2)).rank(rank, RankSample(rank, 45.0, 1))
+    assert reason(made(history, slow_rank(2), SURE)) == ""
+
+
+def gpu(rank: int, clock: int, reasons: int = 0) -> GpuSample:
+    return GpuSample(rank, 99.0, 1, 2, clock, 1980, reasons)
+
+
+@pytest.mark.parametrize(
+    ("own", "said"),
+    [
+        (gpu(2, 1155, 0x44), "its GPU runs at 1155 MHz because of heat, others at 1935 MHz"),
+        (gpu(2, 1155, 0x04), "its GPU runs at 1155 MHz because of its power limit, others at"),
+        (gpu(2, 345), "its GPU runs at 345 MHz, others at 1935 MHz"),
+        (gpu(2, 1905, 0x40), ""),
+        (gpu(2, 0), ""),
+        (None, ""),
+    ],
+)
+def test_the_clock_of_its_gpu_is_lower(own: GpuSample | None, said: str) -> None:
+    history = History(plan(4)).training(total=4000, device="cuda:0")
+    for rank, clock in enumerate((1965, 1935, 0, 1920)):
+        if sample := gpu(rank, clock) if rank != 2 else own:
+            history.rank(rank, sample)
+    found = reason(made(history, slow_rank(2), SURE))
+    assert found.startswith(said)
+    assert bool(found) == bool(said)
+
+
+@pytest.mark.parametrize(
+    ("machines", "cores", "steps"),
+    [
+        pytest.param("aaaa", (2.0,) * 4, 75, id="one machine"),
+        pytest.param("aaaa", (0.4, 0.4, 0.2, 0.4), SURE, id="it has fewer cores"),
+        pytest.param("abcd", (2.0,) * 4, SURE, id="a machine of its own"),
+    ],
+)
+def test_ranks_beside_other_programs_are_late_in_turn_so_that_takes_longer_to_be_sure(
+    machines: str, cores: Sequence[float], steps: int
+) -> None:
+    history = with_hosts(cores, machines)
+    for rank in range(4):
+        history.say(rank, HostSample((99.0, 97.0), 1, 2)).rank(rank, RankSample(rank, 15.0, 1))
+    made(history, slow_rank(2), steps - 1)
+    assert not history.state().stragglers.slow
+    made(history, slow_rank(2), 1, first=steps)
+    assert [one.rank for one in history.state().stragglers.slow] == [2]
+
+
+def test_its_cores_are_slower() -> None:
+    history = begun()
+    for step in range(1, SURE + 1):
+        for rank in range(4):
+            ready = 0.36 if rank == 2 else FAST
+            history.rank(
+                rank, stepped(rank, step, seconds=0.45, ready=ready, cpu_seconds=2 * ready)
+            )
+    assert reason(history) == (
+        "slower cores or more work: 0.720 s of CPU time per step, others 0.100 s"
+    )

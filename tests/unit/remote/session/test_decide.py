@@ -1,0 +1,762 @@
+"""The decisions of a session, as tables: a history and links go in, what is done next comes
+out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from remote.events import (
+    Attached,
+    Closed,
+    Closing,
+    Detached,
+    Failing,
+    Leaving,
+    Lost,
+    Prepared,
+    Preparing,
+    Reaching,
+    Refused,
+    Restarted,
+    Said,
+    Silent,
+    StacksAsked,
+    Stalled,
+    StallExplained,
+    Starting,
+    Stopping,
+    Transferring,
+)
+from remote.plan.plan import OnNan, OnStall, Plan, Policy, Upload
+from remote.run.apply import apply_record
+from remote.run.output.script_readings import expander
+from remote.run.run_state import RunState
+from remote.run.state.phases import Verdict
+from remote.session.actions import Action, Fetch, Open, Release, Say, Send, StopTransfers
+from remote.session.actions import Upload as BeginUpload
+from remote.session.controller import Controller
+from remote.session.decide import decide
+from remote.session.host_link import HostLink
+from remote.session.times import TIMES
+from tests.kit import histories
+from tests.kit.scripts import script, seen, started
+from tests.kit.stage import HELLO
+from training.wire.commands import (
+    Close,
+    Connect,
+    Keep,
+    OnDisconnect,
+    Reserve,
+    Stacks,
+    StartAttempt,
+    Stop,
+)
+from training.wire.enums import EndReason, Phase, Reach
+from training.wire.events import (
+    SESSION,
+    AgentEnded,
+    Entered,
+    Event,
+    Exited,
+    Finished,
+    HostSample,
+    Launched,
+    Record,
+    Reserved,
+    Saved,
+    Started,
+    StepFinished,
+    StopHeard,
+)
+
+START = 1_000.0
+SAMPLE = HostSample((10.0,), 1, 2)
+UNCHECKED = Policy(doctor=False)
+
+
+@dataclass
+class Case:
+    """A run of two hosts with a rank each, its links, and the time."""
+
+    policy: Policy = UNCHECKED
+    hosts: int = 2
+    now: float = START
+    plan: Plan = field(init=False)
+    run: RunState = field(init=False)
+    links: list[HostLink] = field(init=False)
+
+    def __post_init__(self) -> None:
+        plan = histories.plan(self.hosts)
+        self.plan = replace(plan, policy=self.policy)
+        self.run = RunState(self.plan)
+        self.links = [HostLink(index, is_open=True, met=True) for index in range(self.hosts)]
+        self._seq = 0
+        for link in self.links:
+            link.heard_at = link.parted_at = link.tried_at = self.now
+
+    def say(self, host: int, *events: Event, attempt: int | None = None) -> Case:
+        """A host, or the session, says these now, and is heard."""
+        for event in events:
+            self._seq += 1
+            number = self.run.attempt if attempt is None else attempt
+            if isinstance(event, Restarted):
+                number += 1
+            apply_record(self.run, Record(host, number, self._seq, self.now, event))
+        if host >= 0:
+            self.links[host].heard_at = self.now
+        return self
+
+    def all_say(self, *events: Event) -> Case:
+        """Every host says these."""
+        for host in range(self.hosts):
+            self.say(host, *events)
+        return self
+
+    def reached(self) -> Case:
+        """All hosts have told their facts, and are asked for nothing yet."""
+        for host in range(self.hosts):
+            self.say(host, HELLO)
+            self.say(SESSION, Reaching(host, Reach.READY))
+        return self.kept()
+
+    def kept(self) -> Case:
+        """The hosts keep the plan."""
+        for link in self.links:
+            link.sent.add((Keep,))
+        return self
+
+    def prepared(self) -> Case:
+        """All that is asked before a start has been answered."""
+        self.reached().say(SESSION, Preparing(tuple(range(self.hosts))))
+        return self.say(0, Reserved("127.0.0.1", 29_500)).say(SESSION, Prepared())
+
+    def started(self) -> Case:
+        """The ranks run."""
+        self.prepared().say(SESSION, Starting())
+        for host in range(self.hosts):
+            self.say(host, Launched((host,), tuple(range(self.hosts))))
+        return self
+
+    def stepped(self, *ranks: int) -> Case:
+        """These ranks make a step."""
+        for rank in ranks:
+            started = Started(rank, 1, 2, "cpu", "gloo", "2", 1, 10, 40, 10, 640, 100)
+            self.say(rank, started, StepFinished(rank, 1, 1, 2.0, 0.1))
+        return self
+
+    def later(self, seconds: float) -> Case:
+        """Time goes by; nothing is heard."""
+        self.now += seconds
+        return self
+
+    def lives(self, seconds: int, *hosts: int) -> Case:
+        """Time goes by; these hosts, or all, give signs of life."""
+        for _ in range(seconds):
+            self.later(1)
+            for host in hosts or range(self.hosts):
+                self.say(host, HostSample((), 1, 1))
+        return self
+
+    def heard(self) -> Case:
+        """All hosts give a sign of life."""
+        return self.all_say(HostSample((), 1, 1))
+
+    def decide(self) -> list[Action]:
+        """What is to be done next."""
+        return decide(self.run, self.links, {}, TIMES, self.now)
+
+
+def events(actions: list[Action]) -> list[Event]:
+    return [action.event for action in actions if isinstance(action, Say)]
+
+
+def sent(actions: list[Action]) -> list[tuple[int, type]]:
+    return [(action.host, type(action.command)) for action in actions if isinstance(action, Send)]
+
+
+def kinds(actions: list[Action]) -> list[type]:
+    """What is done, by kind: an event that is said, a command that is sent, or another action."""
+    return [
+        type(action.event)
+        if isinstance(action, Say)
+        else type(action.command)
+        if isinstance(action, Send)
+        else type(action)
+        for action in actions
+    ]
+
+
+def unreached() -> Case:
+    case = Case()
+    for link in case.links:
+        link.is_open = link.met = False
+        link.tried_at = 0.0
+    return case
+
+
+def failed(case: Case) -> Case:
+    """Rank 1 has failed, and the launcher has noticed."""
+    return case.started().say(1, Exited(1, 1)).say(SESSION, Failing())
+
+
+def restartable(*, hosts: int = 2, **policy: object) -> Case:
+    chosen = Policy(doctor=False, max_restarts=1, **policy)  # type: ignore[arg-type]
+    return Case(chosen, hosts)
+
+
+def abandoned(case: Case) -> Case:
+    """No launcher came back to host 1 before its ranks were started, and so it is lost."""
+    case.say(1, AgentEnded(EndReason.NO_LAUNCHER, "60 s"))
+    return case.say(SESSION, Lost(1, "no launcher", True))
+
+
+def returned_without_word(policy: Policy = Policy(doctor=False, keep=True)) -> Case:  # noqa: B008
+    """A launcher has returned to three hosts. Of the last one it has a connection alone."""
+    case = Case(policy, hosts=3).kept()
+    for host in (0, 1):
+        case.say(host, HELLO, Launched((host,), (0, 1, 2)))
+        case.say(SESSION, Reaching(host, Reach.READY))
+    return case.say(SESSION, Attached())
+
+
+def unheard(case: Case, phase: Phase = Phase.TRAINING) -> Case:
+    """The host that says nothing is lost."""
+    for rank in (0, 1):
+        case.say(rank, Entered(rank, phase))
+    return case.say(SESSION, Lost(2, "it has sent nothing", False))
+
+
+def both_exited(case: Case) -> Case:
+    return failed(case).say(0, Exited(0, 1))
+
+
+def stopping(case: Case, **how: bool) -> Case:
+    return case.started().say(SESSION, Stopping("stopped", by_person=True, **how))
+
+
+def closing(case: Case) -> Case:
+    case.started()
+    case.say(0, Finished(0, 1, 10, 1.0), Exited(0, 0)).say(1, Finished(1, 1, 10, 1.0), Exited(1, 0))
+    return case.say(SESSION, Closing())
+
+
+def without(case: Case, host: int) -> Case:
+    """The connection to a host is broken."""
+    case.links[host].is_open = False
+    return case
+
+
+def behind(case: Case, seconds: float) -> Case:
+    """What came in these last seconds is still to be taken in."""
+    for link in case.links:
+        link.behind = seconds
+    return case
+
+
+def stalled(case: Case) -> Case:
+    case.started().stepped(0, 1).lives(60)
+    return case.say(SESSION, Stalled((0, 1), 60.0), StacksAsked())
+
+
+TABLE: dict[str, tuple[Callable[[], Case], list[type]]] = {
+    # Reaching
+    "hosts are reached at once": (unreached, [Open, Open]),
+    "a host that answers is ready, and keeps the plan": (
+        lambda: Case().all_say(HELLO).say(SESSION, *(Reaching(n, Reach.STARTING) for n in (0, 1))),
+        [Reaching, Reaching],
+    ),
+    "each host keeps the plan": (
+        lambda: Case().all_say(HELLO).say(SESSION, *(Reaching(n, Reach.READY) for n in (0, 1))),
+        [Keep, Keep],
+    ),
+    "hosts that are not known yet are waited for": (
+        lambda: Case().kept().say(0, HELLO),
+        [Reaching],
+    ),
+    "once all are known, the start is prepared": (lambda: Case().reached(), [Preparing]),
+    "a host that is lost before the start ends it": (
+        lambda: (
+            Case()
+            .kept()
+            .say(SESSION, Lost(1, "gone", False))
+            .say(0, HELLO)
+            .say(SESSION, Reaching(0, Reach.READY))
+        ),
+        [Closing],
+    ),
+    "an agent that says nothing for long is lost": (lambda: Case().later(60), [Lost, Lost]),
+    "a start that takes too long is stopped": (
+        lambda: (
+            Case(Policy(doctor=False, start_timeout=5.0))
+            .say(SESSION, Said(SESSION, "begun"))
+            .later(6)
+        ),
+        [Stopping],
+    ),
+    # Starting
+    "the first host reserves the port": (
+        lambda: Case().reached().say(SESSION, Preparing((0, 1))),
+        [Reserve],
+    ),
+    "with checks every host does": (
+        lambda: Case(Policy()).reached().say(SESSION, Preparing((0, 1))),
+        [Reserve, Reserve],
+    ),
+    "a host is asked once": (
+        lambda: asked(Case().reached().say(SESSION, Preparing((0, 1)))),
+        [],
+    ),
+    "then hosts try connections": (
+        lambda: (
+            Case(Policy())
+            .reached()
+            .say(SESSION, Preparing((0, 1)))
+            .say(0, Reserved("127.0.0.1", 1))
+            .say(1, Reserved("127.0.0.2", 2))
+        ),
+        [Connect, Connect],
+    ),
+    "without checks all is answered then": (
+        lambda: Case().reached().say(SESSION, Preparing((0, 1))).say(0, Reserved("127.0.0.1", 1)),
+        [Prepared],
+    ),
+    "a refused start is closed": (
+        lambda: Case().prepared().say(SESSION, Refused(SESSION, "no")),
+        [Closing],
+    ),
+    "a start waits for the upload": (
+        lambda: Case().prepared().say(SESSION, Transferring("upload")),
+        [],
+    ),
+    "then the ranks are started": (lambda: Case().prepared(), [Starting]),
+    "each host is told": (
+        lambda: Case().prepared().say(SESSION, Starting()),
+        [StartAttempt, StartAttempt],
+    ),
+    "a host whose connection broke gets another one first": (
+        lambda: without(Case().prepared().say(SESSION, Starting()), 1),
+        [Open],
+    ),
+    "a host that has started is not told again": (lambda: Case().started(), []),
+    "a host that is lost after it was reached costs an attempt": (
+        lambda: (
+            restartable(min_nodes=1, hosts=3)
+            .reached()
+            .say(SESSION, Lost(1, "no sign of life", True))
+        ),
+        [Restarted],
+    ),
+    "so does an agent to which no launcher came back before its ranks were started": (
+        lambda: abandoned(restartable(min_nodes=1).prepared()),
+        [Restarted],
+    ),
+    "and one whose start had been sent": (
+        lambda: (
+            restartable(min_nodes=1)
+            .prepared()
+            .say(SESSION, Starting())
+            .say(0, Launched((0,), (0, 1)))
+            .say(1, AgentEnded(EndReason.NO_LAUNCHER, "60 s"))
+        ),
+        [Failing],
+    ),
+    "without enough hosts the run ends": (
+        lambda: abandoned(restartable().prepared()),
+        [Said, Closing],
+    ),
+    "and without a restart left": (lambda: abandoned(Case().prepared()), [Closing]),
+    "a host that was never reached ends the run all the same": (
+        lambda: (
+            restartable(min_nodes=1, hosts=3)
+            .kept()
+            .say(0, HELLO)
+            .say(1, HELLO)
+            .say(SESSION, Reaching(0, Reach.READY), Reaching(1, Reach.READY))
+            .say(SESSION, Lost(2, "refused", False))
+        ),
+        [Closing],
+    ),
+    "an agent that ends during a start loses its host": (
+        lambda: Case().prepared().say(1, AgentEnded(EndReason.TERMINATED)),
+        [Lost],
+    ),
+    # Connections
+    "a host that is silent gets another connection": (
+        lambda: Case().started().later(10),
+        [Open, Silent, Open, Silent],
+    ),
+    "a host that is silent for long is lost": (
+        lambda: Case().started().later(60).say(0, HostSample((), 1, 1)),
+        [Lost],
+    ),
+    "a host that is away for long is lost": (
+        lambda: without(Case().started().later(10), 1).say(0, HostSample((), 1, 1)),
+        [Lost],
+    ),
+    "not so where the run is kept": (
+        lambda: without(
+            kept_run().started().later(10).say(0, HostSample((), 1, 1)),
+            1,
+        ),
+        [Open, Silent],
+    ),
+    "where no host of a kept run is heard, none is lost": (
+        lambda: kept_run().started().later(60),
+        [Silent, Silent, Open, Open],
+    ),
+    "after ten minutes it is left": (
+        lambda: kept_run().started().later(600),
+        [Said, Detached],
+    ),
+    # Failures
+    "a failure is noticed": (lambda: Case().started().say(1, Exited(1, 1)), [Failing]),
+    "so is an end before the last step": (lambda: Case().started().say(1, Exited(1, 0)), [Failing]),
+    "so is an agent that was killed": (
+        lambda: Case().started().say(1, AgentEnded(EndReason.AGENT_DIED)),
+        [Failing],
+    ),
+    "so is a host that is lost": (
+        lambda: Case().started().say(SESSION, Lost(1, "gone", True)),
+        [Failing],
+    ),
+    "last words are waited for": (lambda: failed(Case()).later(0.5), []),
+    "then the others are stopped": (lambda: failed(Case()).later(1), [Stopping]),
+    "a loss that is no number stops the run where that is wanted": (
+        lambda: (
+            Case(Policy(doctor=False, on_nan=OnNan.STOP))
+            .started()
+            .stepped(1)
+            .say(0, StepFinished(0, 1, 1, float("nan"), 0.1))
+        ),
+        [Failing],
+    ),
+    # Stopping
+    "a stop goes to every host": (lambda: stopping(Case()), [Stop, Stop]),
+    "a stop goes over the next connection, too": (lambda: stopping_again(), [Stop]),
+    "before the start there is nothing to stop": (
+        lambda: Case().prepared().say(SESSION, Stopping("stopped", True)),
+        [Closing],
+    ),
+    "a stop that another launcher was asked for counts": (
+        lambda: Case().started().say(1, StopHeard(by_person=True)),
+        [Stopping],
+    ),
+    "hosts that do not end are lost": (
+        lambda: asked(stopping(Case())).later(8).heard(),
+        [Lost, Lost],
+    ),
+    "a host that is not heard is waited for less": (
+        lambda: asked(stopping(Case())).later(3).say(0, HostSample((), 1, 1)),
+        [Lost],
+    ),
+    "who asks twice waits for nobody": (
+        lambda: asked(stopping(Case()).say(SESSION, Stopping("stopped", True))),
+        [Lost, Lost],
+    ),
+    "who stops an upload has it ended": (
+        lambda: (
+            Case()
+            .reached()
+            .say(SESSION, Transferring("upload"), Preparing((0, 1)), Stopping("stopped", True))
+        ),
+        [StopTransfers, Transferring],
+    ),
+    # Restarting
+    "without restarts a failed run is closed": (lambda: both_exited(Case()), [Closing]),
+    "with restarts it is restarted": (lambda: both_exited(restartable()), [Restarted]),
+    "not while a rank still runs": (lambda: failed(restartable()), []),
+    "not after a person's stop": (
+        lambda: both_exited(restartable()).say(SESSION, Stopping("stopped", True)),
+        [Stop, Stop],
+    ),
+    "not more often than wanted": (
+        lambda: again(both_exited(restartable())),
+        [Closing],
+    ),
+    "not without a host": (
+        lambda: failed(restartable()).say(0, Exited(0, 1)).say(SESSION, Lost(1, "gone", True)),
+        [Said, Closing],
+    ),
+    "but so where fewer are enough": (
+        lambda: (
+            failed(restartable(min_nodes=1))
+            .say(0, Exited(0, 1))
+            .say(SESSION, Lost(1, "gone", True))
+        ),
+        [Restarted],
+    ),
+    "where a checkpoint is lost with its host, that is said": (
+        lambda: (
+            failed(restartable(min_nodes=1))
+            .say(1, Saved(1, 1, 1, 0.1, 1))
+            .say(0, Exited(0, 1))
+            .say(SESSION, Lost(1, "gone", True))
+        ),
+        [Said, Restarted],
+    ),
+    "a restart is prepared as a start is": (
+        lambda: both_exited(restartable()).say(SESSION, Restarted((0, 1), "why")),
+        [Preparing],
+    ),
+    "what is left on a host that comes back later ends": (
+        lambda: failed(restartable(min_nodes=1)).say(
+            SESSION, Lost(1, "gone", True), Restarted((0,), "why")
+        ),
+        [Said, Close, Release],
+    ),
+    # Stalls
+    "a stall is told, and stacks are asked for": (
+        lambda: Case().started().stepped(0, 1).lives(40),
+        [Stalled, StacksAsked, Stacks, Stacks],
+    ),
+    "stacks are waited for": (lambda: stalled(Case()), []),
+    "a stall is explained once they should have come": (
+        lambda: stalled(Case()).lives(5),
+        [StallExplained],
+    ),
+    "a stall stops the run where that is wanted": (
+        lambda: stalled(Case(Policy(doctor=False, on_stall=OnStall.STOP))).lives(5),
+        [Stopping],
+    ),
+    "not while a host is silent": (
+        lambda: (
+            stalled(Case(Policy(doctor=False, on_stall=OnStall.STOP)))
+            .say(SESSION, Silent(1, 11.0))
+            .later(5)
+        ),
+        [],
+    ),
+    # Leaving
+    "a launcher leaves once the ranks run": (
+        lambda: Case().prepared().say(SESSION, Leaving()),
+        [Starting],
+    ),
+    "it tells every host": (
+        lambda: Case().started().say(SESSION, Leaving()),
+        [Keep, OnDisconnect, Keep, OnDisconnect, Detached],
+    ),
+    "not where a host cannot be told": (
+        lambda: without(Case().started().say(SESSION, Leaving()), 1),
+        [Open],
+    ),
+    "who has left decides nothing": (lambda: both_exited(Case()).say(SESSION, Detached()), []),
+    # Closing
+    "once no rank runs, all is closed": (
+        lambda: (
+            Case()
+            .started()
+            .say(0, Finished(0, 1, 10, 1.0), Exited(0, 0))
+            .say(1, Finished(1, 1, 10, 1.0), Exited(1, 0))
+        ),
+        [Closing],
+    ),
+    "agents are told to end": (lambda: closing(Case()), [Close, Close]),
+    "the end waits for them": (lambda: asked(closing(Case())).say(0, END), []),
+    "as long as what came in time is still to be read": (
+        lambda: behind(asked(closing(Case())).later(TIMES.closing + 1), 2),
+        [],
+    ),
+    "but not for ever, whatever comes": (
+        lambda: behind(asked(closing(Case())).later(TIMES.closing + 3), 2),
+        [Lost, Lost],
+    ),
+    "a second stop waits for what had come before it": (
+        lambda: behind(asked(stopping(Case())).say(SESSION, STOPPED_AGAIN).later(1), 2),
+        [],
+    ),
+    "and for no more": (
+        lambda: behind(asked(stopping(Case())).say(SESSION, STOPPED_AGAIN).later(3), 2),
+        [Lost, Lost],
+    ),
+    "then the session is closed": (
+        lambda: asked(closing(Case(Policy(doctor=False, fetch=False)))).all_say(END),
+        [Closed],
+    ),
+    "results are fetched first": (
+        lambda: asked(closing(Case().stepped(0, 1))).all_say(END),
+        [Transferring, Fetch],
+    ),
+    "and waited for": (
+        lambda: (
+            asked(closing(Case().stepped(0, 1))).all_say(END).say(SESSION, Transferring("fetch"))
+        ),
+        [],
+    ),
+    "then the session is closed, too": (
+        lambda: (
+            asked(closing(Case().stepped(0, 1)))
+            .all_say(END)
+            .say(SESSION, Transferring("fetch"), Transferring("fetch", over=True))
+        ),
+        [Closed],
+    ),
+    "a host that was never reached is not waited for": (
+        lambda: without(Case().say(SESSION, Stopping("stopped", True), Closing()), 1),
+        [Close, Release],
+    ),
+    # Returning
+    "whoever returns to a person's stop goes on with it": (
+        lambda: stopping(Case()).say(SESSION, Attached()),
+        [Stop, Stop],
+    ),
+    "whoever returns to a failed run gives last words a moment": (
+        lambda: failed(Case()).later(100).heard().say(SESSION, Attached()),
+        [],
+    ),
+    "a start that is returned to goes on": (
+        lambda: Case().reached().say(SESSION, Attached()),
+        [Preparing],
+    ),
+    "a host that says nothing to who returns is waited for": (
+        lambda: returned_without_word().lives(59, 0, 1),
+        [],
+    ),
+    "as long as any, and then lost": (lambda: returned_without_word().lives(60, 0, 1), [Lost]),
+    "the others go on": (lambda: unheard(returned_without_word()).lives(10, 0, 1), []),
+    "unless they wait for it": (
+        lambda: unheard(returned_without_word(), Phase.JOINING).lives(60, 0, 1),
+        [Failing],
+    ),
+    "once they have ended, all is over": (
+        lambda: (
+            unheard(returned_without_word())
+            .say(0, Finished(0, 1, 10, 1.0), Exited(0, 0), AgentEnded(EndReason.ALL_ENDED))
+            .say(1, Finished(1, 1, 10, 1.0), Exited(1, 0), AgentEnded(EndReason.ALL_ENDED))
+        ),
+        [Closing],
+    ),
+    "no run is restarted with a host that has said nothing yet": (
+        lambda: asked(
+            returned_without_word(Policy(doctor=False, keep=True, max_restarts=1))
+            .say(0, Exited(0, 1))
+            .say(1, Exited(1, 1))
+            .say(SESSION, Failing(), Stopping("a rank or host failed", by_person=False))
+            .lives(9, 0, 1)
+        ),
+        [],
+    ),
+    "hosts of a run that is returned to are reached": (
+        lambda: without(without(Case().started().say(SESSION, Attached()), 0), 1),
+        [Open, Open],
+    ),
+}
+END = AgentEnded(EndReason.CLOSED)
+STOPPED_AGAIN = Stopping("stopped", by_person=True)
+
+
+def kept_run() -> Case:
+    return Case(Policy(doctor=False, keep=True))
+
+
+def asked(case: Case) -> Case:
+    """What is to be sent has been sent."""
+    for action in case.decide():
+        if isinstance(action, Send):
+            case.links[action.host].sent.add(action.key)
+    return case
+
+
+def again(case: Case) -> Case:
+    """The run was restarted, and has failed again."""
+    case.say(SESSION, Restarted((0, 1), "why"), Preparing((0, 1)), Prepared(), Starting())
+    for host in (0, 1):
+        case.say(host, Launched((host,), (0, 1)), attempt=1)
+        case.say(host, Exited(host, 1), attempt=1)
+    return case.say(SESSION, Failing())
+
+
+def stopping_again() -> Case:
+    """A stop was sent to both hosts; then the connection to the second one was replaced."""
+    case = asked(stopping(Case()))
+    case.links[1].sent.clear()
+    return case
+
+
+@pytest.mark.parametrize("case", TABLE)
+def test_what_is_done_next(case: str) -> None:
+    given, expected = TABLE[case]
+    assert kinds(given().decide()) == expected
+
+
+def test_what_is_uploaded_begins_with_the_run() -> None:
+    case = unreached()
+    case.run.plan = replace(case.plan, uploads=(Upload("/x", "x"),))
+    for link in case.links:
+        link.is_opening = True
+    assert kinds(case.decide()) == [Transferring, BeginUpload]
+
+
+def test_a_stop_says_how_it_is_meant() -> None:
+    gentle = stopping(Case()).decide()[0]
+    hard = stopping(Case(), now=True).decide()[0]
+    may_restart = restartable().started().say(SESSION, Stopping("why", by_person=False)).decide()[0]
+    assert isinstance(gentle, Send)
+    assert isinstance(hard, Send)
+    assert isinstance(may_restart, Send)
+    assert gentle.command == Stop(TIMES.grace, by_person=True)
+    assert hard.command == Stop(0.0, by_person=True)
+    assert may_restart.command == Stop(TIMES.grace, again=True)
+
+
+def test_a_host_that_was_lost_is_named_with_what_may_go_on_there() -> None:
+    policy = Policy(doctor=False, keep=True)
+    lost = asked(stopping(Case(policy))).later(8).heard().decide()[0]
+    assert isinstance(lost, Say)
+    assert isinstance(lost.event, Lost)
+    assert f"rankboard stop {histories.plan().run}" in lost.event.reason
+
+
+def test_deciding_changes_nothing() -> None:
+    for given, _ in TABLE.values():
+        case = given()
+        first, before = case.decide(), repr(case.links)
+        assert kinds(case.decide()) == kinds(first)
+        assert repr(case.links) == before
+
+
+def test_a_failed_run_of_which_a_host_was_given_up_has_not_ended() -> None:
+    """Its ranks may live on there, where the run is kept: whoever returns ends them."""
+    plan = histories.plan(2)
+    history = histories.History(plan)
+    history.say(0, Launched((0,))).say(1, Launched((1,)))
+    history.say(0, Exited(0, 1), AgentEnded(EndReason.CLOSED))
+    history.session(Stopping("a rank or host failed", by_person=False))
+    history.session(Lost(1, "node2: did not end within 8 s", reached=True), Closing(), Closed())
+    records: Any = None
+    controller = Controller(plan, records, {}, TIMES)
+    controller.recall(history.records)
+    assert controller.state.verdict is Verdict.FAILED
+    assert not controller.state.is_settled
+
+
+def got_going(history: histories.History) -> bool:
+    records: Any = None
+    controller = Controller(history.plan, records, {}, TIMES)
+    controller.recall(record for one in history.records for record in expander(history.plan)(one))
+    return controller.is_under_way
+
+
+def test_a_job_has_got_going_once_all_its_ranks_have_made_a_step() -> None:
+    history = histories.History(histories.plan(2)).training().rank(0, histories.stepped(0, 1))
+    assert not got_going(history)
+    assert got_going(history.rank(1, histories.stepped(1, 1)))
+
+
+def test_a_script_has_got_going_with_a_step_or_after_a_while_without_a_failure() -> None:
+    assert not got_going(started(script()))
+    assert got_going(started(script(watch=True)).say(0, seen(0, 1, 0.5)))
+    later = started(script()).say(0, SAMPLE, after=TIMES.settling)
+    assert got_going(later)
+    assert not got_going(started(script()).say(0, Exited(1, 2), SAMPLE, after=TIMES.settling))
+    assert got_going(started(script()).say(0, Exited(1, 0)).say(1, SAMPLE, after=TIMES.settling))
+
+
+def test_a_start_that_takes_too_long_names_the_ranks_without_a_step() -> None:
+    case = Case(Policy(doctor=False, start_timeout=5.0)).started().stepped(0).lives(6)
+    (said,) = events(case.decide())
+    assert isinstance(said, Stopping)
+    assert said.reason == "rank 1 had made no step 5 s after the start"

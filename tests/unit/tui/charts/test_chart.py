@@ -1,0 +1,269 @@
+"""The chart: what it draws, and that no size and no values break it."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from textual.app import App, ComposeResult
+
+from tui.charts import axis, raster
+from tui.charts.chart import Chart
+from tui.charts.plot_frame import PlotFrame, PlotOptions, make_frame
+from tui.charts.raster import ASCII, BRAILLE, MARK_COLOUR, NO_COLOUR, Curve
+from tui.kit import palette
+
+NAN = float("nan")
+STEPS = PlotOptions("step")
+
+
+def curve(
+    values: Sequence[float], colour: int = 0, x: Sequence[float] | None = None, spread: float = 0.0
+) -> Curve:
+    mean = np.array(values, float)
+    at = np.arange(1, len(values) + 1, dtype=float) if x is None else np.array(x, float)
+    return Curve(str(colour), colour, at, mean - spread, mean + spread, mean)
+
+
+def drawn(found: PlotFrame | None, colour: int = 0) -> set[tuple[int, int]]:
+    """The cells (row, column) that a colour has."""
+    assert found is not None
+    return {
+        (int(row), int(column))
+        for row, column in zip(*np.nonzero(found.picture.curve == colour), strict=True)
+    }
+
+
+def test_a_falling_line_goes_from_the_upper_left_to_the_lower_right() -> None:
+    found = make_frame([curve([3, 2, 1, 0])], STEPS, 40, 10)
+    cells = drawn(found)
+    assert min(cells)[0] == 0
+    assert max(cells)[0] == 8
+    columns = [column for _, column in sorted(cells)]
+    assert columns == sorted(columns)
+
+
+def test_the_line_is_unbroken_however_steep() -> None:
+    picture = raster.draw_lines(
+        [raster.to_columns(curve([0, 1, 0, 1]), axis.Axis(1, 4), 40, False)], 0.0, 1.0, 20
+    )
+    for column in range(20):
+        rows = np.flatnonzero(picture.dots[:, column])
+        assert rows.size
+        assert rows.max() - rows.min() + 1 == rows.size
+
+
+def test_nan_is_a_gap() -> None:
+    whole = drawn(make_frame([curve([1, 1, 1, 1, 1])], STEPS, 60, 8))
+    gap = drawn(make_frame([curve([1, 1, NAN, 1, 1])], STEPS, 60, 8))
+    assert gap < whole
+    missing = sorted(column for _, column in whole - gap)
+    assert missing == list(range(missing[0], missing[-1] + 1))
+
+
+def test_a_spike_among_many_points_stays() -> None:
+    values = [1.0] * 20_000
+    values[7_321] = 9.0
+    found = make_frame([curve(values)], PlotOptions("step", from_zero=True), 80, 20)
+    assert found is not None
+    top = int(np.argmax((found.picture.band != NO_COLOUR).any(1)))
+    line = min(drawn(found))[0]
+    assert top < line - 5
+
+
+def test_a_band_lies_between_low_and_high() -> None:
+    found = make_frame([curve([5.0] * 50, spread=2.0)], PlotOptions("step", from_zero=True), 60, 21)
+    assert found is not None
+    rows = np.flatnonzero((found.picture.band == 0).any(1))
+    line = min(drawn(found))[0]
+    assert rows.min() < line < rows.max()
+
+
+def test_curves_that_meet_take_turns() -> None:
+    found = make_frame([curve([1, 1, 1], colour) for colour in range(4)], STEPS, 60, 8)
+    assert all(drawn(found, colour) for colour in range(4))
+
+
+def test_a_mark_stands_behind_the_curves_from_top_to_bottom() -> None:
+    plain, marked = (
+        make_frame([curve([3, 1, 2, 4])], STEPS, 60, 8, marks=marks) for marks in ((), ((2.5, ""),))
+    )
+    assert plain is not None and marked is not None  # noqa: PT018
+    cells = {
+        (int(row), int(column))
+        for row, column in zip(*np.nonzero(marked.picture.curve == MARK_COLOUR), strict=True)
+    }
+    columns = {column for _, column in cells}
+    assert len(columns) == 1
+    in_column = {(row, column) for row, column in drawn(plain) if column in columns}
+    assert cells | in_column == {(row, column) for row in range(7) for column in columns}
+    assert drawn(marked) == drawn(plain)
+    assert set(marked.changed_rows(plain)) == {row for row, _ in cells}
+
+
+def test_marks_at_one_place_show_all_their_letters() -> None:
+    found = make_frame([curve([3, 1, 2, 4])], STEPS, 60, 8, marks=((2.5, "T"), (2.5, "C")))
+    assert found is not None
+    top = "".join(chr(sign) for sign in found.picture.sign[0] if sign)
+    assert "TC" in top
+
+
+def test_a_mark_beyond_the_axis_is_not_drawn() -> None:
+    found = make_frame([curve([3, 1, 2, 4])], STEPS, 60, 8, marks=((0.0, "R"), (9.0, "R")))
+    assert found is not None
+    assert not (found.picture.curve == MARK_COLOUR).any()
+
+
+def test_a_log_axis_puts_powers_of_ten_at_equal_distances() -> None:
+    up = axis.log_axis(0.001, 1000)
+    places = [up.share_of(10.0**power) for power in range(-3, 4)]
+    assert np.allclose(np.diff(places), np.diff(places)[0])
+    labels = [text for _, text in axis.number_ticks(up, 10)]
+    assert labels == ["0.001", "0.01", "0.1", "1", "10", "100", "1000"]
+
+
+def test_a_short_log_axis_has_ticks_that_tell_its_scale() -> None:
+    up = axis.log_axis(0.4, 2.4)
+    assert [text for _, text in axis.number_ticks(up, 2)] == ["0.5", "1", "2"]
+
+
+def test_what_is_not_positive_has_no_place_on_a_log_axis() -> None:
+    assert make_frame([curve([-1, 0, -3])], STEPS, 40, 10, log=True) is None
+    found = make_frame([curve([-1, 0, 3, 4])], STEPS, 40, 10, log=True)
+    assert drawn(found)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "labels"),
+    [
+        (0, 1, ["0", "0.2", "0.4", "0.6", "0.8", "1.0"]),
+        (0, 100, ["0", "20", "40", "60", "80", "100"]),
+        (-3, 2, ["-3", "-2", "-1", "0", "1", "2"]),
+        (0, 50_000, ["0", "10k", "20k", "30k", "40k", "50k"]),
+        (0, 0.0005, ["0", "0.0001", "0.0002", "0.0003", "0.0004", "0.0005"]),
+    ],
+)
+def test_ticks_stand_at_nice_numbers(low: float, high: float, labels: list[str]) -> None:
+    assert [text for _, text in axis.number_ticks(axis.Axis(low, high), 5)] == labels
+
+
+def test_times_are_labelled_as_times() -> None:
+    assert [text for _, text in axis.clock_ticks(axis.Axis(0, 125), 4)] == ["0 s", "1:00", "2:00"]
+
+
+def test_steps_are_whole() -> None:
+    found = make_frame([curve([3, 2, 1])], STEPS, 120, 10)
+    assert found is not None
+    assert found.bottom_labels.split() == ["1", "2", "3", "step"]
+
+
+def test_an_axis_that_grows_seldom_moves() -> None:
+    found = [axis.steady_axis(1, float(last), 140) for last in range(1_000, 2_000)]
+    assert len(set(found)) <= 6
+    assert all(one.high > last for one, last in zip(found, range(1_000, 2_000), strict=True))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_size_and_no_values_break_it(seed: int) -> None:
+    chance = random.Random(seed)
+    odd = [NAN, math.inf, -math.inf, 0.0, -0.0, 1e308, -1e308, 5e-324, 1e-300, 1.0, -7.5, 1e15]
+    for width, height in [(0, 0), (1, 1), (0, 5), (5, 0), (2, 2), (200, 60)] + [
+        (chance.randrange(1, 90), chance.randrange(1, 30)) for _ in range(10)
+    ]:
+        curves = []
+        for colour in range(chance.randrange(4)):
+            size = chance.choice([0, 1, 2, 7, 300])
+            values = np.array([chance.choice([*odd, chance.gauss(0, 10)]) for _ in range(size)])
+            x = np.sort(
+                np.array([chance.choice([*odd[3:], chance.uniform(0, 100)]) for _ in range(size)])
+            )
+            curves.append(Curve(str(colour), colour, x, values, values, values))
+        for log in (False, True):
+            for look in (STEPS, PlotOptions("time", clock=True, from_zero=True)):
+                found = make_frame(curves, look, width, height, log)
+                if found is not None:
+                    assert len(found.row_labels) + bool(found.bottom_labels) == height
+                    assert {len(row) + found.picture.dots.shape[1] for row in found.row_labels} == {
+                        width
+                    }
+
+
+@pytest.mark.parametrize("values", [[4.0], [4.0] * 9, [0.0], [1e308, -1e308], [5e-324, 0.0]])
+def test_single_constant_and_huge_values_are_visible(values: list[float]) -> None:
+    assert drawn(make_frame([curve(values)], STEPS, 40, 10))
+
+
+def test_braille_has_every_dot_and_ascii_is_ascii() -> None:
+    assert len(BRAILLE) == len(ASCII) == 256
+    assert BRAILLE[0xFF] == "⣿"
+    assert ASCII.isascii()
+    assert ASCII[0] == " "
+
+
+class Alone(App[None]):
+    """A chart and nothing else."""
+
+    def compose(self) -> ComposeResult:
+        yield Chart(STEPS)
+
+
+async def test_only_the_rows_that_differ_are_drawn_again() -> None:
+    app = Alone()
+    async with app.run_test(size=(60, 20)) as pilot:
+        chart = app.query_one(Chart)
+        chart.draw([curve([1.0, *([0.0] * 40)])])
+        await pilot.pause()
+        before = [chart.render_line(row) for row in range(20)]
+        chart.draw([curve([1.0, *([0.0] * 39), 0.02])])
+        await pilot.pause()
+        after = [chart.render_line(row) for row in range(20)]
+    same = [one is other for one, other in zip(before, after, strict=True)]
+    assert same[0]
+    assert not all(same)
+
+
+async def test_without_utf8_it_draws_ascii(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(palette, "utf8", lambda: False)
+    app = Alone()
+    async with app.run_test(size=(60, 20)) as pilot:
+        chart = app.query_one(Chart)
+        chart.draw([curve([3, 1, 2], colour) for colour in range(2)])
+        await pilot.pause()
+        text = "\n".join(chart.render_line(row).text for row in range(20))
+    assert text.isascii()
+    assert "-" in text
+
+
+async def test_a_chart_lives_through_any_sequence_of_sizes() -> None:
+    app = Alone()
+    chance = random.Random(7)
+    async with app.run_test(size=(60, 20)) as pilot:
+        chart = app.query_one(Chart)
+        for _ in range(25):
+            await pilot.resize_terminal(chance.randrange(1, 120), chance.randrange(1, 40))
+            chart.draw(
+                [
+                    curve([chance.gauss(0, 1) for _ in range(chance.randrange(0, 50))], colour)
+                    for colour in range(3)
+                ]
+            )
+            chart.logarithmic = chance.random() < 0.5
+            await pilot.pause()
+            for row in range(chart.size.height):
+                assert chart.render_line(row).cell_length == chart.size.width
+
+
+def test_areas_of_times_below_zero_are_none() -> None:
+    x, below = np.arange(5.0), np.full(5, -1e-6)
+    curves = [Curve(name, 0, x, below, below, below) for name in ("data", "compute")]
+    made = make_frame(curves, PlotOptions("step", stacked=True), 40, 10)
+    assert made is not None
+    assert not (made.picture.sign == ord(palette.sign("compute"))).any()
+
+
+def test_times_on_a_log_axis_have_no_label_at_zero() -> None:
+    ticks = axis.clock_ticks(axis.Axis(1e-9, 9.0, log=True), 5)
+    assert [text for _, text in ticks] == ["2 s", "4 s", "6 s", "8 s"]

@@ -1,0 +1,496 @@
+"""What charts show of a run, as plain data: kinds, views, curves and values, what is remembered."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from remote.run.apply import apply_record
+from remote.run.run_state import RunState
+from tests.kit.histories import START, History, plan, said, stepped
+from tests.kit.scripts import line, logging, script, seen, started
+from training.job import Job
+from training.wire.events import (
+    Evaluated,
+    HostSample,
+    RankSample,
+    Record,
+    Saved,
+    Started,
+    StepFinished,
+)
+from tui.charts import heading as values
+from tui.charts import remembered_charts as memory
+from tui.charts.axis import Axis
+from tui.charts.chart_view import ChartView, CurveMode, XAxis
+from tui.charts.deck import Deck
+from tui.charts.drawing import SMOOTHED_STEPS, Drawing, make_drawing, smooth
+from tui.charts.kinds import KINDS, ChartKind, available
+from tui.charts.plot_frame import make_frame
+from tui.charts.remembered_charts import ChartChoice
+from tui.kit import user_state as remembered
+
+LOSS, PHASES, ACCURACY = KINDS[:3]
+GPU = next(kind for kind in KINDS if kind.id == "gpu")
+ENDS = (0.0, 100.0)
+WHOLE = Axis(0.0, 100.0)
+
+
+def trained(steps: int = 60, ranks: int = 4) -> RunState:
+    """A run in which rank 2 has the least loss and rank 3 the greatest."""
+    history = History(plan(ranks)).training(steps=0, total=steps)
+    state = history.state()
+    for step in range(1, steps + 1):
+        for rank in range(ranks):
+            loss = 3.0 / step + (0.5 if rank == 3 else -0.1 if rank == 2 else 0.0) / step
+            event = replace(
+                stepped(rank, step, data=0.01, compute=0.06, sync=0.03, samples=8, correct=6),
+                loss=loss,
+            )
+            apply_record(state, Record(rank, 0, 1_000 + step, START + 10 + step / 10, event))
+    return state
+
+
+def draw(state: RunState, kind: ChartKind = LOSS, view: ChartView | None = None) -> Drawing:
+    return make_drawing(state, kind, view or ChartView(smoothing=0.0))
+
+
+def test_the_mean_with_one_band_over_the_ranks_is_what_one_sees_first() -> None:
+    drawn = make_drawing(trained(), LOSS, ChartView())
+    raw, even, test = drawn.curves
+    assert (raw.faint, raw.band) == (True, True)
+    assert (even.faint, even.band) == (False, False)
+    assert list(raw.low * raw.x) == pytest.approx([2.9] * 60)
+    assert list(raw.high * raw.x) == pytest.approx([3.5] * 60)
+    assert not len(test.x)
+    assert even.mean[20] > raw.mean[20], "the average lags behind"
+
+
+def test_band_all_ranks_and_one_against_the_mean() -> None:
+    state, view = trained(), ChartView(smoothing=0.0)
+    seen = []
+    for chosen in (2, 2, 3, 3, 3):
+        drawn = draw(state, view=view)
+        seen.append([line.name for line in drawn.lines])
+        view = view.next_mode(4, chosen)
+    each = ["0", "1", "2", "3"]
+    assert seen == [["mean"], each, ["mean", "2"], ["mean", "3"], ["mean"]]
+    assert not any(
+        curve.band for curve in draw(state, view=ChartView(mode=CurveMode.EACH)).curves[:-1]
+    )
+
+
+def test_the_names_of_several_curves_stand_on_them_so_that_no_colour_is_needed() -> None:
+    def names(view: ChartView, ranks: int = 4, width: int = 60) -> set[str]:
+        drawn = draw(trained(ranks=ranks), view=view)
+        made = make_frame(drawn.curves, replace(drawn.options, warm=None), width, 20)
+        assert made
+        return {chr(sign) for sign in made.picture.sign.flat if sign}
+
+    assert names(ChartView()) == set()
+    assert names(ChartView(mode=CurveMode.EACH)) == {*"0123"}
+    assert names(ChartView(mode=CurveMode.ONE, one=2)) == {*"mean2"}
+    assert names(ChartView(mode=CurveMode.EACH), ranks=30) == set(), "there is no room for so many"
+    assert names(ChartView(mode=CurveMode.EACH), ranks=30, width=150) == {*"0123456789"}
+
+
+def test_more_ranks_than_can_be_told_apart_are_not_drawn() -> None:
+    drawn = draw(trained(3, ranks=40), view=ChartView(mode=CurveMode.EACH, smoothing=0.0))
+    assert (len(drawn.lines), drawn.hidden) == (32, 8)
+
+
+def test_steps_epochs_time_and_samples() -> None:
+    state = trained()
+    batch = Job().batch_size
+    ends = {along: draw(state, view=ChartView(along, smoothing=0.0)).x_range for along in XAxis}
+    assert ends[XAxis.STEP] == (1, 60)
+    assert ends[XAxis.EPOCH] == (0.1, 6.0)
+    assert ends[XAxis.SAMPLES] == (batch, 60 * batch)
+    begin, end = ends[XAxis.TIME] or (0, 0)
+    assert end - begin == pytest.approx(5.9)
+    view = ChartView()
+    for along in (XAxis.EPOCH, XAxis.TIME, XAxis.SAMPLES, XAxis.STEP):
+        view = view.next_axis()
+        assert view.along is along
+
+
+def test_phases_are_stacked_and_add_up() -> None:
+    drawn = draw(trained(), PHASES)
+    assert drawn.options.stacked
+    assert [curve.mean[9] for curve in drawn.curves] == pytest.approx([0.01, 0.06, 0.03])
+    found = make_frame(drawn.curves, drawn.options, 60, 12)
+    assert found is not None
+    column = [chr(code) for code in found.picture.sign[:, 10] if code]
+    assert column == sorted(column, key="█▒░".index)
+    assert set(column) == set("█▒░")
+
+
+def test_a_test_is_a_point_and_a_mark() -> None:
+    state = trained()
+    apply_record(state, Record(0, 0, 2_000, START + 20, Evaluated(0, 6, 60, 0.4, 0.9, 100, 1.0)))
+    apply_record(state, Record(0, 0, 2_001, START + 21, Saved(0, 6, 60, 0.1, 5)))
+    drawn = draw(state)
+    assert [(curve.x[0], curve.mean[0]) for curve in drawn.curves if curve.single] == [(60, 0.4)]
+    assert drawn.marks == ((60.0, "T"), (60.0, "C"))
+    assert draw(state, view=ChartView(marks=False)).marks == ()
+    found = make_frame(drawn.curves, drawn.options, 80, 16, marks=drawn.marks)
+    assert found is not None
+    assert (found.picture.sign == ord("◆")).sum() == 1
+    assert draw(state, ACCURACY).curves[-1].mean[0] == 90.0
+
+
+def test_charts_come_as_soon_as_there_is_something_to_see() -> None:
+    state = RunState(plan(2))
+    assert [kind.id for kind in available(state)] == ["loss", "phases", "accuracy"]
+    state = trained(ranks=2)
+    names = [kind.id for kind in available(state)]
+    assert {"throughput", "seconds"} < set(names)
+    assert not {"staleness", "bytes", "host_cpu"} & set(names), "all of these are 0"
+    apply_record(state, Record(0, 0, 3_000, START + 30, RankSample(0, 50.0, 1 << 30)))
+    apply_record(state, Record(0, 0, 3_001, START + 30, HostSample((10.0,), 5, 9, 0, 0)))
+    apply_record(
+        state, Record(0, 0, 3_002, START + 30, StepFinished(0, 7, 61, 1.0, 0.1, staleness=3))
+    )
+    assert {"staleness", "memory", "host_memory", "cores"} < {kind.id for kind in available(state)}
+    assert len({kind.id for kind in available(state)}) == len(available(state))
+
+
+# Zooming ------------------------------------------------------------------------------------------
+
+
+def test_zooming_keeps_the_place_and_ends_at_the_whole() -> None:
+    closer = ChartView().zoomed(2, 25.0, WHOLE, ENDS)
+    assert closer.window == (12.5, 62.5)
+    axis = Axis(*closer.window)
+    assert closer.zoomed(0.5, 25.0, axis, ENDS).window is None
+    assert closer.zoomed(2, 25.0, axis, ENDS).window == (18.75, 43.75)
+
+
+def test_panning_stops_at_the_ends() -> None:
+    view = ChartView(window=(20.0, 40.0))
+    axis = Axis(20.0, 40.0)
+    assert view.panned(0.5, axis, ENDS).window == (30.0, 50.0)
+    assert view.panned(-9, axis, ENDS).window == (0.0, 20.0)
+    assert view.panned(9, axis, ENDS).window == (80.0, 100.0)
+
+
+def test_following_shows_the_newest_part_of_what_grows() -> None:
+    view = ChartView().followed(WHOLE, ENDS)
+    assert view.visible_range(ENDS) == (75.0, 100.0)
+    assert view.visible_range((0.0, 180.0)) == (155.0, 180.0)
+    assert view.whole().visible_range(ENDS) is None
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_sequence_of_keys_leaves_what_there_is_to_see(seed: int) -> None:
+    dice, view = random.Random(seed), ChartView()
+    for _ in range(300):
+        log = dice.random() < 0.3
+        low, high = view.visible_range((1.0, 1e4)) or (1.0, 1e4)
+        axis, ends = Axis(low, high, log), (1.0, 1e4)
+        match dice.randrange(4):
+            case 0:
+                view = view.zoomed(dice.choice([0.5, 2, 8]), dice.uniform(low, high), axis, ends)
+            case 1:
+                view = view.panned(dice.uniform(-2, 2), axis, ends)
+            case 2:
+                view = view.followed(axis, ends)
+            case _:
+                view = view if dice.random() < 0.9 else view.whole()
+        low, high = view.visible_range(ends) or ends
+        assert low < high
+        assert high > 0.9
+        assert low < 1.1e4
+
+
+def test_a_view_of_the_last_steps_is_fine_grained() -> None:
+    state = RunState(plan(1))
+    apply_record(
+        state, Record(0, 0, 1, START, Started(0, 1, 1, "cpu", "gloo", "2", 1, 1, 9_999, 1, 1, 1))
+    )
+    for step in range(1, 5_001):
+        apply_record(
+            state, Record(0, 0, 1 + step, START + step, StepFinished(0, 1, step, float(step), 0.1))
+        )
+    assert len(draw(state).lines[0].x) <= 1024
+    near = draw(state, view=ChartView(tail=200.0, smoothing=0.0))
+    assert list(near.lines[0].x[-200:]) == list(range(4_801, 5_001))
+    window = draw(state, view=ChartView(window=(4_900.0, 4_950.0), smoothing=0.0))
+    x = window.lines[0].x
+    assert ((x >= 4_900) & (x <= 4_950)).sum() == 51
+
+
+# Smoothing and values -----------------------------------------------------------------------------
+
+
+def test_the_average_is_not_pulled_to_its_first_value_and_passes_over_gaps() -> None:
+    steps = np.arange(1.0, 7.0)
+    even = smooth(steps, np.array([2.0, 4.0, math.nan, 4.0, math.inf, 4.0]), 0.5)
+    weights = 0.5 ** np.arange(6.0)
+    last = (weights[[5, 4, 2, 0]] @ [2, 4, 4, 4]) / weights[[5, 4, 2, 0]].sum()
+    fourth = (weights[[3, 2, 0]] @ [2, 4, 4]) / weights[[3, 2, 0]].sum()
+    assert list(even) == pytest.approx([2, 10 / 3, math.nan, fourth, math.nan, last], nan_ok=True)
+    assert list(smooth(steps, np.full(6, 3.0), 0.9)) == pytest.approx([3.0] * 6)
+
+
+def test_the_average_is_as_exact_over_many_steps_as_one_by_one() -> None:
+    dice = random.Random(5)
+    steps = np.cumsum([dice.choice([1.0, 2.0, 50.0]) for _ in range(4_000)])
+    values = np.array([dice.gauss(2, 1) if dice.random() < 0.9 else math.nan for _ in steps])
+    size = 2.0 ** math.floor(math.log2((steps[-1] - steps[0]) / SMOOTHED_STEPS))
+    for weight in (1e-9, 0.5, 0.9, 0.999):
+        wanted, total, count, before = [], 0.0, 0.0, steps[0]
+        for step, value in zip(steps, values, strict=True):
+            share = weight ** ((step - before) / size)
+            known = math.isfinite(value)
+            total, count = total * share + (value if known else 0), count * share + known
+            wanted.append(total / count if known else math.nan)
+            before = step
+        assert smooth(steps, values, weight) == pytest.approx(np.array(wanted), nan_ok=True)
+
+
+def test_the_cursor_tells_the_mean_and_who_has_the_least_and_the_greatest() -> None:
+    state = trained()
+    view = ChartView(cursor=10.2, smoothing=0.0)
+    told = values.cursor_text(draw(state, view=view), LOSS, view)
+    assert told == "step 10  mean 0.310  min 0.290 (rank 2)  max 0.350 (rank 3)"
+    each = replace(view, mode=CurveMode.EACH)
+    told = values.cursor_text(draw(state, view=each), LOSS, each)
+    assert told == "step 10  0 0.300  1 0.300  2 0.290  3 0.350"
+    told = values.cursor_text(draw(state, PHASES, view), PHASES, view)
+    assert told == "step 10  data 0.0100  compute 0.0600  sync 0.0300"
+
+
+@pytest.mark.parametrize(
+    ("kind", "room", "told"),
+    [
+        (LOSS, 60, "step 10  mean 0.310  min 0.290 (rank 2)  max 0.350 (rank 3)"),
+        (LOSS, 58, "step 10  mean 0.310  min 0.290  max 0.350"),
+        (LOSS, 40, "step 10  0.310 (0.290 to 0.350)"),
+        (PHASES, 48, "step 10  ░0.0100  ▒0.0600  █0.0300"),
+    ],
+)
+def test_where_there_is_little_room_the_cursor_tells_less(
+    kind: ChartKind, room: int, told: str
+) -> None:
+    view = ChartView(cursor=10.2, smoothing=0.0)
+    assert values.heading(draw(trained(), kind, view), kind, view, room) == [(told, -1)]
+
+
+def test_the_cursor_goes_from_point_to_point() -> None:
+    drawn, axis = draw(trained()), Axis(0.0, 60.0)
+    view = ChartView()
+    at = []
+    for by in (-1, -1, -1, 1, 1, 1):
+        view = replace(view, cursor=values.next_cursor(drawn, view, axis, by))
+        at.append(view.cursor)
+    assert at == [60, 59, 58, 59, 60, 60]
+    assert values.next_cursor(draw(RunState(plan(1))), ChartView(), axis, 1) is None
+
+
+def test_a_heading_says_how_a_chart_is_drawn_and_names_its_curves() -> None:
+    state = trained()
+    each = ChartView(mode=CurveMode.EACH, log_y=True)
+    parts = values.heading(draw(state, view=each), LOSS, each, 60)
+    assert "".join(text for text, _ in parts) == "mean 0.0657  log  ema .9  ●0 ●1 ●2 ●3 "
+    parts = values.heading(draw(state, view=each), LOSS, each, 33)
+    assert "".join(text for text, _ in parts).endswith("  ●0 ●1 …")
+    assert values.heading(draw(RunState(plan(2))), LOSS, ChartView(), 60) == [("ema .9", -1)]
+
+
+def test_a_heading_tells_the_figure_of_the_rank_that_is_seen_against_the_mean() -> None:
+    one = ChartView(mode=CurveMode.ONE, one=2, smoothing=0.0)
+    parts = values.heading(draw(trained(), view=one), LOSS, one, 60)
+    assert "".join(text for text, _ in parts) == "rank 2 0.0483  ●mean ●2 "
+
+
+@pytest.mark.parametrize(
+    ("room", "legend"),
+    [
+        (60, "  ● mean  ░ min to max  ◆ test"),
+        (38, "  ░ min to max  ◆ test"),
+        (24, "  ◆ test"),
+        (15, ""),
+    ],
+)
+def test_the_mean_its_band_and_tests_are_named(room: int, legend: str) -> None:
+    state = trained()
+    apply_record(state, Record(0, 0, 10**6, 9e9, Evaluated(0, 1, 60, 0.5, 0.7, 100, 1.0)))
+    parts = values.heading(draw(state, view=ChartView()), LOSS, ChartView(), room)
+    assert "".join(text for text, _ in parts) == f"0.0657  ema .9{legend}"
+
+
+def test_areas_are_named_also_where_there_is_no_room_for_their_values() -> None:
+    drawn, view = draw(trained(), PHASES), ChartView()
+    parts = values.heading(drawn, PHASES, view, 46)
+    assert "".join(text for text, _ in parts) == "░ data 0.0100  ▒ compute 0.0600  █ sync 0.0300"
+    assert "".join(text for text, _ in values.heading(drawn, PHASES, view, 45)) == (
+        "░ data  ▒ compute  █ sync"
+    )
+
+
+# What is remembered -------------------------------------------------------------------------------
+
+
+def test_charts_and_views_are_remembered_for_each_kind_of_run(tmp_path: Path) -> None:
+    file = tmp_path / "state" / "charts.json"
+    deck = Deck(plan(2), 3, file)
+    kinds = available(trained())
+    assert [deck.chart_at(place, kinds).id for place in range(3)] == ["loss", "phases", "accuracy"]
+    following = deck.next_chart(0, kinds, [0, 1])
+    assert following is ACCURACY
+    deck.put(0, following, kinds)
+    assert deck.shown == ["accuracy", "phases", "loss"]
+    deck.set_view(
+        LOSS, ChartView(XAxis.TIME, CurveMode.ONE, 2, log_y=True, window=(1.0, 2.0), cursor=3.0)
+    )
+    again = Deck(plan(2), 3, file)
+    assert again.shown == deck.shown
+    assert again.view(LOSS) == ChartView(XAxis.TIME, CurveMode.ONE, 2, log_y=True)
+    assert Deck(plan(2, script=True), 3, file).shown == ["loss", "phases", "accuracy"]
+
+
+def test_no_chart_stands_twice_beside_itself(tmp_path: Path) -> None:
+    deck = Deck(plan(2, script=True), 3, tmp_path / "charts.json")
+    assert deck.shown == ["loss", "phases", "accuracy"]
+    assert [deck.chart_at(place, [LOSS, ACCURACY]).id for place in range(2)] == ["loss", "accuracy"]
+    three = [LOSS, ChartKind("cpu", "CPU", "", ("host_cpu",)), ACCURACY]
+    assert [deck.chart_at(place, three).id for place in range(3)] == ["loss", "accuracy", "cpu"]
+
+
+def test_a_chart_is_put_where_it_is_asked_for_and_charts_that_a_run_lacks_are_kept(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "charts.json"
+    memory.save_choice("script", ChartChoice(("gpu", "loss", "phases")), file)
+    deck, cpu = Deck(plan(2, script=True), 3, file), ChartKind("cpu", "CPU", "", ("host_cpu",))
+    kinds = [LOSS, PHASES, ACCURACY, cpu]
+
+    def seen() -> list[str]:
+        return [deck.chart_at(place, kinds).id for place in range(3)]
+
+    assert seen() == ["loss", "phases", "accuracy"]
+    deck.put(1, cpu, kinds)
+    assert seen() == ["loss", "cpu", "phases"]
+    deck.put(2, LOSS, kinds)
+    assert seen() == ["phases", "cpu", "loss"]
+    again = Deck(plan(2, script=True), 3, file)
+    assert [again.chart_at(place, [*kinds, GPU]).id for place in range(3)] == [
+        "gpu",
+        "phases",
+        "cpu",
+    ]
+
+
+def test_what_lasts_is_remembered_once_it_changes(tmp_path: Path) -> None:
+    file = tmp_path / "charts.json"
+    first, second = (Deck(plan(2), 3, file) for _ in range(2))
+    first.set_view(LOSS, replace(first.view(LOSS), window=(1.0, 2.0), cursor=1.5))
+    assert not file.exists(), "the part in view does not last"
+    second.set_view(LOSS, replace(second.view(LOSS), log_y=True))
+    assert Deck(plan(2), 3, file).view(LOSS).log_y
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "[]", "{", '{"script": 3}', '{"script": {"charts": 3, "views": []}}', "\0",
+        '{"script": {"charts": ["no", 7], "views": {"loss": 3}}}',
+        '{"script": {"views": {"loss": {"along": 3, "mode": [], "one": -4, "smoothing": 7.0}}}}',
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_is_not_remembered(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "charts.json"
+    file.write_text(text)
+    deck = Deck(plan(2, script=True), 3, file)
+    kinds = available(RunState(plan(2)))
+    assert len({deck.chart_at(place, kinds).id for place in range(3)}) == 3
+    assert deck.view(LOSS) in (ChartView(), ChartView(one=0))
+    deck.set_view(LOSS, ChartView(log_y=True))
+    assert "script" in json.loads(file.read_text())
+
+
+def test_where_nothing_can_be_written_nothing_fails(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    Deck(plan(1), 3, tmp_path / "file" / "charts.json").set_view(LOSS, ChartView(log_y=True))
+
+
+def test_few_kinds_of_run_are_remembered(tmp_path: Path) -> None:
+    file = tmp_path / "charts.json"
+    for number in range(100):
+        memory.save_choice(f"kind {number}", ChartChoice(("loss",)), file)
+    known = json.loads(file.read_text())
+    assert len(known) == remembered.MOST_VALUES
+    assert "kind 99" in known
+
+
+# Anything -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_values_and_no_view_break_a_chart(seed: int) -> None:
+    dice = random.Random(seed)
+    odd = [math.nan, math.inf, -math.inf, 0.0, 1e308, -1e308, 5e-324, 1.0, -7.5, 2.3]
+    state = RunState(plan(3))
+    for step in range(1, dice.choice([2, 3, 40, 1_500])):
+        rank = dice.randrange(3)
+        figures = [dice.choice(odd) for _ in range(6)]
+        one = StepFinished(rank, 1, step, *figures, samples=dice.randrange(3), correct=1)
+        apply_record(state, Record(rank, 0, step, START + dice.random() * step, one))
+    for kind in available(state):
+        view = ChartView(
+            dice.choice(list(XAxis)),
+            dice.choice(list(CurveMode)),
+            dice.randrange(5),
+            log_x=dice.random() < 0.5,
+            smoothing=dice.choice([0.0, 0.9]),
+            tail=dice.choice([0.0, 5.0]),
+            cursor=dice.choice([None, 3.0, -5.0, 1e9]),
+        )
+        drawn = make_drawing(state, kind, view)
+        values.heading(drawn, kind, view, dice.randrange(80))
+        for width, height in ((1, 1), (3, 2), (40, 10), (300, 100)):
+            found = make_frame(
+                drawn.curves, drawn.options, width, height, dice.random() < 0.5, drawn.marks
+            )
+            if found:
+                assert {len(row) + found.picture.dots.shape[1] for row in found.row_labels} == {
+                    width
+                }
+
+
+# A user's own program -----------------------------------------------------------------------------
+
+
+def test_charts_of_a_program_that_prints() -> None:
+    history = logging(started(script()), 3, range(1, 30), 0.5)
+    kinds = available(history.state())
+    assert [kind.id for kind in kinds] == ["loss", "seconds", "metric:grad_norm"]
+    assert kinds[0].tests == "metric:val_loss"
+    drawn = make_drawing(history.state(), kinds[0], ChartView())
+    assert list(drawn.curves[-1].mean) == [1.0] * 29
+    assert drawn.curves[-1].single
+
+
+def test_charts_of_a_program_that_is_watched() -> None:
+    history = started(script(watch=True))
+    for step in range(1, 9):
+        history.rank(0, seen(0, step, data=0.1, compute=0.3, sync=0.1, ready=0.4))
+        history.rank(0, said(0, line(step, 2.0, kl=0.5), "stdout"))
+    kinds = available(history.state())
+    assert [kind.id for kind in kinds] == ["loss", "phases", "seconds", "metric:kl", "ready"]
+    assert kinds[0].series == ("metric:loss",), "the watch does not know it"
+
+
+def test_time_until_the_data_alone_splits_nothing() -> None:
+    history = started(script())
+    for step in range(1, 9):
+        text = line(step, 2.0, data_time=0.1, step_time=0.5)
+        history.rank(0, said(0, text, "stdout"))
+    assert "phases" not in {kind.id for kind in available(history.state())}

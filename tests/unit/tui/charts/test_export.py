@@ -1,0 +1,126 @@
+"""One chart as files."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from remote.run.run_state import RunState
+from tests.kit.acted import until
+from tests.kit.dashboard import Stage
+from tests.kit.histories import History, plan
+from training.wire.events import Evaluated, Saved
+from tui.charts.chart_view import ChartView, CurveMode, XAxis
+from tui.charts.drawing import Drawing, make_drawing
+from tui.charts.export import save_chart, to_csv, to_svg
+from tui.charts.kinds import KINDS, ChartKind
+from tui.charts.plot_frame import PlotOptions
+from tui.charts.raster import Curve
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+async def test_a_key_writes_the_chart_into_the_folder_of_the_run(tmp_path: Path) -> None:
+    stage = Stage(runs_dir=tmp_path)
+    async with stage.training(size=(120, 40), notifications=True) as pilot:
+        folder = tmp_path / stage.session.plan.run
+        folder.mkdir()
+        await pilot.press("3", "w")
+        await until(pilot, lambda: "chart: loss-step60.csv" in " ".join(stage.text().split()))
+        rows = list(csv.DictReader((folder / "loss-step60.csv").read_text().splitlines()))
+        whole = stage.session.state.curves.whole("loss")
+        assert [float(row["mean"]) for row in rows] == pytest.approx(whole.mean.tolist())
+        assert [int(row["highest"]) for row in rows] == whole.highest.tolist()
+        root = ElementTree.parse(folder / "loss-step60.svg").getroot()
+        assert "loss" in [text.text for text in root.iter(f"{SVG}text")]
+        assert (folder / "loss-step60.png").read_bytes().startswith(b"\x89PNG")
+
+
+async def test_where_nothing_can_be_written_it_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("tui.charts.export.write_whole", fails)
+    stage = Stage(runs_dir=tmp_path)
+    async with stage.training(size=(120, 40), notifications=True) as pilot:
+        await pilot.press("3", "w")
+        await until(pilot, lambda: "cannot write the chart" in stage.text())
+
+
+async def test_without_matplotlib_there_is_no_png_and_it_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr("tui.charts.png", raising=False)
+    monkeypatch.setitem(sys.modules, "tui.charts.png", None)
+    stage = Stage(runs_dir=tmp_path)
+    async with stage.training(size=(120, 40), notifications=True) as pilot:
+        (tmp_path / stage.session.plan.run).mkdir()
+        await pilot.press("3", "w")
+        await until(pilot, lambda: "constraints.txt'.[report]'" in "".join(stage.text().split()))
+        assert sorted(path.suffix for path in tmp_path.rglob("loss-*")) == [".csv", ".svg"]
+
+
+def a_run() -> RunState:
+    """Four ranks that have trained 30 steps, with a figure for each chart."""
+    figures = {"data": 0.005, "compute": 0.075, "sync": 0.02, "samples": 8, "correct": 6}
+    return History(plan(4)).training(steps=30, **figures).state()
+
+
+@pytest.mark.parametrize("mode", list(CurveMode))
+@pytest.mark.parametrize("kind", KINDS[:3], ids=lambda kind: kind.id)
+def test_every_chart_and_view_is_a_picture(
+    mode: CurveMode, kind: ChartKind, tmp_path: Path
+) -> None:
+    state = a_run()
+    for along in XAxis:
+        window = None if along is XAxis.SAMPLES else (0.1, 9.0)
+        view = ChartView(along, mode, log_y=along is XAxis.TIME, window=window)
+        drawn = make_drawing(state, kind, view)
+        root = ElementTree.fromstring(to_svg(drawn, kind, view))
+        assert len(list(root.iter(f"{SVG}path"))) > 5
+        assert to_csv(drawn).count("\n") == 1 + sum(len(line.x) for line in drawn.lines)
+    assert len(save_chart(tmp_path, "chart", drawn, kind, view)) == 3
+
+
+def test_a_picture_says_of_which_run_and_what_its_curves_and_axes_are() -> None:
+    one = History(plan(2)).training(steps=8, ready=0.2, samples=8, correct=6)
+    one.rank(0, Evaluated(0, 1, 8, 0.5, 0.7, 100, 1.0), Saved(0, 1, 8, 0.1, 9))
+    state = one.state()
+    ready = next(kind for kind in KINDS if kind.id == "ready")
+    for kind, view, wanted in (
+        (
+            KINDS[2],
+            ChartView(),
+            {"accuracy", "a run", "accuracy (%)", "mean, min to max", "test"},
+        ),
+        (ready, ChartView(mode=CurveMode.EACH), {"ready (s)", "rank 0", "rank 1"}),
+        (KINDS[1], ChartView(), {"s/iteration", "data", "compute", "sync"}),
+    ):
+        drawn = make_drawing(state, kind, view)
+        root = ElementTree.fromstring(to_svg(drawn, kind, view, "a run"))
+        told = [text.text for text in root.iter(f"{SVG}text")]
+        assert wanted <= set(told)
+        assert "TC" in told, "marks at one place stand beside each other"
+
+
+def test_hostile_names_and_values_leave_the_picture_whole() -> None:
+    x = np.array([1.0, 2.0, 3.0, 4.0, np.nan])
+    values = np.array([np.nan, 1e308, -np.inf, 2.0, 3.0])
+    curve = Curve("<script>&\"'", 0, x, values, values, values)
+    stage_drawn = Drawing((curve,), ((2.0, "<"),), PlotOptions("step"), (), (1.0, 4.0))
+    root = ElementTree.fromstring(to_svg(stage_drawn, KINDS[0], ChartView()))
+    assert "<script>&\"'" in [text.text for text in root.iter(f"{SVG}text")]
+    assert not list(root.iter(f"{SVG}script"))
+
+
+def test_a_chart_of_one_point_is_no_empty_one() -> None:
+    run = History(plan(2)).training(steps=1).state()
+    drawn = make_drawing(run, KINDS[0], ChartView())
+    assert "no data" not in to_svg(drawn, KINDS[0], ChartView())

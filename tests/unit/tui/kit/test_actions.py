@@ -1,0 +1,188 @@
+"""The table of actions: what follows from it, and that it is sound."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from itertools import groupby
+
+import pytest
+from textual.command import CommandList
+
+from tests.kit.acted import until
+from tests.kit.agents import ROOT
+from tests.kit.dashboard import Stage
+from tui.app.command_list import ActionPalette
+from tui.app.help import HelpDialog
+from tui.charts.chart import Chart
+from tui.charts.panel import Charts
+from tui.kit.actions import ACTIONS, WITHIN, Place
+from tui.kit.key_names import format_key, parse_key
+from tui.kit.widgets.keys import Line
+from tui.log.panel import LogPanel
+from tui.run.panels import PANELS
+
+
+def test_a_name_stands_for_one_action() -> None:
+    alike = {one for actions in ACTIONS.values() for one in actions}
+    assert [name for name, many in Counter(one.name for one in alike).items() if many > 1] == []
+
+
+@pytest.mark.parametrize("place", Place)
+def test_a_key_does_one_thing_in_a_place(place: Place) -> None:
+    keys = Counter(key for one in ACTIONS[place] for key in one.default_keys)
+    assert [key for key, many in keys.items() if many > 1] == []
+
+
+def test_every_panel_is_within_the_run() -> None:
+    assert {panel.place for panel in PANELS} == set(WITHIN)
+
+
+@pytest.mark.parametrize(
+    ("key", "name", "back"),
+    [
+        ("?", "question_mark", "?"),
+        ("+", "plus", "+"),
+        ("S", "S", "S"),
+        ("esc", "escape", "esc"),
+        ("pgup", "pageup", "pgup"),
+        ("ctrl+s", "ctrl+s", "ctrl+s"),
+        ("ctrl+pagedown", "ctrl+pagedown", "ctrl+pgdn"),
+        (",", "comma", ","),
+        ("F5", "f5", "f5"),
+    ],
+)
+def test_keys_are_named_as_textual_does_and_written_as_people_do(
+    key: str, name: str, back: str
+) -> None:
+    assert parse_key(key) == name
+    assert format_key(name) == back
+
+
+@pytest.mark.parametrize("key", ["ctlr+x", "escpae", "ctrl+", "ab", ""])
+def test_a_key_that_does_not_exist(key: str) -> None:
+    with pytest.raises(ValueError, match="there is no key"):
+        parse_key(key)
+
+
+async def test_the_line_of_keys_is_that_of_the_focus() -> None:
+    stage = Stage()
+    async with stage.training() as pilot:
+        await until(pilot, lambda: "Follow" in foot(stage))
+        assert "Log y" not in foot(stage)
+        await pilot.press("3")
+        await until(pilot, lambda: "Log y" in foot(stage))
+        assert "Follow" not in foot(stage)
+        assert foot(stage).startswith(" q Quit  ? Help ")
+
+
+async def test_a_key_of_another_panel_goes_to_that_panel() -> None:
+    stage = Stage()
+    async with stage.training(size=(120, 40)) as pilot:
+        await pilot.press("1", "l")
+        chart = stage.screen.query(Chart).first()
+        assert chart.logarithmic
+        assert stage.screen.focused is chart
+        await pilot.press("r")
+        assert stage.screen.query_one(LogPanel) in focused_path(stage)
+        assert stage.screen.query(Charts).first() not in focused_path(stage)
+
+
+async def test_no_key_of_the_line_of_keys_is_cut_off() -> None:
+    stage = Stage()
+    async with stage.training(size=(57, 24)) as pilot:
+        await until(pilot, lambda: "Quit" in foot(stage))
+        for width in range(40, 60, 3):
+            await pilot.resize_terminal(width, 24)
+            line = stage.screen.query_one(Line)
+            await until(pilot, lambda width=width, line=line: 30 < line.region.right <= width)
+
+
+async def test_escape_leaves_the_zoom_and_never_the_run() -> None:
+    stage = Stage()
+    async with stage.training() as pilot:
+        await pilot.press("3", "z")
+        assert stage.screen.maximized
+        await until(pilot, lambda: "esc Back" in foot(stage))
+        await pilot.press("escape")
+        assert not stage.screen.maximized
+        await until(pilot, lambda: "esc Back" not in foot(stage))
+        await pilot.press("escape", "escape")
+        assert stage.app.screen is stage.screen
+        assert stage.session.stops == []
+
+
+async def test_the_help_begins_with_the_keys_of_the_focus() -> None:
+    stage = Stage()
+    async with stage.training() as pilot:
+        for key, first, then in (("6", "log:", "run:"), ("3", "chart:", "run:")):
+            await pilot.press(key, "question_mark")
+            await until(pilot, lambda: isinstance(stage.app.screen, HelpDialog))
+            await until(pilot, lambda: f"│ {first}" in stage.text())  # noqa: B023
+            assert stage.text().index(first) < stage.text().index(then)
+            await pilot.press("question_mark")
+            await until(pilot, lambda: stage.app.screen is stage.screen)
+
+
+def foot(stage: Stage) -> str:
+    """The line of keys."""
+    return stage.text().splitlines()[-1]
+
+
+def focused_path(stage: Stage) -> list[object]:
+    assert stage.screen.focused
+    return list(stage.screen.focused.ancestors_with_self)
+
+
+def test_the_page_on_keys_lists_every_action() -> None:
+    page = (ROOT / "docs" / "keys.md").read_text()
+    listed = re.findall(r"^(?:## .*|\| `.*)$", page, re.MULTILINE)
+    assert [line for line in listed if line not in TEXTS] == list(documented())
+
+
+TEXTS = ("## Keys of your own", "## Themes and characters")
+"""Headings of what is no table."""
+
+
+def documented() -> Iterator[str]:
+    """The headings and rows of docs/keys.md: each action once, those that are explained alike
+    together."""
+    listed: set[str] = set()
+    for place in Place:
+        actions = [one for one in ACTIONS[place] if one.name not in listed]
+        listed.update(one.name for one in actions)
+        if actions:
+            yield f"## {place.value.capitalize()}"
+        for text, alike in groupby(actions, lambda one: one.help):
+            same = list(alike)
+            keys = [f"`{format_key(key)}`" for one in same for key in one.default_keys]
+            names = [f"`{one.name}`" for one in same]
+            if same[1:]:
+                yield f"| {names[0]} to {names[-1]} | {keys[0]} to {keys[-1]} | {text} |"
+            else:
+                yield f"| {names[0]} | {', '.join(keys)} | {text} |"
+
+
+async def test_the_list_of_commands_has_one_command_to_zoom() -> None:
+    stage = Stage()
+    async with stage.training() as pilot:
+        listed = {command.title for command in stage.app.get_system_commands(stage.screen)}
+        assert "Zoom" in listed
+        assert not {"Maximize", "Minimize"} & listed
+        await pilot.pause()
+
+
+async def test_the_list_of_commands_takes_all_keys_where_there_is_no_room_for_it() -> None:
+    stage = Stage()
+    async with stage.training() as pilot:
+        await pilot.press("ctrl+p")
+        await until(pilot, lambda: isinstance(stage.app.screen, ActionPalette))
+        listed = stage.app.screen.query_one(CommandList)
+        for height in (10, 4, 1):
+            await pilot.resize_terminal(80, height)
+            await pilot.pause()
+            assert isinstance(listed.screen, ActionPalette)
+            listed.screen._action_command_list("page_down")
+        await pilot.resize_terminal(80, 24)
+        await pilot.press("escape")

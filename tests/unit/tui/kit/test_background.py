@@ -1,0 +1,81 @@
+"""Work in threads beside the screens."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from textual.app import App
+
+from tests.kit.acted import until
+from tui.kit.background import RepeatedTask
+
+
+async def test_work_is_done_once_at_a_time_and_once_more_if_asked_for_meanwhile() -> None:
+    app = App[None]()
+    taken, begun, goes_on = list[str](), list[str](), threading.Semaphore(0)
+    async with app.run_test() as pilot:
+        work = RepeatedTask(app, taken.append)
+
+        def begin(name: str) -> None:
+            def act() -> str:
+                begun.append(name)
+                goes_on.acquire()
+                return name
+
+            work.begin(act)
+
+        for name in ("first", "second", "third"):
+            begin(name)
+        assert work.is_busy
+        await until(pilot, lambda: bool(begun))
+        goes_on.release()
+        await until(pilot, lambda: taken == ["first"])
+        assert work.is_busy
+        goes_on.release()
+        await until(pilot, lambda: taken == ["first", "third"])
+        assert begun == taken, "the newest question is answered, those before it are out of date"
+        assert not work.is_busy
+
+
+async def test_what_takes_long_is_repeated_less_often() -> None:
+    app, taken = App[None](), list[float]()
+    async with app.run_test() as pilot:
+        work = RepeatedTask(app, taken.append)
+        assert work.is_due(0.0)
+        assert not work.is_due(600.0)
+        goes_on = threading.Event()
+        work.begin(lambda: float(goes_on.wait()))
+        assert not work.is_due(0.0), "it is under way"
+        goes_on.set()
+        await until(pilot, lambda: bool(taken))
+        work._began = work._ended - 3.0
+        assert not work.is_due(0.0), "it took 3 s: a tenth of the time is 30 s"
+        work._ended -= 30.0
+        work._began -= 30.0
+        assert work.is_due(0.0)
+
+
+def fail() -> None:
+    raise OSError("the disk is full")
+
+
+async def test_an_error_is_told() -> None:
+    app, told = App[None](), list[str]()
+    async with app.run_test() as pilot:
+        RepeatedTask(app, print, lambda error: told.append(str(error))).begin(fail)
+        await until(pilot, lambda: told == ["the disk is full"])
+
+
+class Fails(App[None]):
+    """Has work that fails, and tells nobody."""
+
+    def on_mount(self) -> None:
+        RepeatedTask(self, print).begin(fail)
+
+
+async def test_an_error_that_nobody_tells_is_not_lost(capsys: pytest.CaptureFixture[str]) -> None:
+    app = Fails()
+    await app.run_async(headless=True)
+    assert app.return_code == 1
+    assert "the disk is full" in capsys.readouterr().err

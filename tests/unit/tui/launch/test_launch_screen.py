@@ -1,0 +1,706 @@
+"""The launch form on the screen: its list of fields, edited with the keyboard or the mouse."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.events import Key
+from textual.geometry import Size
+from textual.pilot import Pilot
+from textual.screen import Screen
+from textual.widgets import OptionList, Static
+
+from remote.cluster.hosts import Cluster, Host
+from remote.events import Checked
+from remote.plan.plan import Plan, Policy, Script
+from remote.record import index
+from remote.run.run_state import RunState
+from tests.kit.acted import ActedSession, cluster, make_plan, screen_text, until
+from training.job import Job
+from training.wire.events import SESSION
+from tui.app.app import RankboardApp
+from tui.doctor import checks
+from tui.doctor.screen import DoctorScreen
+from tui.kit import choice_dialogs
+from tui.kit.choice_dialogs import ChoiceDialog
+from tui.kit.runs import Launch
+from tui.launch import host_marks, presets, script_fields
+from tui.launch import screen as launch
+from tui.launch.cell_editor import CellEditor
+from tui.launch.form_fields import ON
+from tui.launch.form_table import FormTable
+from tui.launch.presets_dialog import PresetsDialog
+from tui.launch.screen import LaunchScreen
+from tui.run.screen import RunScreen
+
+SIZES = [(80, 24), (120, 40), (200, 60)]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    return tmp_path / "rankboard" / "presets"
+
+
+class Form:
+    """The launch form, the plans that were begun from it, and the checks."""
+
+    def __init__(
+        self, lab: Cluster | None = None, work: Job | Script | None = None, **more: Any
+    ) -> None:
+        self.begun: list[Plan] = []
+        self.doctors: list[ActedSession] = []
+        self.refusal = ""
+        lab = lab or cluster(4, 1)
+        launch = Launch(lab, lab, work or Job(), make_plan, self._begin, check=self._check, **more)
+        self.app = RankboardApp(launch)
+
+    def _begin(self, plan: Plan) -> ActedSession:
+        if self.refusal:
+            raise PermissionError(self.refusal)
+        self.begun.append(plan)
+        session = ActedSession(plan)
+        session.close()
+        return session
+
+    def _check(self, plan: Plan) -> ActedSession:
+        self.doctors.append(ActedSession(plan))
+        return self.doctors[-1]
+
+    @property
+    def screen(self) -> LaunchScreen:
+        screen = self.app.screen
+        assert isinstance(screen, LaunchScreen)
+        return screen
+
+    @property
+    def fields(self) -> FormTable:
+        return self.screen.query_one(FormTable)
+
+    @asynccontextmanager
+    async def opened(self, size: tuple[int, int] = (80, 24)) -> AsyncIterator[Pilot[None]]:
+        """The form in a terminal of `size`, once it is drawn."""
+        async with self.app.run_test(size=size) as pilot:
+            await self.ready(pilot)
+            yield pilot
+
+    async def ready(self, pilot: Pilot[None]) -> None:
+        await until(
+            pilot,
+            lambda: isinstance(self.app.screen, LaunchScreen) and bool(self.fields.form_rows),
+        )
+
+    async def go(self, pilot: Pilot[None], name: str) -> None:
+        self.fields.go_to(name)
+        await pilot.pause()
+
+    async def type(self, pilot: Pilot[None], name: str, text: str) -> None:
+        """Type a text in place of that of a field, without leaving it."""
+        await self.go(pilot, name)
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(self.app.focused, CellEditor))
+        await pilot.press("ctrl+u", *text)
+        await until(pilot, lambda: self.screen.draft.get_text(name) == text)
+        await pilot.pause()
+
+    def text(self, name: str) -> str:
+        return self.screen.draft.get_text(name)
+
+    def shown(self, name: str) -> str:
+        return str(self.screen.query_one(f"#{name}", Static).content)
+
+    def row(self, name: str) -> str:
+        """The row of a field or a group, as it is drawn."""
+        for number, line in enumerate(self.fields.form_rows):
+            if name == line.name:
+                return " ".join(cell.text for cell in self.fields._rows[number])
+        raise AssertionError(f"{name} is folded")
+
+    def drawn(self) -> list[str]:
+        return screen_text(self.app).splitlines()
+
+    async def start(self, pilot: Pilot[None]) -> Plan:
+        await pilot.press("f5")
+        await until(pilot, lambda: isinstance(self.app.screen, RunScreen))
+        return self.begun[-1]
+
+
+# The list -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_every_field_can_be_reached_and_is_seen_and_explained(size: tuple[int, int]) -> None:
+    form = Form()
+    async with form.opened(size=size) as pilot:
+        for group in list(form.screen.draft.groups()):
+            form.fields.fold(group, is_folded=False)
+        form.fields.cursor = 0
+        for line in form.fields.form_rows:
+            await pilot.pause()
+            assert form.fields.row == line
+            if line.field:
+                assert any(f" {line.field.label} " in row for row in form.drawn())
+                assert line.field.help.split("\n")[0] in form.shown("help")
+            await pilot.press("down")
+        shown = {line.field.name for line in form.fields.form_rows if line.field}
+        assert {setting.name for setting in fields(Job)} - {"sync_option"} <= shown
+
+
+async def test_a_default_is_said_once() -> None:
+    form = Form()
+    async with form.opened(size=(120, 40)) as pilot:
+        await form.go(pilot, "policy.on_disconnect")
+        await until(pilot, lambda: "(default: " in form.shown("help"))
+        assert form.shown("help").count("default") == 1
+
+
+async def test_a_group_folds_and_says_how_much_in_it_is_changed() -> None:
+    form = Form(work=Job(lr=0.5, seed=7, momentum=0.9))
+    async with form.opened() as pilot:
+        await form.go(pilot, "seed")
+        await pilot.press("space")
+        assert form.fields.row.field is None
+        assert form.row("optimisation").endswith("optimisation 3 changed ")
+        assert all(
+            line.field is None for line in form.fields.form_rows if line.group == "optimisation"
+        )
+        await pilot.press("right")
+        await form.go(pilot, "seed")
+        await pilot.press("r")
+        await until(pilot, lambda: "2 changed" in form.row("optimisation"))
+        assert form.text("seed") == "42"
+
+
+async def test_groups_are_folded_at_first_unless_something_in_them_is_changed() -> None:
+    form = Form(work=Job(checkpoint_every="epoch"))
+    async with form.opened():
+        assert form.fields.folded == {"computation", "data files", "failures and disconnects"}
+        assert form.row("checkpoint_every") == "  checkpoint-every * epoch default: none"
+
+
+async def test_many_hosts_are_folded() -> None:
+    form = Form(lab=cluster(60, 1), work=Job(batch_size=600))
+    async with form.opened():
+        assert "60 of 60 hosts" in form.row("hosts")
+        assert len([line for line in form.fields.form_rows if line.group == "hosts"]) == 1
+
+
+async def test_hosts_are_ticked_and_the_plan_follows() -> None:
+    form = Form()
+    async with form.opened(size=(120, 40)) as pilot:
+        assert "node4  127.0.0.4  rank 3" in form.shown("amounts")
+        await form.go(pilot, "host.1")
+        await pilot.press("space")
+        await until(pilot, lambda: "3 of 4 hosts" in form.row("hosts"))
+        assert "[ ] node2" in form.row("host.1")
+        assert "node2" not in form.shown("amounts").split("\n\n")[-1]
+        assert "$ rankboard --only node1,node3,node4 --sync ddp" in form.shown("amounts")
+        plan = await form.start(pilot)
+    assert [host.name for host in plan.hosts] == ["node1", "node3", "node4"]
+
+
+# Editing ------------------------------------------------------------------------------------------
+
+
+async def test_a_text_is_edited_in_its_row_and_counts_at_once() -> None:
+    form = Form()
+    async with form.opened(size=(120, 40)) as pilot:
+        await form.type(pilot, "lr", "0.25")
+        editor = form.screen.query_one(CellEditor)
+        row = form.fields.region.y + 1 + form.fields.cursor + 1 - form.fields.scroll_offset.y
+        assert editor.region.y == row
+        assert "--lr 0.25" in form.shown("amounts")
+        await pilot.press("enter")
+        await until(pilot, lambda: form.app.focused is form.fields)
+        assert not editor.display
+        assert form.row("lr") == "  lr * 0.25 default: 0.1"
+        await form.type(pilot, "lr", "0.5")
+        await pilot.press("escape")
+        await until(pilot, lambda: form.app.focused is form.fields)
+        assert form.text("lr") == "0.25"
+        plan = await form.start(pilot)
+    assert plan.work == Job(lr=0.25)
+
+
+async def test_digits_begin_a_number_and_arrows_leave_it() -> None:
+    form = Form()
+    async with form.opened() as pilot:
+        await form.go(pilot, "batch_size")
+        await pilot.press("3", "2", "down")
+        await until(pilot, lambda: form.app.focused is form.fields)
+        assert form.text("batch_size") == "32"
+        assert form.fields.row.field
+        assert form.fields.row.field.name == "accumulate"
+        await pilot.press("2", "tab")
+        await until(pilot, lambda: form.app.focused is form.fields)
+        plan = await form.start(pilot)
+    assert plan.work == Job(batch_size=32, accumulate=2)
+
+
+async def test_a_digit_where_no_number_belongs_says_so() -> None:
+    form = Form()
+    async with form.opened() as pilot:
+        for place, name in (("method", "method"), ("sync", "sync")):
+            form.fields.go_to(place)
+            await pilot.press("3")
+            said = f"{name} takes no number"
+            await until(pilot, lambda: any(one.message == said for one in form.app._notifications))  # noqa: B023
+        assert form.text("sync") == "ddp"
+
+
+async def test_a_number_that_is_opened_is_replaced_by_what_is_typed() -> None:
+    form = Form(work=Job(steps=300))
+    async with form.opened() as pilot:
+        await form.go(pilot, "steps")
+        await pilot.press("enter", "4", "5", "enter")
+        await until(pilot, lambda: form.app.focused is form.fields)
+        plan = await form.start(pilot)
+    assert plan.work == Job(steps=45)
+
+
+async def test_a_run_can_be_started_while_a_text_is_edited() -> None:
+    form = Form()
+    async with form.opened() as pilot:
+        await form.type(pilot, "steps", "45")
+        plan = await form.start(pilot)
+    assert plan.work == Job(steps=45)
+
+
+async def test_keys_count_in_the_order_in_which_they_were_typed() -> None:
+    """However late they are handled: nothing is typed into another row, or started without it."""
+    form = Form()
+    async with form.opened() as pilot:
+        await form.go(pilot, "steps")
+        keys = *"45", "down", *"32", "down", "down", *"0.25", "enter", "down", *"9e-1", "f5"
+        for key in keys:
+            form.app.post_message(Key(key, key if len(key) == 1 else None))
+        await until(pilot, lambda: isinstance(form.app.screen, RunScreen))
+    assert [plan.work for plan in form.begun] == [
+        Job(steps=45, batch_size=32, lr=0.25, momentum=0.9)
+    ]
+
+
+async def test_a_choice_is_picked_from_a_list_or_turned() -> None:
+    form = Form()
+    async with form.opened() as pilot:
+        await form.go(pilot, "sync")
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(form.app.screen, ChoiceDialog))
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: isinstance(form.app.screen, LaunchScreen))
+        assert form.text("sync") == "gather_scatter"
+        await form.go(pilot, "sync")
+        await pilot.press("right", "right")
+        assert form.text("sync") == "local_sgd"
+        assert "every" in form.row("local_sgd.every")
+        await form.go(pilot, "sync")
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(form.app.screen, ChoiceDialog))
+        await pilot.press("up", "escape")
+        await until(pilot, lambda: isinstance(form.app.screen, LaunchScreen))
+        assert form.text("sync") == "local_sgd"
+
+
+async def test_letters_go_to_a_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choice_dialogs, "PAUSE", 600.0)
+    form = Form()
+    async with form.opened() as pilot:
+        for keys, choice in (
+            ("pa", "parameter_server"),
+            ("paj", "ring"),  # what begins no choice is a key
+            ("aring", "ring"),
+            ("jx", "ddp"),
+        ):
+            await form.go(pilot, "sync")
+            await pilot.press("enter")
+            await until(pilot, lambda: isinstance(form.app.screen, ChoiceDialog))
+            await pilot.press(*keys, "enter")
+            await until(pilot, lambda: isinstance(form.app.screen, LaunchScreen))
+            assert form.text("sync") == choice
+            form.fields.set_text("sync", "all_reduce")
+
+
+async def test_a_choice_that_takes_an_argument_is_completed_by_typing() -> None:
+    form = Form()
+    async with form.opened() as pilot:
+        await form.go(pilot, "model")
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(form.app.screen, ChoiceDialog))
+        form.app.screen.query_one(OptionList).highlighted = 3
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(form.app.focused, CellEditor))
+        assert "write torchvision/NAME" in form.row("model")
+        await pilot.press(*"resnet50", "enter")
+        await until(pilot, lambda: form.app.focused is form.fields)
+        plan = await form.start(pilot)
+    assert plan.work == Job(model="torchvision/resnet50")
+
+
+async def test_a_click_ticks_folds_and_edits() -> None:
+    form = Form()
+    async with form.opened(size=(120, 40)) as pilot:
+        await pilot.click(FormTable, offset=(8, 3))
+        await until(pilot, lambda: form.text("host.0") != ON)
+        await pilot.click(FormTable, offset=(8, 2))
+        await until(pilot, lambda: "hosts" in form.fields.folded)
+        await form.go(pilot, "epochs")
+        row = form.fields.cursor + 2
+        await pilot.click(FormTable, offset=(8, row))
+        await until(pilot, lambda: isinstance(form.app.focused, CellEditor))
+        await pilot.click(FormTable, offset=(8, row + 2))
+        await pilot.press("7", "enter")
+        await until(pilot, lambda: form.text("batch_size") == "7")
+
+
+# Mistakes -----------------------------------------------------------------------------------------
+
+
+async def test_mistakes_stand_beside_their_fields_and_at_the_top() -> None:
+    form = Form()
+    async with form.opened() as pilot:
+        assert form.shown("status").endswith("ready: ddp, lenet5 on digits, 4 ranks on 4 hosts")
+        await form.type(pilot, "lr", "fast")
+        assert form.row("lr").endswith("✗ write a number")
+        assert "--lr 'fast': write a number" in form.shown("status")
+        await pilot.press("enter")
+        await form.type(pilot, "batch_size", "2x")
+        await pilot.press("enter")
+        assert "(and 1 more mistake)" in form.shown("status")
+        form.fields.fold("optimisation", is_folded=True)
+        assert "2 mistakes" in form.row("optimisation")
+        await pilot.press("f5")
+        assert form.begun == []
+        assert form.fields.row.field
+        assert form.fields.row.field.name == "batch_size"
+        await pilot.press("delete")
+        await form.go(pilot, "lr")
+        await pilot.press("delete")
+        await until(pilot, lambda: "ready" in form.shown("status"))
+
+
+async def test_a_form_starts_nothing_once_another_screen_has_come() -> None:
+    """The second of two keys may be handled when the run of the first has a screen already."""
+    form = Form()
+    async with form.opened() as pilot:
+        screen = form.screen
+        await form.start(pilot)
+        screen._start()
+        await pilot.pause()
+        assert len(form.begun) == 1
+        assert isinstance(form.app.screen, RunScreen)
+
+
+async def test_a_run_that_cannot_be_recorded_is_said_in_the_form() -> None:
+    form = Form()
+    form.refusal = "cannot write runs"
+    async with form.opened() as pilot:
+        await pilot.press("f5")
+        await until(
+            pilot,
+            lambda: (
+                isinstance(form.app.screen, LaunchScreen)
+                and "cannot write runs" in form.shown("status")
+            ),
+        )
+        form.refusal = ""
+        await form.start(pilot)
+
+
+# Presets, recent jobs, the command line -----------------------------------------------------------
+
+
+async def test_a_preset_is_saved_chosen_and_deleted(folder: Path) -> None:
+    form = Form(work=Job(sync="ring", lr=0.3), policy=Policy(max_restarts=2))
+    async with form.opened() as pilot:
+        await pilot.press("w", *"mine", "enter")
+        await until(pilot, lambda: presets.list_names() == ["mine"])
+        await form.type(pilot, "lr", "0.7")
+        await pilot.press("enter")
+        await form.go(pilot, "sync")
+        await pilot.press("delete", "p")
+        await until(pilot, lambda: isinstance(form.app.screen, PresetsDialog))
+        await pilot.press("enter")
+        await form.ready(pilot)
+        assert (form.text("sync"), form.text("lr")) == ("ring", "0.3")
+        assert form.text("policy.max_restarts") == "2"
+        await pilot.press("p")
+        await until(pilot, lambda: isinstance(form.app.screen, PresetsDialog))
+        await pilot.press("delete")
+        assert presets.list_names() == ["mine"]
+        await pilot.press("delete", "escape")
+        await form.ready(pilot)
+        assert presets.list_names() == []
+        plan = await form.start(pilot)
+    assert plan.work == Job(sync="ring", lr=0.3)
+    assert plan.policy == Policy(max_restarts=2)
+
+
+async def test_texts_name_the_keys_that_the_user_has_chosen(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    (folder.parent / "keys.toml").write_text('[keys]\nfold = "F"\ndelete-preset = "X"\n')
+    form = Form()
+    async with form.opened() as pilot:
+        form.fields.go_to("method")
+        await until(pilot, lambda: form.shown("help") == "method: F folds and unfolds the group")
+        await pilot.press("w", *"mine", "enter")
+        await until(pilot, lambda: presets.list_names() == ["mine"])
+        await pilot.press("p")
+        await until(pilot, lambda: "X: delete a preset" in screen_text(form.app))
+        await pilot.press("X")
+        await until(pilot, lambda: "press X once more" in screen_text(form.app))
+
+
+async def test_a_program_with_its_arguments_is_a_preset(folder: Path) -> None:
+    script = Script(("train.py", "--lr", "0.3"), fetch=("*.pt",))
+    form = Form(work=script)
+    async with form.opened() as pilot:
+        await pilot.press("w", *"mine", "enter")
+        await until(pilot, lambda: presets.list_names() == ["mine"])
+        await form.type(pilot, script_fields.WORDS, "other.py")
+        await pilot.press("enter", "p")
+        await until(pilot, lambda: isinstance(form.app.screen, PresetsDialog))
+        await pilot.press("enter")
+        await form.ready(pilot)
+        plan = await form.start(pilot)
+    assert plan.work == script
+
+
+async def test_a_broken_preset_is_said_in_the_dialog(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    (folder / "bad.toml").write_text("[job]\nlr = -1")
+    form = Form()
+    async with form.opened() as pilot:
+        await pilot.press("p")
+        await until(pilot, lambda: isinstance(form.app.screen, PresetsDialog))
+        await pilot.press("enter")
+        await until(pilot, lambda: "at least 0" in str(form.app.screen.query_one(Static).content))
+
+
+async def test_a_recent_job_fills_the_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = index.Entry("a", job={"sync": "ring", "steps": 45}, verdict="finished")
+    monkeypatch.setattr(index, "entries", lambda _: [entry])
+    form = Form()
+    async with form.opened() as pilot:
+        await pilot.press("p")
+        await until(pilot, lambda: any("--steps 45" in row for row in form.drawn()))
+        await pilot.press("end", "enter")
+        await form.ready(pilot)
+        plan = await form.start(pilot)
+    assert plan.work == Job(sync="ring", steps=45)
+
+
+async def test_the_command_line_is_copied() -> None:
+    form = Form(work=Job(data_dir="/my data"))
+    async with form.opened() as pilot:
+        await pilot.press("y")
+        await until(pilot, lambda: form.app.clipboard == "rankboard --data-dir '/my data'")
+        await form.type(pilot, "lr", "x")
+        await pilot.press("enter", "y")
+        assert form.app.clipboard == "rankboard --data-dir '/my data'"
+
+
+# Checks -------------------------------------------------------------------------------------------
+
+
+async def test_the_worst_finding_of_a_host_is_its_mark_and_nothing_waits() -> None:
+    form = Form()
+    async with form.opened(size=(120, 40)) as pilot:
+        await pilot.press("f2")
+        await until(pilot, lambda: "checking" in form.row("host.0"))
+        await form.type(pilot, "lr", "0.2")
+        await pilot.press("enter")
+        (doctor,) = form.doctors
+        doctor.say(
+            SESSION,
+            *(Checked(host, "torch", "ok", "2.14.1") for host in range(4)),
+            Checked(1, "disk", "warning", "3 GiB left", "delete old runs"),
+            Checked(1, "login", "failed", "no key", "add one"),
+        )
+        await until(pilot, lambda: "✗ login: no key" in form.row("host.1"))
+        assert "1 check passed so far" in form.row("host.0")
+        assert form.row("hosts").endswith("checking, before the last changes")
+        await form.go(pilot, "host.1")
+        assert form.shown("help") == "login: no key (add one)"
+        await pilot.press("D")
+        await until(pilot, lambda: isinstance(form.app.screen, DoctorScreen))
+        await pilot.press("escape")
+        await form.ready(pilot)
+        assert doctor.stops == []
+        plan = await form.start(pilot)
+        assert doctor.stops == ["other work begins"]
+        doctor.close()
+    assert plan.work == Job(lr=0.2)
+
+
+async def test_checks_are_written_anew_only_where_they_have_found_something(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    form, written = Form(), list[str]()
+
+    def counted(state: RunState, width: int) -> list[list[checks.Cell]]:
+        written.append("table")
+        return table(state, width)
+
+    def marked(state: RunState) -> dict[str, host_marks.HostMark]:
+        written.append("marks")
+        return known(state)
+
+    table, known = checks.table, host_marks.mark_hosts
+    monkeypatch.setattr(checks, "table", counted)
+    monkeypatch.setattr(launch, "mark_hosts", marked)
+    async with form.opened(size=(120, 40)) as pilot:
+        await pilot.press("f2")
+        await until(pilot, lambda: "checking" in form.row("host.0"))
+        (doctor,) = form.doctors
+        doctor.say(SESSION, Checked(0, "torch", "ok", "2.14.1"))
+        await until(pilot, lambda: "1 check passed so far" in form.row("host.0"))
+        for kind, key in ((LaunchScreen, ""), (DoctorScreen, "D")):
+            await pilot.press(*key)
+            await until(pilot, lambda kind=kind: isinstance(form.app.screen, kind))
+            form.app.tick()
+            await pilot.pause()
+            written.clear()
+            for _ in range(5):
+                form.app.tick()
+            assert not written
+        doctor.say(SESSION, Checked(0, "disk", "warning", "3 GiB left"))
+        await until(pilot, lambda: "3 GiB left" in screen_text(form.app))
+        assert written == ["table"]
+        await pilot.press("escape")
+        doctor.close()
+
+
+# Around it ----------------------------------------------------------------------------------------
+
+
+async def test_a_job_and_a_policy_fill_the_form() -> None:
+    job = Job(model="torchvision/alexnet", sync_option=("bucket_mb=10",), dataset="imagefolder:/x")
+    form = Form(work=job, policy=Policy(max_restarts=1))
+    async with form.opened() as pilot:
+        await form.type(pilot, "lr", "0.5")
+        plan = await form.start(pilot)
+    assert plan.work == replace(job, lr=0.5)
+    assert plan.policy.max_restarts == 1
+
+
+async def test_of_the_host_of_a_file_it_says_where_the_ranks_are_written() -> None:
+    form = Form(lab=Cluster("lab", (Host("n1", "10.0.0.1", slots=2),), file="lab.toml"))
+    async with form.opened(size=(120, 40)) as pilot:
+        await form.type(pilot, "ranks", "8")
+        said = "no command line starts 8 ranks on n1: write slots = 8 in lab.toml"
+        await until(pilot, lambda: said in form.shown("amounts"))
+        assert "$ rankboard" not in form.shown("amounts")
+        await pilot.press("enter", "y")
+        assert form.app.clipboard == ""
+
+
+async def test_of_one_host_the_number_of_ranks_is_asked() -> None:
+    form = Form(lab=Cluster("this machine", (Host("local", "127.0.0.1", slots=4),)))
+    async with form.opened() as pilot:
+        await form.type(pilot, "ranks", "2")
+        plan = await form.start(pilot)
+    assert plan.world_size == 2
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_the_first_drawing_is_fit_for_the_width(
+    size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first: dict[type[Screen[Any]], bool] = {}
+    lay_out = Screen._refresh_layout
+
+    def seen(self: Screen[Any], size: Size | None = None, *rest: Any, **more: Any) -> None:
+        first.setdefault(type(self), self.has_class("-narrow"))
+        lay_out(self, size, *rest, **more)
+
+    monkeypatch.setattr(Screen, "_refresh_layout", seen)
+    form = Form()
+    async with form.opened(size=size):
+        pass
+    assert first[LaunchScreen] is (size[0] == 80)
+
+
+async def test_the_form_has_few_widgets() -> None:
+    """Each takes time before the first drawing: thirty rows of three took more than a second."""
+    form = Form()
+    async with form.opened(size=(120, 40)):
+        assert len(form.screen.query("*")) < 15
+
+
+async def test_leaving_without_a_run_is_a_success() -> None:
+    form = Form()
+    async with form.app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("ctrl+q")
+    assert form.app.exit_code == 0
+    assert form.begun == []
+
+
+async def test_any_size() -> None:
+    form = Form()
+    async with form.app.run_test(size=(80, 24)) as pilot:
+        for width, height in [(1, 1), (40, 10), (60, 14), (100, 20), (39, 40)]:
+            await pilot.resize_terminal(width, height)
+            await pilot.press("tab", "down", "enter")
+            await pilot.pause()
+
+
+NOT_NEEDED = (
+    *(
+        "torch",
+        "numpy",
+        "paramiko",
+        "importlib.metadata",
+        "http.client",
+        "training.agent.local_api",
+    ),
+    *(
+        "remote.session.session",
+        "remote.session.examination",
+        "remote.host_commands.inventory",
+    ),
+)
+
+
+@pytest.mark.parametrize("screen", ["home", "launch"])
+def test_nothing_is_loaded_before_a_screen_that_it_does_not_need(screen: str) -> None:
+    code = (
+        f"import sys, tui.app.start_run, tui.app.app, tui.home.history, tui.{screen}.screen; "
+        f"print(sorted({{*{NOT_NEEDED}}} & {{*sys.modules}}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+# A program of the user's own ----------------------------------------------------------------------
+
+
+async def test_a_program_is_typed_and_started() -> None:
+    """It takes the place of the settings of a job, and the line to paste says so."""
+    form = Form()
+    async with form.opened((120, 40)) as pilot:
+        assert form.row(script_fields.WORDS).rstrip().endswith("none")
+        await form.type(pilot, script_fields.WORDS, "train.py --lr 0.1")
+        assert "ready: train.py --lr 0.1, 4 ranks on 4 hosts" in form.shown("status")
+        assert "$ rankboard -- train.py --lr 0.1" in form.shown("amounts")
+        with pytest.raises(AssertionError, match="is folded"):
+            form.row("model")
+        await pilot.press("f5")
+        await until(pilot, lambda: form.begun)
+    assert form.begun[0].work == Script(("train.py", "--lr", "0.1"))
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_the_form_opens_with_a_program(size: tuple[int, int]) -> None:
+    form = Form(work=Script(("train.py", "it's"), watch=False))
+    async with form.opened(size) as pilot:
+        assert form.text(script_fields.WORDS) == """train.py 'it'"'"'s'"""
+        assert "rankboard --no-watch -- train.py" in form.shown("amounts")
+        await form.type(pilot, script_fields.WORDS, "")
+        assert form.row("model")

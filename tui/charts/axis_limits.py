@@ -1,0 +1,108 @@
+"""From where to where the axes of a chart go: numpy only, no terminal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tui.charts.axis import HUGE, Axis
+from tui.charts.raster import Curve, Floats
+
+PEAK_QUANTILES = (0.01, 0.99)
+"""Where peaks are cut off, the limits lie at these quantiles of the values."""
+MIN_GAIN = 1.3
+"""Peaks are cut off only if the chart becomes at least this many times lower."""
+MIN_POINTS_TO_CUT = 16
+"""Curves with fewer points keep all of them."""
+MAX_SAMPLED_VALUES = 8192
+"""Quantiles are taken of about so many values at most."""
+
+
+class _VisibleValues(NamedTuple):
+    """The finite values of a curve, or of an edge of its band, that are in view."""
+
+    x: Floats
+    values: Floats
+    is_single: bool
+
+
+def x_limits(curves: Sequence[Curve], log: bool = False) -> tuple[float, float] | None:
+    """Return the least and the greatest x, or None if there is no point.
+
+    On a log axis, only an x over 0 counts.
+    """
+    ends = []
+    for curve in curves:
+        fits = np.isfinite(curve.x)
+        if log:
+            fits &= curve.x > 0
+        x = curve.x[fits]
+        if x.size:
+            ends += [float(x.min()), float(x.max())]
+    return (min(ends), max(ends)) if ends else None
+
+
+def y_limits(
+    curves: Sequence[Curve], log: bool, x_axis: Axis | None = None, warm: float | None = None
+) -> tuple[float, float] | None:
+    """Return the lowest and the highest value of all curves and bands, or None.
+
+    `x_axis` restricts that to what is in view. With `warm`, the limits leave out peaks and
+    everything before the x `warm`, if much is gained by that.
+    """
+    parts = [part for curve in curves for part in _visible_values(curve, log, x_axis)]
+    if not parts:
+        return None
+    low = float(min(part.values.min() for part in parts))
+    high = float(max(part.values.max() for part in parts))
+    if warm is None:
+        return low, high
+    without_peaks = _limits_without_peaks(parts, warm)
+    if without_peaks is None:
+        return low, high
+    gains_much = _size((low, high), log) > MIN_GAIN * _size(without_peaks, log)
+    return without_peaks if gains_much else (low, high)
+
+
+def _limits_without_peaks(
+    parts: Sequence[_VisibleValues], warm: float
+) -> tuple[float, float] | None:
+    """Return limits that leave out peaks, or None if there are too few values to judge."""
+    stride = 1 + sum(part.values.size for part in parts) // MAX_SAMPLED_VALUES
+    samples = [np.empty(0)]
+    single_values = []
+    for part in parts:
+        if part.is_single:  # single points, as of a test, are never cut off
+            single_values += [part.values.min(), part.values.max()]
+        else:
+            is_warm = part.x[::stride] >= warm
+            samples.append(part.values[::stride][is_warm])
+    sampled = np.concatenate(samples)
+    if sampled.size < MIN_POINTS_TO_CUT:
+        return None
+    low, high = np.quantile(sampled, PEAK_QUANTILES)
+    return float(min([low, *single_values])), float(max([high, *single_values]))
+
+
+def _size(limits: tuple[float, float], log: bool) -> float:
+    low, high = limits
+    if log:
+        return math.log10(high) - math.log10(low)
+    return min(high, HUGE) - max(low, -HUGE)
+
+
+def _visible_values(curve: Curve, log: bool, x_axis: Axis | None) -> Iterator[_VisibleValues]:
+    in_view = np.ones(curve.x.shape, bool)
+    if x_axis is not None:
+        shares = x_axis.shares_of(np.where(np.isfinite(curve.x), curve.x, np.nan))
+        in_view = (shares >= 0) & (shares <= 1)
+    all_values = (curve.mean, curve.low, curve.high) if curve.band else (curve.mean,)
+    for values in all_values:
+        fits = in_view & np.isfinite(values)
+        if log:
+            fits &= values > 0
+        if fits.any():
+            yield _VisibleValues(curve.x[fits], values[fits], curve.single)

@@ -1,0 +1,233 @@
+"""What is written above a chart: the newest values, or those at the cursor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import IntEnum
+
+import numpy as np
+
+from remote.format import duration, number, short_size
+from remote.run.series.definitions import SERIES, Scope, Unit
+from tui.charts.axis import Axis
+from tui.charts.chart_view import ChartView, CurveMode, XAxis
+from tui.charts.drawing import ChartLine, Drawing
+from tui.charts.kinds import ChartKind
+from tui.charts.plot_frame import AREA_SIGNS
+from tui.kit import palette
+
+MIN_COLUMNS_FOR_NAMES = 20
+"""With fewer columns left, no names of curves follow the values at the cursor."""
+CURSOR_STEPS = 60
+"""Key presses that move the cursor once through what is in view, at most."""
+
+ColouredTexts = list[tuple[str, int]]
+"""Texts with their colours, or -1 for the usual one."""
+
+
+class Brevity(IntEnum):
+    """How few words are made of the values at the cursor."""
+
+    FULL = 0
+    WITHOUT_RANKS = 1
+    ONLY_VALUES = 2
+
+
+def format_value(value: float, unit: Unit) -> str:
+    """Return a value of a chart with its unit, shortly."""
+    if unit in (Unit.BYTES, Unit.BYTES_PER_SECOND):
+        return short_size(value)
+    if unit is Unit.SHARE:
+        return f"{number(value)}%"
+    return number(value)
+
+
+def heading(drawing: Drawing, kind: ChartKind, view: ChartView, room: int) -> ColouredTexts:
+    """Return what stands above a chart in `room` columns.
+
+    These are the values at the cursor, or the newest one and how the chart is drawn, and then the
+    names of the curves.
+    """
+    if view.cursor is not None:
+        text = _fitting_cursor_text(drawing, kind, view, room)
+    elif kind.stacked:
+        return _newest_of_areas(drawing, kind, room)
+    else:
+        newest = newest_value(drawing, kind)
+        text = "  ".join([newest, *view_notes(view)] if newest else view_notes(view))
+    room_left = room - len(text) - 2
+    parts = [(text, -1)]
+    if not kind.stacked and (view.cursor is None or room_left > MIN_COLUMNS_FOR_NAMES):
+        names = legend(drawing, view, room_left)
+        if names:
+            parts += [("  ", -1), *names]
+    return parts
+
+
+def newest_value(drawing: Drawing, kind: ChartKind) -> str:
+    """Return the newest value of a chart, and whose it is if that is not clear."""
+    if not np.isfinite(drawing.newest):
+        return ""
+    return f"{drawing.newest_name} {format_value(drawing.newest, kind.unit)}".strip()
+
+
+def _newest_of_areas(drawing: Drawing, kind: ChartKind, room: int) -> ColouredTexts:
+    """Return sign, name and newest value of each area. The values go if there is little room."""
+    names = []
+    names_with_values = []
+    for colour, (line, sign) in enumerate(zip(drawing.lines, AREA_SIGNS, strict=False)):
+        known = line.points.mean[np.isfinite(line.points.mean)]
+        if known.size:
+            name = f"{palette.sign(sign)} {line.name}"
+            value = format_value(float(known[-1]), kind.unit)
+            names.append((name, colour))
+            names_with_values.append((f"{name} {value}", colour))
+    full = _spaced(names_with_values)
+    return full if _total_length(full) <= room else _spaced(names)
+
+
+# The cursor
+
+
+def _fitting_cursor_text(drawing: Drawing, kind: ChartKind, view: ChartView, room: int) -> str:
+    text = ""
+    for brevity in Brevity:
+        text = cursor_text(drawing, kind, view, brevity)
+        if len(text) <= room:
+            break
+    return text
+
+
+def cursor_text(
+    drawing: Drawing, kind: ChartKind, view: ChartView, brevity: Brevity = Brevity.FULL
+) -> str:
+    """Return the x of the cursor and the values of the points there."""
+    assert view.cursor is not None
+    parts: list[str] = []
+    for index, line in enumerate(drawing.lines):
+        point = nearest_point(line, view.cursor)
+        if point is None:
+            continue
+        if not parts:
+            parts.append(_x_text(float(line.x[point]), view))
+        has_bounds = index == 0 and not kind.stacked
+        parts.append(_point_text(line, point, kind, brevity, has_bounds=has_bounds))
+    return "  ".join(parts)
+
+
+def nearest_point(line: ChartLine, x: float) -> int | None:
+    """Return the point of a line that is nearest to an x, or None if the line has none."""
+    known = np.flatnonzero(np.isfinite(line.x))
+    if not known.size:
+        return None
+    distances = np.abs(line.x[known] - x)
+    return int(known[np.argmin(distances)])
+
+
+def _x_text(x: float, view: ChartView) -> str:
+    if view.along is XAxis.TIME:
+        return duration(x)
+    if view.along is XAxis.EPOCH:
+        return f"epoch {x:.2f}"
+    return f"{view.along.value} {x:.0f}"
+
+
+def _point_text(
+    line: ChartLine, point: int, kind: ChartKind, brevity: Brevity, *, has_bounds: bool
+) -> str:
+    points = line.points
+    mean = format_value(float(points.mean[point]), kind.unit)
+    is_spread = points.low[point] != points.high[point]
+    if line.row >= 0 or not has_bounds or not is_spread:
+        if kind.stacked and brevity is Brevity.ONLY_VALUES:
+            return f"{palette.sign(line.series)}{mean}"
+        return f"{line.name} {mean}"
+    low = format_value(float(points.low[point]), kind.unit)
+    high = format_value(float(points.high[point]), kind.unit)
+    if brevity is Brevity.ONLY_VALUES:
+        return f"{mean} ({low} to {high})"
+    if brevity is Brevity.WITHOUT_RANKS:
+        return f"mean {mean}  min {low}  max {high}"
+    scope = "rank" if SERIES[line.series].scope is Scope.RANK else "host"
+    lowest = f"({scope} {int(points.lowest[point])})"
+    highest = f"({scope} {int(points.highest[point])})"
+    return f"mean {mean}  min {low} {lowest}  max {high} {highest}"
+
+
+def next_cursor(drawing: Drawing, view: ChartView, axis: Axis, direction: int) -> float | None:
+    """Return where the cursor goes after a key, or None if there is no point in view.
+
+    It goes to the next point that is a little away, and at first to the last point.
+    """
+    if not drawing.lines:
+        return None
+    x = drawing.lines[0].x
+    x = x[np.isfinite(x) & (x >= axis.low) & (x <= axis.high)]
+    if not x.size:
+        return None
+    if view.cursor is None:
+        return float(x[-1])
+    cursor_share = min(max(axis.share_of(max(view.cursor, axis.low)), 0.0), 1.0)
+    distances = direction * (axis.shares_of(x) - cursor_share)
+    (beyond,) = np.nonzero(distances > 1 / CURSOR_STEPS / 2)
+    if not beyond.size:
+        return float(x[-1] if direction > 0 else x[0])
+    return float(x[beyond[0] if direction > 0 else beyond[-1]])
+
+
+# Names
+
+
+def legend(drawing: Drawing, view: ChartView, room: int) -> ColouredTexts:
+    """Return the names of the curves, as many as fit. An ellipsis stands for the others."""
+    if view.mode is CurveMode.MEAN and len(drawing.lines) < 2:
+        return _legend_of_mean(drawing, room)
+    colours = {curve.label: curve.colour for curve in drawing.curves}
+    sign = palette.sign("curve")
+    names = [(f"{sign}{line.name} ", colours.get(line.name, -1)) for line in drawing.lines]
+    if not drawing.hidden and _total_length(names) <= room + 1:
+        return names
+    fitting: ColouredTexts = []
+    for name in names:
+        if fitting and _total_length([*fitting, name]) >= room:
+            break
+        fitting.append(name)
+    return [*fitting, ("…", -1)]
+
+
+def _legend_of_mean(drawing: Drawing, room: int) -> ColouredTexts:
+    """Return the signs of a mean, its band and its tests. With little room, the first ones go."""
+    parts: ColouredTexts = []
+    if drawing.lines and drawing.lines[0].row < 0 and len(drawing.lines[0].points):
+        parts.append((f"{palette.sign('curve')} mean", 0))
+        parts.append((f"{palette.sign('band')} min to max", 0))
+    if any(curve.single and len(curve.x) for curve in drawing.curves):
+        parts.append((f"{palette.sign('test')} test", 1))
+    while parts and _total_length(_spaced(parts)) > room:
+        parts.pop(0)
+    return _spaced(parts)
+
+
+def _spaced(parts: ColouredTexts) -> ColouredTexts:
+    """Return the same texts with two spaces between them."""
+    return [*((f"{text}  ", colour) for text, colour in parts[:-1]), *parts[-1:]]
+
+
+def _total_length(parts: ColouredTexts) -> int:
+    return sum(len(text) for text, _ in parts)
+
+
+def view_notes(view: ChartView) -> list[str]:
+    """Return how a chart is drawn, as far as that is not the usual way."""
+    return list(_view_notes(view))
+
+
+def _view_notes(view: ChartView) -> Iterator[str]:
+    if view.log_y:
+        yield "log"
+    if view.log_x:
+        yield "log x"
+    if not view.is_whole:
+        yield "live" if view.tail else "zoom"
+    if view.smoothing:
+        yield f"ema {view.smoothing:g}".replace("0.", ".")

@@ -1,0 +1,262 @@
+"""What a chart of a given size shows: its picture and the labels around it.
+
+Knows no colours and no terminal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tui.charts import axis, raster
+from tui.charts.annotations import Mark, put_cursor, put_marks, put_names, put_peaks, put_points
+from tui.charts.axis import Axis
+from tui.charts.axis_limits import x_limits, y_limits
+from tui.charts.raster import Cells, Curve, DotPicture, cell_at
+from tui.kit import palette
+
+AREA_SIGNS = ("data", "compute", "sync")
+"""The signs of areas that are stacked, from the bottom."""
+
+
+@dataclass(frozen=True)
+class PlotOptions:
+    """How curves are drawn."""
+
+    along: str
+    """The name of the x axis, which has whole steps by default."""
+    clock: bool = False
+    """Whether x is in seconds."""
+    parts: bool = False
+    """Whether x may be fractions, as of epochs."""
+    log: bool = False
+    """Whether the x axis is logarithmic."""
+    from_zero: bool = False
+    """Whether a linear y axis begins at 0."""
+    stacked: bool = False
+    """Whether the curves are areas over each other."""
+    window: tuple[float, float] | None = None
+    """The x in view, or None for all."""
+    live: bool = False
+    """Whether the window moves with the run."""
+    warm: float | None = None
+    """Limit y to what comes from this x on, without peaks."""
+    cursor: float | None = None
+    """An x that is marked with a line."""
+    named: bool = False
+    """Whether the label of each curve stands on it, if there is room."""
+
+
+@dataclass(frozen=True)
+class PlotFrame:
+    """A drawn chart with its labels."""
+
+    picture: DotPicture
+    row_labels: tuple[str, ...]
+    """The label at the left of each row of the picture."""
+    bottom_labels: str
+    """The row of labels beneath the picture, or "" if there is no room for one."""
+    x_axis: Axis
+
+    @property
+    def left(self) -> int:
+        """The cells at the left of the picture."""
+        return len(self.row_labels[0]) if self.row_labels else 0
+
+    def x_at(self, column: float) -> float:
+        """Return the x at a column of cells of the whole frame."""
+        width = self.picture.dots.shape[1]
+        share = (column - self.left) / max(width, 1)
+        return self.x_axis.value_at(min(max(share, 0.0), 1.0))
+
+    def changed_rows(self, other: PlotFrame) -> dict[int, tuple[int, int]]:
+        """Return the rows that differ from another frame, with their first cell and their end."""
+        height, width = self.picture.dots.shape
+        whole_row = (0, self.left + width)
+        has_same_shape = other.picture.dots.shape == (height, width)
+        if not has_same_shape or bool(other.bottom_labels) != bool(self.bottom_labels):
+            row_count = len(self.row_labels) + bool(self.bottom_labels)
+            return dict.fromkeys(range(row_count), whole_row)
+        is_changed = np.zeros((height, width), bool)
+        for layer, other_layer in zip(_layers(self.picture), _layers(other.picture), strict=True):
+            is_changed |= layer != other_layer
+        changed_rows = {}
+        for row, label in enumerate(self.row_labels):
+            columns = np.flatnonzero(is_changed[row])
+            if other.row_labels[row] != label:
+                changed_rows[row] = whole_row
+            elif columns.size:
+                first, last = int(columns[0]), int(columns[-1])
+                changed_rows[row] = (self.left + first, self.left + last + 1)
+        if other.bottom_labels != self.bottom_labels:
+            changed_rows[len(self.row_labels)] = whole_row
+        return changed_rows
+
+
+def _layers(picture: DotPicture) -> tuple[Cells, ...]:
+    return picture.dots, picture.curve, picture.band, picture.sign
+
+
+def make_frame(
+    curves: Sequence[Curve],
+    options: PlotOptions,
+    width: int,
+    height: int,
+    log: bool = False,
+    marks: Sequence[Mark] = (),
+) -> PlotFrame | None:
+    """Draw a chart of `width` x `height` cells, or return None if there is nothing to see.
+
+    With `log`, the y axis is logarithmic. Labels that do not fit are left out.
+    """
+    x_range = options.window or x_limits(curves, options.log)
+    if x_range is None or width < 1 or height < 1:
+        return None
+    limits = _y_limits(curves, options, log, None)
+    if limits is None:
+        return None
+    if options.window:
+        limits = _y_limits(curves, options, log, _x_axis(x_range, options, width)) or limits
+    rows = height - 1 if height >= 3 else height
+    y_axis = _y_axis(*limits, rows, log, options.from_zero or options.stacked)
+    row_labels = _row_labels(y_axis, rows, width)
+    left = len(row_labels[0])
+    inner_width = width - left
+    x_axis = _x_axis(x_range, options, inner_width)
+    picture = _draw_curves(curves, options, x_axis, y_axis, rows, inner_width)
+    _annotate(picture, curves, options, x_axis, y_axis, marks)
+    bottom_labels = ""
+    if rows < height:
+        bottom_labels = " " * left + _bottom_labels(x_axis, options, inner_width)
+    return PlotFrame(picture, row_labels, bottom_labels, x_axis)
+
+
+# Axes
+
+
+def _x_axis(x_range: tuple[float, float], options: PlotOptions, width: int) -> Axis:
+    low, high = x_range
+    if options.log:
+        low = min(max(low, axis.TINY), axis.HUGE)
+        high = min(max(high, axis.TINY), axis.HUGE)
+        return Axis(low, high if high > low else low * 1.1, log=True)
+    if options.window and not options.live:
+        return axis.exact_axis(low, high)
+    return axis.steady_axis(low, high, 2 * width)
+
+
+def _y_axis(low: float, high: float, rows: int, log: bool, from_zero: bool) -> Axis:
+    if log:
+        return axis.log_axis(low, high)
+    if from_zero:
+        low = min(low, 0.0)
+    return axis.linear_axis(low, high, _y_tick_count(rows))
+
+
+def _y_limits(
+    curves: Sequence[Curve], options: PlotOptions, log: bool, x_axis: Axis | None
+) -> tuple[float, float] | None:
+    if not options.stacked:
+        return y_limits(curves, log, x_axis, options.warm)
+    limits = y_limits([_total(curves)], False, x_axis, options.warm)
+    if limits is None:
+        return None
+    low, high = limits
+    return max(low, 0.0), max(high, 0.0)  # areas lie over 0
+
+
+def _total(curves: Sequence[Curve]) -> Curve:
+    """Return the upper edge of curves that are stacked."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        total = np.sum([curve.mean for curve in curves], axis=0)
+    return Curve("", 0, curves[0].x, total, total, total)
+
+
+# The picture
+
+
+def _draw_curves(
+    curves: Sequence[Curve],
+    options: PlotOptions,
+    x_axis: Axis,
+    y_axis: Axis,
+    rows: int,
+    width: int,
+) -> DotPicture:
+    all_columns = [
+        raster.to_columns(curve, x_axis, 2 * width, y_axis.log)
+        for curve in curves
+        if not curve.single
+    ]
+    if not all_columns:
+        return raster.blank_picture(rows, width)
+    if options.stacked:
+        signs = "".join(palette.sign(name) for name in AREA_SIGNS)
+        return raster.draw_areas(all_columns, y_axis.high, rows, signs)
+    return raster.draw_lines(all_columns, *y_axis.ends, rows)
+
+
+def _annotate(
+    picture: DotPicture,
+    curves: Sequence[Curve],
+    options: PlotOptions,
+    x_axis: Axis,
+    y_axis: Axis,
+    marks: Sequence[Mark],
+) -> None:
+    if options.named:
+        put_names(picture, [curve for curve in curves if not (curve.faint or curve.single)])
+    put_marks(picture, marks, x_axis)
+    put_points(picture, curves, x_axis, y_axis)
+    put_peaks(picture, [_total(curves)] if options.stacked else curves, x_axis, y_axis)
+    if options.cursor is not None:
+        put_cursor(picture, x_axis, options.cursor)
+
+
+# Labels
+
+
+def _y_tick_count(rows: int) -> int:
+    """Return how many ticks are readable at the left of so many rows."""
+    return max(2, (rows + 1) // 3)
+
+
+def _row_labels(y_axis: Axis, rows: int, width: int) -> tuple[str, ...]:
+    """Return a label of one width for each row, blank but for ticks, and a line behind it.
+
+    They are empty if they would take half of the width.
+    """
+    text_of_row = {}
+    for value, text in axis.number_ticks(y_axis, _y_tick_count(rows)):
+        text_of_row[cell_at(1 - y_axis.share_of(value), rows)] = text
+    text_width = max((len(text) for text in text_of_row.values()), default=0)
+    if not text_width or text_width + 1 > width // 2:
+        return ("",) * rows
+    labels = []
+    for row in range(rows):
+        line = palette.sign("tick" if row in text_of_row else "row")
+        labels.append(text_of_row.get(row, "").rjust(text_width) + line)
+    return tuple(labels)
+
+
+def _bottom_labels(x_axis: Axis, options: PlotOptions, width: int) -> str:
+    """Return the ticks of the x axis, each centred under its place, and the axis' name."""
+    name = "  " + options.along
+    has_name = width > 4 * len(name)
+    room = width - len(name) if has_name else width
+    if options.clock:
+        ticks = axis.clock_ticks(x_axis, max(2, width // 10))
+    else:
+        only_whole = not (options.parts or options.log)
+        ticks = axis.number_ticks(x_axis, max(2, width // 11), whole=only_whole)
+    line = [" "] * width
+    free_from = 0
+    for value, text in ticks:
+        center = cell_at(x_axis.share_of(value), width)
+        start = max(0, center - len(text) // 2)
+        if free_from <= start <= room - len(text):
+            line[start : start + len(text)] = text
+            free_from = start + len(text) + 2
+    return "".join(line[:room]) + (name if has_name else "")

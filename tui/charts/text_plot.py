@@ -1,0 +1,53 @@
+"""A chart as lines of text, for output without the dashboard. Imports no Textual."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+
+from tui.charts.plot_frame import PlotOptions, make_frame
+from tui.charts.raster import NO_COLOUR, Cells, Curve, dot_characters
+from tui.kit import palette
+
+
+def plot_as_text(
+    curves: Sequence[Curve], options: PlotOptions, width: int, height: int, colour: bool = False
+) -> list[str]:
+    """Return the lines of a chart, or none if there is nothing to see.
+
+    The label of each curve, one character, stands on it, so that curves can be told apart without
+    colours.
+    """
+    frame = make_frame(curves, replace(options, named=True), width, height)
+    if frame is None:
+        return []
+    picture = frame.picture
+    characters = dot_characters()
+    lines = []
+    for row, label in enumerate(frame.row_labels):
+        cells = [characters[dots] for dots in picture.dots[row].tolist()]
+        for column in np.flatnonzero(picture.sign[row]).tolist():
+            cells[column] = chr(picture.sign[row, column])
+        text = _coloured(cells, picture.curve[row]) if colour else "".join(cells)
+        lines.append(label + text)
+    lines.append(frame.bottom_labels)
+    return [line.rstrip() for line in lines if line]
+
+
+def _coloured(cells: Sequence[str], colours: Cells) -> str:
+    """Return the cells of a row, each run of one colour with its escape sequence."""
+    changes = (np.flatnonzero(np.diff(colours)) + 1).tolist()
+    parts = []
+    for start, end in pairwise([0, *changes, len(colours)]):
+        text = "".join(cells[start:end])
+        colour = int(colours[start])
+        if colour == NO_COLOUR:
+            parts.append(text)
+            continue
+        hex_digits = palette.colour(colour, dark=True).removeprefix("#")
+        red, green, blue = bytes.fromhex(hex_digits)
+        parts.append(f"\x1b[38;2;{red};{green};{blue}m{text}\x1b[0m")
+    return "".join(parts)

@@ -1,0 +1,136 @@
+"""Dialogs that return a choice from a list, or a line of text that is typed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Generic, TypeVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.events import Key
+from textual.screen import ModalScreen
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
+
+from tui.kit.actions import Place
+from tui.kit.bindings import bindings, key_of
+
+PAUSE = 1.0
+"""Seconds after which letters begin another word."""
+ResultT = TypeVar("ResultT")
+
+
+class BoxDialog(ModalScreen[ResultT | None], Generic[ResultT]):
+    """A box in the middle of the screen. The result is None if the user leaves it."""
+
+    DEFAULT_CSS = """
+    BoxDialog { align: center middle; background: $background 50%; }
+    BoxDialog Vertical {
+        width: 76; max-width: 100%; height: auto; max-height: 100%; padding: 0 1;
+        border: round $primary; background: $surface;
+    }
+    BoxDialog Static { width: 1fr; height: auto; color: $text-muted; }
+    BoxDialog OptionList, BoxDialog OptionList:focus {
+        height: auto; max-height: 20; border: none; padding: 0;
+        background: $surface; background-tint: $surface 0%;
+        scrollbar-size-vertical: 1;
+    }
+    """
+
+    def action_move(self, action: str) -> None:
+        """Move in the list by an action of `OptionList`, such as `cursor_down`."""
+        move = getattr(self.query_one(OptionList), f"action_{action}")
+        move()
+
+    def action_back(self) -> None:
+        self.dismiss(None)
+
+
+class ChoiceDialog(BoxDialog[str]):
+    """A choice from a list. Typing letters moves to the choice that begins with them."""
+
+    place = Place.CHOICE
+    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
+
+    def __init__(self, title: str, help: str, choices: Sequence[str], current: str) -> None:
+        super().__init__()
+        self._title = title
+        self._help = help
+        self._choices = choices
+        self._current = current
+        self._typed = ""
+        self._typed_at = -PAUSE
+
+    def compose(self) -> ComposeResult:
+        with Vertical() as box:
+            box.border_title = self._title
+            box.border_subtitle = key_of(self.app, "back")
+            yield Static(self._help, markup=False)
+            yield OptionList(*(Option(Content(choice)) for choice in self._choices))
+
+    def on_mount(self) -> None:
+        options = self.query_one(OptionList)
+        options.focus()
+        if self._current in self._choices:
+            options.highlighted = self._choices.index(self._current)
+
+    def on_key(self, event: Key) -> None:
+        """Go to the choice that begins with what is typed. A letter that begins none is a key."""
+        letter = (event.character or "").lower()
+        if not letter.isprintable() or letter in ("", " "):
+            return
+        beginnings = [letter]
+        if event.time - self._typed_at < PAUSE:
+            beginnings.insert(0, self._typed + letter)
+        for beginning in beginnings:
+            number = self._find_choice(beginning)
+            if number is not None:
+                self._typed = beginning
+                self._typed_at = event.time
+                self.query_one(OptionList).highlighted = number
+                event.stop()
+                event.prevent_default()
+                return
+
+    def _find_choice(self, beginning: str) -> int | None:
+        """Return the number of the next choice that begins so, from the present one on.
+
+        A single letter goes on from the present choice, so that it can be typed again.
+        """
+        first = self.query_one(OptionList).highlighted or 0
+        if len(beginning) == 1:
+            first += 1
+        total = len(self._choices)
+        for step in range(total):
+            number = (first + step) % total
+            if self._choices[number].lower().startswith(beginning):
+                return number
+        return None
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        self.dismiss(self._choices[event.option_index])
+
+
+class TextPrompt(BoxDialog[str]):
+    """A line of text to type."""
+
+    place = Place.TEXT
+    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
+
+    def __init__(self, title: str, help: str, text: str = "") -> None:
+        super().__init__()
+        self._title = title
+        self._help = help
+        self._text = text
+
+    def compose(self) -> ComposeResult:
+        with Vertical() as box:
+            box.border_title = self._title
+            box.border_subtitle = f"enter, {key_of(self.app, 'back')}"
+            yield Static(self._help, markup=False)
+            yield Input(self._text, compact=True)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        self.dismiss(event.value.strip())

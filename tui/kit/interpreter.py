@@ -1,0 +1,34 @@
+"""Settings of the Python interpreter that keep the command and its dashboard quick."""
+
+from __future__ import annotations
+
+import gc
+import sys
+
+NEW_OBJECTS = 50_000
+"""New objects after which Python looks for garbage; its own number is 700."""
+SWITCH_INTERVAL = 0.001
+"""Seconds for which another thread may keep a frame waiting; Python's own number is 0.005."""
+
+
+def collect_seldom() -> None:
+    """Look for garbage seldom.
+
+    With Python's own number, it would search all modules over and over while they load. To search
+    all lines of a log takes as long as several frames.
+    """
+    gc.set_threshold(NEW_OBJECTS, *gc.get_threshold()[1:])
+
+
+def keep_loaded_modules() -> None:
+    """Never search what is loaded by now for garbage: modules stay until the end."""
+    gc.freeze()
+
+
+def switch_threads_often() -> None:
+    """Let threads take turns quickly.
+
+    Drawing gives way to other threads, such as the one that reads records, many times a frame, so
+    that Python's own interval would add up.
+    """
+    sys.setswitchinterval(SWITCH_INTERVAL)

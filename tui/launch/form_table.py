@@ -1,0 +1,348 @@
+"""The rows of the launch form: groups that fold, and their fields with their texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.geometry import Region
+from textual.message import Message
+
+from remote.cluster.hosts import Host
+from remote.doctor.doctor import FAILED, OK, WARNING
+from remote.format import count
+from tui.kit import palette
+from tui.kit.actions import Place
+from tui.kit.bindings import bindings
+from tui.kit.choice_dialogs import ChoiceDialog
+from tui.kit.widgets.choices import Choices
+from tui.kit.widgets.table import Cell, Column, Row
+from tui.launch import script_fields
+from tui.launch.cell_editor import CellEditor
+from tui.launch.draft import HOSTS, FieldMistake, LaunchDraft
+from tui.launch.form_fields import (
+    OFF,
+    ON,
+    OPTION_FLAG,
+    FormField,
+    choice_prefix,
+    matches_choice,
+)
+from tui.launch.host_marks import HostMark
+
+SIGNS = {OK: "good", WARNING: "warn", FAILED: "bad", "": "work"}
+INKS = {OK: "table--good", WARNING: "table--work", FAILED: "table--bad", "": "table--dim"}
+MANY_HOSTS = 8
+"""So many hosts are listed at first; of more, only how many take part."""
+DIGITS = "0123456789.-"
+FOLDED = ("computation", "data files", "log and checkpoints", "failures and disconnects")
+"""The groups that are folded at first, unless something in them is changed."""
+VALUE_WIDTH = (18, 30)
+"""The least and the most columns of a value."""
+SHOWN_IF_EMPTY = {
+    "epochs": "1",
+    "steps": "whole epochs",
+    "program.cwd": "this folder",
+}
+"""What is shown in place of an empty text; otherwise "none"."""
+
+
+@dataclass(frozen=True)
+class FormRow:
+    """A row: a field, or the head of its group."""
+
+    group: str
+    field: FormField | None = None
+
+    @property
+    def name(self) -> str:
+        """Return the name of the field, or of the group."""
+        return self.field.name if self.field else self.group
+
+
+def _key_bindings() -> Iterator[Binding]:
+    digits = [Binding(digit, f"begin({digit!r})", show=False) for digit in DIGITS]
+    for binding in (*bindings(Place.LIST), *bindings(Place.FIELD), *digits):
+        assert isinstance(binding, Binding)
+        # With priority, each key has its effect before the next one, which may be typed already.
+        yield replace(binding, priority=True)
+
+
+class FormTable(Choices):
+    """The fields of a draft, one row each, which are changed here."""
+
+    place = Place.FIELD
+    BINDINGS: ClassVar[list[BindingType]] = [*_key_bindings()]
+
+    class Changed(Message):
+        """A field has another text."""
+
+    def __init__(self, draft: LaunchDraft, editor: CellEditor) -> None:
+        super().__init__()
+        self.draft = draft
+        self._editor = editor
+        self.folded = {group for group in FOLDED if not draft.count_changed(group)}
+        if len(draft.cluster.hosts) > MANY_HOSTS:
+            self.folded.add(HOSTS)
+        self.form_rows: list[FormRow] = []
+        self._mistakes: dict[str, FieldMistake] = {}
+        self._marks: Mapping[str, HostMark] = {}
+        self._summary = ""
+
+    @property
+    def row(self) -> FormRow:
+        """Return the row under the cursor."""
+        return self.form_rows[self.cursor]
+
+    def show_state(
+        self, mistakes: Sequence[FieldMistake], marks: Mapping[str, HostMark], summary: str = ""
+    ) -> None:
+        """Draw, with the mistakes, the marks of hosts by name, and a summary of all hosts."""
+        self._mistakes = {}
+        for mistake in mistakes:
+            self._mistakes.setdefault(mistake.field, mistake)
+        self._marks = marks
+        self._summary = summary
+        self.draw()
+
+    def fold(self, group: str, is_folded: bool) -> None:
+        """Fold or unfold a group; the cursor goes to its head."""
+        if is_folded:
+            self.folded.add(group)
+        else:
+            self.folded.discard(group)
+        self.draw()
+        self.cursor = self.form_rows.index(FormRow(group))
+
+    def go_to(self, name: str) -> None:
+        """Move the cursor to a field or a group, and unfold it."""
+        for group, fields in self.draft.groups().items():
+            if name == group or any(field.name == name for field in fields):
+                self.folded.discard(group)
+        self.draw()
+        for number, row in enumerate(self.form_rows):
+            if row.name == name:
+                self.cursor = number
+
+    @property
+    def _value_region(self) -> Region:
+        """Return where on the screen the value under the cursor stands."""
+        x, y, width, _ = self.content_region
+        label, value, _ = self._make_columns()
+        line = self.cursor + 1 - self.scroll_offset.y
+        return Region(x + label.width + 2, y + line, max(1, min(value.width, width) - 3), 1)
+
+    def on_resize(self) -> None:
+        self.draw()
+        self._editor.move(self._value_region)
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Scroll. An edit ends, as the editor would stay where it is."""
+        super().watch_scroll_y(old_value, new_value)
+        self._editor.end()
+
+    def draw(self) -> None:
+        """Draw what has changed."""
+        if not self.size.width:
+            return
+        self.form_rows = []
+        rows = []
+        for group, fields in self.draft.groups().items():
+            self.form_rows.append(FormRow(group))
+            rows.append(self._make_head(group, fields))
+            if group not in self.folded:
+                self.form_rows += [FormRow(group, field) for field in fields]
+                rows += [self._make_row(field) for field in fields]
+        self.show(self._make_columns(), rows)
+
+    def _make_columns(self) -> list[Column]:
+        """Return columns as wide as the fields need and the room allows, beside a scrollbar."""
+        width = self.size.width
+        widest = 0
+        for group, fields in self.draft.groups().items():
+            labels = [f"  {group}", *map(_format_label, fields)]
+            widest = max(widest, *map(len, labels))
+        label = min(widest + 1, width * 2 // 5)
+        least, most = VALUE_WIDTH
+        value = max(least, min(most, (width - label) * 2 // 5))
+        note = max(1, width - self.styles.scrollbar_size_vertical - label - value)
+        return [
+            Column("setting", label, right=False),
+            Column("value", value, right=False),
+            Column("", note, right=False),
+        ]
+
+    # Rows
+
+    def _make_head(self, group: str, fields: Sequence[FormField]) -> Row:
+        """Return the head of a group, with what is changed and wrong in it."""
+        is_folded = group in self.folded
+        changed = self.draft.count_changed(group)
+        text = f"{changed} changed" if changed else ""
+        note = Cell("", "table--dim")
+        if group == HOSTS:
+            text = self._describe_hosts(fields)
+            note = Cell(self._summary, "table--dim")
+        wrong = [field for field in fields if field.name in self._mistakes]
+        if wrong and is_folded:
+            note = _make_bad_cell(count(len(wrong), "mistake"))
+        elif not wrong and group in self._mistakes:
+            note = _make_bad_cell(self._mistakes[group].short)
+        sign = palette.sign("closed" if is_folded else "open")
+        return Cell(f"{sign} {group}", "table--head"), Cell(text), note
+
+    def _describe_hosts(self, fields: Sequence[FormField]) -> str:
+        if not fields[0].is_switch:
+            return self.draft.cluster.hosts[0].name
+        ticked = [field for field in fields if self.draft.get_text(field.name) == ON]
+        return f"{len(ticked)} of {count(len(fields), 'host')}"
+
+    def _make_row(self, field: FormField) -> Row:
+        host = self.draft.find_host(field.name)
+        if host and field.is_switch:
+            return self._make_host_row(field, host)
+        is_changed = field.name in self.draft.texts
+        mistake = self._mistakes.get(field.name)
+        ink = "" if is_changed else "table--dim"
+        note = Cell("")
+        if mistake:
+            ink = "table--bad"
+            note = _make_bad_cell(mistake.short)
+        elif host and host.name in self._marks:
+            note = _make_mark_cell(self._marks[host.name])
+        elif is_changed:
+            default = _or_placeholder(field, self.draft.get_default(field.name))
+            note = Cell(f"default: {default}", "table--dim")
+        value = _or_placeholder(field, self.draft.get_text(field.name))
+        if field.is_switch:
+            value = f"[{'x' if value == ON else ' '}] {value}"
+        star = "*" if is_changed else " "
+        return Cell(_format_label(field)), Cell(f"{star} {value}", ink), note
+
+    def _make_host_row(self, field: FormField, host: Host) -> Row:
+        is_ticked = self.draft.get_text(field.name) == ON
+        note = Cell(count(host.slots, "rank"), "table--dim")
+        if host.name in self._marks:
+            note = _make_mark_cell(self._marks[host.name])
+        label = Cell(f"  [{'x' if is_ticked else ' '}] {host.name}")
+        return label, Cell(f"  {host.address}", "" if is_ticked else "table--dim"), note
+
+    # Changes
+
+    def set_text(self, name: str, text: str) -> None:
+        """Change the text of a field."""
+        self.draft.set_text(name, text)
+        self.post_message(self.Changed())
+
+    def action_open(self) -> None:
+        """Edit the field under the cursor, choose for it, or fold the group."""
+        field = self.row.field
+        if field is None or field.is_switch:
+            self.action_fold()
+        elif field.choices:
+            self._choose(field)
+        else:
+            self._edit(field)
+
+    def on_choices_chosen(self, event: Choices.Chosen) -> None:
+        event.stop()
+        self.action_open()
+
+    def _choose(self, field: FormField) -> None:
+        text = self.draft.get_text(field.name)
+        current = text
+        for choice in field.choices:
+            if matches_choice(text, choice):
+                current = choice
+        dialog = ChoiceDialog(field.label, field.help, field.choices, current)
+        self.app.push_screen(dialog, partial(self._take_choice, field))
+
+    def _take_choice(self, field: FormField, choice: str | None) -> None:
+        """Take a choice. One that is only a prefix is completed by typing."""
+        if choice is None:
+            return
+        prefix = choice_prefix(choice)
+        if not prefix:
+            self.set_text(field.name, choice)
+        elif matches_choice(self.draft.get_text(field.name), choice):
+            self._edit(field)
+        else:
+            self._edit(field, prefix)
+
+    def _edit(self, field: FormField, typed: str = "") -> None:
+        """Edit the text of the field under the cursor in its row. `typed` takes its place."""
+        self._editor.edit(
+            self.draft.get_text(field.name),
+            self._value_region,
+            partial(self.set_text, field.name),
+            self._end_edit,
+            typed,
+            replaces_text=field.is_numeric,
+        )
+
+    def _end_edit(self, rows_down: int) -> None:
+        """Take the keys again after a text was edited."""
+        self.cursor += rows_down
+        if self.screen.focused in (None, self._editor):
+            self.screen.set_focus(self)
+
+    def action_begin(self, digit: str) -> None:
+        """Begin the text of a field that takes a number; say so if it takes none."""
+        field = self.row.field
+        if field and field.is_numeric:
+            self._edit(field, digit)
+        else:
+            label = field.label if field else self.row.group
+            self.notify(f"{label} takes no number", timeout=2, markup=False)
+
+    def action_fold(self) -> None:
+        """Tick a switch or a host; fold or unfold a group."""
+        field = self.row.field
+        if field and field.is_switch:
+            is_on = self.draft.get_text(field.name) == ON
+            self.set_text(field.name, OFF if is_on else ON)
+        else:
+            group = self.row.group
+            self.fold(group, group not in self.folded)
+
+    def action_turn(self, step: int) -> None:
+        """Take the next choice of a field; fold a group, or unfold it."""
+        field = self.row.field
+        if field is None:
+            self.fold(self.row.group, step < 0)
+            return
+        choices = [choice for choice in field.choices if not choice_prefix(choice)]
+        if choices:
+            text = self.draft.get_text(field.name)
+            number = choices.index(text) + step if text in choices else 0
+            self.set_text(field.name, choices[number % len(choices)])
+
+    def action_reset(self) -> None:
+        """Give the field its default again; on the head of a group, all its fields."""
+        row = self.row
+        fields = [row.field] if row.field else self.draft.groups()[row.group]
+        for field in fields:
+            self.draft.set_text(field.name, self.draft.get_default(field.name))
+        self.post_message(self.Changed())
+
+
+def _make_bad_cell(text: str) -> Cell:
+    return Cell(f"{palette.sign('bad')} {text}", "table--bad")
+
+
+def _make_mark_cell(mark: HostMark) -> Cell:
+    return Cell(f"{palette.sign(SIGNS[mark.outcome])} {mark.text}", INKS[mark.outcome])
+
+
+def _or_placeholder(field: FormField, text: str) -> str:
+    return text or SHOWN_IF_EMPTY.get(field.name, "none")
+
+
+def _format_label(field: FormField) -> str:
+    """Return the label of a field; options stand indented below their method, and so do those of a
+    script."""
+    is_option = field.flag.startswith(OPTION_FLAG) or field in script_fields.FIELDS
+    return f"{'    ' if is_option else '  '}{field.label}"

@@ -1,0 +1,194 @@
+"""The dialog of presets and recent jobs, and what the launch form does with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import Screen
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
+
+from remote.format import moment
+from remote.plan.plan import Script
+from tui.kit.actions import Place
+from tui.kit.background import run_in_background
+from tui.kit.bindings import bindings, key_of
+from tui.kit.choice_dialogs import BoxDialog, TextPrompt
+from tui.launch import presets
+from tui.launch.draft import CheckedDraft, LaunchDraft
+from tui.launch.presets import Preset, PresetError
+from tui.launch.recent_work import RecentWork, list_recent_work
+
+PRESET_ID = "preset-"
+RECENT_ID = "recent-"
+"""The beginnings of the ids of options; a preset's name follows, or a number."""
+
+
+class PresetsDialog(BoxDialog[Preset | RecentWork]):
+    """Presets, then jobs of recorded runs; the result is what the form takes over."""
+
+    DEFAULT_CSS = "PresetsDialog Vertical { width: 60%; min-width: 76; }"
+    place = Place.PRESETS
+    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
+
+    def __init__(self, keep: bool, read_recent: Callable[[], list[RecentWork]]) -> None:
+        """`keep`: see `presets.save`. `read_recent` runs in a thread."""
+        super().__init__()
+        self._keep = keep
+        self._read_recent = read_recent
+        self._recent: list[RecentWork] | None = None
+        self._preset_to_delete = ""
+
+    def compose(self) -> ComposeResult:
+        with Vertical() as box:
+            box.border_title = "presets and recent jobs"
+            box.border_subtitle = key_of(self.app, "back")
+            yield OptionList()
+            yield Static(self._help, markup=False)
+
+    @property
+    def _help(self) -> str:
+        return f"enter: take the settings; the hosts stay. {self._delete_key}: delete a preset."
+
+    @property
+    def _delete_key(self) -> str:
+        return key_of(self.app, "delete-preset")
+
+    def on_mount(self) -> None:
+        self._show_options()
+        self.query_one(OptionList).focus()
+        run_in_background(self, self._read_recent, self._take_recent)
+
+    def _take_recent(self, recent: list[RecentWork]) -> None:
+        self._recent = recent
+        self._show_options()
+
+    def _show_options(self) -> None:
+        """Show all options, and keep the cursor at its place."""
+        options = self.query_one(OptionList)
+        cursor = options.highlighted or 0
+        names = presets.list_names()
+        options.clear_options()
+        options.add_options([Option(Content(name), id=f"{PRESET_ID}{name}") for name in names])
+        if not names:
+            options.add_option(Option("no preset yet: save one from the form", disabled=True))
+        options.add_option(None)
+        options.add_options(self._make_recent_options())
+        options.highlighted = min(cursor, options.option_count - 1)
+
+    def _make_recent_options(self) -> list[Option]:
+        if self._recent is None:
+            return [Option("reading the recorded runs …", disabled=True)]
+        if not self._recent:
+            return [Option("no job is recorded yet", disabled=True)]
+        return [
+            Option(Content(_describe(recent)), id=f"{RECENT_ID}{number}")
+            for number, recent in enumerate(self._recent)
+        ]
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        option_id = event.option.id or ""
+        if option_id.startswith(RECENT_ID) and self._recent:
+            number = int(option_id.removeprefix(RECENT_ID))
+            self.dismiss(self._recent[number])
+            return
+        try:
+            self.dismiss(presets.load(option_id.removeprefix(PRESET_ID), self._keep))
+        except PresetError as error:
+            self._show_text(str(error))
+
+    def action_delete(self) -> None:
+        """Delete the chosen preset, at the second press."""
+        name = self._find_chosen_preset()
+        if not name:
+            return
+        if self._preset_to_delete != name:
+            self._preset_to_delete = name
+            self._show_text(f"delete {name!r}? press {self._delete_key} once more")
+            return
+        try:
+            presets.delete(name)
+        except OSError as error:
+            self._show_text(f"cannot delete {name!r}: {error}")
+        else:
+            self._show_options()
+            self._show_text(f"{name!r} is deleted")
+
+    def on_option_list_option_highlighted(self) -> None:
+        if self._preset_to_delete:
+            self._preset_to_delete = ""
+            self._show_text(self._help)
+
+    def _find_chosen_preset(self) -> str:
+        """Return the name of the preset under the cursor; "" if it is on none."""
+        options = self.query_one(OptionList)
+        if options.highlighted is None:
+            return ""
+        option_id = options.get_option_at_index(options.highlighted).id or ""
+        return option_id.removeprefix(PRESET_ID) if option_id.startswith(PRESET_ID) else ""
+
+    def _show_text(self, text: str) -> None:
+        self.query_one(Static).update(text)
+
+
+def _describe(recent: RecentWork) -> str:
+    """Return when the work ran, how the run ended, and what it was."""
+    if isinstance(recent.work, Script):
+        words = f"-- {recent.work.command_line()}"
+    else:
+        words = " ".join(recent.work.flags()) or "the defaults"
+    return f"{moment(recent.run.started or 0)}  {recent.run.verdict:8}  {words}"
+
+
+class PresetForm(Screen[None]):
+    """A form whose settings are saved as presets, and taken from presets and recent jobs."""
+
+    draft: LaunchDraft
+    checked: CheckedDraft
+    """What the draft amounts to."""
+    runs_dir: Path
+    """Where the recent jobs are recorded."""
+
+    def take_changes(self) -> None:
+        """Check and show the draft after a change."""
+        raise NotImplementedError
+
+    def action_presets(self) -> None:
+        """Choose a preset or a recent job."""
+        read_recent = partial(list_recent_work, self.runs_dir)
+        self.app.push_screen(PresetsDialog(self.draft.keep, read_recent), self._take_settings)
+
+    def _take_settings(self, chosen: Preset | RecentWork | None) -> None:
+        if chosen is None:
+            return
+        self.draft.fill_work(chosen.work)
+        if isinstance(chosen, Preset):
+            self.draft.fill_policy(chosen.policy)
+        self.take_changes()
+
+    def action_save(self) -> None:
+        """Save the settings as a preset, under a name."""
+        if self.checked.ready is None:
+            self.notify("correct the mistakes before you save a preset", severity="warning")
+            return
+        names = ", ".join(presets.list_names()) or "none yet"
+        help = f"A preset keeps all settings but the hosts, under a name. There are: {names}"
+        self.app.push_screen(TextPrompt("save as preset", help), self._save)
+
+    def _save(self, name: str | None) -> None:
+        ready = self.checked.ready
+        if not name or ready is None:
+            return
+        try:
+            file = presets.save(name, Preset(ready.work, ready.policy), self.draft.keep)
+        except (PresetError, OSError) as error:
+            self.notify(f"not saved: {error}", severity="error", markup=False)
+        else:
+            self.notify(f"saved in {file}", markup=False)

@@ -1,0 +1,129 @@
+"""What is known of a run before its start: batches, steps, parameters, traffic, and its hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from remote.doctor.work import INSTEAD, SLOW
+from remote.format import count, seconds, size
+from remote.plan.dry_run import notes
+from remote.plan.expected import Expected, Traffic, expected, length
+from remote.plan.plan import Plan
+from training.job import Job
+
+GIGABIT = 125e6
+"""Bytes per second of the link for which a time is given if the rate of the real one is unknown."""
+
+
+def describe_run(plan: Plan, link: float = 0.0) -> list[str]:
+    """Return what is known of a run before its start, one line each.
+
+    `link` is the rate of the slowest host's link in bytes per second; 0 if it is unknown.
+    """
+    known = expected(plan)
+    job = plan.job
+    if known is None or job is None:
+        return []
+    return [
+        _describe_shares(known, plan),
+        _describe_length(known, job),
+        _describe_model(known, job),
+        *_describe_traffic(known, link),
+    ]
+
+
+def _describe_shares(known: Expected, plan: Plan) -> str:
+    least = min(known.shares)
+    most = max(known.shares)
+    batch = f"{least} or {most}" if least < most else f"{most}"
+    places = f"{count(plan.world_size, 'rank')} on {count(len(plan.hosts), 'host')}"
+    trainers = len(known.shares)
+    if trainers < plan.world_size:
+        places += f", {trainers} of them train"
+    return f"{places}: batch of {batch} per rank"
+
+
+def _describe_length(known: Expected, job: Job) -> str:
+    if not known.steps:
+        return f"steps per epoch: known once {job.dataset} is read"
+    total = length(job, known.steps)
+    text = f"{count(known.steps, 'step')} per epoch, {count(total, 'step')} in all"
+    if job.steps:
+        epochs = total / known.steps
+        text += f", {epochs:.3g} epochs"
+    return text
+
+
+def _describe_model(known: Expected, job: Job) -> str:
+    if not known.parameters:
+        return f"parameters: known once {job.model} is built"
+    return f"{count(known.parameters, 'parameter')}, {size(known.gradients)} of gradients"
+
+
+def _describe_traffic(known: Expected, link: float) -> Iterator[str]:
+    traffic = known.traffic
+    if traffic is None:
+        if known.parameters:
+            yield "traffic: not known for this method before the start"
+    elif not traffic.most:
+        yield "traffic: the ranks send nothing to synchronise"
+    else:
+        yield f"each step {_describe_senders(traffic)}"
+        yield _describe_link_time(traffic, link)
+
+
+def _describe_link_time(traffic: Traffic, link: float) -> str:
+    if not traffic.link:
+        return "all ranks are on one host: no network takes part"
+    rate = link or GIGABIT
+    name = "the link" if link else "a link"
+    least_time = seconds(traffic.link / rate)
+    text = f"{name} of {_format_rate(rate)} needs at least {least_time} s"
+    return text if traffic.link == traffic.most else f"{text} for {size(traffic.link)}"
+
+
+def _describe_senders(traffic: Traffic) -> str:
+    if traffic.each == traffic.most:
+        return f"a rank sends {size(traffic.each)}"
+    if not traffic.each:
+        return f"one rank per host sends {size(traffic.most)}"
+    return f"a rank sends {size(traffic.each)}, the server {size(traffic.most)}"
+
+
+def _format_rate(rate: float) -> str:
+    """Return a rate in bytes per second as links are named: "1 Gbit/s"."""
+    bits = 8 * rate
+    if bits >= 1e9:
+        return f"{bits / 1e9:g} Gbit/s"
+    if bits >= 1e6:
+        return f"{bits / 1e6:g} Mbit/s"
+    return f"{bits / 1e3:g} kbit/s"
+
+
+def list_warnings(plan: Plan) -> list[str]:
+    """Return what should be known before the start, one line each: batches that do not divide, and
+    what the doctor would warn of, as far as it is known here."""
+    return [*notes(plan), *_warn_of_slow_cpu(plan)]
+
+
+def _warn_of_slow_cpu(plan: Plan) -> list[str]:
+    if not plan.job or plan.job.precision != "bf16":
+        return []
+    if not plan.is_local:
+        return [f"{SLOW} on CPUs without bf16 instructions: the checks look at those of the hosts"]
+    from training.agent.local_api import cpu_flags, lacks_bf16  # it loads all commands of the agent
+
+    if lacks_bf16(cpu_flags()):
+        return [f"this CPU has no bf16 instructions: {SLOW} here; {INSTEAD}"]
+    return []
+
+
+def list_hosts(plan: Plan) -> list[str]:
+    """Return a line per host, with its address and its ranks."""
+    lines = []
+    for index, host in enumerate(plan.hosts):
+        ranks = [slot.rank for slot in plan.slots if slot.host == index]
+        span = f"ranks {ranks[0]} to {ranks[-1]}" if len(ranks) > 1 else f"rank {ranks[0]}"
+        address = f"{host.user}@{host.address}" if host.user else host.address
+        lines.append(f"{host.name}  {address}  {span}")
+    return lines

@@ -1,0 +1,314 @@
+"""The view of the newest lines of a run's log.
+
+Lines are shown as they are, never as markup. What a terminal would obey is taken out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual.geometry import Size
+from textual.reactive import reactive
+from textual.selection import Selection
+from textual.strip import Strip
+
+from remote.run.output.run_log import RunLog
+from remote.run.state.types import LogLine
+from tui.log.following import FollowingView
+from tui.log.margin import LogMargin
+from tui.log.row_painter import RowPainter
+from tui.log.row_text import selected_text
+from tui.log.rows import LogFilter, LogRows, RecentLines
+from tui.log.wrapping import WrappedRows
+
+
+class LogView(FollowingView):
+    """The lines of a log in order of arrival, as far as the filter lets them through.
+
+    A row is the line of the log, or of several ranks, that is drawn as one. A row lies on one
+    screen line, or on several if long rows are wrapped.
+    """
+
+    DEFAULT_CSS = """
+    LogView { scrollbar-size-horizontal: 0; scrollbar-size-vertical: 1; }
+    LogView > .log--note { color: $text-muted; text-style: italic; }
+    LogView > .log--error { color: $text-warning; }
+    LogView > .log--margin { color: $text-muted; }
+    LogView > .log--found { text-style: reverse; }
+    LogView > .log--current { background: $primary 30%; text-style: bold; }
+    """
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "log--note",
+        "log--error",
+        "log--margin",
+        "log--found",
+        "log--current",
+    }
+
+    filter: reactive[LogFilter] = reactive(LogFilter(), repaint=False, init=False)
+    """Which lines are shown."""
+    search: reactive[re.Pattern[str] | None] = reactive(None, repaint=False, init=False)
+    """What is marked in the lines."""
+    wrap: reactive[bool] = reactive(False, repaint=False, init=False)
+    """Whether long lines are wrapped."""
+    times: reactive[bool] = reactive(True, repaint=False, init=False)
+    """Whether each line has its time."""
+    current: reactive[int] = reactive(-1, repaint=False, init=False)
+    """The number of the line that the user went to, or -1."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = LogRows(LogFilter())
+        self.margin = LogMargin()
+        self._log: RunLog | None = None
+        self._lines_taken = 0
+        self._recent = RecentLines()
+        self._wrapped: WrappedRows | None = None
+        self._painter: RowPainter | None = None
+
+    # Lines
+
+    @property
+    def news(self) -> list[LogLine]:
+        """All lines in memory that are not routine."""
+        return self._recent.news
+
+    def show(self, log: RunLog, ranks: int) -> None:
+        """Add what is new in the log of a run with `ranks` ranks."""
+        # A replay that jumps back has fewer lines than before, so the view starts anew.
+        if log is not self._log or log.count < self._lines_taken:
+            self._log = log
+            self._lines_taken = 0
+            self._recent = RecentLines()
+            self.unseen = 0
+            self.margin = LogMargin(ranks, self.times)
+            self._rebuild_rows()
+        if log.count > self._lines_taken:
+            new_lines = log.since(self._lines_taken)
+            self._lines_taken = log.count
+            self._recent.add(new_lines)
+            self._add_lines(new_lines)
+
+    def _add_lines(self, new_lines: Sequence[LogLine]) -> None:
+        row_count = len(self.rows.lines)
+        joined_rows = self.rows.add(new_lines)
+        new_rows = self.rows.lines[row_count:]
+        if joined_rows:
+            self._redraw_rows(joined_rows)
+        if self._wrapped:
+            self._wrapped.add(self.rows.text(line) for line in new_rows)
+        if not self.follow:
+            self.unseen += len(new_rows)
+        self._trim()
+        if new_rows:
+            self._show_new_rows(len(new_rows))
+
+    def _redraw_rows(self, changed: Sequence[LogLine]) -> None:
+        for line in changed:
+            self.painter.forget(line)
+        if self._wrapped:
+            # A changed text may take more lines, which moves all rows beneath it.
+            first = self.rows.row_of(min(line.number for line in changed))
+            moved = self.rows.lines[first : self._wrapped.rows]
+            self._wrapped.truncate(first)
+            self._wrapped.add(self.rows.text(line) for line in moved)
+        self.refresh()
+
+    def _trim(self) -> None:
+        """Drop the oldest rows. While the follow mode is paused, lines in view keep their place."""
+        dropped_rows = self.rows.trim()
+        if not dropped_rows:
+            return
+        dropped_lines = self._wrapped.trim(dropped_rows) if self._wrapped else dropped_rows
+        self.virtual_size = self._extent
+        if not self.follow:
+            self.scroll_to(y=self.scroll_offset.y - dropped_lines, animate=False)
+
+    def _show_new_rows(self, count: int) -> None:
+        first_new = len(self.rows.lines) - count
+        view_end = self.scroll_offset.y + self.size.height
+        is_in_view = self._top_of(first_new) < view_end
+        self.set_virtual_size(self._extent)
+        if self.follow:
+            self.scroll_to_newest()
+        if self.follow or is_in_view:
+            self.refresh()
+
+    def _rebuild_rows(self) -> None:
+        """Apply the filter again to all lines in memory."""
+        self.rows = LogRows(self.filter, self.search)
+        self.rows.add(self._recent.in_order())
+        self.rows.trim()
+        self._lay_out_rows()
+
+    def _lay_out_rows(self) -> None:
+        self._painter = None
+        self._wrapped = None
+        if self.wrap and self.size.width:
+            self._wrapped = WrappedRows(self._text_width)
+            self._wrapped.add(self.rows.text(line) for line in self.rows.lines)
+        self.virtual_size = self._extent
+        self.refresh()
+
+    # Places
+
+    @property
+    def _inner_width(self) -> int:
+        return self.size.width - self.scrollbar_size_vertical
+
+    @property
+    def _text_width(self) -> int:
+        """Cells between the margins of a row."""
+        return self._inner_width - self.margin.width(self.size.width) - self._tail_width
+
+    @property
+    def _tail_width(self) -> int:
+        return self.margin.max_tail_width if self.filter.news else 0
+
+    @property
+    def _extent(self) -> Size:
+        """The size of all rows."""
+        if self._wrapped:
+            return Size(self.size.width, self._wrapped.height)
+        width = self.margin.width(self.size.width) + self.rows.widest + self._tail_width
+        return Size(width, len(self.rows.lines))
+
+    def _top_of(self, row: int) -> int:
+        """Return the first screen line of a row, counted from the top of all rows."""
+        return self._wrapped.top(row) if self._wrapped else row
+
+    def row_at(self, y: int) -> tuple[int, int]:
+        """Return the row on screen line `y` of the view, and which piece of it lies there."""
+        line = y + self.scroll_offset.y
+        return self._wrapped.locate(line) if self._wrapped else (line, 0)
+
+    def rows_in_view(self) -> tuple[int, int]:
+        """Return the first and the last row in view."""
+        return self.row_at(0)[0], self.row_at(self.size.height - 1)[0]
+
+    def lines_in_view(self) -> list[LogLine]:
+        """Return the first line of each row in view."""
+        first, last = self.rows_in_view()
+        return self.rows.lines[first : last + 1]
+
+    def next_match(self, step: int) -> LogLine | None:
+        """Return the next row that matches (step 1) or the previous one (step -1), or None.
+
+        The search begins at the current row, or else at the rows in view.
+        """
+        first, last = self.rows_in_view()
+        if self.current >= 0:
+            row = self.rows.row_of(self.current)
+        elif step < 0:
+            row = last + 1
+        else:
+            row = first - 1
+        return self.rows.next_match(row, step)
+
+    def go_to(self, number: int, *, at_top: bool = False) -> None:
+        """Make the row of a line the current one, and scroll to it.
+
+        It is scrolled to the top with `at_top`, else to the middle unless it is in view already.
+        """
+        self.current = number
+        y = self._top_of(self.rows.row_of(number))
+        is_in_view = 0 <= y - self.scroll_offset.y < self.size.height
+        if at_top or not is_in_view:
+            above = 0 if at_top else self.size.height // 2
+            self.scroll_to(y=max(0, y - above), animate=False, force=True)
+        self.follow = False
+
+    def _top_line(self) -> LogLine | None:
+        in_view = self.lines_in_view()
+        return in_view[0] if in_view else None
+
+    def _scroll_back_to(self, line: LogLine | None) -> None:
+        """Bring a line back to the top after a change of rows, unless the newest is followed."""
+        if self.follow or line is None:
+            self.follow = True
+            self.scroll_to_newest()
+        else:
+            y = self._top_of(self.rows.row_of(line.number))
+            self.scroll_to(y=y, animate=False, force=True)
+
+    # Settings
+
+    def watch_filter(self) -> None:
+        top = self._top_line()
+        self._rebuild_rows()
+        self._scroll_back_to(top)
+        self.post_message(self.Changed())
+
+    def watch_times(self) -> None:
+        self.margin = LogMargin(self.margin.ranks, self.times)
+        self._keep_top_and_lay_out()
+
+    def watch_wrap(self) -> None:
+        self._keep_top_and_lay_out()
+
+    def on_resize(self) -> None:
+        if self.wrap:  # else the handler of FollowingView is enough
+            self._keep_top_and_lay_out()
+
+    def _keep_top_and_lay_out(self) -> None:
+        top = self._top_line()
+        self._lay_out_rows()
+        self._scroll_back_to(top)
+
+    def watch_search(self) -> None:
+        self.rows.set_search(self.search)
+        self._redraw()
+
+    def watch_current(self) -> None:
+        self._redraw()
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        self._redraw()
+
+    def _redraw(self) -> None:
+        self._painter = None
+        self.refresh()
+        self.post_message(self.Changed())
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        """Return the text that is selected with the mouse, without the margins."""
+        return selected_text(self.rows, selection), "\n"
+
+    # Drawing
+
+    @property
+    def painter(self) -> RowPainter:
+        """The painter for the current settings."""
+        if self._painter is None:
+            self._painter = RowPainter(self, self.margin, self.current, self.search)
+        return self._painter
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self._painter = None
+
+    def render_line(self, y: int) -> Strip:
+        """Draw screen line `y` of the view."""
+        row, piece = self.row_at(y)
+        width = self._inner_width
+        if row >= len(self.rows.lines):
+            return Strip.blank(width, self.rich_style)
+        line = self.rows.lines[row]
+        is_continued = piece > 0
+        shared = None if is_continued else self.rows.shared(line)
+        painter = self.painter
+        columns = self.size.width
+        before = painter.margin_before(line, shared, columns, is_continued=is_continued)
+        after = painter.margin_after(line, shared)
+        room = max(0, width - before.cell_length - after.cell_length)
+        text = self.rows.text(line)
+        if self._wrapped:
+            start, end = self._wrapped.span(text, piece)
+        else:
+            start = self.scroll_offset.x
+            end = start + room
+        drawn = painter.text(line, text, start, end, has_ellipsis=self._wrapped is None)
+        padded = drawn.extend_cell_length(room, painter.row_style(line))
+        return Strip.join([before, padded, after]).crop_extend(0, width, self.rich_style)

@@ -1,1 +1,0 @@
-"""What a report computes from the figures of runs. Pure; draws nothing."""

@@ -1,0 +1,65 @@
+"""The report as an HTML page that asks for nothing else, and as Markdown with files beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from remote.sanitise import one_line
+from tui.report.document import ReportDocument, Row
+from tui.report.render import RenderedPicture
+
+PICTURES = "pictures"
+"""The folder of the pictures, beside the Markdown."""
+MARKDOWN_SIGNS = "\\`*_{}[]<>|#~!&$"
+
+
+def to_html(report: ReportDocument, pictures: Mapping[str, RenderedPicture]) -> str:
+    """Return the page of a report. `pictures` has its pictures by name.
+
+    All text is escaped; only the pictures, which matplotlib has written, are markup.
+    """
+    templates = _environment(autoescape=True)
+    templates.filters["anchor"] = to_anchor
+    style = Markup(templates.get_template("report.css").render())
+    svg = {name: Markup(picture.inline) for name, picture in pictures.items()}
+    return templates.get_template("report.html.j2").render(report=report, style=style, svg=svg)
+
+
+def to_markdown(report: ReportDocument) -> str:
+    """Return the report as Markdown, such as GitHub shows."""
+    templates = _environment(autoescape=False)
+    templates.filters |= {"plain": escape_markdown, "row": markdown_row, "code": indent_code}
+    return templates.get_template("report.md.j2").render(report=report, folder=PICTURES)
+
+
+def to_anchor(text: str) -> str:
+    """Return a name as an identifier of the page."""
+    return "".join(sign if sign.isalnum() else "-" for sign in text)
+
+
+def escape_markdown(text: str) -> str:
+    """Return text so that Markdown shows it as it is: names may hold any character."""
+    return "".join(f"\\{sign}" if sign in MARKDOWN_SIGNS else sign for sign in one_line(text))
+
+
+def markdown_row(cells: Row) -> str:
+    """Return a row of a Markdown table."""
+    return f"| {' | '.join(map(escape_markdown, cells))} |"
+
+
+def indent_code(lines: Sequence[str]) -> str:
+    """Return lines as a block of code. It is indented, so that no text can end it."""
+    return "\n".join(f"    {line}".rstrip() for line in lines)
+
+
+def _environment(*, autoescape: bool) -> Environment:
+    return Environment(
+        loader=PackageLoader("tui.report"),
+        autoescape=autoescape,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )

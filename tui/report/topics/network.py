@@ -1,0 +1,176 @@
+"""The bytes that ranks send, and how well they use their links."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from remote.format import UNKNOWN, percent, seconds, size
+from remote.metrics.run import RunFigures
+from remote.plan.expected import pattern
+from remote.statistics.bandwidth import best_seconds
+from training.job import Job
+from tui.report.document import ReportTable, Section
+from tui.report.formatting import format_link
+from tui.report.subject import ReportSubject, RunGroup
+from tui.report.timing import SubjectTiming
+
+HEAD = (
+    "cell",
+    "sent, mean",
+    "sent, most",
+    "gradients",
+    "blocked s",
+    "busbw",
+    "link",
+    "share of link",
+    "at best s",
+    "hidden",
+)
+NOTE = (
+    "sent: what ranks send in a step, as the mean over them and as the most that any sends. The "
+    "root of gather and scatter sends most and receives as much. blocked: seconds that even the "
+    "last rank to have its gradients spends in the exchange. busbw: what the busiest link carries "
+    "in that time, 2(n-1)/n times the gradients in a ring, at the root of gather and scatter "
+    "2(n-1) times, in buckets n-1 times. Where the exchange overlaps with computing, nobody "
+    "knows how long it took: ≥ is what the link carried on average over the whole iteration."
+)
+LINK_NOTE = (
+    " at best: the seconds that the link allows. hidden: the share of the exchange that overlapped "
+    "with computing, at least."
+)
+NO_LINK = "The rate of the links is not recorded: give it with --link, such as --link 1gbit."
+BUCKET = "bucket"
+"""The granularity of methods that send gradients while others are computed."""
+
+
+@dataclass(frozen=True)
+class GroupTraffic:
+    """The exchange of a step, as medians over steps and means over runs.
+
+    Sizes are in bytes, bandwidths in bytes per second; NaN is not known.
+    """
+
+    group: RunGroup
+    sent: float
+    """What a rank sends, as the mean over ranks."""
+    most: float
+    """The most that any rank sends."""
+    payload: float
+    """The gradients of the model."""
+    blocked: float
+    """Seconds from when all ranks have their gradients to the end of the exchange: those of the
+    rank that was blocked least."""
+    bus_bandwidth: float
+    """What the busiest link carried in that time. If the exchange overlaps with computing, over the
+    whole iteration, and so the least that the link carried."""
+    at_best: float
+    """Seconds that the link allows."""
+    overlaps: bool
+    pattern: str
+    """How gradients are averaged, as in `remote.statistics.bandwidth.BEST`; "" if no formula
+    holds."""
+
+    @property
+    def link_share(self) -> float:
+        """Return the bus bandwidth as a share of the link."""
+        link = self.group.link_per_rank
+        return self.bus_bandwidth / link if link else math.nan
+
+    @property
+    def hidden_share(self) -> float:
+        """Return the share of the exchange that at least was hidden behind the ranks' own work."""
+        if not self.overlaps or not self.at_best > 0:
+            return math.nan
+        return max(0.0, 1 - self.blocked / self.at_best)
+
+
+def measure_traffic(group: RunGroup) -> GroupTraffic | None:
+    """Return the traffic of a group; None if nothing was sent."""
+    runs = [run for run in group.runs if run.world_size > 1 and len(run.steps)]
+    if not runs:
+        return None
+    early_steps = [run.steps.early() for run in runs]
+    sent = float(np.mean([steps.mean("bytes_sent") for steps in early_steps]))
+    if not sent > 0:
+        return None
+    blocked = float(np.mean([_blocked_seconds(run) for run in runs]))
+    payload = float(max(run.payload() for run in runs)) or math.nan
+    job = runs[0].job
+    how = _find_pattern(job)
+    carried = math.nan
+    if how and math.isfinite(payload):
+        # The bytes on the busiest link are the seconds on a link of one byte per second.
+        carried = best_seconds(how, payload, runs[0].world_size, 1.0)
+    overlaps = _sends_while_computing(job)
+    window = blocked
+    if overlaps:
+        window = float(np.mean([run.step_seconds() for run in runs]))
+    link = group.link_per_rank
+    return GroupTraffic(
+        group,
+        sent,
+        most=float(np.mean([steps.per_rank("bytes_sent").max() for steps in early_steps])),
+        payload=payload,
+        blocked=blocked,
+        bus_bandwidth=carried / window if window > 0 else math.nan,
+        at_best=carried / link if link else math.nan,
+        overlaps=overlaps,
+        pattern=how,
+    )
+
+
+def _sends_while_computing(job: Job | None) -> bool:
+    if job is None:
+        return False
+    return job.sync == "ddp" or getattr(job.sync_options(), "granularity", "") == BUCKET
+
+
+def _blocked_seconds(run: RunFigures) -> float:
+    _, sync = run.steps.early().matrix("sync")
+    return float(np.median(sync.min(axis=1))) if sync.size else math.nan
+
+
+def _find_pattern(job: Job | None) -> str:
+    """Return how the job averages gradients; "" if the assignment's formulas do not hold."""
+    if job is None or job.accumulate > 1:
+        return ""
+    if getattr(job.sync_options(), "compression", "none") != "none":
+        return ""
+    return pattern(job)
+
+
+def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section | None:
+    """Make the table; None if nothing was sent."""
+    measured = [measure_traffic(group) for group in subject.groups]
+    traffic = [one for one in measured if one]
+    if not traffic:
+        return None
+    has_link = [bool(one.group.link) for one in traffic]
+    note = NOTE + LINK_NOTE if any(has_link) else NOTE
+    table = ReportTable("Network", HEAD, [_row(one) for one in traffic], note)
+    return Section("network", "Network", [] if all(has_link) else [NO_LINK], [table])
+
+
+def _row(traffic: GroupTraffic) -> tuple[str, ...]:
+    bandwidth = UNKNOWN
+    share = UNKNOWN
+    least = "≥ " if traffic.overlaps else ""
+    if math.isfinite(traffic.bus_bandwidth):
+        bandwidth = f"{least}{traffic.bus_bandwidth * 8 / 1e9:.3g} Gbit/s"
+    if math.isfinite(traffic.link_share):
+        share = f"{least}{percent(traffic.link_share)}"
+    return (
+        traffic.group.label,
+        size(traffic.sent),
+        size(traffic.most),
+        size(traffic.payload),
+        seconds(traffic.blocked),
+        bandwidth,
+        format_link(traffic.group.link),
+        share,
+        seconds(traffic.at_best),
+        percent(traffic.hidden_share),
+    )

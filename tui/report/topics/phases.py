@@ -1,0 +1,101 @@
+"""The phases of an iteration: loading data, computing, waiting for other ranks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from matplotlib.figure import Figure
+
+from remote.format import percent, seconds
+from tui.report.document import ReportPicture, ReportTable, Section
+from tui.report.picture_style import HATCHES, INK, SERIES, empty_chart, name_rows
+from tui.report.subject import ReportSubject, RunGroup
+from tui.report.timing import SubjectTiming, describe_iterations
+
+PHASES = ("data", "compute", "sync")
+COLOURS = {"data": SERIES[5], "compute": SERIES[0], "sync": SERIES[1]}
+HEAD = ("cell", "s/iter", "data s", "compute s", "sync s", "sync share")
+ARITHMETIC_MEANS = (
+    " Over runs these are arithmetic means, so that phases add up: s/iter may be a little more "
+    "than the geometric mean in the other tables."
+)
+AXIS_END = 1.05
+"""The end of the axis, as a share of the longest bar."""
+PhaseSeconds = dict[str, float]
+"""The `seconds` of an iteration, and those of each phase."""
+
+
+def mean_phases(group: RunGroup) -> PhaseSeconds:
+    """Return the seconds of an iteration and its phases, as means over runs; 0 if not known."""
+    runs = [run.phases() for run in group.runs]
+    means = {}
+    for name in ("seconds", *PHASES):
+        known = [phases[name] for phases in runs if math.isfinite(phases[name])]
+        means[name] = sum(known) / max(1, len(runs))
+    return means
+
+
+def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section | None:
+    """Make the table and the picture; None if scripts do not report their phases."""
+    cells: list[tuple[str, PhaseSeconds]] = []
+    for row in timing.rows:
+        phases = mean_phases(row.group)
+        if any(phases[name] for name in PHASES):
+            cells.append((row.group.label, phases))
+    if not cells:
+        return None
+    rows = [_row(label, phases) for label, phases in cells]
+    iterations = describe_iterations(subject)
+    note = f"Means over ranks of {iterations}. sync: the time a rank is blocked on others."
+    if any(len(row.group.runs) > 1 for row in timing.rows):
+        note += ARITHMETIC_MEANS
+    return Section(
+        "phases", "Phases", (), [ReportTable("Phases", HEAD, rows, note)], [phase_picture(cells)]
+    )
+
+
+def _row(label: str, phases: PhaseSeconds) -> tuple[str, ...]:
+    values = [seconds(phases[name]) for name in ("seconds", *PHASES)]
+    return (label, *values, percent(phases["sync"] / phases["seconds"]))
+
+
+def phase_picture(cells: Sequence[tuple[str, PhaseSeconds]]) -> ReportPicture:
+    """Return a picture of the phases of cells, by their labels."""
+    descriptions = []
+    for label, phases in cells:
+        parts = ", ".join(f"{name} {seconds(phases[name])}" for name in PHASES)
+        descriptions.append(f"{label}: {parts}")
+    return ReportPicture(
+        "phases",
+        "Phases of an iteration",
+        f"Stacked bars. Seconds per iteration of {'; '.join(descriptions)}.",
+        lambda: _draw(cells),
+    )
+
+
+def _draw(cells: Sequence[tuple[str, PhaseSeconds]]) -> Figure:
+    figure, axes = empty_chart("seconds per iteration", height=1.5 + 0.36 * len(cells))
+    longest = 0.0
+    for row, (_, phases) in enumerate(cells):
+        left = 0.0
+        for phase, hatch in zip(PHASES, HATCHES, strict=False):
+            axes.barh(
+                row,
+                phases[phase],
+                0.62,
+                left=left,
+                color=COLOURS[phase],
+                edgecolor=INK,
+                linewidth=0.6,
+                hatch=hatch,
+                label=phase if row == 0 else None,
+            )
+            left += phases[phase]
+        longest = max(longest, left)
+    name_rows(axes, [label for label, _ in cells])
+    # Matplotlib ends the axis at a bar of width 0, so that a cell without sync would look cut off.
+    axes.set_xlim(0, longest * AXIS_END)
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower left", ncols=3)
+    return figure

@@ -1,0 +1,114 @@
+"""The measurement itself: the order of the runs, warm-up, outliers, and what failed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from remote.format import UNKNOWN, count, seconds
+from remote.metrics.run import RunFigures
+from remote.record import marks
+from remote.statistics.stability import count_warm_up
+from tui.report.document import ReportTable, Section, TextBlock
+from tui.report.formatting import format_moment
+from tui.report.subject import ReportSubject, RunGroup
+from tui.report.timing import SubjectTiming
+
+TITLE = "How it was measured"
+TABLE_TITLE = "Runs in the order in which they were made"
+HEAD = ("started", "cell", "repetition", "run", "s/iter", "warm-up", "verdict", "remark")
+NOTE = (
+    "warm-up: steps at the start that are slower than is usual in the second half of the run. The "
+    "first one never counts."
+)
+BLOCKS = (
+    "Each repetition is a block: every cell once, in shuffled order, so that a drift of the "
+    "machine affects all alike. Runs of one repetition share their seed."
+)
+
+
+def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section:
+    """Make the table of all runs in the order in which they were made, and the commands."""
+    table = ReportTable(TABLE_TITLE, HEAD, _rows(subject, timing), NOTE)
+    paragraphs = list(_paragraphs(subject, timing))
+    return Section("procedure", TITLE, paragraphs, [table], (), _command_texts(subject))
+
+
+def _paragraphs(subject: ReportSubject, timing: SubjectTiming) -> Iterator[str]:
+    if subject.is_study:
+        yield BLOCKS
+    if timing.left_out:
+        yield f"Comparisons leave out as outliers: {', '.join(timing.left_out)}."
+    elif subject.is_study:
+        yield "No run was left out as an outlier."
+    failed = sum(len(group.failures) for group in subject.groups)
+    if failed:
+        yield f"Failed: {count(failed, 'run')}, also in the table."
+    verdicts = Counter(run.verdict for group in subject.groups for run in group.uncounted)
+    if verdicts:
+        counts = ", ".join(f"{number} {verdict}" for verdict, number in verdicts.items())
+        yield f"The table also has runs that do not count: {counts}."
+
+
+def _rows(subject: ReportSubject, timing: SubjectTiming) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
+    for group in subject.groups:
+        timed = timing.find(group)
+        outliers = timed.stability.outliers if timed else ()
+        for index, (repetition, run) in enumerate(sorted(group.by_repetition.items())):
+            is_left_out = f"{group.label} #{repetition}" in timing.left_out
+            is_outlier = is_left_out or index in outliers
+            rows.append(_row(group, repetition, run, is_outlier))
+        for uncounted in (*group.failures, *group.uncounted):
+            rows.append(
+                (
+                    UNKNOWN,
+                    group.label,
+                    str(uncounted.repetition),
+                    uncounted.run,
+                    UNKNOWN,
+                    UNKNOWN,
+                    uncounted.verdict,
+                    uncounted.cause or UNKNOWN,
+                )
+            )
+    # Names of runs begin with the time of their start.
+    return sorted(rows, key=lambda row: row[HEAD.index("run")])
+
+
+def _row(group: RunGroup, repetition: int, run: RunFigures, is_outlier: bool) -> tuple[str, ...]:
+    _, step_seconds = run.steps.mean_over_ranks("seconds")
+    return (
+        format_moment(run.started),
+        group.label,
+        str(repetition),
+        run.name,
+        seconds(run.step_seconds()),
+        count(count_warm_up(step_seconds), "step"),
+        run.verdict.word if run.verdict else "not ended",
+        ", ".join(_remarks(run, is_outlier)) or UNKNOWN,
+    )
+
+
+def _remarks(run: RunFigures, is_outlier: bool) -> Iterator[str]:
+    if is_outlier:
+        yield "outlier"
+    if run.diverged:
+        yield "diverged"
+    if run.restarts:
+        yield count(len(run.restarts), "restart")
+    if run.stalls:
+        yield count(len(run.stalls), "stall")
+    note = marks.note(run.folder)
+    if note:
+        yield note
+
+
+def _command_texts(subject: ReportSubject) -> list[TextBlock]:
+    lines = []
+    if subject.command:
+        lines += ["# all of it", subject.command, ""]
+    for group in subject.groups:
+        if group.command:
+            lines += [f"# {group.label}", group.command]
+    return [TextBlock("Commands that repeat it", lines)] if lines else []

@@ -1,0 +1,43 @@
+"""The table that the assignment asks for of each method: node | batch duration | epoch duration."""
+
+from __future__ import annotations
+
+import math
+
+from remote.format import UNKNOWN, fixed, seconds
+from remote.statistics.mean import finite_mean
+from tui.report.document import ReportTable, Section
+from tui.report.subject import ReportSubject, RunGroup
+from tui.report.timing import SubjectTiming, describe_iterations
+
+HEAD = ("node", "average batch duration, s", "epoch duration, s")
+
+
+def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section | None:
+    """Make a table per group that has steps."""
+    tables = []
+    for group in subject.measured:
+        rows = _rows(group)
+        if rows and len(group.runs[0].steps):
+            tables.append(ReportTable(group.label, HEAD, rows))
+    if not tables:
+        return None
+    text = f"Means over runs. Average batch duration: {describe_iterations(subject)}."
+    if any(row[-1] != UNKNOWN for table in tables for row in table.rows):
+        text += " Epoch duration: only of whole epochs."
+    return Section("nodes", "Nodes", [text], tables)
+
+
+def _rows(group: RunGroup) -> list[tuple[str, ...]]:
+    """Return a row per rank of the group's runs that have as many ranks as the first."""
+    first = group.runs[0]
+    runs = [run for run in group.runs if run.world_size == first.world_size]
+    early_steps = [run.steps.early() for run in runs]
+    rows: list[tuple[str, ...]] = []
+    for rank in first.ranks:
+        batch = finite_mean(steps.by_rank(rank.rank).mean("seconds") for steps in early_steps)
+        epoch = finite_mean(finite_mean(run.ranks[rank.rank].epoch_seconds) for run in runs)
+        if math.isfinite(batch):
+            name = f"{rank.rank} ({first.hosts[rank.host].name})"
+            rows.append((name, seconds(batch), fixed(epoch, 2)))
+    return rows

@@ -1,0 +1,274 @@
+"""Speed-up and efficiency against the baseline, and each group against its reference.
+
+The pictures show seconds per iteration along the axis of a study that has quantities, such as nodes
+or links, with a line per method. Along nodes, speed-up is shown beside the ideal line, too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from remote.format import IN_DOUBT, UNKNOWN, number, percent, seconds
+from remote.statistics.interval import FEWEST, Interval
+from tui.report.document import ReportPicture, ReportTable, Section
+from tui.report.formatting import (
+    DOUBT_NOTE,
+    format_finding,
+    format_p,
+    format_ratio,
+    format_ratio_bounds,
+    has_width,
+    mark_doubt,
+)
+from tui.report.picture_style import (
+    INK,
+    SeriesStyle,
+    add_legend,
+    empty_chart,
+    mark_whole_numbers,
+    shorten_label,
+)
+from tui.report.subject import LineAxis, ReportSubject
+from tui.report.timing import GroupTiming, SubjectTiming
+
+TITLE = "Speed-up and comparison"
+HEAD = (
+    "cell",
+    "speed-up",
+    "95% interval",
+    "efficiency",
+    "95% interval",
+    "against",
+    "ratio",
+    "95% interval",
+    "p",
+    "finding",
+)
+PER_SAMPLE = "The global batches differ in size: what is compared is the time per sample."
+ASSUMED_NOISE = (
+    " A single run cannot show how much runs differ: 3% is assumed where no runs have equal "
+    "settings."
+)
+LOGARITHMIC = 20
+"""How many times the least value the greatest one is if the scale is logarithmic."""
+
+
+def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section | None:
+    """Make the table and the pictures; None of a single group."""
+    if len(timing.rows) < 2:
+        return None
+    baseline = timing.find(subject.baseline_group)
+    paragraphs = []
+    if baseline:
+        paragraphs.append(f"Speed-up 1 is {baseline.group.label}.")
+    if timing.is_per_sample:
+        paragraphs.append(PER_SAMPLE)
+    paragraphs += _describe_means(timing)
+    rows = [_row(subject, row) for row in timing.rows]
+    pictures = []
+    if subject.is_study or baseline:
+        pictures = scaling_pictures(timing.rows, baseline, subject.axis)
+    table = ReportTable(TITLE, HEAD, rows, _note(subject, timing))
+    return Section("scaling", TITLE, paragraphs, [table], pictures)
+
+
+def _row(subject: ReportSubject, row: GroupTiming) -> tuple[str, ...]:
+    efficiency = UNKNOWN
+    efficiency_bounds = UNKNOWN
+    if row.efficiency:
+        share = percent(row.efficiency.value)
+        efficiency = mark_doubt(share, is_doubtful=bool(row.speed_up_doubt))
+        if has_width(row.efficiency):
+            efficiency_bounds = f"{percent(row.efficiency.low)} to {percent(row.efficiency.high)}"
+    reference = subject.reference_of(row.group)
+    ratio = row.against.ratio if row.against else None
+    return (
+        row.group.label,
+        format_ratio(row.speed_up, is_doubtful=bool(row.speed_up_doubt)),
+        format_ratio_bounds(row.speed_up),
+        efficiency,
+        efficiency_bounds,
+        reference.label if reference and row.against else UNKNOWN,
+        format_ratio(ratio, is_doubtful=bool(row.doubt)),
+        format_ratio_bounds(ratio),
+        format_p(row.against),
+        IN_DOUBT if row.doubt else format_finding(row.against),
+    )
+
+
+def _describe_means(timing: SubjectTiming) -> list[str]:
+    """Return how many times as fast each line is over its groups, unless one of them is in
+    doubt."""
+    doubtful = {row.group.line for row in timing.rows if row.doubt}
+    return [
+        f"{line} is {format_ratio(mean)} times as fast as its reference "
+        f"({format_ratio_bounds(mean)}): the geometric mean over its cells."
+        for line, mean in timing.means.items()
+        if math.isfinite(mean.low) and line not in doubtful
+    ]
+
+
+def _note(subject: ReportSubject, timing: SubjectTiming) -> str:
+    time = "time per sample" if timing.is_per_sample else "time"
+    note = f"Ratio: {time} of the cell / {time} of what it is compared with."
+    if timing.doubts:
+        note += f" {DOUBT_NOTE}"
+    comparisons = [row.against for row in timing.rows if row.against]
+    if any(math.isfinite(comparison.p) for comparison in comparisons):
+        note += " p: how often chance alone shows at least such a difference."
+    if not subject.is_study:
+        return note + ASSUMED_NOISE
+    shown = sum(math.isfinite(comparison.ratio.low) for comparison in comparisons)
+    if shown > 1:
+        note += (
+            f" The {shown} comparisons are one family: of studies without any difference, 5% "
+            "report one."
+        )
+    if timing.noise >= 0:
+        note += f" The noise from run to run is {timing.noise:.1%}."
+    if shown and any(len(row.group.runs) < FEWEST for row in timing.rows):
+        note += " Intervals here rest on the noise of all cells together."
+    return note
+
+
+# The pictures -------------------------------------------------------------------------------------
+
+Lines = Mapping[str, Sequence[tuple[float, Interval]]]
+"""By name, the points of a line: the position on the axis and a value."""
+
+
+def scaling_pictures(
+    rows: Sequence[GroupTiming], baseline: GroupTiming | None, axis: LineAxis
+) -> list[ReportPicture]:
+    """Return the pictures; none if no method ran at several positions of the axis."""
+    first = None if axis.marks else baseline
+    times = _make_lines(rows, first, lambda row: row.seconds)
+    if not times:
+        return []
+    along = axis.name if axis.marks else "the number of nodes"
+    chart = LineChart(times, axis, "seconds per iteration")
+    title = f"Seconds per iteration by {along}"
+    alt = f"Lines{chart.bounds()}. Seconds per iteration {chart.describe(seconds)}."
+    pictures = [ReportPicture("scaling", title, alt, chart.draw)]
+    speed_ups = _make_lines(rows, first, _certain_speed_up)
+    if speed_ups and not axis.marks:
+        chart = LineChart(speed_ups, axis, "speed-up", has_ideal=True)
+        title = f"Speed-up by {along}, beside the ideal"
+        alt = f"Lines{chart.bounds()}, and one that is ideal. Speed-up {chart.describe(number)}."
+        if any(row.speed_up_doubt for row in rows):
+            alt += " Speed-ups that are in doubt are left out."
+        pictures.append(ReportPicture("speed-up", title, alt, chart.draw))
+    return pictures
+
+
+def _certain_speed_up(row: GroupTiming) -> Interval | None:
+    return None if row.speed_up_doubt else row.speed_up
+
+
+def _make_lines(
+    rows: Sequence[GroupTiming],
+    baseline: GroupTiming | None,
+    value_of: Callable[[GroupTiming], Interval | None],
+) -> Lines:
+    """Return the lines that have several positions.
+
+    The baseline begins the others, if it has fewer nodes and is not on a line itself.
+    """
+    lines: dict[str, dict[float, Interval]] = {}
+    positions: dict[str, set[float]] = {}
+    for row in rows:
+        group = row.group
+        positions.setdefault(group.line, set()).add(group.position)
+        value = value_of(row)
+        if value and math.isfinite(group.position):
+            lines.setdefault(group.line, {})[group.position] = value
+    first = value_of(baseline) if baseline else None
+    if baseline and first and len(lines.get(baseline.group.line, ())) == 1:
+        start = baseline.group.position
+        for points in lines.values():
+            if start < min(points):
+                points[start] = first
+    return {
+        line: sorted(points.items()) for line, points in lines.items() if len(positions[line]) > 1
+    }
+
+
+@dataclass(frozen=True)
+class LineChart:
+    """A chart of lines with intervals."""
+
+    lines: Lines
+    axis: LineAxis
+    y_title: str
+    has_ideal: bool = False
+    """With a line of as many times as there are nodes."""
+
+    def bounds(self) -> str:
+        """Return what to say of intervals, if there are some to be seen."""
+        values = [value for points in self.lines.values() for _, value in points]
+        return " with 95% intervals" if any(value.low < value.high for value in values) else ""
+
+    def describe(self, format_value: Callable[[float], str]) -> str:
+        """Return all points in words."""
+        texts = []
+        for line, points in self.lines.items():
+            values = [
+                f"{format_value(value.value)} {self._describe_position(position)}"
+                for position, value in points
+            ]
+            texts.append(f"{line}: {', '.join(values)}")
+        return "; ".join(texts)
+
+    def _describe_position(self, position: float) -> str:
+        if self.axis.marks:
+            return f"at {self.axis.marks[int(position)]}"
+        return f"on {position:.0f}"
+
+    def draw(self) -> Figure:
+        """Draw the lines."""
+        labels = [shorten_label(line) for line in self.lines]
+        series = [*labels, "ideal"] if self.has_ideal else labels
+        figure, axes = empty_chart(self.axis.name, self.y_title, series=series)
+        for index, points in enumerate(self.lines.values()):
+            _draw_line(axes, SeriesStyle.of(index), labels[index], points)
+        if self.has_ideal:
+            most = max(position for points in self.lines.values() for position, _ in points)
+            nodes = range(1, int(most) + 1)
+            axes.errorbar(nodes, nodes, color=INK, linewidth=1, linestyle=":", label="ideal")
+        values = [value.value for points in self.lines.values() for _, value in points]
+        if max(values) > LOGARITHMIC * min(values):
+            axes.set_yscale("log")
+        else:
+            axes.set_ylim(bottom=0)
+        if self.axis.marks:
+            axes.set_xticks(range(len(self.axis.marks)), self.axis.marks)
+        else:
+            mark_whole_numbers(axes)
+        if len(series) > 1:
+            add_legend(figure, axes)
+        return figure
+
+
+def _draw_line(
+    axes: Axes, style: SeriesStyle, label: str, points: Sequence[tuple[float, Interval]]
+) -> None:
+    below = []
+    above = []
+    for _, value in points:
+        below.append(value.value - value.low if math.isfinite(value.low) else 0)
+        above.append(value.high - value.value if math.isfinite(value.high) else 0)
+    axes.errorbar(
+        [position for position, _ in points],
+        [value.value for _, value in points],
+        [below, above],
+        color=style.colour,
+        marker=style.marker,
+        linestyle=style.dashes,
+        capsize=3,
+        label=label,
+    )

@@ -1,0 +1,127 @@
+"""The settings of all runs: what was trained, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from remote.format import UNKNOWN
+from remote.metrics.run import RunFigures
+from remote.metrics.settings import differing, settings
+from tui.report.document import ReportTable, Section
+from tui.report.formatting import format_link
+from tui.report.subject import ReportSubject
+from tui.report.timing import SubjectTiming
+from tui.report.topics.machines import describe_shared_machines
+
+NAMES = {
+    "program": "program",
+    "model": "model",
+    "dataset": "data set",
+    "image-size": "size of the images",
+    "partition": "split of the images over the ranks",
+    "epochs": "epochs",
+    "steps": "steps",
+    "batch-size": "global batch",
+    "accumulate": "batches per optimiser step",
+    "lr": "learning rate (SGD)",
+    "momentum": "momentum",
+    "weight-decay": "weight decay",
+    "seed": "seed",
+    "sync": "sync method",
+    "precision": "precision",
+    "batch-norm": "batch norm",
+    "compile": "torch.compile",
+    "checkpoint-every": "checkpoint every",
+    "nodes": "nodes",
+    "ranks": "ranks",
+    "cores": "cores of a host",
+    "device": "device",
+    "backend": "backend",
+    "threads": "threads of a rank",
+}
+"""The settings that are shown, in order, and what they are called."""
+USUAL = {"accumulate": "1", "image-size": "0", "compile": "no", "partition": "iid"}
+"""Settings that are left out if all runs have these values."""
+NOT_OF_CELLS = {"hosts", "machines", "seed", "log-every", "log-format", "data-dir", "verify-data"}
+"""Settings by which no cell differs in what it trains."""
+SEVERAL_VALUES = (
+    "Where a setting has several values, cells differ in it; in the seed, repetitions do, too."
+)
+
+
+def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section | None:
+    """Make the tables: what all runs have in common, and in what cells differ."""
+    if not subject.runs:
+        return None
+    rows = [row for row in _rows(subject) if row[1] != UNKNOWN]
+    title = "Settings of all runs" if len(subject.runs) > 1 else "Settings"
+    note = SEVERAL_VALUES if subject.is_study else ""
+    table = ReportTable(title, ("setting", "value"), rows, note)
+    return Section("settings", "Settings", (), [table, *_tables_of_differences(subject)])
+
+
+def _rows(subject: ReportSubject) -> Iterator[tuple[str, str]]:
+    settings_of_runs = [settings(run) for run in subject.runs]
+    for name, title in NAMES.items():
+        values = [found.get(name, UNKNOWN) for found in settings_of_runs]
+        known = list(dict.fromkeys(value for value in values if value != UNKNOWN))
+        if known != [USUAL.get(name)]:
+            yield title, _join(known)
+        yield from _derived_rows(subject, name)
+
+
+def _derived_rows(subject: ReportSubject, name: str) -> Iterator[tuple[str, str]]:
+    """Yield what follows from a setting, to stand below it."""
+    runs = subject.runs
+    jobs = [run.job for run in runs if run.job]
+    match name:
+        case "dataset":
+            yield "images", _join(_describe_images(run) for run in runs)
+        case "sync":
+            options = {job.sync_option for job in jobs}
+            yield "options of the method", _join(*options) if len(options) == 1 else UNKNOWN
+        case "batch-size":
+            yield "batch of a rank", _join(_describe_rank_batch(run) for run in runs)
+        case "ranks":
+            yield "machines", _join(describe_shared_machines(subject))
+            links = [format_link(group.link) for group in subject.measured if group.link]
+            yield "link of a host", _join(links)
+
+
+def _describe_images(run: RunFigures) -> str:
+    """Return how many images there were to train and to test with."""
+    if run.job is None:
+        return ""
+    text = f"at most {run.job.limit} for training" if run.job.limit else "all for training"
+    tested = run.evaluations[-1].samples if run.evaluations else 0
+    return f"{text}, {tested} for testing" if tested else text
+
+
+def _describe_rank_batch(run: RunFigures) -> str:
+    if run.job is None:
+        return ""
+    trainers = len(run.job.trainers(run.world_size))
+    least, rest = divmod(run.job.batch_size, trainers)
+    return f"{least} to {least + 1}" if rest else f"{least}"
+
+
+def _join(values: Iterable[str]) -> str:
+    """Return the values, each once."""
+    return ", ".join(dict.fromkeys(filter(None, values))) or UNKNOWN
+
+
+def _tables_of_differences(subject: ReportSubject) -> list[ReportTable]:
+    """Return the table of settings in which groups differ, with the options of sync methods."""
+    labels = []
+    runs = []
+    for group in subject.groups:
+        if group.first_run:
+            labels.append(group.label)
+            runs.append(group.first_run)
+    values_by_name = differing(runs)
+    names = [name for name in values_by_name if name not in NOT_OF_CELLS]
+    if len(runs) < 2 or not names:
+        return []
+    columns = [values_by_name[name] for name in names]
+    head = ("cell", *(NAMES.get(name, name) for name in names))
+    return [ReportTable("Settings that differ", head, list(zip(labels, *columns, strict=True)))]

@@ -1,0 +1,149 @@
+"""Seconds per iteration: groups with their intervals, and how steady they are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from matplotlib.figure import Figure
+
+from remote.format import UNKNOWN, number, percent, seconds
+from remote.statistics.interval import FEWEST
+from tui.report.document import ReportPicture, ReportTable, Section
+from tui.report.formatting import format_seconds_bounds
+from tui.report.picture_style import INK, SeriesStyle, empty_chart, name_rows
+from tui.report.subject import ReportSubject
+from tui.report.timing import GroupTiming, SubjectTiming, describe_rule
+
+HEAD = (
+    "cell",
+    "nodes",
+    "ranks",
+    "batch",
+    "s/iter",
+    "95% interval",
+    "ms/sample",
+    "runs",
+    "variation",
+    "stable?",
+    "p50 s",
+    "p99 s",
+    "max s",
+)
+WIDEST = 1.6
+"""How far beyond the slowest run the picture goes: a wider interval is cut."""
+
+
+def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section | None:
+    """Make the table and, of several groups, the picture."""
+    if not timing.rows:
+        return None
+    rows = [_row(row, timing) for row in timing.rows]
+    table = ReportTable("Seconds per iteration", HEAD, rows, _note(subject, timing))
+    paragraphs = [
+        f"{row.group.label} is unstable: {'; '.join(row.stability.warnings)}."
+        for row in timing.rows
+        if row.stability.warnings
+    ]
+    paragraphs += _describe_too_few(subject)
+    pictures = [_picture(timing.rows)] if len(timing.rows) > 1 else []
+    return Section("times", "Time per iteration", paragraphs, [table], pictures)
+
+
+def _row(row: GroupTiming, timing: SubjectTiming) -> tuple[str, ...]:
+    group = row.group
+    per_sample = math.nan
+    if timing.is_per_sample and group.batch:
+        per_sample = 1e3 * row.seconds.value / group.batch
+    return (
+        group.label,
+        *(str(size) if size else UNKNOWN for size in (group.nodes, group.ranks, group.batch)),
+        seconds(row.seconds.value),
+        format_seconds_bounds(row.seconds),
+        number(per_sample),
+        str(len(group.runs)),
+        percent(row.stability.variation, 1),
+        _format_stability(row),
+        *(seconds(percentile) for percentile in row.percentiles),
+    )
+
+
+def _format_stability(row: GroupTiming) -> str:
+    if not row.stability.is_stable:
+        return "no"
+    return "yes" if row.stability.runs >= FEWEST else "not known"
+
+
+def _note(subject: ReportSubject, timing: SubjectTiming) -> str:
+    note = (
+        f"s/iter: {describe_rule(subject)}. p50, p99 and max are of single iterations of ranks: "
+        "half of them, 99% and all take at most that long. "
+    )
+    if not subject.is_study:
+        return f"{note}The interval is that of the iterations of one run; runs may differ by more."
+    if any(row.stability.variation >= 0 for row in timing.rows):
+        has_interval = any(math.isfinite(row.seconds.low) for row in timing.rows)
+        values = "The interval and the variation are" if has_interval else "The variation is"
+        note += (
+            f"{values} over runs, each of which is one number. variation: their standard deviation "
+            "as a share of the mean; stable? is no from 10% on."
+        )
+    return note
+
+
+def _describe_too_few(subject: ReportSubject) -> list[str]:
+    """Return why cells have no interval, if some have none."""
+    counts = {len(group.runs) for group in subject.measured if len(group.runs) < FEWEST}
+    if not subject.is_study or not counts:
+        return []
+    runs = "2 runs of a cell are" if 2 in counts else "1 run of a cell is"
+    return [f"{runs} too few for an interval of its own: {FEWEST} are the least."]
+
+
+# The picture --------------------------------------------------------------------------------------
+
+
+def _picture(rows: Sequence[GroupTiming]) -> ReportPicture:
+    texts = "; ".join(f"{row.group.label} {_describe(row)}" for row in rows)
+    title = "Seconds per iteration, with single runs"
+    dots = "Dots"
+    if any(math.isfinite(row.seconds.low) for row in rows):
+        title = "Seconds per iteration, with 95% intervals and single runs"
+        dots = "Dots with intervals"
+    alt = f"{dots}. Seconds per iteration: {texts}."
+    return ReportPicture("seconds", title, alt, lambda: _draw(rows))
+
+
+def _describe(row: GroupTiming) -> str:
+    value = row.seconds
+    if not math.isfinite(value.low):
+        return seconds(value.value)
+    return f"{seconds(value.value)} ({seconds(value.low)} to {seconds(value.high)})"
+
+
+def _draw(rows: Sequence[GroupTiming]) -> Figure:
+    figure, axes = empty_chart("seconds per iteration", height=1.1 + 0.34 * len(rows))
+    end = _axis_end(rows)
+    lines = list(dict.fromkeys(row.group.line for row in rows))
+    for place, row in enumerate(rows):
+        style = SeriesStyle.of(lines.index(row.group.line))
+        value = row.seconds
+        runs = [run.step_seconds() for run in row.group.runs]
+        if math.isfinite(value.low):
+            if value.high > end:
+                axes.plot(end, place, ">", color=style.colour, clip_on=False)
+            axes.plot([value.low, value.high], [place, place], color=style.colour, linewidth=3)
+        axes.plot(runs, [place + 0.22] * len(runs), "|", color=INK, markersize=6)
+        axes.plot(value.value, place, style.marker, color=style.colour, markeredgecolor=INK)
+    name_rows(axes, [row.group.label for row in rows])
+    axes.set_xlim(0, end)
+    return figure
+
+
+def _axis_end(rows: Sequence[GroupTiming]) -> float:
+    """Return where the axis ends: an interval of few runs may be so wide that nothing else would
+    be seen."""
+    slowest = max(run.step_seconds() for row in rows for run in row.group.runs)
+    highs = [row.seconds.high for row in rows if math.isfinite(row.seconds.high)]
+    widest = max(highs, default=0.0)
+    return 1.05 * max(slowest, min(widest, WIDEST * slowest))
