@@ -128,6 +128,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 @cache
 def known_formats() -> tuple[LogFormat, ...]:
     """Return all known formats, in the order in which they are tried."""
+    # Read on first use: most commands read no log, and the files take 25 ms.
     formats: list[LogFormat] = []
     for family in FAMILIES:
         text = (KNOWN / f"{family}.toml").read_text(encoding="utf-8")

@@ -104,7 +104,7 @@ class Memory:
         """Return the step of the whole run, of the `n`th of an epoch. A `step` of the line
         comes first."""
         total = as_count(values.pop("total", 0.0))
-        if kind is EVALUATION:
+        if kind is EVALUATION:  # its batches are no steps of the training
             return step
         if not total:
             return step or (n if epoch <= 1 else 0)

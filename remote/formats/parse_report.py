@@ -59,6 +59,7 @@ class ParseReport:
     """A line of each kind that is not read."""
 
     def __post_init__(self) -> None:
+        # Only a `LogReader` says which lines it does not read.
         if is_of_numbers(self.path):
             self._reader = reader_of(self.path)
         else:

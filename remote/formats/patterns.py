@@ -56,6 +56,7 @@ class LazyRegex:
         self._flags = flags
 
     def __getattr__(self, name: str) -> Any:
+        # `copy` and `pickle` ask for special methods, which a compiled expression has not either.
         if name.startswith("__"):
             raise AttributeError(name)
         method = getattr(re.compile(expand(self._pattern), self._flags), name)
@@ -80,7 +81,7 @@ class NameTable:
             known = split_unit(self._own_names[printed])
         else:
             known = canonical(printed)
-        if len(self._known) >= MAX_NAMES:
+        if len(self._known) >= MAX_NAMES:  # cheaper than to forget the oldest
             self._known.clear()
         self._known[printed] = known
         return known
@@ -129,7 +130,7 @@ class LinePattern:
 
     @cached_property
     def regex(self) -> Any:
-        """The compiled expression."""
+        """Compile the expression."""
         return re.compile(expand(self._pattern), re.MULTILINE)
 
     @cached_property

@@ -102,6 +102,7 @@ class LogReader:
             stop = _line_end(block, start)
             line = block[start:stop]
             if not self._try_formats(line, active):
+                # Marks are short: a line of another format may have one as well.
                 self._read_other_lines(f"{line}\n")
             end = stop + 1
             if self._choice.first is not first:
@@ -115,6 +116,7 @@ class LogReader:
             return 0
         first = self._choice.first
         starts = candidates.find_candidates(block)
+        # To look for marks in all of the block would take longer than to find these lines.
         lines = "\n".join([block[start : _line_end(block, start)] for start in starts])
         active = _active_marks(self._choice.others, lines)
         end = 0
@@ -152,6 +154,7 @@ class LogReader:
     def _read_as(self, log_format: LogFormat, line: str) -> bool:
         """Read a line as one of this format. Return False if it is none."""
         line = line[: records.LONGEST]
+        # A reader keeps state, so each rank has its own; most formats never need one.
         reader = self._readers.get(log_format)
         if reader is None:
             reader = self._readers[log_format] = make_reader(log_format)

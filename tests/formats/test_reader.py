@@ -374,3 +374,23 @@ def test_a_line_at_step_0_before_the_training_does_not_shift_it() -> None:
 def test_the_best_value_is_not_the_present_one() -> None:
     (found,) = LogReader().read("step 7 best val_loss 0.3 val_loss 0.9")
     assert found.values["val_loss"] == 0.9
+
+
+def test_a_table_goes_on_in_the_next_text() -> None:
+    reader = LogReader()
+    for n in range(1, 5):
+        reader.read(f"loading 0.5 of it\n[step={n}/100]\n    train/CrossEntropyLoss=2.5")
+    (reading,) = reader.read("    throughput/device/tokens_per_second=10,200")
+    assert reading.step == 4
+    assert reading.values == {"tokens_per_second_per_device": 10_200}
+
+
+def test_lines_of_other_formats_are_read_in_the_order_of_the_text() -> None:
+    lines = [NANOGPT.format(n) for n in range(6)]
+    lines[4:4] = ["Step Time : 2.5s GPU utilization: 400.0TFLOP/s/GPU"]
+    readings = LogReader().read("\n".join(lines))
+    assert ["tflops_per_device" in reading.values for reading in readings] == [
+        *[False] * 4,
+        True,
+        *[False] * 2,
+    ]

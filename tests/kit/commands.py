@@ -21,7 +21,7 @@ from remote.host_commands.kept_plan import KeptPlan
 from remote.launch import Launcher
 from remote.session.session import Session
 from remote.transport import Transport
-from tui.app.show_run import Lines
+from tui.app.show_run import LineOptions
 from tui.commands import cli
 from tui.flags import recorded, which_run
 
@@ -102,7 +102,7 @@ class Watched:
         self,
         launcher: Launcher,
         session: Session,
-        lines: Lines | None,
+        lines: LineOptions | None,
     ) -> int:
         self.launchers.append(launcher)
         self.sessions.append(session)

@@ -58,7 +58,7 @@ from training.wire.events import (
     to_object,
 )
 from training.wire.jsonl import dumps
-from tui.app.show_run import Lines
+from tui.app.show_run import LineOptions
 from tui.commands.attach import attach
 from tui.commands.logs import logs
 from tui.commands.stop import stop
@@ -507,7 +507,7 @@ def test_stop_fails_as_long_as_a_host_has_not_confirmed(
 ) -> None:
     over(NOWHERE)
 
-    def watch(_: Launcher, session: Session, __: Lines) -> int:
+    def watch(_: Launcher, session: Session, __: LineOptions) -> int:
         session._recorder.release()
         return verdict
 

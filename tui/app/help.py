@@ -14,11 +14,11 @@ from tui.kit.bindings import keys_of, panels_of
 from tui.kit.dialogs import TextDialog
 from tui.run.panels import PANELS
 
-WIDTH = 15
+KEY_WIDTH = 15
 """Columns of keys, and of the titles of panels."""
-LINE = 52
+TEXT_WIDTH = 52
 """Columns of what they mean."""
-MOST = 4
+MOST_KEYS = 4
 """Keys that are written out; of more, the first and the last one."""
 SCROLL = "arrows, page up, page down, home and end scroll; the mouse works, too"
 STATES = (
@@ -32,44 +32,51 @@ class HelpDialog(TextDialog):
     """The keys of `here`, the places from the focus outwards, and then of all other places."""
 
     def __init__(self, app: App[Any], here: Sequence[Place]) -> None:
-        super().__init__("keys", "\n".join(_help(app, here)))
+        super().__init__("keys", "\n".join(_list_help(app, here)))
 
 
-def _help(app: App[Any], here: Sequence[Place]) -> Iterator[str]:
-    panels = [panel for place in here for panel in panels_of(place)]
-    near = list(dict.fromkeys((*here, *panels)))
+def _list_help(app: App[Any], here: Sequence[Place]) -> Iterator[str]:
+    """Yield all lines of the help."""
+    near = list(here)
+    for place in here:
+        near += panels_of(place)
+    near = list(dict.fromkeys(near))
     listed: set[str] = set()
-    yield from _places(app, near, listed)
+    yield from _list_places(app, near, listed)
     yield "panels of a run; a key of another panel goes to that panel:"
-    for kind in PANELS:
-        yield from _beside(kind.title, kind.help)
+    for panel in PANELS:
+        yield from _put_beside(panel.title, panel.help)
     yield ""
-    yield from _places(app, [place for place in Place if place not in near], listed)
-    yield from textwrap.wrap(STATES, WIDTH + LINE)
+    yield from _list_places(app, [place for place in Place if place not in near], listed)
+    yield from textwrap.wrap(STATES, KEY_WIDTH + TEXT_WIDTH)
 
 
-def _places(app: App[Any], places: Sequence[Place], listed: set[str]) -> Iterator[str]:
-    """The actions of these places that are not listed yet; each is listed once."""
+def _list_places(app: App[Any], places: Sequence[Place], listed: set[str]) -> Iterator[str]:
+    """Yield the actions of these places that are not listed yet; each is listed once."""
     for place in places:
-        actions = [one for one in ACTIONS[place] if one.name not in listed]
-        if actions:
-            listed.update(one.name for one in actions)
-            yield f"{place.value}:"
-            yield from _keys(app, actions)
-            if place is Place.EVERYWHERE:
-                yield from _beside("", SCROLL)
-            yield ""
+        actions = [action for action in ACTIONS[place] if action.name not in listed]
+        if not actions:
+            continue
+        listed.update(action.name for action in actions)
+        yield f"{place.value}:"
+        yield from _list_actions(app, actions)
+        if place is Place.EVERYWHERE:
+            yield from _put_beside("", SCROLL)
+        yield ""
 
 
-def _keys(app: App[Any], actions: Sequence[Action]) -> Iterator[str]:
-    """A line for each action; for those that are explained alike, such as the panels', one."""
-    for text, alike in groupby(actions, lambda one: one.help):
-        keys = [key for action in alike for key in keys_of(app, action)]
-        shown = ", ".join(keys) if len(keys) <= MOST else f"{keys[0]} ... {keys[-1]}"
-        yield from _beside(shown, text)
+def _list_actions(app: App[Any], actions: Sequence[Action]) -> Iterator[str]:
+    """Yield a line per action; one for all that are explained alike, such as the panels'."""
+    for help_text, alike in groupby(actions, lambda action: action.help):
+        keys: list[str] = []
+        for action in alike:
+            keys += keys_of(app, action)
+        shown = ", ".join(keys) if len(keys) <= MOST_KEYS else f"{keys[0]} ... {keys[-1]}"
+        yield from _put_beside(shown, help_text)
 
 
-def _beside(name: str, text: str) -> Iterator[str]:
-    """A name, and beside it a text in a column."""
-    for number, line in enumerate(textwrap.wrap(text, LINE)):
-        yield f"  {'' if number else name:<{WIDTH}} {line}"
+def _put_beside(name: str, text: str) -> Iterator[str]:
+    """Yield a name, and beside it a text in a column."""
+    for line in textwrap.wrap(text, TEXT_WIDTH):
+        yield f"  {name:<{KEY_WIDTH}} {line}"
+        name = ""

@@ -51,7 +51,7 @@ class Watched:
     def __init__(self, pipe: int) -> None:
         self._pipe = pipe
         self._is_asked = False
-        self.on_asked: Callable[[], object] = bool
+        self.on_asked: Callable[[], object] | None = None
 
     def answer(self) -> None:
         """Tell that the work goes on, if that was asked."""
@@ -62,7 +62,8 @@ class Watched:
     def ask(self, *_: object) -> None:
         """Take the question: this is a handler of signals."""
         self._is_asked = True
-        self.on_asked()
+        if self.on_asked:
+            self.on_asked()
 
     def end(self) -> None:
         """Tell that nothing needs to be watched any more."""
@@ -102,7 +103,9 @@ def _start(pipe: int, has_keys: bool) -> int:
     number; 0 where none can be started, as on macOS, and nothing is watched."""
     if not hasattr(os, "pidfd_open"):
         return 0
-    words = [sys.executable, "-I", "-S", __file__, str(os.getpid()), *(["keys"] * has_keys)]
+    words = [sys.executable, "-I", "-S", __file__, str(os.getpid())]
+    if has_keys:
+        words.append("keys")
     places = [
         (os.POSIX_SPAWN_DUP2, 0 if has_keys else 2, TERMINAL),
         (os.POSIX_SPAWN_DUP2, pipe, PIPE),

@@ -41,26 +41,25 @@ UNHEARD = "nobody sends notifications until somebody attaches to the run with --
 
 
 @dataclass(frozen=True)
-class Lines:
-    """How a session is shown as lines.
-
-    `leaves`: Ctrl+C leaves the run instead of stopping it. `detach`: leave it once it has got
-    going.
-    `quiet`: without the output of the ranks. `verbose`: with each step of the start. `is_kept`: the
-    record stays. `advises`: at the end of a run that was stopped, say which command to repeat where
-    ranks may still run.
-    """
+class LineOptions:
+    """How a session is shown as lines."""
 
     json: bool = False
     leaves: bool = False
+    """Ctrl+C leaves the run instead of stopping it."""
     detach: bool = False
+    """Leave the run once it is under way."""
     quiet: bool = False
+    """Print nothing of the output of the ranks."""
     verbose: bool = False
+    """Print each step of the start."""
     is_kept: bool = True
+    """The record stays."""
     advises: bool = True
+    """If ranks of a run that was stopped may still run, say which command to repeat."""
 
 
-def watch(launcher: Launcher, session: Session, lines: Lines | None) -> int:
+def watch(launcher: Launcher, session: Session, lines: LineOptions | None) -> int:
     """Show a session that was attached to, as `lines` or in the dashboard."""
     if lines is not None:
         return show_lines(launcher, session, lines)
@@ -74,9 +73,11 @@ def show_opened(launcher: Launcher, session: view.RunSession) -> int:
     return show_dashboard(launcher, hosts, hosts, job, attached=session)
 
 
-def ended(launcher: Launcher, plan: Plan) -> Replay | None:
-    """The replay of a run of which nothing is left on its hosts; None where something may be.
-    Raises: RunFolderError."""
+def find_ended(launcher: Launcher, plan: Plan) -> Replay | None:
+    """Return the replay of a run of which nothing is left on its hosts; None if something may be.
+
+    Raises: RunFolderError.
+    """
     folder = launcher.runs_dir / plan.run
     if not read.verdict(folder):
         return None
@@ -87,49 +88,59 @@ def ended(launcher: Launcher, plan: Plan) -> Replay | None:
 
 
 def show_ended(launcher: Launcher, replay: Replay) -> int:
-    """Show the replay of a run that has ended, then say how it did. Returns its exit code."""
+    """Show the replay of a run that has ended, then say how it ended. Return its exit code."""
     check_terminal()
-    end = replay.state
+    last_state = replay.state  # a replay is at the end at first, and may be left anywhere
     code = show_opened(launcher, replay)
-    print_end(end)
-    narrate_record(launcher, end)
-    return code or (end.verdict.value if end.verdict else 0)
+    print_end(last_state)
+    narrate_record(launcher, last_state)
+    if code or last_state.verdict is None:
+        return code
+    return last_state.verdict.value
 
 
-def show_lines(launcher: Launcher, session: Session, how: Lines) -> int:
+def show_lines(launcher: Launcher, session: Session, options: LineOptions) -> int:
     """Print a session until it ends or is left."""
     with ended_by_second_signal() as watched:
         watched.on_asked = lambda: watched.answer() if session.is_closing else None
-        _handle_signals(session, how.leaves)
-        return _print_session(launcher, session, how, watched)
+        _handle_signals(session, options.leaves)
+        return _print_session(launcher, session, options, watched)
 
 
-def _print_session(launcher: Launcher, session: Session, how: Lines, watched: Watched) -> int:
+def _print_session(
+    launcher: Launcher, session: Session, options: LineOptions, watched: Watched
+) -> int:
     folder = launcher.runs_dir / session.plan.run
-    before = launcher.recorded(session.plan) if how.json and how.leaves else ()
-    detach = how.detach
+    before = launcher.recorded(session.plan) if options.json and options.leaves else ()
+    detach = options.detach
     # Every write to a terminal that is gone fails: the run is left or stopped then, and the session
     # still has to end.
     with (
         suppress(OSError),
         printer(
-            session.state, how.json, folder, before=before, quiet=how.quiet, verbose=how.verbose
+            session.state,
+            options.json,
+            folder,
+            before=before,
+            quiet=options.quiet,
+            verbose=options.verbose,
         ) as show,
     ):
         for records in session.batches():
             watched.answer()
-            _show_batch(show, records, session, how.leaves)
+            _show_batch(show, records, session, options.leaves)
             if detach and session.is_under_way:
                 session.detach()
                 detach = False
         show.end(session.state)
-        if not session.detached and how.is_kept:
+        if not session.detached and options.is_kept:
             narrate_record(launcher, session.state)
         finish_notifications(launcher, session.state)
-        if how.advises:
+        if options.advises:
             narrate_unconfirmed(session.state)
-    verdict = session.state.verdict or (Verdict.LOST if session.cut_off else None)
-    return verdict.value if verdict else 0
+    if session.state.verdict:
+        return session.state.verdict.value
+    return Verdict.LOST.value if session.cut_off else 0
 
 
 def _handle_signals(session: Session, leaves: bool) -> None:
@@ -138,16 +149,20 @@ def _handle_signals(session: Session, leaves: bool) -> None:
     A run that is kept survives the end of the terminal or of this machine.
     """
 
-    def end(number: int, _: object) -> None:
-        from_system = number in (signal.SIGHUP, signal.SIGTERM)
-        if (leaves and number == signal.SIGINT) or (from_system and (leaves or session.keep)):
+    def handle(number: int, _: object) -> None:
+        if number == signal.SIGINT:
+            is_left = leaves
+        else:
+            is_from_system = number in (signal.SIGHUP, signal.SIGTERM)
+            is_left = is_from_system and (leaves or session.keep)
+        if is_left:
             session.detach()
         else:
-            why = "rankboard stop" if number == STOP else outcome.interruption(number)
-            session.stop(why, now=number == signal.SIGQUIT)
+            reason = "rankboard stop" if number == STOP else outcome.interruption(number)
+            session.stop(reason, now=number == signal.SIGQUIT)
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, STOP):
-        signal.signal(number, end)
+        signal.signal(number, handle)
 
 
 def _show_batch(show: Printer, records: list[Record], session: Session, leaves: bool) -> None:
@@ -158,9 +173,11 @@ def _show_batch(show: Printer, records: list[Record], session: Session, leaves: 
         show.batch(records, session.state)
     except OSError:
         show.gone = True
-    if show.gone and (leaves or session.keep):
+    if not show.gone:
+        return
+    if leaves or session.keep:
         session.detach()
-    elif show.gone and not session.state.stop_reason:  # a second request would skip the hosts' end
+    elif not session.state.stop_reason:  # a second request would skip the hosts' end
         session.stop("stdout was closed")
 
 
@@ -193,8 +210,9 @@ def show_dashboard(
         return launcher.begin(plan, next(names, ""))
 
     def make_plan(cluster: Cluster, work: Job | Script, policy: Policy) -> Plan:
-        if policy.keep and (ends := settings.get("ends")):
-            raise PlanError(Mistake("--on-disconnect", "keep", str(ends)))
+        why_it_ends = settings.get("ends")
+        if policy.keep and why_it_ends:
+            raise PlanError(Mistake("--on-disconnect", "keep", str(why_it_ends)))
         return launcher.plan(cluster, work, policy)
 
     app = RankboardApp(Launch(cluster, selected, work, make_plan, begin, **settings))
@@ -211,18 +229,20 @@ def show_dashboard(
 def finish_notifications(launcher: Launcher, *states: RunState) -> None:
     """Wait until --notify has sent everything, and print why it could not, or that it sends nothing
     of a run that was left."""
-    if launcher.notifier:
-        launcher.notifier.wait()
-        narrate(*filter(None, [launcher.notifier.failure()]))
-        if any(state.course.detached for state in states):
-            narrate(UNHEARD)
+    if launcher.notifier is None:
+        return
+    launcher.notifier.wait()
+    failure = launcher.notifier.failure()
+    if failure:
+        narrate(failure)
+    if any(state.course.detached for state in states):
+        narrate(UNHEARD)
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
-    """Keep the terminal from showing what is typed before the dashboard is drawn, which reads it
-    then."""
-    if not on_terminal():
+def silence_terminal() -> Iterator[None]:
+    """Keep the terminal from showing what is typed before the dashboard is there to read it."""
+    if not is_on_terminal():
         yield
         return
     terminal = sys.stdin.fileno()
@@ -237,15 +257,15 @@ def quiet() -> Iterator[None]:
 
 
 def check_terminal() -> None:
-    """Raises: UsageError, where no dashboard can be shown."""
-    if not on_terminal():
+    """Raises: UsageError, if no dashboard can be shown."""
+    if not is_on_terminal():
         raise UsageError(
             "the dashboard needs a terminal on stdin, stdout and stderr; without one, use --run"
         )
 
 
-def on_terminal() -> bool:
-    """Whether a dashboard can be shown; Textual draws on stderr."""
+def is_on_terminal() -> bool:
+    """Return whether a dashboard can be shown. Textual draws on stderr."""
     return all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
 
 
@@ -266,6 +286,6 @@ def narrate_record(launcher: Launcher, state: RunState) -> None:
 
 
 def narrate_unconfirmed(state: RunState) -> None:
-    """Print which command to repeat where a run was stopped and ranks of it may still run."""
+    """Print which command to repeat if a run was stopped and ranks of it may still run."""
     if state.verdict is Verdict.STOPPED:
         narrate(*outcome.repeat_stop(state.plan.run, [host.name for host in state.unconfirmed]))

@@ -21,12 +21,17 @@ from tui.study.text.words import already
 def show_lines(runner: Runner, json: bool) -> None:
     """Make the runs that are left, and print what becomes of them."""
     with ended_by_second_signal() as watched:
-        watched.on_asked = lambda: None if _is_turning(runner) else watched.answer()
+
+        def answer() -> None:
+            if not _has_batches(runner):
+                watched.answer()
+
+        watched.on_asked = answer
         _handle_signals(runner)
         _print_study(runner, json, watched)
 
 
-def _is_turning(runner: Runner) -> bool:
+def _has_batches(runner: Runner) -> bool:
     """Return whether a run is under way, whose batches come. Between two runs, and as one closes,
     a handler of signals is enough: it ends the study."""
     return runner.current is not None and not runner.current.session.is_closing
@@ -35,18 +40,18 @@ def _is_turning(runner: Runner) -> bool:
 def _print_study(runner: Runner, json: bool, watched: Watched) -> None:
     with suppress(OSError), printer(runner, json) as show:
         runner.ended = partial(_end, runner, show)
-        is_told = False
-        said = already(runner)
-        if said:
-            show.tell(said)
+        is_stop_reported = False
+        results_before = already(runner)
+        if results_before:
+            show.tell(results_before)
         for run in runner.runs():
             show.begin(run)
             for _ in runner.batches(run):
                 watched.answer()
                 show.batch(run)
                 _stop_unread(runner, show)
-                if runner.is_stopped and not is_told:
-                    is_told = True
+                if runner.is_stopped and not is_stop_reported:
+                    is_stop_reported = True
                     hurry = "a second signal does not wait for its end"
                     show.tell(f"stopping the run ({runner.stop_reason}): {hurry}")
         show.end()
@@ -67,10 +72,10 @@ def _handle_signals(runner: Runner) -> None:
     """Let a signal stop the study, and a second one, or SIGQUIT, stop it at once."""
 
     def stop(number: int, _: object) -> None:
-        again = runner.is_stopped
+        is_second = runner.is_stopped
         reason = "rankboard stop" if number == STOP else outcome.interruption(number)
-        runner.stop(reason, now=again or number == signal.SIGQUIT)
-        if again and not runner.current:
+        runner.stop(reason, now=is_second or number == signal.SIGQUIT)
+        if is_second and not runner.current:
             sys.exit(STOPPED)
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, STOP):

@@ -14,7 +14,7 @@ from remote.transport.registry import is_here
 from training.agent.layout import LAST
 from training.job import Job
 from tui.app import show_run as front
-from tui.app.show_run import Lines
+from tui.app.show_run import LineOptions
 from tui.flags.common import RUNS, make_notifier
 from tui.flags.mistakes import Mistakes, check_job
 from tui.flags.policy import make_policy
@@ -76,7 +76,7 @@ def start(command: RunCommand) -> int:
     policy = apply_to_policy_flags(command.line, command.policy)
     script = make_script(command.line.words, command.script, command.job)
     starts_at_once = not flags.form and bool(script or command.job)
-    asks = not (flags.as_lines or flags.dry_run or starts_at_once) and front.on_terminal()
+    asks = not (flags.as_lines or flags.dry_run or starts_at_once) and front.is_on_terminal()
     is_bare = asks and hosts == HostFlags() and not flags.upload
     chosen = select_usual() if is_bare else select_hosts(hosts, flags.upload)
     is_local = is_here(chosen.cluster.hosts)
@@ -130,7 +130,7 @@ def _show_lines(
     # Threads of the transport, which start the agents, are older and keep their priority.
     if chosen.spec or any(host.address.startswith("127.") for host in chosen.hosts.hosts):
         os.nice(NICE)
-    lines = Lines(flags.json, detach=flags.detach, verbose=flags.verbose)
+    lines = LineOptions(flags.json, detach=flags.detach, verbose=flags.verbose)
     session = launcher.begin(launcher.plan(chosen.hosts, work), flags.name)
     return front.show_lines(launcher, session, lines)
 

@@ -11,7 +11,7 @@ from cyclopts.validators import Number
 
 from remote.plan.plan import RESTARTS
 from tui.app import show_run as front
-from tui.app.show_run import Lines
+from tui.app.show_run import LineOptions
 from tui.flags.common import (
     RUNS,
     WHOLE_NUMBER,
@@ -70,10 +70,10 @@ def attach(
             front.check_terminal()  # before anything is recorded here
         notifier = make_notifier(notify)
     with (
-        nullcontext() if as_lines else front.quiet(),
+        nullcontext() if as_lines else front.silence_terminal(),
         open_run(run, hosts, runs_dir, max_restarts) as (launcher, kept),
     ):
-        if not as_lines and (ended := front.ended(launcher, kept.plan)):
+        if not as_lines and (ended := front.find_ended(launcher, kept.plan)):
             raise SystemExit(front.show_ended(launcher, ended))
         launcher = replace(launcher, notifier=notifier)
         session = launcher.attach(kept)
@@ -82,6 +82,6 @@ def attach(
                 f"you did not start {kept.plan.run} here: a failed run is restarted only with "
                 "--max-restarts N"
             )
-        lines = Lines(json, leaves=True, verbose=verbose) if as_lines else None
+        lines = LineOptions(json, leaves=True, verbose=verbose) if as_lines else None
         code = front.watch(launcher, session, lines)
     raise SystemExit(code)

@@ -87,9 +87,9 @@ def _find(runs: Sequence[str], runs_dir: Path, most: int) -> list[Path]:
 
 def _show_dashboard(folders: Sequence[Path]) -> int:
     """Compare the runs on the screen until the user quits. Raises: UsageError."""
-    from tui.app.show_run import on_terminal
+    from tui.app.show_run import is_on_terminal
 
-    if not on_terminal():
+    if not is_on_terminal():
         raise UsageError("--dashboard needs a terminal on stdin, stdout and stderr")
     from tui.app.compare_app import CompareApp
 

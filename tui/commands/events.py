@@ -6,7 +6,7 @@ import sys
 
 from remote.record import lock, read
 from tui.app import show_run as front
-from tui.app.show_run import Lines
+from tui.app.show_run import LineOptions
 from tui.flags.common import RUNS, HostsFile, RunName, RunsDir
 from tui.flags.recorded import open_run, read_records
 from tui.kit.exit import UNREACHABLE
@@ -29,7 +29,7 @@ def events(*, run: RunName, hosts: HostsFile = None, runs_dir: RunsDir = RUNS) -
         detached = not (lock.launcher(folder) or read.verdict(folder))
         if detached and not kept.refusal:  # its hosts have more
             session = launcher.attach(kept)
-            raise SystemExit(front.watch(launcher, session, Lines(json=True, leaves=True)))
+            raise SystemExit(front.watch(launcher, session, LineOptions(json=True, leaves=True)))
         show = JsonPrinter(sys.stdout, sys.stderr, folder=folder)
         state = show.replay(read_records(launcher, kept.plan, follow=True), kept.plan)
         show.summarize(state)

@@ -51,7 +51,7 @@ def open(
       rankboard open 20261120-0930
       rankboard open slurm-123_*.out --follow
     """
-    with front.quiet():
+    with front.silence_terminal():
         with refusing():
             front.check_terminal()
             files = _files(names, follow, runs_dir)

@@ -21,7 +21,7 @@ from remote.run.run_state import RunState
 from remote.run.state.phases import Verdict
 from remote.session.session import Session
 from tui.app import show_run as front
-from tui.app.show_run import Lines
+from tui.app.show_run import LineOptions
 from tui.flags.common import RUNS, HostsFile, RunName, RunsDir
 from tui.flags.recorded import open_run
 from tui.kit.exit import STOPPED, UNREACHABLE
@@ -73,7 +73,7 @@ class _End:
 
 def _stop(launcher: Launcher, session: Session, now: bool, *, is_kept: bool = True) -> _End:
     session.stop(now=now)
-    code = front.watch(launcher, session, Lines(quiet=True, is_kept=is_kept, advises=False))
+    code = front.watch(launcher, session, LineOptions(quiet=True, is_kept=is_kept, advises=False))
     return _End(session.state, code)
 
 

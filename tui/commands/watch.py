@@ -35,10 +35,10 @@ def watch(*, run: RunName, ascii_only: Ascii = False, runs_dir: RunsDir = RUNS) 
 
 def _show(folder: Path, plan: Plan) -> int:
     """Show the run until the user quits. Raises: UsageError, PlanError, RunFolderError."""
-    from tui.app.show_run import on_terminal, print_end
+    from tui.app.show_run import is_on_terminal, print_end
     from tui.app.watch_app import WatchApp
 
-    if not on_terminal():
+    if not is_on_terminal():
         raise UsageError(
             "watch needs a terminal on stdin, stdout and stderr; without one, use rankboard logs "
             f"{plan.run} --follow"

@@ -5,16 +5,17 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 from textual.message_pump import MessagePump
 
 SHARE = 0.1
-"""Of the time, what work that a screen repeats by itself takes at most."""
-LONGEST = 60.0
+"""Share of the time that work which a screen repeats by itself takes at most."""
+LONGEST_PAUSE = 60.0
 """Seconds for which such work pauses at most."""
-T = TypeVar("T")
-Failed = Callable[[Exception], object]
+ResultT = TypeVar("ResultT")
+HandleError = Callable[[Exception], object]
 
 
 def _raise(error: Exception) -> None:
@@ -22,63 +23,70 @@ def _raise(error: Exception) -> None:
 
 
 def run_in_background(
-    owner: MessagePump, act: Callable[[], T], take: Callable[[T], object], failed: Failed = _raise
+    owner: MessagePump,
+    work: Callable[[], ResultT],
+    take_result: Callable[[ResultT], object],
+    handle_error: HandleError = _raise,
 ) -> None:
-    """Do this in a thread, which does not keep the process alive. `owner` then takes what has come
-    of it, or the error."""
+    """Do some work in a thread, which does not keep the process alive.
 
-    def work() -> None:
+    `owner` then calls one of the other two in its own thread.
+    """
+
+    def run() -> None:
         try:
-            found = act()
-        except Exception as error:  # noqa: BLE001 - `owner` tells it, or raises it again
-            owner.call_later(failed, error)
+            result = work()
+        except Exception as error:  # noqa: BLE001 - `owner` reports it, or raises it again
+            owner.call_later(handle_error, error)
         else:
-            owner.call_later(take, found)
+            owner.call_later(take_result, result)
 
-    threading.Thread(target=work, name="background", daemon=True).start()
+    threading.Thread(target=run, name="background", daemon=True).start()
 
 
-class RepeatedTask(Generic[T]):
-    """Work that a screen asks for again and again. It is done once at a time: if it is asked for
-    meanwhile, it is done once more after that."""
+class RepeatedTask(Generic[ResultT]):
+    """Work that a screen asks for again and again.
+
+    It is done once at a time: if it is asked for meanwhile, it is done once more after that.
+    """
 
     def __init__(
-        self, owner: MessagePump, take: Callable[[T], object], failed: Failed = _raise
+        self,
+        owner: MessagePump,
+        take_result: Callable[[ResultT], object],
+        handle_error: HandleError = _raise,
     ) -> None:
-        """`take` and `failed`: see `run_in_background`."""
+        """See `run_in_background`."""
         self.is_busy = False
-        self._began = self._ended = time.monotonic()
+        self._began_at = self._ended_at = time.monotonic()
         self._owner = owner
-        self._take = take
-        self._failed = failed
-        self._again: Callable[[], T] | None = None
+        self._take_result = take_result
+        self._handle_error = handle_error
+        self._next_work: Callable[[], ResultT] | None = None
 
-    def begin(self, act: Callable[[], T]) -> None:
+    def begin(self, work: Callable[[], ResultT]) -> None:
         """Do this, or do it next."""
         if self.is_busy:
-            self._again = act
+            self._next_work = work
             return
         self.is_busy = True
-        self._began = time.monotonic()
-        run_in_background(
-            self._owner,
-            act,
-            lambda found: self._end(self._take, found),
-            lambda error: self._end(self._failed, error),
-        )
+        self._began_at = time.monotonic()
+        take_result = partial(self._end, self._take_result)
+        handle_error = partial(self._end, self._handle_error)
+        run_in_background(self._owner, work, take_result, handle_error)
 
     def is_due(self, pause: float) -> bool:
-        """Whether it may be done by itself once more: it is not under way, and ended this many
-        seconds ago, or longer ago where it took long."""
-        took = self._ended - self._began
-        pause = max(pause, min(took / SHARE, LONGEST))
-        return not self.is_busy and time.monotonic() - self._ended >= pause
+        """Return True if the work may be repeated by itself: `pause` seconds after its end, or
+        later if it took long."""
+        seconds_taken = self._ended_at - self._began_at
+        pause = max(pause, min(seconds_taken / SHARE, LONGEST_PAUSE))
+        return not self.is_busy and time.monotonic() - self._ended_at >= pause
 
-    def _end(self, tell: Callable[..., object], what: object) -> None:
-        self._ended = time.monotonic()
+    def _end(self, report: Callable[..., object], outcome: Any) -> None:
+        self._ended_at = time.monotonic()
         self.is_busy = False
-        again = self._again
-        self._again = None
-        if again:
-            self.begin(again)
-        tell(what)
+        next_work = self._next_work
+        self._next_work = None
+        if next_work:
+            self.begin(next_work)
+        report(outcome)

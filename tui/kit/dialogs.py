@@ -24,13 +24,13 @@ MIN_TERMINAL = (40, 10)
 
 
 def is_too_small(size: Size) -> bool:
-    """Whether nothing can be shown on a terminal of that size."""
+    """Return True if nothing can be shown on a terminal of that size."""
     return size.width < MIN_TERMINAL[0] or size.height < MIN_TERMINAL[1]
 
 
-WIDEST = 120
+MAX_TEXT_WIDTH = 120
 """Columns of a box with a text to read, at most."""
-AROUND = len("│  │") + 1
+BORDER_WIDTH = len("│  │") + 1
 """Columns of the box that are not the text's."""
 
 
@@ -46,7 +46,7 @@ class Leave(Enum):
     STAY = "stay"
 
 
-KEYS = {Leave.STAY: "back", Leave.DETACH: "detach", Leave.NOW: "leave-now"}
+ANSWER_ACTIONS = {Leave.STAY: "back", Leave.DETACH: "detach", Leave.NOW: "leave-now"}
 """The actions of answers, see `tui.kit.actions`. To stop a run takes more than a key."""
 
 
@@ -104,7 +104,8 @@ class Dialog(ModalScreen[Leave]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Allow only the answers that the question offers."""
-        return action != "answer" or parameters[0] in [each.value for each, _ in self.answers]
+        offered = [answer.value for answer, _ in self.answers]
+        return action != "answer" or parameters[0] in offered
 
     def action_back(self) -> None:
         """Close the dialog, and stay."""
@@ -115,8 +116,8 @@ class Dialog(ModalScreen[Leave]):
         self.dismiss(Leave(answer))
 
     def _label(self, answer: Leave, text: str) -> str:
-        """An answer with its key, if it has one."""
-        name = KEYS.get(answer)
+        """Return an answer with its key, if it has one."""
+        name = ANSWER_ACTIONS.get(answer)
         return f"{text} ({key_of(self.app, name)})" if name else text
 
 
@@ -133,28 +134,37 @@ class QuitDialog(Dialog):
         this: bool = True,
         name: str = "RUN",
     ) -> None:
-        """`keep`: the run continues without a launcher; `ends`: why it cannot, "" where it can;
-        `waits`: it may have to be restarted, which takes a launcher. `others` are as many more runs
-        that are live; `this`: the run that is shown is. `name` is that of the only run."""
+        """Word the question.
+
+        `keep`: the run continues without a launcher. `ends`: why it cannot; "" if it can. `waits`:
+        it may have to be restarted, which takes a launcher. `others`: how many more runs are live.
+        `this`: the run that is shown is live. `name`: that of the only run.
+        """
         super().__init__()
-        one = others + this == 1
-        what, it, all_ = (
-            ("The run is", "it", "") if one else (f"{others + this} runs are", "they", " all")
-        )
-        fate = ("continues" if keep else "stops") if one else ("continue" if keep else "stop")
-        self.question = f"{what} still live. If this terminal is lost, {it} {fate}."
-        detach = () if ends else ((Leave.DETACH, f"Detach{all_}"),)
-        stop = ((Leave.STOP, "Stop" if one else "Stop this"),) if this else ()
-        leave = (Leave.STOP_AND_QUIT, f"Stop{all_} and quit")
-        self.answers = ((Leave.STAY, "Watch"), *detach, *stop, leave)
-        if ends:
-            self.question += f"\nIt cannot be left: {ends}."
+        total = others + this
+        if total == 1:
+            subject, it, everything = "The run is", "it", ""
+            outcome = "continues" if keep else "stops"
         else:
-            them = "it" if one else "them"
-            self.question += f"\nDetach leaves {them} running. "
-            self.question += "Until you reattach, a failed run is not restarted. " if waits else ""
-            self.question += f"To reattach:\n  rankboard attach {name}"
-        self.question += "\nTo stop, select Stop with the arrow keys and press enter."
+            subject, it, everything = f"{total} runs are", "they", " all"
+            outcome = "continue" if keep else "stop"
+        lines = [f"{subject} still live. If this terminal is lost, {it} {outcome}."]
+        if ends:
+            lines.append(f"It cannot be left: {ends}.")
+        else:
+            restarts = "Until you reattach, a failed run is not restarted. " if waits else ""
+            them = "it" if total == 1 else "them"
+            lines.append(f"Detach leaves {them} running. {restarts}To reattach:")
+            lines.append(f"  rankboard attach {name}")
+        lines.append("To stop, select Stop with the arrow keys and press enter.")
+        self.question = "\n".join(lines)
+        answers = [(Leave.STAY, "Watch")]
+        if not ends:
+            answers.append((Leave.DETACH, f"Detach{everything}"))
+        if this:
+            answers.append((Leave.STOP, "Stop" if total == 1 else "Stop this"))
+        answers.append((Leave.STOP_AND_QUIT, f"Stop{everything} and quit"))
+        self.answers = tuple(answers)
 
 
 class StudyDialog(Dialog):
@@ -206,7 +216,7 @@ class LeaveDialog(Dialog):
 
 class TextDialog(ModalScreen[None]):
     """A text to read, in the middle of the screen; the box is as wide as its lines, up to
-    `WIDEST`."""
+    `MAX_TEXT_WIDTH`."""
 
     DEFAULT_CSS = """
     TextDialog { align: center middle; background: $background 50%; }
@@ -225,7 +235,9 @@ class TextDialog(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         with VerticalScroll() as box:
-            box.styles.width = min(WIDEST, max(map(len, self._text.split("\n"))) + AROUND)
+            box.styles.width = min(
+                MAX_TEXT_WIDTH, max(map(len, self._text.split("\n"))) + BORDER_WIDTH
+            )
             box.border_title = self._title
             box.border_subtitle = key_of(self.app, "back")
             yield Static(self._text.rstrip(), markup=False)

@@ -44,15 +44,15 @@ class RunSession(HostChecks, Protocol):
 
     @property
     def detached(self) -> bool:
-        """Whether the run continues on its hosts without this session."""
+        """Return True if the run continues on its hosts without this session."""
 
     @property
     def cut_off(self) -> bool:
-        """Whether the session detached because no host answered any more."""
+        """Return True if the session detached because no host answered any more."""
 
     @property
     def keep(self) -> bool:
-        """Whether the run continues when this session is gone."""
+        """Return True if the run continues when this session is gone."""
 
     def stop(self, reason: str = ..., *, now: bool = ...) -> None:
         """Ask for the end of the run; `now` kills the ranks without a grace period."""

@@ -14,14 +14,16 @@ class SessionClock:
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
-        self._newest, self._seen = 0.0, monotonic()
+        self._newest = 0.0
+        self._newest_seen = monotonic()
 
     def now(self, run: RunState) -> float:
-        """The time by the session's clock, as `RunState`'s own times are."""
+        """Return the time in seconds by the session's clock, as `RunState`'s own times are."""
         if run.phase is RunPhase.ENDED:
             return run.ended
         if run.is_held:
             return run.now
         if run.now != self._newest:
-            self._newest, self._seen = run.now, self._monotonic()
-        return run.now + self._monotonic() - self._seen
+            self._newest = run.now
+            self._newest_seen = self._monotonic()
+        return run.now + self._monotonic() - self._newest_seen

@@ -55,6 +55,7 @@ class Bar:
         values: dict[str, float] = {}
         if bar["postfix"]:
             _POSTFIX.add_to(values, bar["postfix"])
+        # A description such as "epoch 3 lr 0.1" has settings too, which are no values of a step.
         described: dict[str, float] = {}
         _DESCRIPTION.add_to(described, description)
         for name, value in described.items():

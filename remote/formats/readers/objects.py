@@ -63,6 +63,7 @@ def _pairs(text: str) -> list[tuple[str, Any]]:
 def _decode_object(text: str) -> dict[str, Any]:
     """Return the object at the beginning of a text, an empty one if there is none."""
     try:
+        # `json.loads` would refuse an object with text behind it.
         value, _ = json.JSONDecoder().raw_decode(text)
     except (ValueError, RecursionError):
         return {}

@@ -355,7 +355,7 @@ def _with_records(mutation: Mutation) -> None:
             host = -1 if kinds is LAUNCHER_EVENTS else random.randrange(2)
             seq = random.choice((2, 50, 1_000, drawer.int(world)))
             head = {"host": host, "attempt": 0, "seq": seq, "time": world.time}
-            body = head | {"event": kind.name} | drawer.object(kind, world)
+            body = head | {"event": kind.wire_name} | drawer.object(kind, world)
             if random.random() < 0.1:
                 body = drawer.spoiled(body)
             line = dumps(body).encode("utf-8", "backslashreplace") + b"\n"

@@ -247,7 +247,7 @@ class _Live:
         if self._random.random() < 0.02:
             return self._noise()
         kind = self._random.choice(events.EVENTS)
-        body = {"event": kind.name} | self._drawer.object(kind, agent.world)
+        body = {"event": kind.wire_name} | self._drawer.object(kind, agent.world)
         if kind in events.RANK_EVENTS and self._random.random() < 0.8:
             rank = self._drawer.rank(agent.world)
             body = self._mutated.in_text(rank, body, spoils=0.05)
@@ -434,7 +434,7 @@ class _Recorded:
         self._plan, self._drawer, self._random = plan, drawer, drawer.random
         self._budget = budget
         self._mutated = _Mutated(drawer)
-        self._sieve = RecordParser(plan.run, len(plan.hosts), expander(plan))
+        self._parser = RecordParser(plan.run, len(plan.hosts), expander(plan))
         self._state, self._gathered = RunState(plan), RunCollector()
         self._world = World(len(plan.hosts), plan.world_size, time=1_795_000_000.0)
         self._show = Show(plan, self._random)
@@ -470,7 +470,7 @@ class _Recorded:
         host = SESSION if kinds is LAUNCHER_EVENTS else self._random.randrange(world.hosts)
         world.own = _own(self._plan, max(host, 0))
         world.step += self._random.random() < 0.5
-        body = {"event": kind.name} | self._drawer.object(kind, world)
+        body = {"event": kind.wire_name} | self._drawer.object(kind, world)
         if kind in events.RANK_EVENTS and self._random.random() < 0.5:
             body = self._mutated.in_text(self._drawer.rank(world), body, spoils=0.02)
         return self._line(host, body, spoils=0.03)
@@ -493,7 +493,7 @@ class _Recorded:
         """Read a line as it is read from a record."""
         _check_decoding(line)
         try:
-            records = list(self._sieve.records([line]))
+            records = list(self._parser.parse([line]))
         except OtherFormat:
             return
         for record in records:

@@ -723,7 +723,7 @@ def test_the_last_line_says_what_to_repeat_where_ranks_may_still_run(
         state=state, plan=state.plan, batches=lambda: iter(()), detached=False, cut_off=False
     )
     launcher = Launcher(Transports(), tmp_path)
-    code = front._print_session(launcher, session, front.Lines(advises=advises), Watched(-1))
+    code = front._print_session(launcher, session, front.LineOptions(advises=advises), Watched(-1))
     assert code == Verdict.STOPPED.value
     lines = capsys.readouterr().err.splitlines()
     assert (lines[-1] == repeated(state)) is advises

@@ -49,10 +49,10 @@ async def test_what_takes_long_is_repeated_less_often() -> None:
         assert not work.is_due(0.0), "it is under way"
         goes_on.set()
         await until(pilot, lambda: bool(taken))
-        work._began = work._ended - 3.0
+        work._began_at = work._ended_at - 3.0
         assert not work.is_due(0.0), "it took 3 s: a tenth of the time is 30 s"
-        work._ended -= 30.0
-        work._began -= 30.0
+        work._ended_at -= 30.0
+        work._began_at -= 30.0
         assert work.is_due(0.0)
 
 
