@@ -25,7 +25,7 @@ from training import agent, preload
 from training.agent import server  # noqa: F401 - for the forks, which need it at once
 from training.agent.__main__ import main
 from training.agent.host import processes
-from training.agent.ranks.fork import fork
+from training.agent.ranks.fork import fork_process
 from training.agent.ranks.launch import PRELOAD, Preload
 from training.wire.jsonl import load
 from training.wire.line_cutter import read_line
@@ -39,13 +39,13 @@ FileStates = Mapping[Path, tuple[int, int]]
 
 def serve(*, code_changed: bool) -> int:
     """Serve runs until stdin ends. `code_changed`: see `training.agent`; it is reported once."""
-    processes.name("rankboard-serve")
+    processes.set_process_name("rankboard-serve")
     signal.alarm(PATIENCE)
     package = Path(__file__).parent
     sources = state(package.rglob("*.py"))
     rank_starter: Preload = run_rank
     try:
-        preload.load()
+        preload.import_torch()
     except Exception:  # noqa: BLE001 - the ranks of each run find out, and report it
         rank_starter = PRELOAD
     code = {**state(package.rglob("*")), **sources}  # Python may have compiled some while loading
@@ -57,7 +57,7 @@ def serve(*, code_changed: bool) -> int:
         if not is_unchanged(code):
             return 0
         signal.alarm(0)  # a follower ends by itself when its launcher is away
-        follower = fork(partial(main, words, preload=rank_starter))
+        follower = fork_process(partial(main, words, preload=rank_starter))
         if os.waitpid(follower, 0)[1]:
             return 1
         signal.alarm(PATIENCE)
@@ -73,7 +73,7 @@ def run_rank(argv: Sequence[str]) -> NoReturn:
     """Become the rank that the environment describes."""
     from training.__main__ import end  # imported by `load`
 
-    processes.name(f"rank {os.environ['RANK']}")
+    processes.set_process_name(f"rank {os.environ['RANK']}")
     end(argv)
 
 

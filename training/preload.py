@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from training.agent.host import stacks
-from training.agent.host.processes import close_descriptors, die_with, name
+from training.agent.host.processes import close_descriptors, die_with, set_process_name
 from training.agent.ranks.fork import handle_by_default
 from training.place import FOLDER, LISTEN_FD
 from training.wire.commands import Placement, StartAttempt, decode
@@ -61,7 +61,7 @@ def main(argv: Sequence[str]) -> int:
     folder = os.environ.get(FOLDER)
     if folder:
         stacks.register(folder)  # for the imports; each rank registers itself again
-    load()
+    import_torch()
     line = sys.stdin.buffer.readline()
     start = decode(line)
     if not isinstance(start, StartAttempt):
@@ -79,7 +79,7 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def load() -> None:
+def import_torch() -> None:
     """Import what ranks need.
 
     The garbage collector is off meanwhile: the imports make half a million objects, none of which
@@ -113,7 +113,7 @@ def become(placement: Placement, fds: Descriptors, parent: int) -> NoReturn:
     try:
         os.setpgid(0, 0)
         die_with(parent)
-        name(f"rank {placement.rank}")
+        set_process_name(f"rank {placement.rank}")
         handle_by_default()
         listen = fds.listen if placement.rank == 0 else -1
         redirect(*fds.pipes[placement.rank], keep=listen)

@@ -72,11 +72,11 @@ def write_synced(path: Path, fill: Callable[[IO[bytes]], object], mode: int = 0o
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
-    sync(path.parent)
+    sync_folder(path.parent)
     return size
 
 
-def sync(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make the names in a folder survive a power cut. Raises: OSError."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:

@@ -19,7 +19,7 @@ class Turns:
 
     def __init__(self) -> None:
         self.roots: Sequence[int] = ()
-        processes.adopt()  # those whose parents end stay below this process
+        processes.become_subreaper()  # those whose parents end stay below this process
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCONT})
 
     def let(self, others: bool) -> None:

@@ -186,7 +186,7 @@ def recorded(runs_dir: Path, names: Collection[str] | None = None) -> Iterator[P
         node = folder / NODE
         if is_folder(node) and not node.parent.is_symlink() and (node.parent / PLAN).is_file():
             workdir = str(node.absolute())
-            for run, host in local_api.folders(workdir):
+            for run, host in local_api.list_run_folders(workdir):
                 with suppress(OSError):  # it is just being removed
                     yield Part("", workdir, _plausible(local_api.examine(workdir, run, host)))
 
@@ -214,7 +214,7 @@ def records(
             for name in (PLAN, EVENTS, SUMMARY)
             if (path := folder / name).exists()
         )
-        size = local_api.size(str(folder))
+        size = local_api.folder_size(str(folder))
         idle = max(0.0, time.time() - newest)
         found = entry.read_entry(folder) if figures else None
         yield Record(

@@ -59,7 +59,7 @@ def find(transport: Transport | None, hosts: Sequence[Host], runs_dir: Path) -> 
                 live.add(one.run)
             elif isinstance(one, Orphan):
                 found.setdefault(_identity(one), Leftover(answer.host.name, one))
-    for orphan in local_api.orphans(layout.workdirs(runs_dir)) if local_api.LINUX else ():
+    for orphan in local_api.find_orphans(layout.workdirs(runs_dir)) if local_api.LINUX else ():
         found.setdefault(_identity(orphan), Leftover("", orphan))
     spared = {left.orphan.run for left in found.values()} & live
     return Leftovers(
@@ -101,7 +101,7 @@ def _end_here(runs_dir: Path, found: Sequence[Leftover]) -> set[Key]:
     if not found:
         return set()
     wanted = [(left.orphan.pid, left.orphan.start) for left in found]
-    return _gone("", local_api.end(layout.workdirs(runs_dir), wanted))
+    return _gone("", local_api.end_processes(layout.workdirs(runs_dir), wanted))
 
 
 def _gone(host: str, answers: Iterable[object]) -> set[Key]:

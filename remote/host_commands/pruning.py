@@ -231,9 +231,9 @@ def _remove_record(runs_dir: Path, name: str) -> None:
     if holder:
         raise RemovalRefused(f"its launcher, {holder}, still records it")
     node = str((folder / NODE).absolute())
-    if LINUX and local_api.orphans([node]):
+    if LINUX and local_api.find_orphans([node]):
         raise RemovalRefused("processes of it are left: rankboard ps --orphans")
     with ExitStack() as locks:
-        for run, host in local_api.folders(node):
-            locks.enter_context(local_api.alone(run_folder(node, run, host)))
+        for run, host in local_api.list_run_folders(node):
+            locks.enter_context(local_api.hold_lock(run_folder(node, run, host)))
         local_api.begin_removal(str(folder), str(runs_dir))

@@ -123,7 +123,7 @@ def _ask_local_agents(run: Entry, workdir: Path) -> Entry:
     if not is_folder(workdir):
         return run._replace(verdict=UNKNOWN)
     try:
-        folders = local_api.folders(str(workdir))
+        folders = local_api.list_run_folders(str(workdir))
         parts = [local_api.examine(str(workdir), *folder, sized=False) for folder in folders]
     except OSError:
         parts = []

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from training.transfer.entries import Stamp, digest, opened, stamp
+from training.transfer.entries import Stamp, compute_digest, open_file, stamp_of
 from training.writing import make_private_folders, write_whole
 
 SETTLED = 2 * 10**9
@@ -34,13 +34,13 @@ class Digests:
         if type(kept) is list and kept[:-1] == [*mark] and type(kept[-1]) is str:
             self._now[path] = kept
             return mark[0], kept[-1]
-        with opened(path) as file:
+        with open_file(path) as file:
             before = os.fstat(file)
-            found = digest(file, moved)
+            found = compute_digest(file, moved)
             state = os.fstat(file)
         changed = max(state.st_mtime_ns, state.st_ctime_ns)
-        if stamp(before) == stamp(state) and changed < time.time_ns() - SETTLED:
-            self._now[path] = [*stamp(state), found]
+        if stamp_of(before) == stamp_of(state) and changed < time.time_ns() - SETTLED:
+            self._now[path] = [*stamp_of(state), found]
         return state.st_size, found
 
     def save(self) -> None:

@@ -11,7 +11,7 @@ from remote.transport import Transport
 from remote.upload.paths import listed, short
 from remote.upload.sources import Source
 from remote.upload.transfers import Transfer, encoded
-from training.transfer.entries import chunks, opened
+from training.transfer.entries import open_file, read_chunks
 
 
 class Announced:
@@ -81,8 +81,8 @@ def _contents(source: Source) -> Iterator[bytes]:
     if source.entry.link:
         return
     try:
-        with opened(source.path) as file:
-            yield from chunks(file, source.entry.size)
+        with open_file(source.path) as file:
+            yield from read_chunks(file, source.entry.size)
     except OSError as error:
         raise PlanError(f"upload: {source.path}: {error.strerror}") from error
 

@@ -17,7 +17,7 @@ from remote.format import size
 from remote.plan.plan import PlanError, Upload
 from remote.upload.digests import Digests
 from remote.upload.ignore import REPOSITORY, Rules
-from training.transfer.entries import FileEntry, Stamp, stamp, stays
+from training.transfer.entries import FileEntry, Stamp, stamp_of, stays_inside
 
 LARGE = 200 * 1000**2
 MANY = 20_000
@@ -89,7 +89,7 @@ def found(uploads: Sequence[Upload], moved: Callable[[], object] = lambda: None)
                 mistakes.append(
                     f"{shown(source.path)} and {shown(other.path)} would both be {target}"
                 )
-            if source.entry.link and not stays(
+            if source.entry.link and not stays_inside(
                 os.path.relpath(source.path, upload.source), source.entry.link
             ):
                 mistakes.append(
@@ -138,11 +138,11 @@ def _source(path: str, target: str) -> Iterator[Source]:
     """The file or link at this path; nothing where it is neither, as others cannot travel."""
     state = os.lstat(path)
     if stat.S_ISLNK(state.st_mode):
-        yield Source(path, FileEntry(target, link=os.readlink(path)), stamp(state))
+        yield Source(path, FileEntry(target, link=os.readlink(path)), stamp_of(state))
     elif stat.S_ISREG(state.st_mode):
         is_program = bool(state.st_mode & stat.S_IXUSR)
         entry = FileEntry(target, state.st_size, executable=is_program)
-        yield Source(path, entry, stamp(state))
+        yield Source(path, entry, stamp_of(state))
 
 
 def digested(source: Source, digests: Digests, moved: Callable[[], object]) -> Source:

@@ -107,7 +107,7 @@ def test_no_path_leads_elsewhere(path: Any, tmp_path: Path) -> None:
     assert 1 in problems
     assert below(tmp_path) == below(folder)
     assert depth(folder) < 40
-    assert local_api.size(str(folder)) > 0
+    assert local_api.folder_size(str(folder)) > 0
 
 
 LINKS = ["/etc/passwd", "../../../x", "../" * 50, "x/../../../../y", "\0", ""]

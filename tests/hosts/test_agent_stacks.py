@@ -124,14 +124,14 @@ def test_a_stopped_rank_is_said_to_be_stopped_and_goes_on_unharmed(
     for rank in range(2):
         follower.wait_for_text("at it", rank)
     os.kill(follower.pid(0), signal.SIGSTOP)
-    wait(lambda: spy.letter(follower.pid(0)) == "T", "the stop")
+    wait(lambda: spy.state_letter(follower.pid(0)) == "T", "the stop")
     stacks = ask(follower, 2)
     assert (stacks[0].source, letter_of(stacks[0])) == ("kernel", "T")
     assert "it is stopped, so" in stacks[0].text
     assert f"kill -CONT {follower.pid(0)}" in stacks[0].text
     assert stacks[1].source == "faulthandler"
     os.kill(follower.pid(0), signal.SIGCONT)
-    wait(lambda: spy.letter(follower.pid(0)) == "S", "the stop's end")
+    wait(lambda: spy.state_letter(follower.pid(0)) == "S", "the stop's end")
     stack = ask(follower, 2)[0]
     assert stack.source == "faulthandler"
     assert len(threads(stack.text)) == 2
@@ -206,7 +206,7 @@ def test_a_rank_that_ends_while_it_is_asked_is_said_to_have(
 ) -> None:
     monkeypatch.setattr(stacks, "_descriptor", lambda *_: "1000000")
     monkeypatch.setattr(stacks, "_mask", lambda *_: 1)
-    (stack,) = stacks.collect([(0, os.getpid())], str(tmp_path))
+    (stack,) = stacks.collect_stacks([(0, os.getpid())], str(tmp_path))
     assert "it has just ended" in stack.text
 
 

@@ -36,7 +36,7 @@ from tests.kit.sshd import Sshd
 from tests.kit.wait import wait
 from training.agent import MARKER
 from training.job import Job
-from training.transfer.entries import FileEntry, Misplaced, check, stays
+from training.transfer.entries import FileEntry, Misplaced, check_entry, stays_inside
 from training.transfer.tree import DamagedTransfer, Tree
 
 SCRIPT = Script(("python", "train.py"), fetch=("checkpoints", "reports"))
@@ -412,7 +412,7 @@ OUTSIDE = ["../x", "/x", "a/../../x", "a//x", "", ".", "a/.", "..", "a\0b", "\ud
 @pytest.mark.parametrize("path", OUTSIDE)
 def test_a_name_out_of_the_folder_is_refused(path: str) -> None:
     with pytest.raises(Misplaced):
-        check(FileEntry(path))
+        check_entry(FileEntry(path))
 
 
 @pytest.mark.parametrize(
@@ -428,7 +428,7 @@ def test_a_name_out_of_the_folder_is_refused(path: str) -> None:
     ],
 )
 def test_whether_a_link_stays(link: str, inside: bool) -> None:
-    assert stays("folder/link", link) is inside
+    assert stays_inside("folder/link", link) is inside
 
 
 @pytest.mark.parametrize("path", ["../out", "/tmp/out", "a/../../out", "link/out"])

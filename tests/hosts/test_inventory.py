@@ -18,7 +18,7 @@ from training.agent import server
 from training.agent.host.system import LINUX
 from training.agent.host_commands import journal_summary, run_folders
 from training.agent.host_commands.journal_summary import JournalSummary
-from training.agent.host_commands.removal import alone
+from training.agent.host_commands.removal import hold_lock
 from training.agent.journal import Journal
 from training.agent.layout import CODE
 from training.agent.server import keep_file
@@ -51,7 +51,7 @@ def host(tmp_path: Path) -> Iterator[Host]:
 def listed(workdir: Path) -> list[RunFolder]:
     found = [
         run_folders.examine(str(workdir), run, index)
-        for run, index in run_folders.folders(str(workdir))
+        for run, index in run_folders.list_run_folders(str(workdir))
     ]
     told = [json.loads(json.dumps(one, default=str)) for one in run_folders.runs([str(workdir)])]
     assert [one["run"] for one in told if one["kind"] == "runfolder"] == [one.run for one in found]
@@ -233,7 +233,7 @@ def test_what_stands_before_a_flood_of_text_is_found(tmp_path: Path) -> None:
         if _ == 30:
             journal.write(1, [Exited(0, 3)])
     journal.write(1, [Exited(1, 0)])
-    records = list(journal_summary.told(str(tmp_path), 0))
+    records = list(journal_summary.read_ends(str(tmp_path), 0))
     assert [record.event for record in records if isinstance(record.event, Exited)] == [
         Exited(0, 3),
         Exited(1, 0),
@@ -267,8 +267,8 @@ def test_links_and_what_is_no_folder_of_a_run_are_not_listed(tmp_path: Path) -> 
     (tmp_path / "runs" / "linked").symlink_to(tmp_path / "runs" / "a-run")
     (tmp_path / "runs" / "a-run" / "7").symlink_to(tmp_path)
     (tmp_path / "runs" / "file").write_text("")
-    assert list(run_folders.folders(str(tmp_path))) == [("a-run", 0)]
-    assert list(run_folders.folders(str(tmp_path / "none"))) == []
+    assert list(run_folders.list_run_folders(str(tmp_path))) == [("a-run", 0)]
+    assert list(run_folders.list_run_folders(str(tmp_path / "none"))) == []
     (found,) = listed(tmp_path)
     assert (found.live, found.phase, found.last) == (False, "lost", 0.0)
 
@@ -281,7 +281,7 @@ def test_code_is_used_by_the_live_run_that_names_it_or_by_any_that_does_not(tmp_
     folder.mkdir(parents=True)
     (folder / CODE).write_text(str(tmp_path / "code" / "mine"))
     ended = run_folders.examine(str(tmp_path), "a-run", 0)
-    with alone(str(folder)):
+    with hold_lock(str(folder)):
         live = run_folders.examine(str(tmp_path), "a-run", 0)
     assert (ended.live, live.live) == (False, True)
     assert used(tmp_path, [ended]) == {"new"}
@@ -291,7 +291,7 @@ def test_code_is_used_by_the_live_run_that_names_it_or_by_any_that_does_not(tmp_
 
 
 def used(workdir: Path, runs: list[RunFolder]) -> set[str]:
-    found: list[CodeArchive] = list(run_folders.archives(str(workdir), runs))
+    found: list[CodeArchive] = list(run_folders.list_archives(str(workdir), runs))
     assert len(found) == 3
     return {archive.name for archive in found if archive.used}
 

@@ -20,15 +20,16 @@ from remote.cluster.hosts import Host
 from remote.doctor import doctor
 from remote.events import Checked
 from remote.plan import needs
+from remote.plan.needs import needs_of_job
 from remote.plan.plan import Plan, Policy, Script, Upload
 from tests.kit import agents
 from tests.kit.checks import GIB, amiss, check, hello, hellos, plan
 from training import checksums, registry
 from training.agent import local_api
 from training.agent.host import reach
-from training.agent.host.needs import look
+from training.agent.host.needs import check_needs
 from training.agent.host.system import CPUINFO, cpu_flags
-from training.agent.live_runs import live_runs
+from training.agent.live_runs import find_live_runs
 from training.job import Job
 from training.wire.events import Hello
 from training.wire.format import FORMAT
@@ -36,7 +37,7 @@ from tui.launch import run_facts as facts
 
 JOB = Job(dataset="mnist", data_dir="/data")
 IMAGES = Job(model="resnet18", dataset="imagefolder:/data/photos")
-FILES = needs.of(JOB)["files"]
+FILES = needs_of_job(JOB)["files"]
 OFFLINE = {"sources": ()}
 """Nothing is asked of the web."""
 
@@ -50,7 +51,7 @@ def row(name: str, job: Job, facts: Sequence[Hello | None]) -> list[Checked]:
 
 def test_a_host_tells_which_files_are_missing(tmp_path: Path) -> None:
     job = replace(JOB, data_dir=str(tmp_path / "data"))
-    found = look(needs.of(job) | OFFLINE, "")
+    found = check_needs(needs_of_job(job) | OFFLINE, "")
     assert found["data_missing"] == FILES
     assert (found["data_folder"], found["data_problem"]) == (str(tmp_path / "data"), "")
     assert found["data_free"] > 0
@@ -58,14 +59,14 @@ def test_a_host_tells_which_files_are_missing(tmp_path: Path) -> None:
         there = tmp_path / "data" / name.removesuffix(".gz")
         there.parent.mkdir(parents=True, exist_ok=True)
         there.touch()
-    assert look(needs.of(job), "") == {"data_folder": str(tmp_path / "data")}
+    assert check_needs(needs_of_job(job), "") == {"data_folder": str(tmp_path / "data")}
 
 
 def test_an_archive_that_holds_the_files_is_enough(tmp_path: Path) -> None:
-    wanted = needs.of(Job(dataset="cifar10", data_dir=str(tmp_path)))
-    assert look(wanted | OFFLINE, "")["data_missing"]
+    wanted = needs_of_job(Job(dataset="cifar10", data_dir=str(tmp_path)))
+    assert check_needs(wanted | OFFLINE, "")["data_missing"]
     (tmp_path / "cifar-10-python.tar.gz").touch()
-    assert "data_missing" not in look(wanted, "")
+    assert "data_missing" not in check_needs(wanted, "")
 
 
 @pytest.fixture
@@ -86,10 +87,14 @@ def fill(folder: Path, content: bytes = b"") -> Job:
 @pytest.mark.usefixtures("cache")
 def test_a_host_tells_which_files_are_not_the_published_ones(tmp_path: Path) -> None:
     job = fill(tmp_path, b"cut")
-    assert look(needs.of(job), "")["data_damaged"] == tuple(str(tmp_path / name) for name in FILES)
-    assert look(needs.of(replace(job, verify_data=False)), "") == {"data_folder": str(tmp_path)}
+    assert check_needs(needs_of_job(job), "")["data_damaged"] == tuple(
+        str(tmp_path / name) for name in FILES
+    )
+    assert check_needs(needs_of_job(replace(job, verify_data=False)), "") == {
+        "data_folder": str(tmp_path)
+    }
     (tmp_path / FILES[0]).unlink()
-    found = look(needs.of(job) | OFFLINE, "")
+    found = check_needs(needs_of_job(job) | OFFLINE, "")
     assert found["data_missing"] == FILES[:1]
     assert len(found["data_damaged"]) == 3, "what is downloaded replaces none of those"
 
@@ -99,11 +104,11 @@ def test_an_archive_is_compared_where_it_has_to_be_unpacked(tmp_path: Path) -> N
     job = Job(dataset="cifar10", data_dir=str(tmp_path))
     (tmp_path / "cifar-10-python.tar.gz").write_bytes(b"half of it")
     for of in (job, replace(job, verify_data=False)):
-        assert len(look(needs.of(of), "")["data_damaged"]) == 1
+        assert len(check_needs(needs_of_job(of), "")["data_damaged"]) == 1
     (tmp_path / "cifar-10-batches-py").mkdir()
-    for name in needs.of(job)["files"]:
+    for name in needs_of_job(job)["files"]:
         (tmp_path / name).touch()
-    assert "data_damaged" not in look(needs.of(replace(job, verify_data=False)), "")
+    assert "data_damaged" not in check_needs(needs_of_job(replace(job, verify_data=False)), "")
 
 
 def test_a_sum_is_computed_once(
@@ -135,7 +140,7 @@ def test_a_file_that_was_just_written_is_read_again(tmp_path: Path, cache: Path)
 @pytest.mark.usefixtures("cache")
 def test_nobody_waits_for_a_slow_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("training.agent.host.needs.SECONDS", 0.0)
-    found = look(needs.of(fill(tmp_path)), "")
+    found = check_needs(needs_of_job(fill(tmp_path)), "")
     assert (len(found["data_unread"]), "data_damaged" in found) == (4, False)
 
 
@@ -199,13 +204,13 @@ def test_a_source_is_tried_the_way_it_would_be_downloaded() -> None:
 
 def test_a_host_tells_that_it_cannot_download(tmp_path: Path) -> None:
     job = replace(JOB, data_dir=str(tmp_path))
-    found = look(needs.of(job) | {"sources": ["http://127.0.0.1:9/"]}, "")
+    found = check_needs(needs_of_job(job) | {"sources": ["http://127.0.0.1:9/"]}, "")
     assert found["data_unreachable"] == (("127.0.0.1:9", "Connection refused"),)
 
 
 def test_sources_are_tried_through_the_proxies_of_the_ranks() -> None:
     def wanted(**of_host: object) -> dict[str, object]:
-        return needs.on(plan(1, work=replace(JOB, data_dir="/data"), **of_host), 0)
+        return needs.needs_of_host(plan(1, work=replace(JOB, data_dir="/data"), **of_host), 0)
 
     proxy = ("https_proxy", "http://proxy:3128")
     assert wanted(env=(proxy, ("A", "1")))["proxies"] == dict([proxy])
@@ -216,8 +221,8 @@ def test_sources_are_tried_through_the_proxies_of_the_ranks() -> None:
 
 def test_a_host_looks_no_longer_than_it_is_waited_for() -> None:
     hosts = plan(1, work=replace(JOB, data_dir="/data"), timeout=4.0)
-    assert needs.on(hosts, 0)["seconds"] == 1.0
-    unchecked = needs.on(replace(hosts, policy=Policy(doctor=False)), 0)
+    assert needs.needs_of_host(hosts, 0)["seconds"] == 1.0
+    unchecked = needs.needs_of_host(replace(hosts, policy=Policy(doctor=False)), 0)
     assert not unchecked["sums"]
     assert not unchecked["sources"]
 
@@ -226,18 +231,21 @@ def test_a_folder_that_cannot_be_written_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-    found = look(needs.of(replace(JOB, data_dir=str(tmp_path / "a" / "b"))), "")
+    found = check_needs(needs_of_job(replace(JOB, data_dir=str(tmp_path / "a" / "b"))), "")
     assert found["data_problem"] == f"{tmp_path} is not writable"
 
 
 def test_a_path_that_is_not_there_is_named(tmp_path: Path) -> None:
     job = replace(IMAGES, dataset=f"imagefolder:{tmp_path / 'photos'}")
     assert (
-        look(needs.of(job), "")["data_problem"]
+        check_needs(needs_of_job(job), "")["data_problem"]
         == f"{tmp_path / 'photos'}: No such file or directory"
     )
     (tmp_path / "photos").mkdir()
-    assert look(needs.of(job), "") == {"data_folder": str(tmp_path / "photos"), "data_problem": ""}
+    assert check_needs(needs_of_job(job), "") == {
+        "data_folder": str(tmp_path / "photos"),
+        "data_problem": "",
+    }
 
 
 def test_the_newest_complete_checkpoint_is_told(tmp_path: Path) -> None:
@@ -247,25 +255,26 @@ def test_the_newest_complete_checkpoint_is_told(tmp_path: Path) -> None:
         if complete:
             (where / "manifest.json").touch()
     folder = str(runs / "new" / "0")
-    assert look({"resume": "before"}, folder) == {
+    assert check_needs({"resume": "before"}, folder) == {
         "resume": "before",
         "resume_step": 100,
         "resume_known": (),
     }
-    assert look({"resume": "another"}, folder) == {
+    assert check_needs({"resume": "another"}, folder) == {
         "resume": "another",
         "resume_step": 0,
         "resume_known": ("before",),
     }
     assert (
-        look({"resume": str(runs / "before" / "0" / "checkpoints")}, folder)["resume_step"] == 100
+        check_needs({"resume": str(runs / "before" / "0" / "checkpoints")}, folder)["resume_step"]
+        == 100
     )
 
 
 def test_nothing_is_looked_for_that_means_another_thing_there() -> None:
-    assert needs.of(Job()) == {}
-    assert needs.of(Job(dataset="imagefolder:photos", resume="./here")) == {}
-    assert needs.of(Job(resume="a-run")) == {"resume": "a-run"}
+    assert needs_of_job(Job()) == {}
+    assert needs_of_job(Job(dataset="imagefolder:photos", resume="./here")) == {}
+    assert needs_of_job(Job(resume="a-run")) == {"resume": "a-run"}
 
 
 def test_flags_of_the_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -294,8 +303,8 @@ def test_other_live_runs_are_told_with_their_ranks(tmp_path: Path) -> None:
     ):
         fcntl.flock(own, fcntl.LOCK_EX)
         fcntl.flock(lock, fcntl.LOCK_EX)
-        assert live_runs(str(tmp_path / "runs" / "a-run" / "1")) == (("another", 2),)
-    assert live_runs(str(tmp_path / "runs" / "a-run" / "1")) == ()
+        assert find_live_runs(str(tmp_path / "runs" / "a-run" / "1")) == (("another", 2),)
+    assert find_live_runs(str(tmp_path / "runs" / "a-run" / "1")) == ()
 
 
 def test_other_live_runs_of_this_machine_are_told(tmp_path: Path) -> None:
@@ -304,13 +313,15 @@ def test_other_live_runs_of_this_machine_are_told(tmp_path: Path) -> None:
     (folder / "plan.json").write_text(json.dumps(plan))
     with open(folder / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        assert live_runs(str(tmp_path / "own" / "node" / "runs" / "own" / "0")) == (("other", 4),)
+        assert find_live_runs(str(tmp_path / "own" / "node" / "runs" / "own" / "0")) == (
+            ("other", 4),
+        )
 
 
 @pytest.mark.parametrize("agent", [True, False])
 def test_the_facts_of_agent_and_errand_have_it(agent: bool, host: agents.Host) -> None:
     job = replace(JOB, data_dir=str(host.folder / "nowhere"))
-    wanted = json.dumps(needs.of(job) | {"sources": ["http://127.0.0.1:9/"]})
+    wanted = json.dumps(needs_of_job(job) | {"sources": ["http://127.0.0.1:9/"]})
     asked = host.follow("--needs", wanted) if agent else host.check(needs=wanted)
     (said,) = asked.wait_for(Hello)
     asked.close()

@@ -50,12 +50,14 @@ def host(tmp_path: Path) -> Iterator[Host]:
 
 
 def find(workdir: Path) -> list[Orphan]:
-    return orphans.find([str(workdir)])
+    return orphans.find_orphans([str(workdir)])
 
 
 def finish(workdir: Path, found: list[Orphan], grace: float = 2.0) -> list[bool]:
     wanted = [(orphan.pid, orphan.start) for orphan in found]
-    return [one.gone for one in orphans.finish([str(workdir)], wanted, AgentTimes(grace=grace))]
+    return [
+        one.gone for one in orphans.end_processes([str(workdir)], wanted, AgentTimes(grace=grace))
+    ]
 
 
 def shift(journal: Path, seconds: float, of: str = "") -> None:
@@ -103,7 +105,7 @@ def test_members_of_a_dead_ranks_group_are_found_by_its_number(host: Host, tmp_p
     rank = line.pid()
     kill_both(line)
     os.kill(rank, signal.SIGKILL)
-    wait(lambda: rank not in process_table.processes(), "the rank is gone")
+    wait(lambda: rank not in process_table.list_processes(), "the rank is gone")
     (journal,) = host.folder.glob("*.journal")
     shift(journal, 100, '"event":"spawned"')  # as if its children had come long after it
     found = find(tmp_path)
@@ -120,7 +122,7 @@ def test_a_stopped_agent_whose_guard_is_killed(host: Host, tmp_path: Path) -> No
     line.wait_for_text("up")
     agent = line.agent()
     os.kill(agent, signal.SIGSTOP)
-    os.kill(process_table.processes()[agent].parent, signal.SIGKILL)
+    os.kill(process_table.list_processes()[agent].parent, signal.SIGKILL)
     wait(lambda: find(tmp_path), "the lock is free")
     found = find(tmp_path)
     assert {(orphan.found, orphan.pid) for orphan in found} == {
@@ -137,7 +139,7 @@ def test_nothing_of_a_live_run_is_found_even_when_its_folder_is_gone(
     line = host.follow()
     line.start(python(SLEEP))
     line.wait_for_text("up")
-    answer = list(orphans.orphans([str(tmp_path)]))
+    answer = list(orphans.list_orphans([str(tmp_path)]))
     assert answer == [{"kind": "live", "run": "a-run"}]
     shutil.rmtree(tmp_path / "runs")
     assert find(tmp_path) == []
@@ -163,7 +165,7 @@ def test_a_live_run_that_a_rank_of_an_ended_one_has_begun_is_left_alone(
         pids = {orphan.pid for orphan in find(tmp_path)}
         assert line.pid() in pids
         assert not pids & (
-            {live.pid(), live.agent()} | {process_table.processes()[live.agent()].parent}
+            {live.pid(), live.agent()} | {process_table.list_processes()[live.agent()].parent}
         )
         assert all(finish(tmp_path, find(tmp_path)))
         live.close()
@@ -187,13 +189,13 @@ def test_a_number_that_somebody_else_has_got_is_not_found_and_not_signalled(
             named = journal.read_text().replace(f'"pid":{rank}}}', f'"pid":{stranger.pid}}}')
             journal.write_text(named)
             shift(journal, 100)
-        start = process_table.processes()[stranger.pid].start
+        start = process_table.list_processes()[stranger.pid].start
         assert stranger.pid not in {one.pid for one in find(tmp_path)}
         answer = list(orphans.end([str(tmp_path), f"{stranger.pid}:{start}", f"{stranger.pid}:0"]))
         assert [(one["start"], one["gone"]) for one in answer] == [(start, False), (0, True)]
-        process_table.send(stranger.pid, start + 1, signal.SIGKILL)
+        process_table.send_signal(stranger.pid, start + 1, signal.SIGKILL)
         assert stranger.poll() is None
     finally:
         stranger.kill()
         stranger.wait()
-        process_table.send(orphan.pid, orphan.start, signal.SIGKILL)
+        process_table.send_signal(orphan.pid, orphan.start, signal.SIGKILL)

@@ -234,10 +234,13 @@ SLEEP = "import time; print('up', flush=True); time.sleep(600)"
 def kill_both(line: Follower) -> None:
     """Guard and agent, as if at once."""
     agent = line.agent()
-    guard = process_table.processes()[agent].parent
+    guard = process_table.list_processes()[agent].parent
     for pid in (guard, agent):
         os.kill(pid, signal.SIGSTOP)
     for pid in (agent, guard):
         os.kill(pid, signal.SIGKILL)
-    wait(lambda: not {guard, agent} & process_table.processes().keys(), "guard and agent are gone")
+    wait(
+        lambda: not {guard, agent} & process_table.list_processes().keys(),
+        "guard and agent are gone",
+    )
     line.kill()

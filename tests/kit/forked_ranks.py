@@ -178,9 +178,9 @@ def forked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forker]:
 
 def main() -> None:
     """Obeys until there is nothing more to read."""
-    from training.preload import load
+    from training.preload import import_torch
 
-    load()
+    import_torch()
     does = {"start": _start, "preload": _preload, "call": _call, "cases": _cases, "wait": _wait}
     for line in sys.stdin:
         request = json.loads(line)

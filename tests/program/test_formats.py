@@ -25,7 +25,7 @@ from tests.kit.commands import Done, Watched, plan_on_hosts, watching
 from tests.kit.histories import History
 from training.agent.host.system import LINUX
 from training.agent.host_commands import orphans, run_folders
-from training.agent.host_commands.journal_summary import boot
+from training.agent.host_commands.journal_summary import own_boot_id
 from training.agent.journal import Journal
 from training.job import Job
 from training.wire import host_replies
@@ -164,7 +164,7 @@ def kept(tmp_path: Path, number: int | None) -> Iterator[Path]:
     """The folder of a run on a host, with a journal in the format, and a process that is left."""
     folder = tmp_path / "runs" / NAME / "0"
     folder.mkdir(parents=True)
-    hello = Hello("x", "ada", 1, "3", "python3", "Linux", boot(), 2.0, 1)
+    hello = Hello("x", "ada", 1, "3", "python3", "Linux", own_boot_id(), 2.0, 1)
     with subprocess.Popen(["sleep", "60"]) as process:
         ended = AgentEnded(EndReason.CLOSED, left=(process.pid,))
         Journal(str(folder), 0).write(1, [hello, Launched((0,)), ended])
@@ -193,7 +193,7 @@ def test_a_host_does_not_read_the_journal(kept: Path, tmp_path: Path, number: in
 @pytest.mark.skipif(not LINUX, reason="needs /proc")
 @pytest.mark.usefixtures("kept")
 def test_no_process_is_found_by_the_journal(tmp_path: Path) -> None:
-    assert orphans.find([str(tmp_path)]) == []
+    assert orphans.find_orphans([str(tmp_path)]) == []
     (segment,) = tmp_path.glob("runs/*/0/*.journal")
     rename_format(segment, FORMAT)
-    assert len(orphans.find([str(tmp_path)])) == 1
+    assert len(orphans.find_orphans([str(tmp_path)])) == 1

@@ -154,7 +154,7 @@ def test_before_a_start_there_is_one_thread_and_no_cuda_and_without_one_no_rank(
     tmp_path: Path,
 ) -> None:
     code = (
-        "import os, sys; from training import preload; preload.load(); import torch;"
+        "import os, sys; from training import preload; preload.import_torch(); import torch;"
         "print(len(os.listdir('/proc/self/task')), torch.cuda.is_initialized(), 'torch._dynamo' "
         "in sys.modules, flush=True);"
         "sys.exit(preload.main(sys.argv[1:]))"

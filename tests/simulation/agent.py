@@ -379,7 +379,7 @@ class Ports:
         """No port can be had."""
 
     @staticmethod
-    def reserve(address: str, port: int) -> Port:
+    def reserve_port(address: str, port: int) -> Port:
         return Port(29_500 + here.host.index)
 
 

@@ -13,7 +13,7 @@ from tests.simulation.disk import RESERVE, Disk
 from tests.simulation.here import here
 from tests.simulation.process import Process
 from training.agent import guard as guarding
-from training.agent.journal import JournalReader, segments, write_last
+from training.agent.journal import JournalReader, list_segments, write_last
 from training.agent.layout import JOURNAL
 from training.agent.options import AgentOptions
 from training.agent.times import AgentTimes
@@ -180,7 +180,7 @@ class Host:
     def rename_journal(self) -> bool:
         """Rename the first segment of the journal, where there is one."""
         here.host = self
-        if not (found := segments(".")):
+        if not (found := list_segments(".")):
             return False
         name = f"{found[0]:012d}{JOURNAL}"
         self.disk.files[f"{name}.old"] = self.disk.files.pop(name)
@@ -292,7 +292,7 @@ class Follower:
             return
         host = self.host
         here.host = host
-        if not host.agent and not host.guarded and not segments("."):
+        if not host.agent and not host.guarded and not list_segments("."):
             if self.options.after or not self.options.found:
                 self._fail("the journal of the run is gone from this host")
                 return

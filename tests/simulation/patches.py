@@ -54,14 +54,14 @@ def simulated() -> Iterator[None]:
         (server, {"RankProcesses": HostRanks, "RankStarter": HostStarter, "Dialler": Dialler}),
         (server, {"StackCollector": Collector, "sampler": Sampler, "GpuSampler": Gpus}),
         (ranks, {"time": HostTime, "processes": Processes}),
-        (journal, {"os": DISK, "time": HostTime, "regular": DISK.open}),
+        (journal, {"os": DISK, "time": HostTime, "open_regular": DISK.open}),
         (guard, {"_last_words": lambda: "OSError: [Errno 28] No space left on device"}),
         (session, {"time": LauncherTime, "threading": Threading, "SimpleQueue": Mailbox}),
         (pool, {"time": LauncherTime, "Connection": Connection}),
         (journals, {"_Reading": Reading}),
         (serialize, {"dump": _dump}),
         (registry, {"names": _names, "source": _source}),
-        (needs, {"of": _needs_of}),
+        (needs, {"needs_of_job": _needs_of}),
     ]
     with ExitStack() as stack:
         for module, names in changed:
@@ -72,6 +72,6 @@ def simulated() -> Iterator[None]:
 
 _names = functools.lru_cache(64)(registry.names)
 _source = functools.lru_cache(64)(registry.source)
-_needs_of = functools.lru_cache(64)(needs.of)
+_needs_of = functools.lru_cache(64)(needs.needs_of_job)
 _dump = functools.lru_cache(64)(serialize.dump)
 """As the real ones, which look into files each time."""

@@ -34,13 +34,13 @@ def main(
     if verb != "follow":
         return command_table.main(words)
     from training.agent.follower import follow, reach  # host commands need none of it
-    from training.agent.options import parse
+    from training.agent.options import parse_options
     from training.agent.ranks.launch import PRELOAD
     from training.agent.times import AgentTimes
 
     gc.enable()  # the bootstrap disables it, which makes short commands a tenth faster
     rank_umask = os.umask(0o077)  # only the user may read the agent's files
-    options = parse(words[1:], rank_umask)
+    options = parse_options(words[1:], rank_umask)
     try:
         if options.found:
             os.makedirs(options.folder, exist_ok=True)

@@ -17,7 +17,7 @@ import time
 
 from training.agent import MARKER
 from training.agent.guard import guard
-from training.agent.journal import JournalReader, reserve, segments, write_last
+from training.agent.journal import JournalReader, list_segments, write_last, write_reserve
 from training.agent.layout import LOCK, SOCKET
 from training.agent.options import AgentOptions
 from training.agent.ranks.launch import Preload
@@ -67,7 +67,7 @@ def reach(options: AgentOptions, times: AgentTimes, preload: Preload) -> socket.
             return agent
         lock = _take_lock()
         if lock:
-            if segments("."):
+            if list_segments("."):
                 os.close(lock)
                 return None
             if options.after or not options.found:
@@ -99,7 +99,7 @@ def _take_lock() -> int:
 
 def _start_agent(options: AgentOptions, lock: int, times: AgentTimes, preload: Preload) -> None:
     """Start guard and agent. The socket listens before they run, so nobody has to wait for them."""
-    reserve(".")
+    write_reserve(".")
     if os.path.exists(SOCKET):
         os.unlink(SOCKET)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -29,8 +29,8 @@ def guard(
     agent gets `listener`."""
     os.setsid()
     _detach({lock, listener.fileno()})
-    processes.name("rankboard-guard")
-    processes.adopt()
+    processes.set_process_name("rankboard-guard")
+    processes.become_subreaper()
     guard_pid = os.getpid()
     agent = os.fork()
     if agent == 0:
@@ -66,8 +66,8 @@ def _act(
     processes below it."""
     status = 1
     try:
-        processes.name("rankboard-agent")
-        processes.adopt()
+        processes.set_process_name("rankboard-agent")
+        processes.become_subreaper()
         processes.end_with_parent()
         AgentServer(options, listener, times, preload, guard_pid).run()
         status = 0

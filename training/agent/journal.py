@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
 from training.agent import layout
-from training.agent.live_runs import regular
+from training.agent.live_runs import open_regular
 from training.wire.events import (
     FIRST,
     AgentEnded,
@@ -44,7 +44,7 @@ _LASTING = (Hello, Launched, Exited)
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
-def segments(folder: str) -> list[int]:
+def list_segments(folder: str) -> list[int]:
     """Return the first sequence number of each segment, in order."""
     return sorted(
         int(name.removesuffix(layout.JOURNAL))
@@ -53,17 +53,17 @@ def segments(folder: str) -> list[int]:
     )
 
 
-def recorded_format(folder: str) -> int:
+def read_format(folder: str) -> int:
     """Return the format number of the journal of a folder, by its first record; FORMAT if that was
     dropped, or there is none. Raises: OSError."""
-    if segments(folder)[:1] != [FIRST]:
+    if list_segments(folder)[:1] != [FIRST]:
         return FORMAT
-    with open(regular(_path(folder, FIRST)), "rb") as file:
+    with open(open_regular(_path(folder, FIRST)), "rb") as file:
         number = other_format(load(file.readline(BLOCK)) or {})
     return FORMAT if number is None else number
 
 
-def reserve(folder: str) -> None:
+def write_reserve(folder: str) -> None:
     """Write the reserve file. Raises: OSError, if the disk has no space for it."""
     with open(os.path.join(folder, layout.RESERVE), "wb") as file:
         file.write(bytes(RESERVE))
@@ -82,7 +82,7 @@ class Journal:
         self._segment = segment
         self._limit = limit
         self._sizes = deque(
-            (first, os.path.getsize(_path(folder, first))) for first in segments(folder)
+            (first, os.path.getsize(_path(folder, first))) for first in list_segments(folder)
         )
         self.last: Record | None = None
         self.full = not os.path.exists(os.path.join(folder, layout.RESERVE))
@@ -187,13 +187,13 @@ class JournalReader:
             yield from self._enter(following)
 
     def _following(self) -> int | None:
-        later = [first for first in segments(self._folder) if first > self._segment]
+        later = [first for first in list_segments(self._folder) if first > self._segment]
         below = [first for first in later if first <= self._after + 1]
         return below[-1] if below else later[0] if later else None
 
     def _enter(self, first: int) -> Iterator[bytes]:
         try:
-            fd = regular(_path(self._folder, first))
+            fd = open_regular(_path(self._folder, first))
         except FileNotFoundError:  # it was dropped since
             return
         self.close()
@@ -229,7 +229,7 @@ class JournalReader:
             self._fd = -1
 
 
-def kept(arguments: Sequence[str]) -> Iterator[bytes]:
+def send_journal(arguments: Sequence[str]) -> Iterator[bytes]:
     """Run the host command `journal FOLDER HOST AFTER`: yield the records in the journal after
     number AFTER."""
     folder, host, after = arguments

@@ -54,7 +54,7 @@ def workdir_of(folder: str) -> str:
     return os.path.dirname(os.path.dirname(os.path.dirname(folder)))
 
 
-def absolute(workdir: str) -> str:
+def expand_workdir(workdir: str) -> str:
     """Return the workdir on this machine."""
     return os.path.abspath(os.path.expanduser(workdir))
 

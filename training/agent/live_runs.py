@@ -17,13 +17,13 @@ NEWEST = 32
 """Runs that are looked at, the newest by their names."""
 
 
-def read(path: str) -> bytes:
-    """Read a small file of a run, as far as `LONGEST`; see `regular`. Raises: OSError."""
-    with os.fdopen(regular(path), "rb") as file:
+def read_small_file(path: str) -> bytes:
+    """Read a small file of a run, as far as `LONGEST`; see `open_regular`. Raises: OSError."""
+    with os.fdopen(open_regular(path), "rb") as file:
         return file.read(LONGEST)
 
 
-def regular(path: str) -> int:
+def open_regular(path: str) -> int:
     """Open a regular file to read; no link is followed, and no pipe waited for. Return its
     descriptor. Raises: OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -33,7 +33,7 @@ def regular(path: str) -> int:
     return descriptor
 
 
-def locked(lock: str) -> bool:
+def is_locked(lock: str) -> bool:
     """Return True if somebody holds this lock. It is neither made nor kept."""
     try:
         descriptor = os.open(
@@ -49,7 +49,7 @@ def locked(lock: str) -> bool:
         os.close(descriptor)
 
 
-def live_runs(folder: str) -> tuple[tuple[str, int], ...]:
+def find_live_runs(folder: str) -> tuple[tuple[str, int], ...]:
     """Return the other live runs of this user beside a run's folder, and how many ranks each has on
     this host (0: not known).
 
@@ -85,7 +85,7 @@ def _names(folder: str) -> list[str]:
 
 def _is_live(lock: str) -> bool:
     try:
-        return locked(lock)
+        return is_locked(lock)
     except OSError:
         return False
 
@@ -93,7 +93,7 @@ def _is_live(lock: str) -> bool:
 def _ranks(plan: str, host: str) -> int:
     """Return the number of ranks of host number `host` in a plan that is kept beside a journal."""
     try:
-        data = load(read(plan)) or {}
+        data = load(read_small_file(plan)) or {}
         hosts = data.get("hosts") if format_of(data) == FORMAT else None
         return int(hosts[int(host)].get("slots", 1)) if isinstance(hosts, list) else 0
     except (OSError, ValueError, LookupError, TypeError, AttributeError):

@@ -1,38 +1,40 @@
-"""What the launcher does on its own machine with the code of the agent and the errands: the one
-module of theirs that it imports, beside the contracts."""
+"""What the launcher does on its own machine with the code of the agent: the one module of the agent
+that it imports, beside the contracts."""
 
 from training.agent.file_tail.file import GrowingFile
 from training.agent.host import program as programs
-from training.agent.host.facts import gpus, usable_cores
-from training.agent.host.needs import look
+from training.agent.host.facts import list_gpus, usable_cores
+from training.agent.host.needs import check_needs
 from training.agent.host.processes import die_with
 from training.agent.host.redaction import Redaction
 from training.agent.host.system import LINUX, cpu_flags, lacks_bf16
-from training.agent.host_commands.orphans import find as orphans
-from training.agent.host_commands.orphans import finish as end
-from training.agent.host_commands.removal import RemovalRefused, alone
-from training.agent.host_commands.removal import finish as finish_removals
-from training.agent.host_commands.removal import rename as begin_removal
-from training.agent.host_commands.run_folders import examine, folders, size
+from training.agent.host_commands.orphans import end_processes, find_orphans
+from training.agent.host_commands.removal import (
+    RemovalRefused,
+    begin_removal,
+    finish_removals,
+    hold_lock,
+)
+from training.agent.host_commands.run_folders import examine, folder_size, list_run_folders
 
 __all__ = [
     "LINUX",
     "GrowingFile",
     "Redaction",
     "RemovalRefused",
-    "alone",
     "begin_removal",
+    "check_needs",
     "cpu_flags",
     "die_with",
-    "end",
+    "end_processes",
     "examine",
+    "find_orphans",
     "finish_removals",
-    "folders",
-    "gpus",
+    "folder_size",
+    "hold_lock",
     "lacks_bf16",
-    "look",
-    "orphans",
+    "list_gpus",
+    "list_run_folders",
     "programs",
-    "size",
     "usable_cores",
 ]

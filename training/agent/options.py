@@ -29,7 +29,7 @@ class AgentOptions:
     needs: str = ""
 
 
-def parse(words: Sequence[str], umask: int) -> AgentOptions:
+def parse_options(words: Sequence[str], umask: int) -> AgentOptions:
     """Return the options of the verb `follow`, with the umask of the ranks. Exit if they are
     wrong."""
     given = _parser().parse_args(words)

@@ -265,7 +265,7 @@ class AgentServer:
             self._reserved = None
         self._reserve_command = command
         try:
-            self._reserved = ports.reserve(command.address, command.port)
+            self._reserved = ports.reserve_port(command.address, command.port)
         except ports.PortError as error:
             self._say(Reserved(command.address, 0, str(error)))
         else:

@@ -31,7 +31,7 @@ from training.disk import reason
 from training.job import Job, JobError
 from training.place import Place
 from training.schedule import Schedule
-from training.writing import make_private_folders, sync, write_synced
+from training.writing import make_private_folders, sync_folder, write_synced
 
 PATIENCE = timedelta(minutes=30)
 """How long ranks wait for one with a slow disk."""
@@ -71,7 +71,7 @@ class Checkpoints:
         with _explained(where, ()):
             make_private_folders(where)
             for above in (self.folder, self.folder.parent):
-                sync(above)
+                sync_folder(above)
         sizes = self._write_parts(where, head)
         all_sizes = self.gather(sizes)
         if self._keeps_model:

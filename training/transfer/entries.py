@@ -46,7 +46,7 @@ class Misplaced(OSError):
 
 def entries_of(objects: Any) -> list[FileEntry]:
     """Return the entries that the other end announces. Raises: OSError, if they are none;
-    Misplaced, see `check`."""
+    Misplaced, see `check_entry`."""
     try:
         entries = [read_entry(entry_object) for entry_object in objects]
     except (TypeError, ValueError, LookupError) as error:
@@ -54,11 +54,11 @@ def entries_of(objects: Any) -> list[FileEntry]:
             errno.EPROTO, f"what the other end sent is no list of files ({error})"
         ) from None
     for entry in entries:
-        check(entry)
+        check_entry(entry)
     return entries
 
 
-def check(entry: FileEntry) -> None:
+def check_entry(entry: FileEntry) -> None:
     """Check that the path lies plainly below the folder, and that a link stays there. Raises:
     Misplaced."""
     parts = entry.path.split("/")
@@ -70,7 +70,7 @@ def check(entry: FileEntry) -> None:
         raise Misplaced(
             errno.EPERM, "no name of a file below the folder; nothing was written", entry.path
         )
-    if entry.link and not stays(entry.path, entry.link):
+    if entry.link and not stays_inside(entry.path, entry.link):
         raise Misplaced(
             errno.EPERM,
             f"a link that leads out of the folder, to {entry.link}; nothing was written",
@@ -86,7 +86,7 @@ def _encodable(entry: FileEntry) -> bool:
     return True
 
 
-def stays(path: str, link: str) -> bool:
+def stays_inside(path: str, link: str) -> bool:
     """Return True if a link at this path can lead to nothing outside, whatever else is a link.
 
     Such a link climbs first, as far as there are folders above it, and then only descends.
@@ -101,12 +101,12 @@ def stays(path: str, link: str) -> bool:
     )
 
 
-def stamp(state: os.stat_result) -> Stamp:
+def stamp_of(state: os.stat_result) -> Stamp:
     """Return the stamp of a file."""
     return state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino
 
 
-def chunks(file: int, size: int) -> Iterator[bytes]:
+def read_chunks(file: int, size: int) -> Iterator[bytes]:
     """Yield exactly so many bytes from an open file.
 
     Zeros stand in for what it lacks; its digest shows it then.
@@ -117,7 +117,7 @@ def chunks(file: int, size: int) -> Iterator[bytes]:
         yield data
 
 
-def digest(file: int, moved: Callable[[], object] = lambda: None) -> str:
+def compute_digest(file: int, moved: Callable[[], object] = lambda: None) -> str:
     """Return the SHA-256 of the rest of an open file, in hexadecimal; `moved` is called now and
     then."""
     checksum = hashlib.sha256()
@@ -128,7 +128,7 @@ def digest(file: int, moved: Callable[[], object] = lambda: None) -> str:
 
 
 @contextmanager
-def opened(name: str, folder: int | None = None) -> Iterator[int]:
+def open_file(name: str, folder: int | None = None) -> Iterator[int]:
     """Open a file to read; not through a link."""
     file = os.open(name, _FILE, dir_fd=folder)
     try:

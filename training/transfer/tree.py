@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import groupby
 
-from training.transfer.entries import FileEntry, Misplaced, digest, opened
+from training.transfer.entries import FileEntry, Misplaced, compute_digest, open_file
 from training.writing import write_all
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -112,8 +112,8 @@ class Tree:
                 )
             if state.st_size != entry.size:
                 return False
-            with opened(name, folder) as file:
-                return digest(file, moved) == entry.digest
+            with open_file(name, folder) as file:
+                return compute_digest(file, moved) == entry.digest
 
     def put(self, entry: FileEntry, data: Iterable[bytes]) -> None:
         """Write a file, or make a link, in place of whatever file or link is there. Takes all of
@@ -147,7 +147,7 @@ class Tree:
 
     def mark(self, entry: FileEntry) -> None:
         """Make a file that is there executable, or not."""
-        with self._parent(entry.path) as (folder, name), opened(name, folder) as file:
+        with self._parent(entry.path) as (folder, name), open_file(name, folder) as file:
             os.fchmod(file, 0o700 if entry.executable else 0o600)
 
     def remove(self, path: str) -> None:
@@ -191,7 +191,7 @@ def _naming(path: str) -> Iterator[None]:
         raise
 
 
-def scan(root: str, names: Iterable[str]) -> Iterator[str]:
+def list_files(root: str, names: Iterable[str]) -> Iterator[str]:
     """Yield the paths below `root` of the files and links in its folders of these names, in order;
     no link is followed."""
     for name in names:

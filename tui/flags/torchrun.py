@@ -335,11 +335,14 @@ REFUSED = ("--run-path", "--virtual-local-rank")
 
 def _here(ranks: str, env: Mapping[str, str]) -> int:
     """The number of ranks on this machine, for programs with these variables."""
-    from training.agent.local_api import gpus, usable_cores  # of which other commands need nothing
+    from training.agent.local_api import (  # of which other commands need nothing
+        list_gpus,
+        usable_cores,
+    )
 
     if ranks in ("gpu", "auto"):
         visible = env.get("CUDA_VISIBLE_DEVICES")
-        found = len(gpus()) if visible is None else _visible(visible)
+        found = len(list_gpus()) if visible is None else _visible(visible)
         if found:
             return found
     if ranks in ("cpu", "auto"):

@@ -17,7 +17,7 @@ import pytest
 from tests.kit.wait import looks
 from training.agent.host import facts, processes, samples
 from training.agent.host.system import LINUX
-from training.agent.journal import Journal, JournalReader, reserve, segments
+from training.agent.journal import Journal, JournalReader, list_segments, write_reserve
 from training.agent.ranks import ports
 from training.agent.ranks.pipes import CHUNK, STATES, LineDecoder, Pipe
 from training.wire.enums import EndReason
@@ -67,7 +67,7 @@ def test_a_reader_begins_after_what_is_known_and_goes_on_with_what_comes(
     journal = Journal(str(tmp_path), 0, segment=300)
     for number in range(1, 11):
         journal.write(0, [text(number)])
-    assert len(segments(str(tmp_path))) > 3
+    assert len(list_segments(str(tmp_path))) > 3
     reader = JournalReader(str(tmp_path), 0, after)
     assert [record.seq for record in read(reader)] == list(range(after + 1, 11))
     for number in range(11, 21):
@@ -111,7 +111,7 @@ def test_a_journal_that_drops_nothing_tells_nothing_again(tmp_path: Path) -> Non
     journal.write(0, [Launched((0,), (0,)), Exited(0, 0)])
     for number in range(1, 31):
         journal.write(0, [text(number, 100)])
-    assert len(segments(str(tmp_path))) > 3
+    assert len(list_segments(str(tmp_path))) > 3
     assert len(read(JournalReader(str(tmp_path), 0, 0))) == 32
 
 
@@ -154,7 +154,7 @@ def test_a_journal_whose_writer_was_killed_goes_on_after_its_last_whole_line(
 def test_a_full_disk_takes_the_reserve_and_then_the_last_records(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reserve(str(tmp_path))
+    write_reserve(str(tmp_path))
     journal = Journal(str(tmp_path), 0)
     really_write = os.write
 
@@ -195,7 +195,7 @@ def test_on_a_disk_that_is_really_full_the_last_record_is_readable(tmp_path: Pat
     if mounted.returncode:
         pytest.skip(f"cannot mount a small file system: {mounted.stderr.decode().strip()}")
     try:
-        reserve(str(tmp_path))
+        write_reserve(str(tmp_path))
         journal = Journal(str(tmp_path), 0)
         while not journal.full:
             journal.write(0, [text(0, 10_000)])
@@ -295,14 +295,14 @@ def test_the_states_of_a_progress_bar_are_told_before_its_line_ends() -> None:
 
 def test_versions_are_read_without_importing() -> None:
     code = (
-        "import sys; from training.agent.host import facts; print(facts.version('torch')); assert "
-        "'torch' not in sys.modules"
+        "import sys; from training.agent.host import facts; print(facts.package_version('torch')); "
+        "assert 'torch' not in sys.modules"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     import torch
 
     assert said.stdout.strip() == torch.__version__
-    assert facts.version("no_such_package") == ""
+    assert facts.package_version("no_such_package") == ""
 
 
 def test_backends_are_read_past_finders_that_are_of_no_use(
@@ -421,14 +421,14 @@ def test_out_of_memory_is_a_rise_within_the_window(tmp_path: Path) -> None:
 
 
 def test_a_reserved_port_is_taken_and_its_holder_is_named() -> None:
-    sock = ports.reserve("127.0.0.1", 0)
+    sock = ports.reserve_port("127.0.0.1", 0)
     try:
         port = sock.getsockname()[1]
         with pytest.raises(
             ports.PortError,
             match=rf"^port {port} on 127\.0\.0\.1 is in use by .* \(pid {os.getpid()}\)$",
         ):
-            ports.reserve("127.0.0.1", port)
+            ports.reserve_port("127.0.0.1", port)
     finally:
         sock.close()
 
@@ -443,12 +443,12 @@ def test_a_reserved_port_is_taken_and_its_holder_is_named() -> None:
 )
 def test_a_port_that_cannot_be_had(address: str, port: int, why: str) -> None:
     with pytest.raises(ports.PortError) as error:
-        ports.reserve(address, port)
+        ports.reserve_port(address, port)
     assert str(error.value).startswith(why)
 
 
 def test_the_route_and_its_interface() -> None:
-    known = facts.interfaces()
+    known = facts.list_interfaces()
     loopback = next(name for name, address, _ in known if address == "127.0.0.1")
     assert (loopback, "127.0.0.1", 8) in known
     assert facts._interface_of(facts._source_address("127.0.0.3"), known) == loopback

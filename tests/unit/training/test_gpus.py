@@ -13,7 +13,7 @@ import pytest
 
 from tests.kit.wait import looks
 from training.agent.host import gpus
-from training.agent.host.gpus import MIB, GpuSampler, device, reading
+from training.agent.host.gpus import MIB, GpuSampler, find_device, parse_reading
 from training.wire.commands import Placement
 from training.wire.events import GpuSample
 
@@ -183,11 +183,13 @@ def test_where_there_is_none_nothing_is_started(
 
 
 def test_figures_that_a_gpu_does_not_tell_are_unknown() -> None:
-    partitioned = reading(b"3, GPU-1b, [N/A], 20480, 40960, 1410, 1410, 0x0000000000000000")
+    partitioned = parse_reading(b"3, GPU-1b, [N/A], 20480, 40960, 1410, 1410, 0x0000000000000000")
     assert partitioned
     assert math.isnan(partitioned.use)
     assert partitioned[3:] == (20480 * MIB, 40960 * MIB, 1410, 1410, 0)
-    old = reading(b"0, GPU-2c, [Not Supported], 10, 20, [Not Supported], [N/A], [Unknown Error]")
+    old = parse_reading(
+        b"0, GPU-2c, [Not Supported], 10, 20, [Not Supported], [N/A], [Unknown Error]"
+    )
     assert old
     assert old[3:] == (10 * MIB, 20 * MIB, 0, 0, 0)
 
@@ -205,7 +207,7 @@ def test_figures_that_a_gpu_does_not_tell_are_unknown() -> None:
     ],
 )
 def test_a_line_that_is_no_reading_is_none(line: bytes) -> None:
-    assert reading(line) is None
+    assert parse_reading(line) is None
 
 
 @pytest.mark.parametrize(
@@ -228,7 +230,7 @@ def test_a_rank_uses_the_gpu_that_cuda_shows_it(
     visible: str | None, local_rank: int, expected: str
 ) -> None:
     env = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
-    assert device(env, local_rank) == expected
+    assert find_device(env, local_rank) == expected
 
 
 def test_a_gpu_is_found_by_the_beginning_of_its_uuid(

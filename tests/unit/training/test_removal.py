@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from training.agent.host_commands import removal, run_folders
-from training.agent.host_commands.removal import alone, remove
+from training.agent.host_commands.removal import hold_lock, remove
 from training.agent.journal import Journal
 from training.agent.layout import LOCK
 from training.wire.enums import EndReason
@@ -40,14 +40,14 @@ def kept(workdir: Path, *names: str) -> dict[str, str]:
 
 def test_an_ended_run_goes_host_by_host(workdir: Path) -> None:
     assert kept(workdir, "runs/a-run/0") == {"runs/a-run/0": ""}
-    assert list(run_folders.folders(str(workdir))) == [("a-run", 1)]
+    assert list(run_folders.list_run_folders(str(workdir))) == [("a-run", 1)]
     assert kept(workdir, "runs/a-run/1", "code/old") == {"runs/a-run/1": "", "code/old": ""}
     assert not any((workdir / "runs").iterdir())
     assert not any((workdir / "code").iterdir())
 
 
 def test_a_live_run_stays_and_so_does_code(workdir: Path) -> None:
-    with alone(str(workdir / "runs" / "a-run" / "0")):
+    with hold_lock(str(workdir / "runs" / "a-run" / "0")):
         found = kept(workdir, "runs/a-run/0", "runs/a-run/1", "code/old")
     assert found == {
         "runs/a-run/0": "it is live",
@@ -76,7 +76,7 @@ def test_a_live_run_stays_and_so_does_code(workdir: Path) -> None:
 def test_what_is_no_run_is_not_touched(name: str, workdir: Path) -> None:
     assert all(kept(workdir, name).values())
     assert (workdir.parent / "precious" / "file").read_text() == "precious"
-    assert len(list(run_folders.folders(str(workdir)))) == 2
+    assert len(list(run_folders.list_run_folders(str(workdir)))) == 2
 
 
 def test_links_are_not_followed(workdir: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_lock_that_is_a_link_is_not_opened(workdir: Path) -> None:
 
 def test_what_an_interrupted_removal_has_left_goes_with_the_next(workdir: Path) -> None:
     (workdir / "runs" / ".removed-1-2" / "checkpoints").mkdir(parents=True)
-    assert list(run_folders.folders(str(workdir))) == [("a-run", 0), ("a-run", 1)]
+    assert list(run_folders.list_run_folders(str(workdir))) == [("a-run", 0), ("a-run", 1)]
     kept(workdir, "runs/a-run/0")
     assert [path.name for path in (workdir / "runs").iterdir()] == ["a-run"]
 
@@ -124,6 +124,6 @@ def test_a_folder_of_any_depth_is_measured_and_removed(tmp_path: Path) -> None:
     os.close(here)
     (deep / "link").symlink_to(tmp_path)
     (tmp_path / "beside").mkdir()
-    assert run_folders.size(str(tmp_path)) > 0
-    removal.finish(str(tmp_path))
+    assert run_folders.folder_size(str(tmp_path)) > 0
+    removal.finish_removals(str(tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == ["beside"]

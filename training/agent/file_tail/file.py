@@ -9,7 +9,7 @@ from typing import Protocol
 
 from training.agent.file_tail.frames import Frames
 from training.agent.host.redaction import Redaction
-from training.agent.live_runs import regular
+from training.agent.live_runs import open_regular
 from training.agent.ranks.pipes import CHUNK, LineDecoder
 
 EDGE = 64
@@ -25,7 +25,7 @@ State = tuple[int, int]
 """The size of a file, and when it was written to, in nanoseconds."""
 
 
-def identity(status: os.stat_result) -> Identity:
+def file_identity(status: os.stat_result) -> Identity:
     """Return which file it is, whatever its name."""
     return status.st_dev, status.st_ino
 
@@ -55,15 +55,15 @@ class ReadPosition:
         return ReadPosition(self.at + len(block), head, (self.tail + block)[-EDGE:])
 
 
-def end_of(path: str) -> tuple[Identity, ReadPosition]:
+def end_position(path: str) -> tuple[Identity, ReadPosition]:
     """Return which file it is, and the position of its present end. Raises: OSError."""
-    file = regular(path)
+    file = open_regular(path)
     try:
         status = os.fstat(file)
         size = status.st_size
         before = max(0, size - EDGE)
         edges = os.pread(file, min(EDGE, size), 0), os.pread(file, size - before, before)
-        return identity(status), ReadPosition(size, *edges, state(status))
+        return file_identity(status), ReadPosition(size, *edges, state(status))
     finally:
         os.close(file)
 
@@ -88,8 +88,8 @@ class GrowingFile:
         """Raises: OSError."""
         self.path = path
         self._redaction = redaction
-        self._file = regular(path)
-        self.identity = identity(os.fstat(self._file))
+        self._file = open_regular(path)
+        self.identity = file_identity(os.fstat(self._file))
         self._begin(place or ReadPosition())
         self._lacks_header = place is not None and path.endswith(TABLES)
 
@@ -102,7 +102,7 @@ class GrowingFile:
     def is_gone(self) -> bool:
         """Return True if its name leads to no file, or to another one."""
         try:
-            return identity(os.lstat(self.path)) != self.identity
+            return file_identity(os.lstat(self.path)) != self.identity
         except OSError:
             return True
 

@@ -12,8 +12,8 @@ from training.agent.file_tail.file import (
     GrowingFile,
     Identity,
     ReadPosition,
-    end_of,
-    identity,
+    end_position,
+    file_identity,
     state,
 )
 from training.agent.find_files import Search
@@ -51,7 +51,7 @@ class FollowedFiles:
         paths, messages = self._matching()
         for path in paths:
             with contextlib.suppress(OSError):
-                file_identity, place = end_of(path)
+                file_identity, place = end_position(path)
                 self._old[file_identity] = place
         return messages
 
@@ -111,21 +111,21 @@ class FollowedFiles:
         """Follow a file, if it is new or was written to. Return False if there are too many.
         Raises: OSError."""
         status = os.lstat(path)
-        file_identity = identity(status)
-        old_position = self._old.get(file_identity)
+        identity = file_identity(status)
+        old_position = self._old.get(identity)
         if old_position and old_position.state == state(status):
             return True
         same_file = next(
-            (followed for followed in self._files.values() if followed.identity == file_identity),
+            (followed for followed in self._files.values() if followed.identity == identity),
             None,
         )
         if same_file:
             if same_file.is_gone:  # it has another name now
-                self._files[path] = GrowingFile(path, self._redaction, end_of(path)[1])
+                self._files[path] = GrowingFile(path, self._redaction, end_position(path)[1])
             return True
         if len(self._files) >= MOST_FILES:
             return False
-        self._files[path] = GrowingFile(path, self._redaction, self._old.pop(file_identity, None))
+        self._files[path] = GrowingFile(path, self._redaction, self._old.pop(identity, None))
         return True
 
     def _read(self, most: int) -> list[Event]:

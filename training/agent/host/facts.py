@@ -14,8 +14,16 @@ import socket
 import sys
 
 from training import agent
-from training.agent.host.system import LINUX, cgroups, cpu_flags, disk_free, memory, psutil, text
-from training.agent.live_runs import live_runs
+from training.agent.host.system import (
+    LINUX,
+    cgroups,
+    cpu_flags,
+    disk_free,
+    memory,
+    psutil,
+    read_text,
+)
+from training.agent.live_runs import find_live_runs
 from training.wire.jsonl import load as load_json
 
 TYPE_CHECKING = False  # as typing itself takes long to import
@@ -38,7 +46,7 @@ def hello(folder: str, route_to: str, needs: str = "") -> dict[str, Any]:
     module `needs`), as JSON.
     """
     system = os.uname()
-    addresses = interfaces()
+    addresses = list_interfaces()
     source = _source_address(route_to)
     torch = _constants("torch")
     return {
@@ -48,32 +56,32 @@ def hello(folder: str, route_to: str, needs: str = "") -> dict[str, Any]:
         "python": ".".join(map(str, sys.version_info[:3])),
         "executable": sys.executable,
         "platform": f"{system.sysname} {system.release} {system.machine}",
-        "boot_id": text("/proc/sys/kernel/random/boot_id").strip() or socket.gethostname(),
+        "boot_id": read_text("/proc/sys/kernel/random/boot_id").strip() or socket.gethostname(),
         "cores": usable_cores(),
         "memory": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         "torch": torch.get("__version__", ""),
-        "torchvision": version("torchvision"),
-        "gpus": gpus(),
+        "torchvision": package_version("torchvision"),
+        "gpus": list_gpus(),
         "interfaces": addresses,
         "route_address": source,
         "route_interface": _interface_of(source, addresses),
         "folder": folder,
         "memory_free": memory_free(),
         "disk_free": disk_free(folder),
-        "load": load(),
+        "load": cpu_load(),
         "backends": tuple(f"{name} {torch[name]}" for name in BACKENDS if name in torch),
         "flags": cpu_flags(),
         "link_speeds": link_speeds([name for name, *_ in addresses]),
         "code_changed": agent.code_changed,
-        "runs": live_runs(folder),
+        "runs": find_live_runs(folder),
         **(_needed(needs, folder) if needs else {}),
     }
 
 
 def _needed(needs: str, folder: str) -> dict[str, Any]:
-    from training.agent.host.needs import look
+    from training.agent.host.needs import check_needs
 
-    return look(load_json(needs) or {}, folder)
+    return check_needs(load_json(needs) or {}, folder)
 
 
 def _user() -> str:
@@ -83,7 +91,7 @@ def _user() -> str:
         return str(os.getuid())
 
 
-def version(package: str) -> str:
+def package_version(package: str) -> str:
     """Return the version in the version.py of an installed package, or ""."""
     return _constants(package).get("__version__", "")
 
@@ -99,7 +107,7 @@ def _constants(package: str) -> dict[str, str]:
     folders = (spec.submodule_search_locations if spec else None) or ()
     found = {}
     for line in next(
-        filter(None, (text(f"{folder}/version.py") for folder in folders)), ""
+        filter(None, (read_text(f"{folder}/version.py") for folder in folders)), ""
     ).splitlines():
         name, _, value = line.partition("=")
         quote = value.strip()[:1]
@@ -136,7 +144,7 @@ def _groups(controller: str, root: str) -> list[str]:
 
 def _quota(folder: str) -> float:
     """Return the CPU quota of a control group in cores, or infinity."""
-    given = text(f"{folder}/cpu.max") or text(f"{folder}/cpu.cfs_quota_us") + text(
+    given = read_text(f"{folder}/cpu.max") or read_text(f"{folder}/cpu.cfs_quota_us") + read_text(
         f"{folder}/cpu.cfs_period_us"
     )
     quota, period = (*given.split(), "", "")[:2]
@@ -154,16 +162,16 @@ def memory_free(root: str = "/sys/fs/cgroup") -> int:
 def _memory_left(folder: str) -> float:
     """Return the bytes that a control group may still use, or infinity. Cached files count as
     free."""
-    limit = text(f"{folder}/memory.max") or text(f"{folder}/memory.limit_in_bytes")
-    used = text(f"{folder}/memory.current") or text(f"{folder}/memory.usage_in_bytes")
+    limit = read_text(f"{folder}/memory.max") or read_text(f"{folder}/memory.limit_in_bytes")
+    used = read_text(f"{folder}/memory.current") or read_text(f"{folder}/memory.usage_in_bytes")
     if not limit.strip().isdigit() or not used.strip().isdigit():
         return math.inf
-    figures = dict(line.split(" ", 1) for line in text(f"{folder}/memory.stat").splitlines())
+    figures = dict(line.split(" ", 1) for line in read_text(f"{folder}/memory.stat").splitlines())
     cached = figures.get("total_inactive_file") or figures.get("inactive_file") or 0
     return max(1, int(limit) - int(used) + int(cached))
 
 
-def load() -> float:
+def cpu_load() -> float:
     """Return the number of tasks that keep the usable cores busy: the mean of the last minute, or
     the present number if it is less.
 
@@ -171,21 +179,23 @@ def load() -> float:
     """
     average = os.getloadavg()[0]
     present = math.inf
-    loadavg = text("/proc/loadavg")
+    loadavg = read_text("/proc/loadavg")
     if loadavg:  # as "0.52 0.58 0.59 2/613 4242": 2 of 613 tasks are busy, one of them this one
         present = int(loadavg.split()[3].partition("/")[0]) - 1
     return round(min(average, present) * usable_cores() / (os.cpu_count() or 1), 2)
 
 
-def gpus() -> tuple[str, ...]:
+def list_gpus() -> tuple[str, ...]:
     """Return the names of the NVIDIA GPUs that the driver lists."""
     folder = "/proc/driver/nvidia/gpus"
     names = sorted(os.listdir(folder)) if os.path.isdir(folder) else ()
-    lines = (line for name in names for line in text(f"{folder}/{name}/information").splitlines())
+    lines = (
+        line for name in names for line in read_text(f"{folder}/{name}/information").splitlines()
+    )
     return tuple(line[6:].strip() for line in lines if line.startswith("Model:"))
 
 
-def interfaces() -> tuple[Interface, ...]:
+def list_interfaces() -> tuple[Interface, ...]:
     """Return name, address and prefix length of the network interfaces with an IPv4 address."""
     if not LINUX:
         return _psutil_interfaces()
@@ -206,7 +216,7 @@ def link_speeds(names: list[str], root: str = "/sys/class/net") -> tuple[tuple[s
     """Return the speeds in Mbit/s of those of these interfaces that have one and report it."""
     speeds = []
     for name in names:
-        speed = text(f"{root}/{name}/speed").strip()
+        speed = read_text(f"{root}/{name}/speed").strip()
         if speed.isdecimal() and int(speed) != UNKNOWN_SPEED:
             speeds.append((name, int(speed)))
     return tuple(speeds)

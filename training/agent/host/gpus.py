@@ -63,7 +63,7 @@ class GpuSampler:
     def place(self, placements: Sequence[Placement]) -> None:
         """Remember which GPU each of these ranks will use."""
         devices = {
-            placement.rank: device({**os.environ, **dict(placement.env)}, placement.local_rank)
+            placement.rank: find_device({**os.environ, **dict(placement.env)}, placement.local_rank)
             for placement in placements
         }
         self._devices = {rank: name for rank, name in devices.items() if name}
@@ -130,7 +130,7 @@ class GpuSampler:
             return
         *lines, self._rest = (self._rest + block).split(b"\n")
         self._rest = self._rest[-BLOCK:]
-        readings = list(filter(None, map(reading, lines)))
+        readings = list(filter(None, map(parse_reading, lines)))
         if readings:
             latest = {one.place: one for one in (*self._readings, *readings)}
             self._readings = list(latest.values())
@@ -154,7 +154,7 @@ class GpuSampler:
         self._say(f"GPUs are no longer measured: nvidia-smi: {reason}")
 
 
-def device(env: Mapping[str, str], local_rank: int) -> str:
+def find_device(env: Mapping[str, str], local_rank: int) -> str:
     """Return the GPU that CUDA gives to a rank of this environment: its index, or the beginning of
     its UUID; "" if it has none, or a part of one."""
     visible = env.get("CUDA_VISIBLE_DEVICES")
@@ -169,7 +169,7 @@ def device(env: Mapping[str, str], local_rank: int) -> str:
     return "" if own_name.startswith("MIG-") else own_name
 
 
-def reading(line: bytes) -> GpuReading | None:
+def parse_reading(line: bytes) -> GpuReading | None:
     """Parse a line of `nvidia-smi`; None if it is something else, such as a warning.
 
     Figures that the GPU does not report, as "[N/A]", are NaN and 0.

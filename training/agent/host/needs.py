@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from training.agent.host.system import disk_free, existing
+from training.agent.host.system import disk_free, nearest_existing
 from training.agent.layout import CHECKPOINTS, MANIFEST, SAVED, STEP, step_of
 
 TYPE_CHECKING = False  # as typing itself takes long to import
@@ -21,7 +21,7 @@ KNOWN = 5
 """The number of runs that are named if the requested one has no checkpoint."""
 
 
-def look(needs: dict[str, Any], folder: str) -> dict[str, Any]:
+def check_needs(needs: dict[str, Any], folder: str) -> dict[str, Any]:
     """Return the fields of `Hello` about the work.
 
     `needs` is from `remote.plan.needs`; `folder` is the run's folder on this host.
@@ -30,7 +30,7 @@ def look(needs: dict[str, Any], folder: str) -> dict[str, Any]:
     if program:
         from training.agent.host import program as programs  # which most runs do not need
 
-        return programs.look(program)
+        return programs.check_script(program)
     facts: dict[str, Any] = {}
     path = needs.get("path")
     if path:
@@ -76,7 +76,7 @@ def _files(folder: str, needs: dict[str, Any]) -> dict[str, Any]:
         return {"data_folder": folder, "data_problem": f"{error.filename}: {error.strerror}"}
     if not missing:
         return facts
-    nearest = existing(folder)
+    nearest = nearest_existing(folder)
     problem = "" if os.access(nearest, os.W_OK | os.X_OK) else f"{nearest} is not writable"
     facts |= {
         "data_missing": tuple(missing),

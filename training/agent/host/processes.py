@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Container
 
-from training.agent.host.system import LINUX, psutil, text
+from training.agent.host.system import LINUX, psutil, read_text
 
 _PDEATHSIG = 1
 _NAME = 15
@@ -22,12 +22,12 @@ LOOK = 0.02
 """Seconds between two looks for leftovers."""
 
 
-def name(title: str) -> None:
+def set_process_name(title: str) -> None:
     """Set the name of this process in ps and top, of up to 15 characters."""
     _prctl(_NAME, ctypes.c_char_p(title.encode()))
 
 
-def adopt() -> None:
+def become_subreaper() -> None:
     """Make this process the subreaper of all its descendants (Linux only)."""
     _prctl(_CHILD_SUBREAPER, ctypes.c_ulong(1))
 
@@ -130,10 +130,10 @@ def leftovers(seconds: float) -> list[str]:
     while True:
         pids = [pid for pid in descendants(os.getpid()) if not _has_ended(pid)]
         if not pids or time.monotonic() > deadline:
-            return [f"{text(f'/proc/{pid}/comm').strip()} (pid {pid})" for pid in pids]
+            return [f"{read_text(f'/proc/{pid}/comm').strip()} (pid {pid})" for pid in pids]
         time.sleep(LOOK)
 
 
 def _has_ended(pid: int) -> bool:
-    fields = text(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    fields = read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()
     return not fields or fields[0] == "Z"

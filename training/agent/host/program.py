@@ -31,7 +31,7 @@ DEVICES = ("nvidiactl", "nvidia0", "kfd", "dxg", "accel", "davinci0", "hl0", "mt
 Intel's, Moore Threads'."""
 
 
-def look(script: dict[str, Any]) -> dict[str, Any]:
+def check_script(script: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of `Hello` about the script.
 
     `script` has the folder `cwd` that it works in, and one of `file`, `module` and `command`,

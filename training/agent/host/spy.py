@@ -13,7 +13,7 @@ MOST = 64 << 10
 """The most characters of py-spy's output that are reported."""
 
 
-def status(process: int | str, name: str) -> str:
+def read_status(process: int | str, name: str) -> str:
     """Return a field in the status of a process, or of a thread ("PID/task/TID"); "" if there is
     none."""
     with (
@@ -26,12 +26,12 @@ def status(process: int | str, name: str) -> str:
     return ""
 
 
-def state(process: int) -> str:
+def describe_state(process: int) -> str:
     """Describe the kernel's state of a process: "state: S (sleeping), in futex_do_wait; process 7,
     python". Process 0 is not started."""
     if not process:
         return "state: not started"
-    words = status(process, "State")
+    words = read_status(process, "State")
     if not words:
         return "state: unknown: there is no such process, or no /proc"
     waits = ""
@@ -42,22 +42,22 @@ def state(process: int) -> str:
         waits = file.read().strip("0\n")
     return (
         f"state: {words}{f', in {waits}' if waits else ''}; process {process}, "
-        f"{status(process, 'Name')}"
+        f"{read_status(process, 'Name')}"
     )
 
 
-def letter(process: int) -> str:
+def state_letter(process: int) -> str:
     """Return the letter of the kernel for the state of a process; Z if it is gone."""
-    return status(process, "State")[:1] or "Z"
+    return read_status(process, "State")[:1] or "Z"
 
 
-def path() -> str:
+def find_py_spy() -> str:
     """Return the path of py-spy, next to this Python or on PATH; "" if it is not installed."""
     beside = os.path.join(os.path.dirname(sys.executable), "py-spy")
     return beside if os.access(beside, os.X_OK) else shutil.which("py-spy") or ""
 
 
-def start(spy: str, process: int) -> subprocess.Popen[str] | None:
+def start_py_spy(spy: str, process: int) -> subprocess.Popen[str] | None:
     """Start py-spy on a process, which keeps running. None if it cannot be started."""
     argv = [spy, "dump", "--nonblocking", "--full-filenames", "--pid", str(process)]
     with contextlib.suppress(OSError):
@@ -72,7 +72,7 @@ def start(spy: str, process: int) -> subprocess.Popen[str] | None:
     return None
 
 
-def outcome(spying: subprocess.Popen[str] | None, deadline: float) -> str:
+def read_output(spying: subprocess.Popen[str] | None, deadline: float) -> str:
     """Return the output of py-spy until `deadline` (by `time.monotonic`); "" if there is none, for
     example because it lacks permission."""
     if spying is None:

@@ -78,7 +78,7 @@ class StackCollector:
             ranks = self._asked.get()
             while not self._asked.empty():
                 ranks = self._asked.get()
-            for stack in collect(ranks, self._folder):
+            for stack in collect_stacks(ranks, self._folder):
                 self._found.put(stack)
                 os.write(self._wake, b"\n")
 
@@ -103,7 +103,7 @@ class StackRequest:
     why: str = ""
 
 
-def collect(ranks: Sequence[tuple[int, int]], folder: str) -> Iterator[Stack]:
+def collect_stacks(ranks: Sequence[tuple[int, int]], folder: str) -> Iterator[Stack]:
     """Yield the stack of each of these (rank, pid), in the order in which they answer, within about
     two seconds."""
     mute: list[StackRequest] = []
@@ -117,7 +117,8 @@ def collect(ranks: Sequence[tuple[int, int]], folder: str) -> Iterator[Stack]:
             text = _answer(question)
             if text:
                 asked.remove(question)
-                yield Stack(question.rank, "faulthandler", f"{spy.state(question.process)}\n{text}")
+                text = f"{spy.describe_state(question.process)}\n{text}"
+                yield Stack(question.rank, "faulthandler", text)
         time.sleep(LOOK)
     for question in asked:
         question.why = f"it has not reported its stack within {ANSWER:g} s"
@@ -139,7 +140,7 @@ def _ask(rank: int, pid: int, folder: str) -> StackRequest:
         return StackRequest(
             rank, pid, why="it is no Python program that was started with rankboard's sitecustomize"
         )
-    if spy.letter(process) in "Tt":
+    if spy.state_letter(process) in "Tt":
         return StackRequest(rank, process, why="it is stopped, so it cannot report its stack")
     try:
         size = os.stat(f"/proc/{process}/fd/{descriptor}").st_size
@@ -188,7 +189,7 @@ def _blocking(process: int) -> frozenset[str]:
 
 def _mask(process: int | str, name: str) -> bool:
     """Return True if this signal mask of a process or thread contains SIGNAL."""
-    return bool(int(spy.status(process, name) or "0", 16) >> (SIGNAL - 1) & 1)
+    return bool(int(spy.read_status(process, name) or "0", 16) >> (SIGNAL - 1) & 1)
 
 
 _FRAME = re.compile(r'  File "(.+)", line (\d+) in .*')
@@ -224,20 +225,20 @@ def _source(path: str) -> list[str]:
 
 def _look_from_outside(questions: Sequence[StackRequest]) -> Iterator[Stack]:
     """Yield the stacks by py-spy, if it is installed and finds one, else by the kernel."""
-    spy_path = spy.path()
+    spy_path = spy.find_py_spy()
     spies = {
-        question.rank: spy.start(spy_path, question.process)
+        question.rank: spy.start_py_spy(spy_path, question.process)
         for question in questions
         if spy_path and question.process
     }
     deadline = time.monotonic() + SPY
     for question in questions:
-        text = spy.outcome(spies.get(question.rank), deadline)
+        text = spy.read_output(spies.get(question.rank), deadline)
         source = "py-spy" if text else "kernel"
         yield Stack(
             question.rank,
             source,
-            f"{spy.state(question.process)}\n{text or _excuse(question, bool(spy_path))}",
+            f"{spy.describe_state(question.process)}\n{text or _excuse(question, bool(spy_path))}",
         )
 
 
@@ -249,7 +250,7 @@ def _excuse(question: StackRequest, has_spy: bool) -> str:
     )
     again = (
         f"; it goes on by: kill -CONT {question.process}"
-        if spy.letter(question.process) == "T"
+        if spy.state_letter(question.process) == "T"
         else ""
     )
     return f"no Python stack: {question.why}{again}\n{tried}" if question.process else question.why

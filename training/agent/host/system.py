@@ -28,7 +28,7 @@ if not LINUX:
         psutil = None
 
 
-def text(path: str) -> str:
+def read_text(path: str) -> str:
     """Return the content of a file; "" if it cannot be read."""
     try:
         with open(path, errors="replace") as file:
@@ -47,18 +47,18 @@ def memory() -> tuple[int, int]:
 def cgroups() -> list[tuple[list[str], str]]:
     """Return the control groups of this process: the controllers (one empty name for version 2) and
     the path without its leading slash."""
-    fields = [line.split(":", 2) for line in text("/proc/self/cgroup").splitlines()]
+    fields = [line.split(":", 2) for line in read_text("/proc/self/cgroup").splitlines()]
     return [(controllers.split(","), path.lstrip("/")) for _, controllers, path in fields]
 
 
 def disk_free(folder: str) -> int:
     """Return the bytes that this user may still write to the disk of a folder; at least 1, because
     0 means unknown."""
-    disk = os.statvfs(existing(folder))
+    disk = os.statvfs(nearest_existing(folder))
     return max(1, disk.f_bavail * disk.f_frsize)
 
 
-def existing(folder: str) -> str:
+def nearest_existing(folder: str) -> str:
     """Return the folder, or its nearest parent that exists."""
     while not os.path.isdir(folder):
         folder = os.path.dirname(folder)

@@ -49,7 +49,7 @@ def check(words: Sequence[str]) -> Iterator[dict[str, Any]]:
 
 def obstacle(folder: str) -> str:
     """Why a run cannot use or make this folder; "" where it can."""
-    there = system.existing(folder)
+    there = system.nearest_existing(folder)
     if not os.access(there, os.W_OK | os.X_OK):
         return f"{there} is not writable"
     next_one = os.path.join(there, os.path.relpath(folder, there).split(os.sep)[0])
@@ -114,7 +114,7 @@ class HostCheck:
 
         error = ""
         try:
-            self._reserved = ports.reserve(address, port)
+            self._reserved = ports.reserve_port(address, port)
             port = self._reserved.getsockname()[1]
         except ports.PortError as problem:
             error = str(problem)

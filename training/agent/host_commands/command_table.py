@@ -1,10 +1,10 @@
-"""Errands: what a launcher has done on a host beside following a run, each by one short-lived
+"""Host commands: what a launcher has done on a host beside following a run, each by one short-lived
 process.
 
-An errand is `python -m training.agent VERB [ARGUMENT …]`. It writes the agent's marker, then its
-answer, one JSON object per line, of which `WHOLE` is the last, and ends; its exit status is 0 also
-where there is nothing to tell. An `{"error": TEXT}` says why it could not be done. The bytes of
-files stand between the lines as they are.
+A host command is `python -m training.agent VERB [ARGUMENT …]`. It writes the agent's marker, then
+its answer, one JSON object per line, of which `WHOLE` is the last, and ends; its exit status is 0
+even if its answer is empty. An `{"error": TEXT}` says why it could not be done. The bytes of files
+stand between the lines as they are.
 """
 
 from __future__ import annotations
@@ -20,54 +20,49 @@ from training.writing import write_all
 Answer = Iterator[object]
 """Objects; or bytes, of a file."""
 
-
-def _of(module: str, name: str) -> Callable[[Sequence[str]], Answer]:
-    """An errand by the name of its function. What its module imports is needed for nothing else
-    here."""
-
-    def errand(words: Sequence[str]) -> Answer:
-        answer: Answer = getattr(__import__(f"training.agent.{module}", fromlist=[name]), name)(
-            words
-        )
-        return answer
-
-    return errand
-
-
-ERRANDS: dict[str, Callable[[Sequence[str]], Answer]] = {
-    "runs": _of("host_commands.run_folders", "runs"),
-    "live": _of("host_commands.run_folders", "live"),
-    "plan": _of("host_commands.run_folders", "plan"),
-    "journal": _of("journal", "kept"),
-    "orphans": _of("host_commands.orphans", "orphans"),
-    "end": _of("host_commands.orphans", "end"),
-    "remove": _of("host_commands.removal", "remove"),
-    "receive": _of("host_commands.file_transfer", "receive"),
-    "send": _of("host_commands.file_transfer", "send"),
-    "environment": _of("host_commands.environment", "look"),
-    "install": _of("host_commands.environment", "install"),
-    "check": _of("host_commands.check", "check"),
+HOST_COMMANDS = {
+    "runs": "host_commands.run_folders.runs",
+    "live": "host_commands.run_folders.live",
+    "plan": "host_commands.run_folders.plan",
+    "journal": "journal.send_journal",
+    "orphans": "host_commands.orphans.list_orphans",
+    "end": "host_commands.orphans.end",
+    "remove": "host_commands.removal.remove",
+    "receive": "host_commands.file_transfer.receive",
+    "send": "host_commands.file_transfer.send",
+    "environment": "host_commands.environment.look",
+    "install": "host_commands.environment.install",
+    "check": "host_commands.check.check",
 }
-"""Each verb's function: takes the arguments, gives its answer."""
+"""The function of each verb, below `training.agent`: from the arguments to the answer."""
 
 
 def main(words: Sequence[str]) -> int:
-    """Do an errand: 0, or 2 where there is none of this name."""
-    verb, arguments = (words[0], words[1:]) if words else ("", ())
-    if verb not in ERRANDS:
-        os.write(2, f"no errand {verb!r}; known are follow, {', '.join(ERRANDS)}\n".encode())
+    """Do a host command. Return 0, or 2 if there is none of this name."""
+    verb = words[0] if words else ""
+    if verb not in HOST_COMMANDS:
+        known = ", ".join(HOST_COMMANDS)
+        os.write(2, f"no host command {verb!r}; known are follow, {known}\n".encode())
         return 2
     write_all(sys.stdout.fileno(), MARKER)
     try:
-        for answer in ERRANDS[verb](arguments):
-            _say(answer)
-        _say(WHOLE)
+        for answer in _import_function(HOST_COMMANDS[verb])(words[1:]):
+            _write(answer)
+        _write(WHOLE)
     except OSError as error:
-        _say({"error": f"{error.filename or verb}: {error.strerror or error}"})
+        _write({"error": f"{error.filename or verb}: {error.strerror or error}"})
     return 0
 
 
-def _say(answer: object) -> None:
+def _import_function(path: str) -> Callable[[Sequence[str]], Answer]:
+    # Only the module of this command: what the others import takes long to load.
+    module_name, _, function_name = path.rpartition(".")
+    module = __import__(f"training.agent.{module_name}", fromlist=[function_name])
+    function: Callable[[Sequence[str]], Answer] = getattr(module, function_name)
+    return function
+
+
+def _write(answer: object) -> None:
     if not isinstance(answer, bytes):
         answer = dumps(answer).encode(errors="surrogatepass") + b"\n"
     write_all(sys.stdout.fileno(), answer)

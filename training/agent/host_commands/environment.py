@@ -82,7 +82,7 @@ def look(words: Sequence[str]) -> Told:
     yield {
         "executable": sys.executable,
         "python": ".".join(map(str, sys.version_info[:3])),
-        "versions": {package: facts.version(package) for package in packages},
+        "versions": {package: facts.package_version(package) for package in packages},
         "venv": venv.python,
         "installed": venv.versions(packages) if venv.complete() else {},
         "obstacle": _obstacle(),

@@ -26,16 +26,16 @@ from training.transfer.entries import (
     FileEntry,
     Misplaced,
     Stamp,
-    chunks,
-    digest,
+    compute_digest,
     entries_of,
-    opened,
+    open_file,
+    read_chunks,
     read_stamp,
-    stamp,
-    stays,
+    stamp_of,
+    stays_inside,
 )
 from training.transfer.incoming import TransferReader
-from training.transfer.tree import DamagedTransfer, Tree, scan
+from training.transfer.tree import DamagedTransfer, Tree, list_files
 from training.writing import write_whole
 
 PATIENCE = 60
@@ -148,26 +148,26 @@ def _there(
     state = states.get(entry.path)
     if state is None:
         return None
-    if known and known.stamp == stamp(state):
+    if known and known.stamp == stamp_of(state):
         there = (known.entry.digest, known.entry.link) == (entry.digest, entry.link)
     else:
         there = tree.holds(entry, _working)
     if there and not entry.link and bool(state.st_mode & stat.S_IXUSR) != entry.executable:
         tree.mark(entry)
         return _stamp(tree, entry.path)
-    return stamp(state) if there else None
+    return stamp_of(state) if there else None
 
 
 def _changed(known: UploadedFile | None, state: os.stat_result) -> bool:
     """Whether what is there is no longer what an upload put there."""
     return stat.S_ISREG(state.st_mode) and (
-        known is None or (known.stamp is not None and known.stamp != stamp(state))
+        known is None or (known.stamp is not None and known.stamp != stamp_of(state))
     )
 
 
 def _stamp(tree: Tree, path: str) -> Stamp | None:
     state = tree.state(path)
-    return stamp(state) if state else None
+    return stamp_of(state) if state else None
 
 
 def _check_room(tree: Tree, size: int) -> None:
@@ -239,8 +239,8 @@ def send(words: Sequence[str]) -> Said:
     for number in TransferReader(_stdin).line()["need"] if entries else ():
         entry = entries[number]
         if not entry.link:
-            with opened(os.path.join(root, entry.path)) as file:
-                for chunk in chunks(file, entry.size):
+            with open_file(os.path.join(root, entry.path)) as file:
+                for chunk in read_chunks(file, entry.size):
                     _alive()
                     yield chunk
     signal.alarm(0)
@@ -252,7 +252,7 @@ def _matching(root: str, patterns: Sequence[str]) -> set[str]:
     for path in Search(folders=True).find(patterns, root):
         name = os.path.relpath(path, root)
         if os.path.isdir(path) and not os.path.islink(path):
-            found.update(scan(root, [name]))
+            found.update(list_files(root, [name]))
         elif os.path.lexists(path):
             found.add(name)
     return found
@@ -263,11 +263,11 @@ def _announced(root: str, path: str) -> list[FileEntry]:
     is left out."""
     state = os.lstat(full := os.path.join(root, path))
     if stat.S_ISLNK(state.st_mode):
-        return [FileEntry(path, link=link)] if stays(path, link := os.readlink(full)) else []
+        return [FileEntry(path, link=link)] if stays_inside(path, link := os.readlink(full)) else []
     if not stat.S_ISREG(state.st_mode) or path.endswith(".part"):
         return []
-    with opened(full) as file:
-        found = digest(file, _working)
+    with open_file(full) as file:
+        found = compute_digest(file, _working)
         return [FileEntry(path, os.fstat(file).st_size, found, bool(state.st_mode & stat.S_IXUSR))]
 
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 
-from training.agent.journal import JournalReader, segments
+from training.agent.journal import JournalReader, list_segments
 from training.wire.enums import EndReason, Phase
 from training.wire.events import (
     AgentEnded,
@@ -37,10 +37,10 @@ _STOPPED = (EndReason.OPERATOR_GONE, EndReason.LEASE_EXPIRED)
 _WEIGHTY = re.compile(rb'"event":"(?:hello|launched|spawned|exited|stopheard|ended)"')
 
 
-def told(folder: str, host: int) -> Iterator[Record]:
+def read_ends(folder: str, host: int) -> Iterator[Record]:
     """The journal's first records, the weighty ones of its last two segments, and all of its last
     stretch."""
-    starts = segments(folder)
+    starts = list_segments(folder)
     if not starts:
         return
     for block in islice(JournalReader(folder, host, 0).blocks(), 1):
@@ -49,12 +49,12 @@ def told(folder: str, host: int) -> Iterator[Record]:
     for block in JournalReader(folder, host, starts[-2:][0] - 1).blocks():
         held += block
         cut = held.rfind(b"\n", 0, len(held) - TAIL) + 1 if len(held) > TAIL else 0
-        yield from weighty(held[:cut])
+        yield from find_important_records(held[:cut])
         held = held[cut:]
     yield from _records(held.splitlines())
 
 
-def weighty(block: bytes) -> Iterator[Record]:
+def find_important_records(block: bytes) -> Iterator[Record]:
     """Those records of some whole lines that tell how agent and ranks began and ended. In a rank's
     text quotes are escaped."""
     for found in _WEIGHTY.finditer(block):
@@ -133,7 +133,7 @@ class JournalSummary:
     @property
     def here(self) -> bool:
         """Whether it is this machine that tells."""
-        return self.boot_id in ("", boot()) or self.hostname == socket.gethostname()
+        return self.boot_id in ("", own_boot_id()) or self.hostname == socket.gethostname()
 
     def perhaps_elsewhere(self, now: float) -> bool:
         """Whether another machine, whose locks may not reach here, shares this folder and may still
@@ -164,7 +164,7 @@ def _is_failure(exit: Exited) -> bool:
     return exit.code != 0 and not exit.stopped
 
 
-def boot() -> str:
+def own_boot_id() -> str:
     """What `Hello` tells as the boot id of this machine."""
     with suppress(OSError), open("/proc/sys/kernel/random/boot_id") as file:
         return file.read().strip()

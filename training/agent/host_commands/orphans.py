@@ -26,11 +26,15 @@ from typing import Any
 
 from training.agent.host.system import LINUX
 from training.agent.host_commands import process_table
-from training.agent.host_commands.journal_summary import boot, told, weighty
+from training.agent.host_commands.journal_summary import (
+    find_important_records,
+    own_boot_id,
+    read_ends,
+)
 from training.agent.host_commands.process_table import HostProcess, ProcessTable
-from training.agent.host_commands.run_folders import folders, held
-from training.agent.journal import JournalReader, recorded_format, segments
-from training.agent.layout import RUNS, absolute, run_folder
+from training.agent.host_commands.run_folders import is_held, list_run_folders
+from training.agent.journal import JournalReader, list_segments, read_format
+from training.agent.layout import RUNS, expand_workdir, run_folder
 from training.agent.times import AgentTimes
 from training.place import FOLDER
 from training.wire.enums import EndReason
@@ -51,17 +55,19 @@ Found = dict[int, tuple[str, int, str]]
 """By pid: the run, the host's index, and by what the process is known to be the run's."""
 
 
-def orphans(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
+def list_orphans(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
     """The errand `orphans WORKDIR`: the runs that are live there, and what ended ones have left."""
     if not LINUX:
         yield {"error": "to find processes of ended runs needs Linux"}
         return
-    workdir = absolute(arguments[0])
+    workdir = expand_workdir(arguments[0])
     yield from (
         codec.object(LiveRun(run))
-        for run in sorted({run for run, host in folders(workdir) if held(workdir, run, host)})
+        for run in sorted(
+            {run for run, host in list_run_folders(workdir) if is_held(workdir, run, host)}
+        )
     )
-    yield from map(codec.object, find([workdir]))
+    yield from map(codec.object, find_orphans([workdir]))
 
 
 def end(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
@@ -70,39 +76,39 @@ def end(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
     wanted = [
         (int(pid), int(start)) for pid, _, start in (word.partition(":") for word in arguments[1:])
     ]
-    yield from map(codec.object, finish([absolute(arguments[0])], wanted))
+    yield from map(codec.object, end_processes([expand_workdir(arguments[0])], wanted))
 
 
-def finish(
+def end_processes(
     workdirs: Sequence[str],
     wanted: Sequence[tuple[int, int]],
     times: AgentTimes = AgentTimes(),  # noqa: B008
 ) -> Iterator[Signalled]:
     """End those of these processes, by pid and start, that are still found: TERM, grace, KILL. What
     became of each."""
-    found = {(orphan.pid, orphan.start) for orphan in find(workdirs)}
+    found = {(orphan.pid, orphan.start) for orphan in find_orphans(workdirs)}
     left = [process for process in wanted if process in found]
     for number, seconds in ((signal.SIGTERM, times.grace), (signal.SIGKILL, times.last)):
         for process in left:
-            process_table.send(*process, number)
+            process_table.send_signal(*process, number)
         deadline = time.monotonic() + seconds
         while (
-            left := [process for process in left if process_table.runs(*process)]
+            left := [process for process in left if process_table.is_running(*process)]
         ) and time.monotonic() < deadline:
             time.sleep(0.01)
     for pid, start in wanted:
-        yield Signalled(pid, start, not process_table.runs(pid, start))
+        yield Signalled(pid, start, not process_table.is_running(pid, start))
 
 
-def find(workdirs: Sequence[str]) -> list[Orphan]:
+def find_orphans(workdirs: Sequence[str]) -> list[Orphan]:
     """The processes of ended runs of these workdirs."""
-    table = process_table.processes()
-    safe = process_table.live(table) | process_table.above(table, os.getpid())
+    table = process_table.list_processes()
+    safe = process_table.live_run_pids(table) | process_table.ancestors(table, os.getpid())
     candidates = {pid: process for pid, process in table.items() if process.own and pid not in safe}
     found: Found = {}
     for workdir in workdirs:
-        for run, host in folders(workdir):
-            if not held(workdir, run, host):
+        for run, host in list_run_folders(workdir):
+            if not is_held(workdir, run, host):
                 with suppress(OSError):  # it has just been removed
                     for pid, how in _recorded(
                         run_folder(workdir, run, host), host, candidates
@@ -129,12 +135,12 @@ def _orphan(process: HostProcess, run: str, host: int, how: str) -> Orphan:
         process.start,
         process.began,
         how,
-        process_table.command(process.pid),
+        process_table.command_line(process.pid),
     )
 
 
 def _add_descendants(found: Found, candidates: ProcessTable) -> None:
-    for pid, root in process_table.below(candidates, found).items():
+    for pid, root in process_table.root_of_descendants(candidates, found).items():
         if pid not in found:
             run, host, how = found[root]
             found[pid] = (
@@ -146,14 +152,14 @@ def _add_descendants(found: Found, candidates: ProcessTable) -> None:
 
 def _recorded(folder: str, host: int, candidates: ProcessTable) -> dict[int, str]:
     """The processes that a journal leads to, and how."""
-    if recorded_format(folder) != FORMAT or _clean(folder, host):
+    if read_format(folder) != FORMAT or _clean(folder, host):
         return {}
     agent: dict[int, float] = {}
     ranks: dict[int, tuple[int, float]] = {}
     left: dict[int, float] = {}
     for record in _weighty(folder, host, 0):
         match record.event:
-            case Hello(boot_id=boot_id) if boot_id != boot():
+            case Hello(boot_id=boot_id) if boot_id != own_boot_id():
                 return {}
             case Hello(pid=pid):
                 agent[pid] = record.time
@@ -198,7 +204,7 @@ def _was(candidates: ProcessTable, pid: int, when: float) -> bool:
 
 def _clean(folder: str, host: int) -> bool:
     """Whether the journal ends with the word that nothing is left."""
-    starts = segments(folder)
+    starts = list_segments(folder)
     last = None
     for record in _weighty(folder, host, starts[-1] - 1) if starts else ():
         last = None if _is_abandoned(record) else record.event
@@ -215,22 +221,23 @@ def _last(folder: str, host: int) -> float:
     """The time of the last record, up to which the agent lived, and so knew of every rank that
     exited."""
     return max(
-        (record.time for record in told(folder, host) if not _is_abandoned(record)), default=0.0
+        (record.time for record in read_ends(folder, host) if not _is_abandoned(record)),
+        default=0.0,
     )
 
 
 def _weighty(folder: str, host: int, after: int) -> Iterator[Record]:
     for block in JournalReader(folder, host, after).blocks():
-        yield from weighty(block)
+        yield from find_important_records(block)
 
 
 def _named(pid: int, homes: set[str]) -> tuple[str, int] | None:
     """The ended, or removed, run of these folders of runs that a process's environment names."""
-    env = process_table.environment(pid)
+    env = process_table.read_environment(pid)
     run = env.get(RUN, "")
     folder = os.path.realpath(env.get(FOLDER, ""))
     parent, host = os.path.split(folder)
     home, name = os.path.split(parent)
     if not run or name != run or not host.isdecimal() or home not in homes:
         return None
-    return None if held(os.path.dirname(home), run, int(host)) else (run, int(host))
+    return None if is_held(os.path.dirname(home), run, int(host)) else (run, int(host))

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from training.agent.layout import LOCK, RUNS
-from training.agent.live_runs import locked
+from training.agent.live_runs import is_locked
 
 _LOCK = re.compile(rf".*/{RUNS}/[^/]+/\d+/{LOCK}(?: \(deleted\))?")
 
@@ -36,7 +36,7 @@ class HostProcess:
 ProcessTable = Mapping[int, HostProcess]
 
 
-def processes() -> dict[int, HostProcess]:
+def list_processes() -> dict[int, HostProcess]:
     """All that run now; no zombies."""
     now = time.time()
     since_boot = time.clock_gettime(time.CLOCK_BOOTTIME)
@@ -60,7 +60,7 @@ def _stat(pid: int) -> tuple[str, int, int, int, int]:
     return fields[0].decode(), int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19])
 
 
-def below(table: ProcessTable, roots: Iterable[int]) -> dict[int, int]:
+def root_of_descendants(table: ProcessTable, roots: Iterable[int]) -> dict[int, int]:
     """Every process that descends from one of `roots`, and from which."""
     children = defaultdict(list)
     for process in table.values():
@@ -75,7 +75,7 @@ def below(table: ProcessTable, roots: Iterable[int]) -> dict[int, int]:
     return found
 
 
-def above(table: ProcessTable, pid: int) -> set[int]:
+def ancestors(table: ProcessTable, pid: int) -> set[int]:
     """A process and all its ancestors."""
     found: set[int] = set()
     while pid in table and pid not in found:
@@ -84,12 +84,14 @@ def above(table: ProcessTable, pid: int) -> set[int]:
     return found
 
 
-def live(table: ProcessTable) -> set[int]:
+def live_run_pids(table: ProcessTable) -> set[int]:
     """Every process of a live run of any workdir: the guards, which have their locks open, all
     below them, and all above: the follower that began the run may be there still, and who started
     that."""
     guards = [process.pid for process in table.values() if process.own and _guards(process.pid)]
-    return set(below(table, guards)).union(*(above(table, guard) for guard in guards))
+    return set(root_of_descendants(table, guards)).union(
+        *(ancestors(table, guard) for guard in guards)
+    )
 
 
 def _guards(pid: int) -> bool:
@@ -97,12 +99,12 @@ def _guards(pid: int) -> bool:
         for name in os.listdir(f"/proc/{pid}/fd"):
             with suppress(OSError):
                 descriptor = f"/proc/{pid}/fd/{name}"
-                if _LOCK.fullmatch(os.readlink(descriptor)) and locked(descriptor):
+                if _LOCK.fullmatch(os.readlink(descriptor)) and is_locked(descriptor):
                     return True
     return False
 
 
-def environment(pid: int) -> dict[str, str]:
+def read_environment(pid: int) -> dict[str, str]:
     """What a process was started with; nothing where that cannot be read."""
     with suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
         entries = file.read().decode(errors="replace").split("\0")
@@ -110,7 +112,7 @@ def environment(pid: int) -> dict[str, str]:
     return {}
 
 
-def command(pid: int) -> str:
+def command_line(pid: int) -> str:
     """Its command line, or its name where it has none."""
     with suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
         words = file.read().rstrip(b"\0")
@@ -121,7 +123,7 @@ def command(pid: int) -> str:
     return ""
 
 
-def runs(pid: int, start: int) -> bool:
+def is_running(pid: int, start: int) -> bool:
     """Whether it is still that process, and no zombie."""
     try:
         state, *_, started = _stat(pid)
@@ -130,7 +132,7 @@ def runs(pid: int, start: int) -> bool:
     return started == start and state not in ("Z", "X")
 
 
-def send(pid: int, start: int, number: signal.Signals) -> None:
+def send_signal(pid: int, start: int, number: signal.Signals) -> None:
     """Signal that process, and none that has got its pid since."""
     try:
         descriptor = os.pidfd_open(pid)
@@ -140,12 +142,12 @@ def send(pid: int, start: int, number: signal.Signals) -> None:
         AttributeError,
         OSError,
     ):  # a kernel older than 5.3: nothing better than to look and then be quick
-        if runs(pid, start):
+        if is_running(pid, start):
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, number)
         return
     try:
-        if runs(pid, start):
+        if is_running(pid, start):
             with suppress(ProcessLookupError, PermissionError):
                 signal.pidfd_send_signal(descriptor, number)
     finally:

@@ -14,7 +14,7 @@ from typing import Any
 from training.agent.host.system import LINUX
 from training.agent.host_commands import orphans as leftovers
 from training.agent.host_commands import run_folders
-from training.agent.layout import ARCHIVES, LOCK, RUNS, absolute, run_folder
+from training.agent.layout import ARCHIVES, LOCK, RUNS, expand_workdir, run_folder
 from training.file_locks import try_lock
 from training.wire.host_replies import Removed, codec
 
@@ -33,8 +33,12 @@ class RemovalRefused(Exception):
 def remove(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
     """The errand `remove WORKDIR NAME …`, each name a folder below WORKDIR: `runs/RUN/HOST INDEX`
     or `code/DIGEST`."""
-    workdir = absolute(arguments[0])
-    left = {(orphan.run, orphan.host) for orphan in leftovers.find([workdir])} if LINUX else set()
+    workdir = expand_workdir(arguments[0])
+    left = (
+        {(orphan.run, orphan.host) for orphan in leftovers.find_orphans([workdir])}
+        if LINUX
+        else set()
+    )
     parents = [os.path.join(workdir, name) for name in (RUNS, ARCHIVES)]
     for name in arguments[1:]:
         try:
@@ -45,7 +49,7 @@ def remove(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
             yield codec.object(Removed(name, error.strerror or str(error)))
         else:
             for parent in parents:
-                finish(parent)
+                finish_removals(parent)
             yield codec.object(Removed(name))
 
 
@@ -58,30 +62,33 @@ def _remove(workdir: str, name: str, left: set[tuple[str, int]]) -> None:
         return
     run = found[1]
     host = int(found[2])
-    if (run, host) not in run_folders.folders(workdir):
+    if (run, host) not in run_folders.list_run_folders(workdir):
         raise RemovalRefused("no such folder, or a link")
     if (run, host) in left:
         raise RemovalRefused("processes of it are left: rankboard ps --orphans")
     if run_folders.examine(workdir, run, host).live:
         raise RemovalRefused("it is live")
-    with alone(run_folder(workdir, run, host)):
-        rename(run_folder(workdir, run, host), os.path.join(workdir, RUNS))
+    with hold_lock(run_folder(workdir, run, host)):
+        begin_removal(run_folder(workdir, run, host), os.path.join(workdir, RUNS))
     with suppress(OSError):  # another host's folder is in it
         os.rmdir(os.path.join(workdir, RUNS, run))
 
 
 def _remove_archive(workdir: str, name: str) -> None:
-    found = [run_folders.examine(workdir, run, host) for run, host in run_folders.folders(workdir)]
+    found = [
+        run_folders.examine(workdir, run, host)
+        for run, host in run_folders.list_run_folders(workdir)
+    ]
     if not any(
         archive.name == name and not archive.used
-        for archive in run_folders.archives(workdir, found)
+        for archive in run_folders.list_archives(workdir, found)
     ):
         raise RemovalRefused("a run uses it, or may")
-    rename(os.path.join(workdir, ARCHIVES, name), os.path.join(workdir, ARCHIVES))
+    begin_removal(os.path.join(workdir, ARCHIVES, name), os.path.join(workdir, ARCHIVES))
 
 
 @contextmanager
-def alone(folder: str) -> Iterator[None]:
+def hold_lock(folder: str) -> Iterator[None]:
     """Hold a run folder's lock, so that no agent begins there. Raises: Refused, while a guard has
     it."""
     lock = os.open(
@@ -99,12 +106,12 @@ def alone(folder: str) -> Iterator[None]:
         os.close(lock)
 
 
-def rename(folder: str, parent: str) -> None:
-    """Take a folder away from where anybody looks for it; `finish` removes it."""
+def begin_removal(folder: str, parent: str) -> None:
+    """Take a folder away from where anybody looks for it; `finish_removals` removes it."""
     os.rename(folder, os.path.join(parent, f"{_GOING}{os.getpid()}-{time.monotonic_ns()}"))
 
 
-def finish(parent: str) -> None:
+def finish_removals(parent: str) -> None:
     """Remove what was renamed, also by a removal that did not come to its end."""
     with suppress(FileNotFoundError, NotADirectoryError), os.scandir(parent) as entries:
         for entry in entries:

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
-from training.agent.host_commands.journal_summary import JournalSummary, told
-from training.agent.journal import recorded_format
-from training.agent.layout import ARCHIVES, CODE, LAST, LOCK, PLAN, RUNS, absolute, run_folder
-from training.agent.live_runs import locked, read
+from training.agent.host_commands.journal_summary import JournalSummary, read_ends
+from training.agent.journal import read_format
+from training.agent.layout import ARCHIVES, CODE, LAST, LOCK, PLAN, RUNS, expand_workdir, run_folder
+from training.agent.live_runs import is_locked, read_small_file
 from training.agent.ranks.launch import CODE as OWN_CODE
 from training.wire.events import Launched
 from training.wire.format import FORMAT, format_of
@@ -29,9 +29,9 @@ the newest that most hosts of a run know."""
 
 def runs(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
     """The errand `runs WORKDIR`: every run folder and every archive of code there."""
-    workdir = absolute(arguments[0])
+    workdir = expand_workdir(arguments[0])
     found = []
-    for run, host in folders(workdir):
+    for run, host in list_run_folders(workdir):
         try:
             found.append(examine(workdir, run, host))
         except FileNotFoundError:  # it has just been removed
@@ -40,16 +40,16 @@ def runs(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
             yield {"error": f"{error.filename or run}: {error.strerror}"}
         else:
             yield codec.object(found[-1])
-    yield from map(codec.object, archives(workdir, found))
+    yield from map(codec.object, list_archives(workdir, found))
 
 
 def live(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
     """The errand `live WORKDIR [RUN …]`: every run folder there of which the run is live, and those
     of the given runs also where they have ended, without their sizes. Launchers ask for it again
     and again, so what else has ended long ago is not read."""
-    workdir = absolute(arguments[0])
+    workdir = expand_workdir(arguments[0])
     asked_of = arguments[1:]
-    for run, host in folders(workdir):
+    for run, host in list_run_folders(workdir):
         try:
             is_asked_of = run in asked_of
             if is_asked_of or _is_perhaps_live(run_folder(workdir, run, host)):
@@ -65,7 +65,7 @@ def live(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
 def _is_perhaps_live(folder: str) -> bool:
     """Whether a guard holds the folder, or another machine that shares it may be at work there.
     Raises: OSError."""
-    if locked(os.path.join(folder, LOCK)):
+    if is_locked(os.path.join(folder, LOCK)):
         return True
     return time.time() - _changed(folder) < STILL
 
@@ -84,16 +84,16 @@ def plan(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
     `{"run": NAME, "plan": TEXT, "live": IS_LIVE, "begun": HAS_BEGUN, "now": TIME}`, with what time
     it is here.
     """
-    workdir = absolute(arguments[0])
+    workdir = expand_workdir(arguments[0])
     wanted = arguments[1]
     kept: dict[str, list[int]] = {}
-    for run, host in folders(workdir):
+    for run, host in list_run_folders(workdir):
         if os.path.exists(os.path.join(run_folder(workdir, run, host), PLAN)):
             kept.setdefault(run, []).append(host)
     plans: dict[str, dict[str, Any]] = {}
     for run in _newest(workdir, kept) if wanted == LAST else kept:
         with suppress(OSError):
-            text = read(os.path.join(run_folder(workdir, run, kept[run][-1]), PLAN))
+            text = read_small_file(os.path.join(run_folder(workdir, run, kept[run][-1]), PLAN))
             if wanted == LAST or _is_meant(wanted, run, text):
                 plans[run] = {"run": run, "plan": text.decode(errors="replace")}
     if wanted in plans:
@@ -128,7 +128,7 @@ def _is_meant(wanted: str, run: str, plan: bytes) -> bool:
 def _is_live(workdir: str, run: str, hosts: Sequence[int]) -> bool:
     for host in hosts:
         with suppress(OSError):
-            if locked(os.path.join(run_folder(workdir, run, host), LOCK)):
+            if is_locked(os.path.join(run_folder(workdir, run, host), LOCK)):
                 return True
     return False
 
@@ -137,13 +137,13 @@ def _has_begun(workdir: str, run: str, hosts: Sequence[int]) -> bool:
     """Return whether ranks of the run were started."""
     for host in hosts:
         with suppress(OSError):
-            records = told(run_folder(workdir, run, host), host)
+            records = read_ends(run_folder(workdir, run, host), host)
             if any(isinstance(record.event, Launched) for record in records):
                 return True
     return False
 
 
-def folders(workdir: str) -> Iterator[tuple[str, int]]:
+def list_run_folders(workdir: str) -> Iterator[tuple[str, int]]:
     """Each run's name with each host index that there is a folder of; links are none."""
     for run in _folders_in(os.path.join(workdir, RUNS)):
         for host in _folders_in(os.path.join(workdir, RUNS, run)):
@@ -163,11 +163,11 @@ def _folders_in(folder: str) -> list[str]:
         return []
 
 
-def held(workdir: str, run: str, host: int) -> bool:
+def is_held(workdir: str, run: str, host: int) -> bool:
     """Whether a run's guard is alive, or may be: the folder of another user is not for us to
     judge."""
     try:
-        return locked(os.path.join(run_folder(workdir, run, host), LOCK))
+        return is_locked(os.path.join(run_folder(workdir, run, host), LOCK))
     except OSError:
         return True
 
@@ -177,16 +177,16 @@ def examine(workdir: str, run: str, host: int, *, sized: bool = True) -> RunFold
     where there is much. Raises: OSError."""
     folder = run_folder(workdir, run, host)
     now = time.time()
-    held = locked(
+    is_held = is_locked(
         os.path.join(folder, LOCK)
     )  # before the journal: what has ended by then has written its last record
-    number = recorded_format(folder)
+    number = read_format(folder)
     if number != FORMAT:
-        return _of_another_format(folder, run, host, held, number)
+        return _of_another_format(folder, run, host, is_held, number)
     outline = JournalSummary()
-    for record in told(folder, host):
+    for record in read_ends(folder, host):
         outline.hear(record)
-    live = held or outline.perhaps_elsewhere(now)
+    live = is_held or outline.perhaps_elsewhere(now)
     planned, hosts, world_size, label = _planned(folder)
     return RunFolder(
         run=run,
@@ -197,7 +197,7 @@ def examine(workdir: str, run: str, host: int, *, sized: bool = True) -> RunFold
         began=outline.began,
         last=outline.last,
         now=now,
-        size=size(folder) if sized else 0,
+        size=folder_size(folder) if sized else 0,
         step=outline.step,
         steps=outline.steps,
         ranks=outline.ranks,
@@ -214,7 +214,7 @@ def examine(workdir: str, run: str, host: int, *, sized: bool = True) -> RunFold
     )
 
 
-def _of_another_format(folder: str, run: str, host: int, held: bool, number: int) -> RunFolder:
+def _of_another_format(folder: str, run: str, host: int, is_held: bool, number: int) -> RunFolder:
     """What can be known of a run without reading its records. Raises: OSError."""
     now = time.time()
     last = _changed(folder)
@@ -222,12 +222,13 @@ def _of_another_format(folder: str, run: str, host: int, held: bool, number: int
         run=run,
         host=host,
         folder=folder,
-        live=held or now - last < STILL,  # another machine, which shares the folder, may write it
+        live=is_held
+        or now - last < STILL,  # another machine, which shares the folder, may write it
         phase="unknown",
         began=0.0,
         last=last,
         now=now,
-        size=size(folder),
+        size=folder_size(folder),
         format=number,
     )
 
@@ -235,7 +236,7 @@ def _of_another_format(folder: str, run: str, host: int, held: bool, number: int
 def _planned(folder: str) -> tuple[bool, int, int, str]:
     """Whether the plan is there, its hosts and its ranks, and the name that a person gave."""
     try:
-        data = load(read(os.path.join(folder, PLAN)))
+        data = load(read_small_file(os.path.join(folder, PLAN)))
     except FileNotFoundError:
         return False, 0, 0, ""
     hosts = data.get("hosts") if data and format_of(data) == FORMAT else None
@@ -247,22 +248,22 @@ def _planned(folder: str) -> tuple[bool, int, int, str]:
     return True, len(hosts), ranks, label if isinstance(label, str) else ""
 
 
-def size(folder: str) -> int:
+def folder_size(folder: str) -> int:
     """Bytes that a folder takes on its disk; links count as themselves. What cannot be looked at,
     as it has just gone or lies too deep, counts as nothing."""
     total = 0
-    folders = [folder]
-    while folders:
-        with suppress(OSError), os.scandir(folders.pop()) as entries:
+    list_run_folders = [folder]
+    while list_run_folders:
+        with suppress(OSError), os.scandir(list_run_folders.pop()) as entries:
             for entry in entries:
                 with suppress(OSError):
                     total += entry.stat(follow_symlinks=False).st_blocks * 512
                     if entry.is_dir(follow_symlinks=False):
-                        folders.append(entry.path)
+                        list_run_folders.append(entry.path)
     return total
 
 
-def archives(workdir: str, found: Sequence[RunFolder]) -> Iterator[CodeArchive]:
+def list_archives(workdir: str, found: Sequence[RunFolder]) -> Iterator[CodeArchive]:
     """The code in the workdir. Where a live run does not name its code, any may be its."""
     used = {_code(folder) for folder in found if folder.live} | {os.path.realpath(OWN_CODE)}
     for name in _folders_in(os.path.join(workdir, ARCHIVES)):
@@ -271,7 +272,7 @@ def archives(workdir: str, found: Sequence[RunFolder]) -> Iterator[CodeArchive]:
             idle = time.time() - os.stat(folder).st_mtime
             yield CodeArchive(
                 name,
-                size(folder),
+                folder_size(folder),
                 "" in used or os.path.realpath(folder) in used or idle < STILL,
                 idle,
             )
@@ -279,6 +280,6 @@ def archives(workdir: str, found: Sequence[RunFolder]) -> Iterator[CodeArchive]:
 
 def _code(folder: RunFolder) -> str:
     with suppress(OSError, ValueError):
-        named = read(os.path.join(folder.folder, CODE)).decode().strip()
+        named = read_small_file(os.path.join(folder.folder, CODE)).decode().strip()
         return os.path.realpath(named) if named else ""
     return ""

@@ -21,7 +21,7 @@ HANDLED = (
 """The signals that a fork handles by default, whatever this process does."""
 
 
-def fork(work: Callable[[], int]) -> int:
+def fork_process(work: Callable[[], int]) -> int:
     """Fork this process to do the work, and return the pid.
 
     The fork exits with what `work` returns, or with 1 if it raises. No signal reaches a handler of

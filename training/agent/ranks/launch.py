@@ -15,7 +15,7 @@ from queue import SimpleQueue
 
 from training.agent.host import processes
 from training.agent.options import AgentOptions
-from training.agent.ranks.fork import fork
+from training.agent.ranks.fork import fork_process
 from training.place import FOLDER
 from training.wire.commands import Placement
 
@@ -89,7 +89,7 @@ class Spawner:
 
 def _start(command: ProcessSpec) -> int:
     if command.function:
-        return fork(partial(_become, command, command.function, os.getpid()))
+        return fork_process(partial(_become, command, command.function, os.getpid()))
     process = subprocess.Popen(
         command.argv,
         env=command.env,
@@ -125,7 +125,7 @@ def _become(command: ProcessSpec, function: RankFunction, parent: int) -> int:
     return function(command.argv)
 
 
-def environment(options: AgentOptions, *variables: tuple[str, str]) -> dict[str, str]:
+def rank_environment(options: AgentOptions, *variables: tuple[str, str]) -> dict[str, str]:
     """Return the environment of the agent, with the run, its folder on this host, unbuffered
     output, and `variables`."""
     return {
@@ -137,10 +137,10 @@ def environment(options: AgentOptions, *variables: tuple[str, str]) -> dict[str,
     }
 
 
-def of_program(options: AgentOptions, placement: Placement) -> dict[str, str]:
+def script_environment(options: AgentOptions, placement: Placement) -> dict[str, str]:
     """Return the environment of a script: that of its rank, with our `site` in front on its
     PYTHONPATH, and the folder of this Python on its PATH, as if its venv was activated."""
-    env = dict(placement.defaults) | environment(options, *placement.env)
+    env = dict(placement.defaults) | rank_environment(options, *placement.env)
     programs = os.path.dirname(sys.executable)
     paths = env.get("PATH", os.defpath).split(os.pathsep)
     if programs not in paths:
@@ -150,7 +150,7 @@ def of_program(options: AgentOptions, placement: Placement) -> dict[str, str]:
     return env
 
 
-def common(placements: Sequence[Placement]) -> tuple[tuple[str, str], ...]:
+def shared_variables(placements: Sequence[Placement]) -> tuple[tuple[str, str], ...]:
     """Return the variables that all placements share: some, such as OMP_NUM_THREADS, are read when
     preload imports torch.
 

@@ -6,7 +6,7 @@ import errno
 import os
 import socket
 
-from training.agent.host.system import text
+from training.agent.host.system import read_text
 
 _LISTEN = "0A"
 
@@ -15,7 +15,7 @@ class PortError(Exception):
     """The port cannot be bound; the text says why."""
 
 
-def reserve(address: str, port: int) -> socket.socket:
+def reserve_port(address: str, port: int) -> socket.socket:
     """Bind a socket to the address and port, and listen; port 0 is any free one.
 
     Raises: PortError.
@@ -51,7 +51,7 @@ def _holder(port: int) -> str:
                 os.readlink(f"/proc/{pid}/fd/{number}") in sockets
                 for number in os.listdir(f"/proc/{pid}/fd")
             ):
-                return f" by {text(f'/proc/{pid}/comm').strip()} (pid {pid})"
+                return f" by {read_text(f'/proc/{pid}/comm').strip()} (pid {pid})"
         except OSError:  # of another user, or it has just exited
             continue
     return ""
@@ -61,6 +61,6 @@ def _listening_inodes(port: int) -> set[str]:
     """Return the inodes of the sockets that listen on a port, on any address."""
     inodes = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        rows = (line.split() for line in text(table).splitlines()[1:])
+        rows = (line.split() for line in read_text(table).splitlines()[1:])
         inodes |= {row[9] for row in rows if row[3] == _LISTEN and row[1].endswith(f":{port:04X}")}
     return inodes

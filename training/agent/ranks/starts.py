@@ -21,9 +21,9 @@ from training.agent.ranks.launch import (
     ProcessSpec,
     RankFunction,
     Spawner,
-    common,
-    environment,
-    of_program,
+    rank_environment,
+    script_environment,
+    shared_variables,
 )
 from training.agent.ranks.pipes import CHUNK, LineDecoder, Pipe
 from training.agent.ranks.ranks import RankProcesses, open_pipes
@@ -91,7 +91,7 @@ class RankStarter:
             listener.close()
         if not command.preload:
             for placement in command.placements:
-                self._start_alone(placement, of_program(self._options, placement))
+                self._start_alone(placement, script_environment(self._options, placement))
 
     def _function(self) -> RankFunction | None:
         """Return what a fork of this process does to run a rank, if it can.
@@ -105,7 +105,7 @@ class RankStarter:
     def _fork(
         self, placement: Placement, function: RankFunction, listener: socket.socket | None
     ) -> None:
-        env = environment(self._options, *placement.env)
+        env = rank_environment(self._options, *placement.env)
         inherited: tuple[int, ...] = ()
         if listener and placement.rank == 0:
             inherited = (listener.fileno(),)
@@ -162,7 +162,7 @@ class RankStarter:
         if listener and 0 in ends:
             argv += ["--listen-fd", str(listener.fileno())]
             inherited.append(listener.fileno())
-        env = environment(self._options, *common(command.placements))
+        env = rank_environment(self._options, *shared_variables(command.placements))
         command_file = _file_of(command)
         spec = ProcessSpec(
             argv,
