@@ -1,5 +1,5 @@
-"""For whom everybody waits while a run starts: the hosts or ranks furthest behind, where they are,
-and for how long. Pure."""
+"""Finds for whom everybody waits while a run starts: the hosts or ranks furthest behind, where they
+are, and for how long. Pure."""
 
 from __future__ import annotations
 
@@ -32,67 +32,62 @@ STARTING = (
 
 @dataclass(frozen=True)
 class Wait:
-    """`who` is waited for, `what` says how far they are, `seconds` how long they have been
-    there."""
+    """Hosts or ranks that all others wait for."""
 
     who: str
+    """What they are called."""
     what: str
+    """How far they are."""
     seconds: float
+    """How long they have been there."""
 
     def text(self) -> str:
-        """In words: "waiting for node2: connecting, no answer yet (6 s)"."""
+        """Return it in words: "waiting for node2: connecting, no answer yet (6 s)"."""
         return f"waiting for {self.who}: {self.what} ({duration(self.seconds)})"
 
 
 def waiting(run: RunState, now: float) -> tuple[Wait, ...]:
-    """Whom all others wait for at the time `now`, by the session's clock. Nobody once all train, or
-    before `PATIENCE`."""
+    """Return whom all others wait for at the time `now`, by the session's clock.
+
+    It is nobody once all train, or before `PATIENCE`.
+    """
     if run.phase not in (RunPhase.STARTING, RunPhase.TRAINING):
         return ()
-    found = _for_hosts(run, now) or _for_ranks(run, now)
-    return tuple(wait for wait in found if wait.seconds >= PATIENCE)
+    waits = _wait_for_hosts(run, now) or _wait_for_ranks(run, now)
+    return tuple(wait for wait in waits if wait.seconds >= PATIENCE)
 
 
 def age(since: float, run: RunState, now: float) -> float:
-    """Seconds that something has been in its phase."""
+    """Return the seconds that something has been in its phase."""
     return max(0.0, now - (since or run.started)) if run.started else 0.0
 
 
-def _for_hosts(run: RunState, now: float) -> list[Wait]:
-    """For those that are not reached yet, or have gone silent on the way to the first step."""
+def _wait_for_hosts(run: RunState, now: float) -> list[Wait]:
+    """Return hosts that are not reached yet, or have gone silent on the way to the first step."""
     silent = [
         host for host in run.hosts if host.phase is HostPhase.SILENT and not _trains(host, run)
     ]
     if silent:
-        return [
-            Wait(
-                _names(silent, run),
-                "no sign of life",
-                max(age(host.heard, run, now) for host in silent),
-            )
-        ]
+        seconds = max(age(host.heard, run, now) for host in silent)
+        return [Wait(_names(silent, run), "no sign of life", seconds)]
     for phase in REACHING:
         behind = [host for host in run.hosts if host.phase is phase]
         if behind:
-            again = all(host.hello for host in behind)
-            how = (
-                "the connection broke, no answer yet"
-                if again
-                else _words(phase, _reached(behind, run))
-            )
-            return [
-                Wait(_names(behind, run), how, max(age(host.since, run, now) for host in behind))
-            ]
+            how = _describe_reaching(phase, _reached(behind, run))
+            if all(host.hello for host in behind):
+                how = "the connection broke, no answer yet"
+            seconds = max(age(host.since, run, now) for host in behind)
+            return [Wait(_names(behind, run), how, seconds)]
     return []
 
 
 def _reached(hosts: Iterable[HostState], run: RunState) -> str:
-    """How a text begins that is about hosts which their transport has reached."""
+    """Return how a text begins about hosts that their transport has reached."""
     words = (kind(run.plan.hosts[host.index].transport).reached for host in hosts)
     return next((f"{word}, " for word in words if word), "")
 
 
-def _words(phase: HostPhase, reached: str) -> str:
+def _describe_reaching(phase: HostPhase, reached: str) -> str:
     match phase:
         case HostPhase.DEPLOYING:
             return f"{reached}the code is on its way"
@@ -106,7 +101,7 @@ def _trains(host: HostState, run: RunState) -> bool:
     return not any(rank.host == host.index and rank.phase in STARTING for rank in run.ranks)
 
 
-def _for_ranks(run: RunState, now: float) -> list[Wait]:
+def _wait_for_ranks(run: RunState, now: float) -> list[Wait]:
     for phase in STARTING:
         behind = [rank for rank in run.ranks if rank.phase is phase]
         if behind:
@@ -115,8 +110,7 @@ def _for_ranks(run: RunState, now: float) -> list[Wait]:
 
 
 def _together(behind: Sequence[RankState], run: RunState, now: float) -> list[Wait]:
-    """One wait for all hosts of which every rank is that far behind, and one for each of the
-    others."""
+    """Return one wait for all hosts whose ranks are all that far behind, and one for each other."""
     phase = behind[0].phase
     behind = [rank for rank in behind if run.hosts[rank.host].phase is HostPhase.READY]
     by_host = {
@@ -127,26 +121,24 @@ def _together(behind: Sequence[RankState], run: RunState, now: float) -> list[Wa
         for host in run.hosts
         if by_host[host.index] and _all_of(host, by_host[host.index], run)
     ]
-    found = []
+    waits = []
     if whole:
         ages = [_age(rank, run, now) for host in whole for rank in by_host[host.index]]
-        since = (
-            min(ages) if phase is RankPhase.JOINING else max(ages)
-        )  # they join each other when the last one has come
-        found.append(Wait(_names(whole, run), _stage(phase, whole, run), since))
+        # Ranks join each other when the last one has come.
+        seconds = min(ages) if phase is RankPhase.JOINING else max(ages)
+        waits.append(Wait(_names(whole, run), _describe_phase(phase, whole, run), seconds))
     for host in run.hosts:
         ranks = by_host[host.index]
         if ranks and host not in whole:
             who = f"{ranks_text([rank.rank for rank in ranks])} on {host.name}"
-            found.append(
-                Wait(who, _stage(phase, [host], run), max(_age(rank, run, now) for rank in ranks))
-            )
-    return found[:NAMES]
+            seconds = max(_age(rank, run, now) for rank in ranks)
+            waits.append(Wait(who, _describe_phase(phase, [host], run), seconds))
+    return waits[:NAMES]
 
 
 def _age(rank: RankState, run: RunState, now: float) -> float:
-    """A rank that is not started yet waits since its host was ready, or since the attempt before
-    was over."""
+    """Return the seconds that a rank waits; if it is not started yet, since its host was ready, or
+    since the attempt before was over."""
     return age(rank.since or run.hosts[rank.host].since, run, now)
 
 
@@ -154,7 +146,7 @@ def _all_of(host: HostState, ranks: Sequence[RankState], run: RunState) -> bool:
     return len(ranks) == sum(rank.host == host.index for rank in run.ranks)
 
 
-def _stage(phase: RankPhase, hosts: Iterable[HostState], run: RunState) -> str:
+def _describe_phase(phase: RankPhase, hosts: Iterable[HostState], run: RunState) -> str:
     reached = _reached(hosts, run)
     where = run.rendezvous or "the port where ranks meet"
     match phase:
@@ -171,7 +163,7 @@ def _stage(phase: RankPhase, hosts: Iterable[HostState], run: RunState) -> str:
 
 
 def _names(hosts: Sequence[HostState], run: RunState) -> str:
-    """node1; node1, node2 and node3; node1, node2, node3 and 5 more; all 8 hosts."""
+    """Return "node1", "node1 and node2", "node1, node2, node3 and 5 more" or "all 8 hosts"."""
     if len(hosts) == len(run.hosts) > 1:
         return f"all {len(hosts)} hosts"
     names = [host.name for host in hosts[:NAMES]]

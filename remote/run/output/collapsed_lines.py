@@ -1,4 +1,4 @@
-"""Lines of several ranks that are equal but for whose they are, as one. Pure."""
+"""Shows lines of several ranks that differ only in whose they are as one. Pure."""
 
 from __future__ import annotations
 
@@ -43,10 +43,11 @@ def _first_number(entry: list[LogLine]) -> int:
 
 @dataclass(slots=True)
 class Shared:
-    """Lines of several `ranks` as one: `text` is the first's, with * for what names the rank, its
-    host or its peer; of an epoch with the means of the figures."""
+    """Lines of several ranks as one."""
 
     text: str
+    """Of the first, with * for what names the rank, its host or its peer; of lines on an epoch,
+    with the means of the figures."""
     ranks: list[int]
     figures: list[float]
     """The sums of the figures of all."""
@@ -56,7 +57,7 @@ class Shared:
         self.ranks.append(line.rank)
         text = without_rank(first.text, first.rank)
         if figures:
-            self.figures = [one + other for one, other in zip(self.figures, figures, strict=True)]
+            self.figures = [sum(pair) for pair in zip(self.figures, figures, strict=True)]
             means = (sum_ / len(self.ranks) for sum_ in self.figures)
             self.text = _FIGURE.sub(lambda found: _like(found[0], next(means)), text)
         elif without_rank(line.text, line.rank) != text:
@@ -80,8 +81,10 @@ class Collapse:
         """By rank, the number of the line that shows its last one."""
 
     def add(self, lines: Sequence[LogLine]) -> tuple[list[LogLine], list[LogLine]]:
-        """Take in new lines. Returns those that are shown by themselves, and those that the others
-        are shown with."""
+        """Take in new lines.
+
+        Return those that are shown by themselves, and the earlier ones that the others join.
+        """
         alone: list[LogLine] = []
         joined: list[LogLine] = []
         others: list[LogLine] = []
@@ -98,7 +101,7 @@ class Collapse:
         return sorted(others + alone, key=_number), joined
 
     def _join(self, entry: list[LogLine]) -> list[LogLine] | None:
-        """The entry of another rank that this one is shown with, or None."""
+        """Return the entry of another rank that this one is shown with, or None."""
         rank = entry[0].rank
         if rank < 0:
             return None
@@ -124,7 +127,7 @@ class Collapse:
 
     def trim(self, number: int) -> None:
         """Forget what is shared before the line of this number."""
-        self.shared = {one: shared for one, shared in self.shared.items() if one >= number}
+        self.shared = {at: shared for at, shared in self.shared.items() if at >= number}
 
     def _find(self, key: str, after: int) -> list[LogLine] | None:
         for recent in (self._old, self._new):
@@ -142,8 +145,7 @@ class Collapse:
 
 
 def _key(line: LogLine) -> tuple[str, list[float]]:
-    """What equal lines have in common, and the figures in which lines of an epoch differ. Most
-    lines begin with none of what is looked for."""
+    """Return what equal lines have in common, and the figures in which lines of an epoch differ."""
     text = without_rank(line.text, line.rank)
     if may_be_routine(line.text) and _EPOCH.match(line.text):
         return _FIGURE.sub("\0", text), [float(found) for found in _FIGURE.findall(text)]
@@ -152,8 +154,7 @@ def _key(line: LogLine) -> tuple[str, list[float]]:
 
 
 def _nameless(text: str, line: LogLine) -> str:
-    """The text with * for the number of its rank, and for its host; of an error also for the
-    address of another."""
+    """Return the text with * for its rank and its host, and in an error for any address."""
     if line.stream == "stderr":
         text = _ADDRESS.sub("*", text)
     if "ank" in text or "ANK" in text:
@@ -163,7 +164,7 @@ def _nameless(text: str, line: LogLine) -> str:
 
 
 def _like(figure: str, value: float) -> str:
-    """A value in the format of a figure."""
+    """Write a value in the format of a figure."""
     digits, _, power = figure.partition("e")
     decimals = len(digits.partition(".")[2])
     return f"{value:.{decimals}{'e' if power else 'f'}}"

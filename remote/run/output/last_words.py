@@ -1,5 +1,7 @@
-"""Which of a program's last lines are worth showing: of a long traceback above all the frames in
-the user's own files."""
+"""Picks the last lines of a program that are worth showing.
+
+Of a long traceback these are above all the frames in the user's own files.
+"""
 
 from __future__ import annotations
 
@@ -64,11 +66,10 @@ class Block:
 
 
 def last_words(lines: Sequence[str], room: int) -> tuple[str, ...]:
-    """At most `room` of these lines: the last ones; or where the last chain of tracebacks is
-    longer, what matters of it.
+    """Return at most `room` of these lines.
 
-    What is left out stands as a line such as " … 12 frames left out"; paths are from the package
-    on.
+    They are the last ones or, if the last chain of tracebacks is longer, what matters of it. A line
+    such as " … 12 frames left out" stands for what is left out; paths begin with the package.
     """
     plain = [PREFIX.sub("", line) for line in lines]
     start = _start(plain)
@@ -76,15 +77,15 @@ def last_words(lines: Sequence[str], room: int) -> tuple[str, ...]:
         return tuple(plain[-room:])
     blocks = _blocks(plain[start:])
     chosen: set[int] = set()
-    there = (number for number, block in enumerate(blocks) if not block.left_out)
-    for number in sorted(there, key=lambda number: (blocks[number].worth, -number)):
+    whole = [number for number, block in enumerate(blocks) if not block.left_out]
+    for number in sorted(whole, key=lambda number: (blocks[number].worth, -number)):
         if len(_rendered(blocks, chosen | {number})) <= room:
             chosen.add(number)
     return tuple(_rendered(blocks, chosen))
 
 
 def _start(lines: Sequence[str]) -> int | None:
-    """Where the last chain of tracebacks begins; 0 where its head is out of sight."""
+    """Return where the last chain of tracebacks begins; 0 if its head is out of sight."""
     start: int | None = None
     linked = False
     for number, line in enumerate(lines):
@@ -105,20 +106,12 @@ def _blocks(lines: Sequence[str]) -> list[Block]:
             inside = True
             blocks.append(Block(Worth.HEAD, (line,)))
         elif gap := _GAP.fullmatch(line):
-            blocks.append(
-                Block(
-                    Worth.FOREIGN if gap["what"] == "frame" else Worth.REST,
-                    (line,),
-                    int(gap["count"]),
-                )
-            )
-        elif found := _FRAME.match(line):
+            worth = Worth.FOREIGN if gap["what"] == "frame" else Worth.REST
+            blocks.append(Block(worth, (line,), int(gap["count"])))
+        elif frame := _FRAME.match(line):
             inside = True
-            worth = (
-                Worth.FOREIGN
-                if _FOREIGN.search(found["path"]) or _PACKAGE.match(found["path"])
-                else Worth.OWN
-            )
+            is_foreign = _FOREIGN.search(frame["path"]) or _PACKAGE.match(frame["path"])
+            worth = Worth.FOREIGN if is_foreign else Worth.OWN
             blocks.append(Block(worth, (_LONG.sub("", line),)))
         elif inside and before and line.startswith(" ") and before.is_frame and not before.left_out:
             blocks[-1] = Block(before.worth, (*before.lines, line))
@@ -140,7 +133,7 @@ def _raised_by(blocks: list[Block]) -> None:
 
 
 def _is_far(blocks: Sequence[Block]) -> bool:
-    """Whether the line that follows is no longer near the exception that it follows."""
+    """Return True if the next line is no longer near the exception that it follows."""
     return not any(block.worth is Worth.RAISED for block in blocks[-1 - _MESSAGE :])
 
 
@@ -161,8 +154,8 @@ def _left_out(gap: Sequence[Block]) -> list[str]:
         return []
     if all(block.is_frame for block in gap):
         count = sum(block.left_out or 1 for block in gap)
-        what = "frame"
+        unit = "frame" if count == 1 else "frames"
     else:
         count = sum(block.left_out or len(block.lines) for block in gap)
-        what = "line"
-    return [f"  … {count} {what}{'s' * (count > 1)} left out"]
+        unit = "line" if count == 1 else "lines"
+    return [f"  … {count} {unit} left out"]

@@ -1,4 +1,4 @@
-"""What a line of a run's log is: routine or news, how bad, and whose. Pure."""
+"""Says of a line of a run's log whether it is routine, how bad it is, and whose. Pure."""
 
 from __future__ import annotations
 
@@ -23,13 +23,15 @@ _ROUTINE = re.compile(
 
 
 def may_be_routine(text: str) -> bool:
-    """Whether any line of this text may be routine; a quick look."""
+    """Return True if any line of this text may be routine; a quick look."""
     return _STARTS[0] in text or _STARTS[1] in text
 
 
 def is_routine(line: str) -> bool:
-    """Whether rankboard's own ranks print such a line every --log-every steps: its figures are in
-    the charts and tables, too."""
+    """Return True if rankboard's own ranks print such a line every `--log-every` steps.
+
+    Its figures are in the charts and tables, too.
+    """
     return (
         line.startswith(_STARTS) and len(line) <= _LONGEST and _ROUTINE.fullmatch(line) is not None
     )
@@ -46,11 +48,11 @@ _PREFIX = re.compile(
 
 
 def without_rank(text: str, rank: int) -> str:
-    """The text without a prefix that names its rank, such as "[rank1]: " or "Rank: 1 "."""
-    found = _PREFIX.match(text) if text[:1] in _PREFIXED else None
-    if not found or int(found[found.lastindex or 0]) != rank:
+    """Return the text without a prefix that names its rank, such as "[rank1]: " or "Rank: 1 "."""
+    prefix = _PREFIX.match(text) if text[:1] in _PREFIXED else None
+    if not prefix or int(prefix[prefix.lastindex or 0]) != rank:
         return text
-    return text[found.end() :] or text
+    return text[prefix.end() :] or text
 
 
 # Level --------------------------------------------------------------------------------------------
@@ -65,7 +67,7 @@ class Level(IntEnum):
 
     @property
     def title(self) -> str:
-        """What a person calls the lines from this level on."""
+        """Return what a person calls the lines from this level on."""
         return ("all levels", "warnings", "errors")[self]
 
 
@@ -77,9 +79,9 @@ _WARNING = re.compile(r"\bWARN(?:ING)?\b|\b[Ww]arning: |\b[A-Z]\w*Warning\b|^\[W
 _GRAVE = re.compile(
     r"\b(?:killed|failed|died|lost|refused|stalled|exit code [1-9]|NaN|cannot|out of memory)\b"
 )
-"""Words of narration, which is worth a warning else."""
+"""Words of remarks that are errors; all others are warnings."""
 _CONTINUES = re.compile(rf"\s|$|frame #\d|Exception raised from |{'|'.join(map(re.escape, LINKS))}")
-"""What follows the last line of a traceback and belongs to it."""
+"""Lines that follow the last line of a traceback and belong to it."""
 
 
 class Levels:
@@ -90,7 +92,7 @@ class Levels:
         """Ranks and hosts within a traceback; False once the exception itself has come."""
 
     def of(self, line: LogLine) -> Level:
-        """The level of the next line."""
+        """Return the level of the next line."""
         if line.stream == "note":
             return Level.ERROR if _GRAVE.search(line.text) else Level.WARNING
         if line.routine:
@@ -116,9 +118,11 @@ def _level(text: str) -> Level:
 
 
 def log_entries(lines: Iterable[LogLine]) -> list[list[LogLine]]:
-    """The lines by what belongs together: a line, or a whole traceback, though other ranks print
-    between its lines."""
-    found: list[list[LogLine]] = []
+    """Group lines that belong together: a line, or a whole traceback.
+
+    Other ranks may print between its lines.
+    """
+    entries: list[list[LogLine]] = []
     inside: dict[int, tuple[Levels, list[LogLine]]] = {}
     for line in lines:
         if line.rank in inside:
@@ -128,31 +132,35 @@ def log_entries(lines: Iterable[LogLine]) -> list[list[LogLine]]:
                 continue
             del inside[line.rank]
         entry = [line]
-        found.append(entry)
+        entries.append(entry)
         if line.rank >= 0 and is_traceback(line):
             levels = Levels()
             levels.of(line)
             inside[line.rank] = levels, entry
-    return found
+    return entries
 
 
 def is_traceback(line: LogLine) -> bool:
-    """Whether a traceback begins with this line."""
+    """Return True if a traceback begins with this line."""
     return HEADER in line.text and without_rank(line.text, line.rank).startswith(HEADER)
 
 
 def first_error(lines: Sequence[LogLine], cause: Cause | None, since: float) -> LogLine | None:
-    """The line at which the run went wrong. Where its `cause` is known, that is the first error of
-    what died first, after the time `since`; before, the first one that is no victim's."""
+    """Return the line at which the run went wrong, if there is any.
+
+    If its `cause` is known, that is the first error of what died first, after the time `since`;
+    else the first error that is no consequence of another.
+    """
     levels = Levels()
     errors = [line for line in lines if levels.of(line) is Level.ERROR]
     if cause and has_lines(cause):
         own = (line for line in errors if is_of(line, cause) and line.time >= since)
         return next(own, None)
     numbers = {line.number for line in errors}
-    firsts = (one[0] for one in log_entries(lines) if not any(map(_is_of_victim, one)))
-    own = (line for line in firsts if line.number in numbers)
-    return next(own, errors[0] if errors else None)
+    for entry in log_entries(lines):
+        if entry[0].number in numbers and not any(map(_is_of_victim, entry)):
+            return entry[0]
+    return errors[0] if errors else None
 
 
 def _is_of_victim(line: LogLine) -> bool:
@@ -160,10 +168,10 @@ def _is_of_victim(line: LogLine) -> bool:
 
 
 def has_lines(cause: Cause) -> bool:
-    """Whether it was a rank or a host, which prints lines."""
+    """Return True if it was a rank or a host, which prints lines."""
     return cause.rank >= 0 or bool(cause.host)
 
 
 def is_of(line: LogLine, cause: Cause) -> bool:
-    """Whether what died first has printed this line."""
+    """Return True if what died first has printed this line."""
     return line.rank == cause.rank and (line.rank >= 0 or line.host == cause.host)

@@ -1,5 +1,5 @@
-"""What a user's own program says that it lacks: a variable of its environment, or options that its
-parser of arguments requires. Pure."""
+"""Finds what a script says that it lacks: a variable of its environment, or options that its parser
+of arguments requires. Pure."""
 
 from __future__ import annotations
 
@@ -32,8 +32,7 @@ _CLICK = re.compile(r"^Error: Missing option (?P<options>.+)$")
 
 
 def find_missing(words: Sequence[str]) -> Lack | None:
-    """Return what a program lacked that ended with these lines, the last one that tells; None where
-    none does."""
+    """Return what a script lacked that ended with these lines, or None if none of them tells."""
     lines = [PREFIX.sub("", line) for line in words]
     is_of_environment = any(map(_ENVIRONMENT.search, lines))
     for line in reversed(lines):
@@ -49,18 +48,19 @@ def find_missing(words: Sequence[str]) -> Lack | None:
 def _variable(line: str, *, is_of_environment: bool) -> str:
     patterns = (_KEY_ERROR, *_VARIABLE) if is_of_environment else _VARIABLE
     for pattern in patterns:
-        found = pattern.search(line)
-        if found:
-            return found["name"]
+        match = pattern.search(line)
+        if match:
+            return match["name"]
     return ""
 
 
 def _options(line: str) -> tuple[tuple[str, ...], ...]:
-    """Return the options that a parser of arguments asks for; arguments without a dash are left
-    out."""
+    """Return the options that a parser of arguments asks for, without positional arguments."""
     of_argparse = _ARGPARSE.search(line)
     if of_argparse:
-        required = [tuple(one.strip().split("/")) for one in of_argparse["options"].split(",")]
+        required = [
+            tuple(option.strip().split("/")) for option in of_argparse["options"].split(",")
+        ]
         return tuple(names for names in required if names[0].startswith("-"))
     of_click = _CLICK.search(line)
     names = tuple(re.findall(r"'(-[^']+)'", of_click["options"])) if of_click else ()

@@ -35,32 +35,34 @@ _WIDTH = 300
 
 @dataclass(frozen=True, slots=True)
 class Thrown:
-    """The exception that ended a program. `broken`: it came of broken communication. `text` is what
-    to show."""
+    """The exception that ended a program."""
 
     type: str
     text: str
+    """What to show of it."""
     broken: bool
+    """It came of broken communication."""
 
 
 def errors_of(tail: Sequence[str]) -> str:
-    """The lines but for torch's warnings, which speak of process groups and time outs also where
-    all is well."""
+    """Return the lines but for torch's warnings.
+
+    These speak of process groups and time outs even if all is well.
+    """
     lines = (PREFIX.sub("", line) for line in tail)
     return "\n".join(line for line in lines if not _WARNING.match(line))
 
 
 def speaks_of_communication(text: str) -> bool:
-    """Whether the text is that of an error between ranks, which a rank dies of when another is
-    gone."""
+    """Return True if the text is that of an error of which a rank dies when another is gone."""
     return _COMMUNICATION.search(text) is not None
 
 
 def find_exception(tail: Sequence[str]) -> Thrown | None:
-    """The exception of the last traceback in these lines, or None.
+    """Return the exception of the last traceback in these lines, or None.
 
-    Of a chain the first link decides whether communication broke: what follows it is what the
-    program made of it.
+    Of a chain the first link decides whether communication broke: the program made the others of
+    it.
     """
     lines = [PREFIX.sub("", line) for line in tail]
     chain = _chain(lines)
@@ -69,10 +71,12 @@ def find_exception(tail: Sequence[str]) -> Thrown | None:
     root = chain[0]
     last = chain[-1]
     broken = _is_broken(root)
-    alone = len(chain) == 1 or (_is_broken(last) and not broken)
-    return Thrown(
-        _type(last), _short(root) if alone else f"{_short(last)} (after {_short(root)})", broken
-    )
+    text = _short(root)
+    # An error of communication that follows another one says nothing more.
+    is_root_enough = len(chain) == 1 or (_is_broken(last) and not broken)
+    if not is_root_enough:
+        text = f"{_short(last)} (after {text})"
+    return Thrown(_type(last), text, broken)
 
 
 def _type(thrown: str) -> str:
@@ -84,8 +88,7 @@ def _is_broken(thrown: str) -> bool:
 
 
 def _chain(lines: Sequence[str]) -> list[str]:
-    """The exceptions (type, message and some lines of it) of the last chain of tracebacks, in
-    order."""
+    """Return the exceptions of the last chain of tracebacks, in order, with some lines of each."""
     chain: list[str] = []
     linked = False
     raised: int | None = None
@@ -102,9 +105,8 @@ def _chain(lines: Sequence[str]) -> list[str]:
             inside = False
         elif not inside and raised is None and _ERROR.match(line):
             raised = number
-    if (
-        not chain and raised is not None
-    ):  # a syntax error, or a traceback whose head is out of sight
+    # Of a syntax error, or a traceback whose head is out of sight, only the last line is there.
+    if not chain and raised is not None:
         return [_message(lines, raised)]
     return chain
 
