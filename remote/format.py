@@ -156,7 +156,7 @@ def or_unknown(value: object) -> str:
 
 
 def spans(numbers: Iterable[int]) -> list[tuple[int, int]]:
-    """The first and the last of each series of consecutive numbers, in order."""
+    """Return the first and the last of each series of consecutive numbers, in order."""
     found: list[tuple[int, int]] = []
     for number in sorted(numbers):
         if found and found[-1][1] == number - 1:

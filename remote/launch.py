@@ -50,7 +50,7 @@ class Launcher:
     """Tells that a run stalls or has ended."""
 
     def plan(self, cluster: Cluster, work: Job | Script, policy: Policy | None = None) -> Plan:
-        """The plan of a new run, with another `policy` than the launcher's where one is given. A
+        """Make the plan of a new run, with another `policy` than the launcher's if one is given. A
         relative path is relative to this directory; `~` is the home on each host. Raises:
         PlanError."""
         local = is_here(cluster.hosts)
@@ -73,11 +73,11 @@ class Launcher:
         planning.check(plan)
         if policy.min_nodes > len(hosts):
             what = f"the run has only {count(len(hosts), 'host')}"
-            raise PlanError(Mistake("--min-nodes", str(policy.min_nodes), what))
+            raise PlanError(Mistake("--min-hosts", str(policy.min_nodes), what))
         return plan
 
     def _located(self, cluster: Cluster, job: Job, uploads: Sequence[Upload]) -> Job:
-        """The job with its paths as its ranks understand them. Raises: PlanError."""
+        """Return the job with its paths as its ranks understand them. Raises: PlanError."""
         local = is_here(cluster.hosts)
         where = partial(_on_hosts, uploads=uploads)
         here = job
@@ -89,8 +89,8 @@ class Launcher:
         return resume.located(job, self.runs_dir, local, uploads=bool(uploads), ranks=ranks)
 
     def begin(self, plan: Plan, name: str = "") -> Session:
-        """The session of a new run. `name`: what a person calls it. Raises: OSError; PlanError,
-        where a variable of `env_from` is not in the environment, or this is no name."""
+        """Make the session of a new run. `name`: what a person calls it. Raises: OSError;
+        PlanError, if a variable of `env_from` is not in the environment, or this is no name."""
         from remote.session.session import Session
 
         values = forwarded(plan, os.environ)
@@ -101,7 +101,7 @@ class Launcher:
         return session
 
     def attach(self, kept: KeptPlan) -> Session:
-        """The session that attaches to a run and continues its record.
+        """Make the session that attaches to a run and continues its record.
 
         Raises: PlanError, also where its hosts have to be reached and cannot be; RunFolderError.
         """
@@ -130,8 +130,8 @@ class Launcher:
         return session
 
     def recorded(self, plan: Plan, expand: Expand | None = None) -> Iterator[Record]:
-        """The records of a run on this machine, perhaps none, taken apart by `expand` (None: as of
-        their own). Raises: RunFolderError."""
+        """Yield the records of a run on this machine, perhaps none, taken apart by `expand` (None:
+        as of their own). Raises: RunFolderError."""
         folder = self.runs_dir / plan.run
         return (
             read_records(folder, len(plan.hosts), self.remark, expand or expander(plan))
@@ -140,20 +140,21 @@ class Launcher:
         )
 
     def check(self, plan: Plan) -> Examination:
-        """The checks of the plan's hosts, as its start makes them. Nothing is started or kept."""
+        """Prepare the checks of the plan's hosts, as its start makes them. Nothing is started or
+        kept."""
         from remote.session.examination import Examination
 
         return Examination(plan, self.transport)
 
 
 def _cwd(plan: Plan) -> str:
-    """Where ranks work that see the files of this machine; "" for those that do not."""
+    """Return the folder of ranks that see the files of this machine; "" for those that do not."""
     return (plan.hosts[0].cwd or os.getcwd()) if is_here(plan.hosts) else ""
 
 
 def _check_uploaded(script: Script, uploads: Sequence[Upload]) -> None:
     """Raises: PlanError, where a file of the program is not among those that go to the hosts."""
-    kind, name = needs.program(script)
+    kind, name = needs.kind_of_program(script)
     if uploads and len(name.split()) > 1 and not Path(name).exists():
         raise PlanError(f"there is no program '{name}': leave out the quotes: -- {name}")
     is_path = bool(name) if kind == "file" else kind == "command" and "/" in name
@@ -169,8 +170,8 @@ def _check_uploaded(script: Script, uploads: Sequence[Upload]) -> None:
 
 
 def _with_cwd(cluster: Cluster, uploads: Sequence[Upload]) -> Cluster:
-    """The hosts with the folder where a user's own program works: by default the path of this one,
-    as where all hosts share their files."""
+    """Return the hosts with the folder in which a script works: by default the path of this one, as
+    if all hosts share their files."""
     if uploads:
         return cluster
     hosts = (replace(host, cwd=host.cwd or os.getcwd()) for host in cluster.hosts)
@@ -178,7 +179,7 @@ def _with_cwd(cluster: Cluster, uploads: Sequence[Upload]) -> Cluster:
 
 
 def _uploads(cluster: Cluster) -> tuple[tuple[Upload, ...], str]:
-    """The uploads, and the name of their folder on the hosts. Raises: PlanError."""
+    """Return the uploads, and the name of their folder on the hosts. Raises: PlanError."""
     if not cluster.sync:
         return (), ""
     from remote.upload import sources  # of which most runs need nothing
@@ -197,7 +198,7 @@ def check_data(job: Job) -> Finding:
     job = replace(
         job, data_dir=here(job.data_dir), dataset=registry.with_path("datasets", job.dataset, here)
     )
-    finding = judge_data(job, **check_needs(needs.of(replace(job, resume="")), ""))
+    finding = judge_data(job, **check_needs(needs.needs_of_job(replace(job, resume="")), ""))
     if finding.outcome == FAILED:
         what = f"{finding.text}; {finding.advice}"
         raise PlanError(Mistake("--dataset", job.dataset, what))
@@ -205,8 +206,8 @@ def check_data(job: Job) -> Finding:
 
 
 def _on_hosts(path: str, uploads: Sequence[Upload]) -> str:
-    """The path on the hosts of a local path. An uploaded one is relative to the folder that the
-    ranks work in."""
+    """Return the path on the hosts of a local path. An uploaded one is relative to the folder that
+    the ranks work in."""
     if path.startswith("~"):
         return path
     here = os.path.abspath(path)

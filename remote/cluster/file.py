@@ -44,7 +44,7 @@ STRICT = ConfigDict(extra="forbid", strict=True)
 
 
 def _type(key: HostKey[Any]) -> Any:
-    """What a key of a host may hold, for pydantic."""
+    """Return what a key of a host may hold, for pydantic."""
     rule = key.metadata
     known = rule["known"]
     if known:
@@ -135,12 +135,12 @@ class _Reading:
         self.mistakes.append(f"{self.path}: {where + ': ' if where else ''}{mistake}")
 
     def single_brackets(self) -> str:
-        """The place of the first [host], which should be [[host]]; "" if there is none."""
+        """Return the place of the first [host], which should be [[host]]; "" if there is none."""
         found = SINGLE.search(self.content)
         return f"line {self.content.count(chr(10), 0, found.end()) + 1}" if found else ""
 
     def check(self, where: str, table: object, model: type[BaseModel]) -> dict[str, Any]:
-        """The keys and values of a table without those that are wrong."""
+        """Return the keys and values of a table without those that are wrong."""
         if not isinstance(table, dict):
             self.say(
                 where,
@@ -185,7 +185,7 @@ def _mistake(key: str, value: object, model: type[BaseModel], *, unknown: bool) 
 
 
 def _belongs(key: str, model: type[BaseModel]) -> str:
-    """The tables that have this key, where it is not in one of them; "" for a key of none."""
+    """Name the tables that have this key, if it is not in one of them; "" for a key of none."""
     if model is not HostTable and key in HostTable.model_fields:
         one = key in ("name", "address")
         return "the [[host]] table of its host" if one else "[defaults], or [[host]] for one host"
@@ -195,13 +195,13 @@ def _belongs(key: str, model: type[BaseModel]) -> str:
 
 
 def _write(key: str) -> str:
-    """What to write for a key of a host."""
+    """Say what to write for a key of a host."""
     rule = Host.__dataclass_fields__[key].metadata
     return f"{rule['write']} {', '.join(rule['known']())}" if rule["known"] else str(rule["write"])
 
 
 def read(path: Path, ssh_config: Path) -> Cluster:
-    """The cluster of a hosts.toml or a hostfile, completed by ssh's configuration. Raises:
+    """Read the cluster of a hosts.toml or a hostfile, completed by ssh's configuration. Raises:
     HostsError with all mistakes."""
     reading = _Reading(path)
     _load(reading)
@@ -234,7 +234,7 @@ def read(path: Path, ssh_config: Path) -> Cluster:
 
 
 def read_rules(path: Path) -> tuple[Rule, ...]:
-    """The rules of a file that has [[format]] tables alone. Raises: HostsError with all
+    """Read the rules of a file that has [[format]] tables alone. Raises: HostsError with all
     mistakes."""
     reading = _Reading(path)
     _load(reading)
@@ -248,7 +248,7 @@ def read_rules(path: Path) -> tuple[Rule, ...]:
 
 
 def _rules(reading: _Reading, data: dict[str, Any]) -> tuple[Rule, ...]:
-    """The rules of the [[format]] tables."""
+    """Read the rules of the [[format]] tables."""
     tables = data.get("format", [])
     if not isinstance(tables, list):
         reading.say("[format]", "write [[format]] with two brackets, once per kind of line")
@@ -300,7 +300,7 @@ def _parse(reading: _Reading) -> dict[str, Any]:
 
 
 def _not_toml(reading: _Reading, error: str) -> str:
-    """A mistake of TOML: where it is, and what to write instead."""
+    """Say where a mistake of TOML is, and what to write instead."""
     found = re.fullmatch(r"(.*) \(at line (\d+), (.*)\)", error)
     if not found:
         return f"this is not TOML: {error}"
@@ -317,7 +317,7 @@ def _not_toml(reading: _Reading, error: str) -> str:
 
 
 def _hosts(reading: _Reading, data: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The [[host]] tables, completed by [defaults]."""
+    """Yield the [[host]] tables, completed by [defaults]."""
     defaults = reading.check("[defaults]", data.get("defaults", {}), HostTable)
     for mistake in (*_variables(defaults), *_unseen(defaults)):
         reading.say("[defaults]", mistake)
@@ -366,7 +366,7 @@ def _each(
 
 
 def _variables(table: dict[str, Any]) -> Iterator[str]:
-    """The mistakes in the variables of a table."""
+    """Yield the mistakes in the variables of a table."""
     for key in ("env", "env_from"):
         for name in table.get(key, ()):
             if name in OWN:
@@ -378,7 +378,7 @@ def _variables(table: dict[str, Any]) -> Iterator[str]:
 
 
 def _unseen(table: dict[str, Any]) -> Iterator[str]:
-    """The mistakes in names that would look like others."""
+    """Yield the mistakes in names that would look like others."""
     for key in SHOWN:
         character = unseen_character(table.get(key, ""))
         if character:
@@ -386,7 +386,7 @@ def _unseen(table: dict[str, Any]) -> Iterator[str]:
 
 
 def _environment(defaults: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
-    """The variables of a host. Its own `env` and `env_from` override those of [defaults]."""
+    """Return the variables of a host. Its own `env` and `env_from` override those of [defaults]."""
     env = own.get("env", {})
     names = own.get("env_from", [])
     given = {
@@ -399,8 +399,8 @@ def _environment(defaults: dict[str, Any], own: dict[str, Any]) -> dict[str, Any
 def complete(
     tables: list[dict[str, Any]], ssh_config: Path, hosts_file: str = HOSTS_FILE
 ) -> tuple[tuple[Host, ...], tuple[str, ...]]:
-    """The hosts of these tables; name and address stand for each other, and ssh's configuration for
-    the rest."""
+    """Make the hosts of these tables; name and address stand for each other, and ssh's
+    configuration for the rest."""
     tables = [
         {"name": table.get("address"), "address": table.get("name"), "hosts_file": hosts_file}
         | table

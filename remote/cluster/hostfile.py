@@ -34,13 +34,13 @@ class Named:
     lines: int = 1
 
     def table(self) -> dict[str, object]:
-        """What a [[host]] table would say."""
+        """Return what a [[host]] table would say."""
         user = {"user": self.user} if self.user else {}
         return {"name": self.name, "address": self.name, "slots": self.count or self.lines, **user}
 
 
 def is_hostfile(text: str) -> bool:
-    """Whether a hosts file is a hostfile, and no TOML: its first line names a host."""
+    """Return True for a hostfile, and False for TOML. The first line of a hostfile names a host."""
     first = next(filter(None, (line.partition("#")[0].strip() for line in text.splitlines())), "")
     return bool(re.match(rf"{NAME}(?::\d+)?(?:\s+[\w-]+\s*=.*|\s+\w+)?$", first)) and not re.match(
         r"\[|[\w.\"'-]+\s*=", first
@@ -48,7 +48,7 @@ def is_hostfile(text: str) -> bool:
 
 
 def read(path: Path, text: str) -> list[dict[str, object]]:
-    """The hosts of a hostfile. Raises: HostsError, with all mistakes and their lines."""
+    """Read the hosts of a hostfile. Raises: HostsError, with all mistakes and their lines."""
     lines = (
         (number, line.partition("#")[0].strip()) for number, line in enumerate(text.splitlines(), 1)
     )
@@ -58,7 +58,7 @@ def read(path: Path, text: str) -> list[dict[str, object]]:
 
 
 def listed(words: str, flag: str = "-H") -> list[dict[str, object]]:
-    """The hosts of `a:4,b:4`. Raises: HostsError."""
+    """Read the hosts of `a:4,b:4`. Raises: HostsError."""
     parts = [part.strip() for part in words.split(",")]
     return _tables(((f"{flag} {words}", part) for part in parts), "a:4,b:4")
 
@@ -90,7 +90,7 @@ def _add(found: dict[str, Named], named: Named) -> None:
 
 
 def _named(place: str, line: str, example: str) -> Named:
-    """One host. Raises: HostsError."""
+    """Read one host. Raises: HostsError."""
     word, *rest = re.split(r"\s+", line, maxsplit=1)
     found = HOST.fullmatch(word)
     character = unseen_character(line)

@@ -53,8 +53,9 @@ def _key(
     pattern: str = "",
     known: Callable[[], tuple[str, ...]] | None = None,
 ) -> Any:
-    """A key of hosts.toml: `write` tells the user what to write, with an example. `low` and `high`
-    bound a number; a text has to match `pattern`, or be one of the names that `known` returns."""
+    """Declare a key of hosts.toml: `write` tells the user what to write, with an example. `low` and
+    `high` bound a number; a text has to match `pattern`, or be one of the names that `known`
+    returns."""
     metadata = {"write": write, "low": low, "high": high, "pattern": pattern, "known": known}
     return field(default=default, metadata=metadata)
 
@@ -63,37 +64,31 @@ def _key(
 class Host:
     """One host, which runs `slots` ranks. Empty text and 0 stand for the default.
 
-    `cwd` is the folder where a user's own program works, unless files are uploaded.
-    `transport` names what reaches the host: see `remote.transport`. `address` is where ssh
-    connects. `known_hosts` is the only file of accepted host keys for this host; where it is empty,
-    ssh's usual files count. `jump` is `[user@]host[:port]`, several joined by commas as in ssh's
-    ProxyJump. `interface` carries the ranks' traffic. `master_port` counts on the first host only
-    (0: any free port). `timeout` is how many seconds the host has to answer. Ranks have the
-    variables `env` in their environment, and those that `env_from` names, with the launcher's
-    values; these values are never shown or recorded. `slurm_job` is the job of a host with the
-    transport "slurm", whose name is that of the node. `hosts_file` is the file that messages tell
-    the user to change.
-
     Each field but the last is a key of hosts.toml.
     """
 
     name: str = _key('a text in quotes, such as name = "node1"')
     address: str = _key('a name or an IP address in quotes, such as address = "10.10.1.1"')
+    """Where ssh connects."""
     user: str = _key('a login name in quotes, such as user = "ada"', "")
     port: int = _key("a whole number from 1 to 65535, such as port = 22", 22, low=1, high=65535)
     identity_file: str = _key('a path in quotes, such as identity_file = "~/.ssh/id_ed25519"', "")
     known_hosts: str = _key('a path in quotes, such as known_hosts = "~/.ssh/known_hosts"', "")
+    """The only file of accepted host keys for this host; if it is empty, ssh's usual files
+    count."""
     jump: str = _key(
         '[user@]host[:port] in quotes, such as jump = "ada@gateway:22"',
         "",
         pattern=r"^([^@\s,]+@)?[^@\s,]+(,([^@\s,]+@)?[^@\s,]+)*$",
     )
+    """Several are joined by commas, as in ssh's ProxyJump."""
     proxy_command: str = _key('a command in quotes, such as proxy_command = "nc -X 5 %h %p"', "")
     python: str = _key(
         'a command or path in quotes, such as python = "/opt/venv/bin/python3"', "python3"
     )
     workdir: str = _key('a path in quotes, such as workdir = "~/.rankboard"', "~/.rankboard")
     cwd: str = _key('a path on the host in quotes, such as cwd = "~/project"', "")
+    """The folder in which a script works, unless files are uploaded."""
     slots: int = _key(
         f"a whole number of ranks from 1 to {SLOTS}, such as slots = 1", 1, low=1, high=SLOTS
     )
@@ -106,28 +101,36 @@ class Host:
     interface: str = _key(
         'the name of a network interface in quotes, such as interface = "eth0"', ""
     )
+    """Carries the ranks' traffic."""
     master_port: int = _key(
         "a whole number from 0 (any free port) to 65535, such as master_port = 29500",
         0,
         high=65535,
     )
+    """Counts on the first host only."""
     timeout: float = _key("a finite number of seconds above 0, such as timeout = 10", 10.0)
+    """Seconds that the host has to answer."""
     env: tuple[tuple[str, str], ...] = _key(
         'names and texts in quotes, such as env = { NCCL_DEBUG = "INFO" }', ()
     )
+    """Variables in the environment of the ranks."""
     env_from: tuple[str, ...] = _key(
         "names of variables of your own environment in quotes, such as env_from = "
         '["WANDB_API_KEY"]',
         (),
     )
+    """Variables that they have with the launcher's values, which are never shown or recorded."""
     slurm_job: int = _key(
         "the number of your Slurm job, a whole number from 0 (that of the shell) on, such as "
         "slurm_job = 4711",
         0,
         high=2**32 - 1,
     )
+    """The job of a host with the transport "slurm", whose name is that of the node."""
     transport: str = _key("the name of a transport in quotes, one of", SSH, known=names)
+    """Names what reaches the host: see `remote.transport`."""
     hosts_file: str = field(default=HOSTS_FILE, compare=False)
+    """The file that messages tell the user to change."""
 
     def __post_init__(self) -> None:
         """Refuse values that are out of bounds. Raises: HostsError."""
@@ -164,31 +167,33 @@ def unseen(character: str) -> str:
 
 
 def bounds(key: Field[Any]) -> tuple[int, int]:
-    """The least and the greatest value of a field of `Host` that is a whole number."""
+    """Return the least and the greatest value of a field of `Host` that is a whole number."""
     return key.metadata["low"], key.metadata["high"]
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """The hosts in rank order. `remarks`: what a user should know of how they were read, one line
-    each. `sync`: absolute paths of files and folders of this machine that go to every host before a
-    run. `keep`: whether a run goes on without its launcher, None where the file does not say.
-    `rules` read the output of users' programs. `file` is the hosts file, "" where there is none.
-    `ends`: why a run on them ends with its launcher, and what to do instead; "" where it need not.
-    """
+    """The hosts in rank order."""
 
     name: str
     hosts: tuple[Host, ...]
     remarks: tuple[str, ...] = ()
+    """What a user should know of how they were read, one line each."""
     sync: tuple[str, ...] = ()
+    """Absolute paths of files and folders of this machine that go to every host before a run."""
     keep: bool | None = None
+    """A run goes on without its launcher; None if the file does not say."""
     rules: tuple[Rule, ...] = ()
+    """Read the output of scripts."""
     file: str = field(default="", compare=False)
+    """The hosts file; "" if there is none."""
     ends: str = ""
+    """Why a run on them ends with its launcher, and what to do instead; "" if it need not."""
 
 
 def with_slots(host: Host, slots: int) -> Host:
-    """The host with so many ranks. On a node of a Slurm job they share the cores of the job."""
+    """Return the host with so many ranks. On a node of a Slurm job they share the cores of the
+    job."""
     threads = max(1, host.threads * host.slots // slots) if host.slurm_job and host.threads else 0
     return replace(host, slots=slots, threads=threads or host.threads)
 
@@ -209,8 +214,8 @@ def select(
     only: Iterable[str] = (),
     exclude: Iterable[str] = (),
 ) -> Cluster:
-    """The hosts named in `only` (all, where it is empty) and not in `exclude`; of these the first
-    `nodes` (None: all).
+    """Choose the hosts named in `only` (all, if it is empty) and not in `exclude`; of these the
+    first `nodes` (None: all).
 
     The order stays the file's. Raises: HostsError, for names that no host has and for more nodes
     than there are.
@@ -226,11 +231,11 @@ def select(
         if (not only or host.name in only) and host.name not in exclude
     )
     if nodes is not None and nodes < 1:
-        mistakes.append(f"--nodes {nodes}: give a number from 1 to {len(hosts)}")
+        mistakes.append(f"--num-hosts {nodes}: give a number from 1 to {len(hosts)}")
     if nodes and nodes > len(hosts) and not mistakes:
         count = "is only 1 host" if len(hosts) == 1 else f"are only {len(hosts)} hosts"
         mistakes.append(
-            f"--nodes {nodes}: there {count} to choose from: "
+            f"--num-hosts {nodes}: there {count} to choose from: "
             f"{', '.join(host.name for host in hosts)}"
         )
     if mistakes:

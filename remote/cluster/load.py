@@ -21,7 +21,7 @@ def load(path: Path, ssh_config: Path = SSH_CONFIG) -> Cluster:
 
 
 def load_named(words: str, ssh_config: Path = SSH_CONFIG) -> Cluster:
-    """The hosts of `-H a:4,b:4`. Raises: HostsError."""
+    """Read the hosts of `-H a:4,b:4`. Raises: HostsError."""
     from remote.cluster.file import complete
     from remote.cluster.hostfile import listed
 
@@ -29,25 +29,25 @@ def load_named(words: str, ssh_config: Path = SSH_CONFIG) -> Cluster:
 
 
 def has_usual() -> bool:
-    """Whether there are hosts without any being named: see `load_usual`."""
+    """Return True if there are hosts without any being named: see `load_usual`."""
     return is_slurm() or bool(_pbs()) or Path(HOSTS_FILE).exists()
 
 
 def load_usual() -> Cluster:
-    """The hosts where none are named: of the Slurm or PBS job that this shell is in, else of
+    """Load the hosts if none are named: of the Slurm or PBS job that this shell is in, else of
     hosts.toml in this folder. Raises: HostsError."""
     return load_slurm() if is_slurm() else load(Path(_pbs() or HOSTS_FILE))
 
 
 def load_slurm() -> Cluster:
-    """The hosts of the Slurm job that this shell is in. Raises: HostsError."""
+    """Load the hosts of the Slurm job that this shell is in. Raises: HostsError."""
     from remote.cluster.slurm import allocation
 
     return allocation()
 
 
 def is_slurm() -> bool:
-    """Whether this shell is in a Slurm job."""
+    """Return True if this shell is in a Slurm job."""
     return bool(os.environ.get("SLURM_JOB_ID"))
 
 

@@ -13,20 +13,20 @@ RULES_FILE = "rankboard.toml"
 
 
 def own_rules(hosts: Path | None) -> tuple[Rule, ...]:
-    """The rules that are tried before all formats. A hosts file that is not named counts if it is
-    there. Raises: HostsError with all mistakes."""
+    """Load the rules that are tried before all formats. A hosts file that is not named counts if it
+    is there. Raises: HostsError with all mistakes."""
     if hosts is not None or Path(HOSTS_FILE).exists():
         return rules_for(load(hosts or Path(HOSTS_FILE)))
     return folder_rules(Path())
 
 
 def rules_for(cluster: Cluster) -> tuple[Rule, ...]:
-    """The rules for a run on these hosts: those of this folder first. Raises: HostsError."""
+    """Load the rules for a run on these hosts: those of this folder first. Raises: HostsError."""
     return (*folder_rules(Path()), *cluster.rules)
 
 
 def folder_rules(folder: Path) -> tuple[Rule, ...]:
-    """The rules of the rankboard.toml of a folder, if it has one. Raises: HostsError."""
+    """Load the rules of the rankboard.toml of a folder, if it has one. Raises: HostsError."""
     path = folder / RULES_FILE
     if not path.exists():
         return ()

@@ -23,8 +23,8 @@ JOB_ENDS = "the Slurm job ends with this command; start a shell with salloc, the
 
 
 def allocation(variables: Mapping[str, str] = os.environ) -> Cluster:
-    """The nodes of the job, each with as many ranks as the job has tasks there; where none were
-    asked for, with one rank per GPU that was, else with one rank.
+    """Return the nodes of the job, each with as many ranks as the job has tasks there. If no tasks
+    were asked for: one rank per GPU that was, else one.
 
     Raises: HostsError, where this is no job or Slurm does not answer.
     """
@@ -62,7 +62,8 @@ def allocation(variables: Mapping[str, str] = os.environ) -> Cluster:
 
 
 def ends_job() -> bool:
-    """Whether the job ends with this command, as in `salloc COMMAND` and in a script for sbatch."""
+    """Return True if the job ends with this command, as in `salloc COMMAND` and in a script for
+    sbatch."""
     try:
         parent = Path(f"/proc/{os.getppid()}/comm").read_text().strip()
     except OSError:
@@ -71,8 +72,8 @@ def ends_job() -> bool:
 
 
 def _slots(variables: Mapping[str, str], nodes: int) -> list[int]:
-    """The ranks of each node. Without tasks that were asked for, SLURM_TASKS_PER_NODE may count
-    cores."""
+    """Return the ranks of each node. Without tasks that were asked for, SLURM_TASKS_PER_NODE may
+    count cores."""
     tasks = _counts(variables, "SLURM_TASKS_PER_NODE")
     if {"SLURM_NTASKS", "SLURM_NTASKS_PER_NODE"} & variables.keys() and len(tasks) == nodes:
         return tasks
@@ -81,7 +82,7 @@ def _slots(variables: Mapping[str, str], nodes: int) -> list[int]:
 
 
 def _counts(variables: Mapping[str, str], name: str) -> list[int]:
-    """A number for each node, which Slurm writes as 2(x3),1."""
+    """Read a number for each node, which Slurm writes as 2(x3),1."""
     found = re.findall(r"(\d+)(?:\(x(\d+)\))?", variables.get(name, ""))
     return [int(count) for count, times in found for _ in range(int(times or 1))]
 
@@ -94,7 +95,7 @@ def _nodes(nodes: str) -> str:
 
 
 def _scontrol(*words: str) -> str:
-    """What `scontrol show` prints. Raises: HostsError."""
+    """Return what `scontrol show` prints. Raises: HostsError."""
     argv = ["scontrol", "show", *words]
     try:
         done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=TIMEOUT)

@@ -35,7 +35,7 @@ class SshConfig:
 
     @classmethod
     def read(cls, path: Path) -> SshConfig:
-        """The settings of the file; none, with a remark, if it cannot be read."""
+        """Read the settings of the file; none, with a remark, if it cannot be read."""
         try:
             lines, remarks = _followed(
                 path, path.expanduser().read_text(errors="replace").splitlines()
@@ -47,11 +47,12 @@ class SshConfig:
             return cls((f"{path} is not used: {error}",), SSHConfig())
 
     def says(self, address: str, option: str) -> str:
-        """The value of an option (in lower case) for an address; "" if there is none."""
+        """Return the value of an option (in lower case) for an address; "" if there is none."""
         return str(self._parsed.lookup(address).get(option, ""))
 
     def fill(self, host: Host, said: Set[str]) -> Host:
-        """The host, with the file's values for its address in all fields but those in `said`."""
+        """Return the host, with the file's values for its address in all fields but those in
+        `said`."""
         found = self._parsed.lookup(host.address)
         values: dict[str, str | int] = {"address": found["hostname"]}
         if "user" in found:
@@ -78,8 +79,8 @@ def _way(jump: str | None, command: str | None) -> dict[str, str | int]:
 
 
 def _followed(path: Path, lines: list[str]) -> tuple[list[str], list[str]]:
-    """The supported lines, and a remark on each other line. A `Match` that is not supported removes
-    its whole block."""
+    """Return the supported lines, and a remark on each other line. A `Match` that is not supported
+    removes its whole block."""
     kept: list[str] = []
     remarks: list[str] = []
     skipping = False

@@ -18,14 +18,14 @@ DECLARES = re.compile(r"^TRANSPORT\b.*=", re.MULTILINE)
 
 
 def names() -> tuple[str, ...]:
-    """The names of all transports, in alphabetical order."""
+    """Return the names of all transports, in alphabetical order."""
     found = pkgutil.iter_modules(_folders())
     return tuple(sorted(module.name for module in found if is_transport(module.name)))
 
 
 @cache
 def is_transport(name: str) -> bool:
-    """Whether there is a transport of this name."""
+    """Return True if there is a transport of this name."""
     if not name.isidentifier():
         return False
     files = (Path(folder, path) for folder in _folders() for path in _paths(name))

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 from remote.doctor.host_facts import FAILED, OK, WARNING, Finding, HostFacts
 from remote.format import count, listed, size
-from remote.plan.needs import path_of
-from remote.plan.needs import program as named_program
+from remote.plan.needs import kind_of_program, path_of
 from remote.plan.plan import Plan, Script
 from training import registry
 from training.job import Job
@@ -169,7 +168,7 @@ def check_program(facts: HostFacts, index: int) -> Finding:
     plan = facts.plan
     hello = facts.hello(index)
     assert isinstance(plan.work, Script), "only scripts are checked"
-    _, name = named_program(plan.work)
+    _, name = kind_of_program(plan.work)
     cwd = plan.cwd(index)
     lack = hello.program_lacks
     if plan.is_local:

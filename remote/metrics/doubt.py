@@ -141,9 +141,14 @@ def differing_work(work: Job | Script, other: Job | Script, *, is_alone: bool) -
     the two has a single rank, which has nothing to synchronise."""
     if isinstance(work, Script) or isinstance(other, Script):
         return () if work == other else ("arguments",)
+    # A rank that is alone synchronises nothing, so that its method makes no difference.
     ignored = NOT_OF_WORK if is_alone else NOT_OF_WORK - OF_SYNC
-    names = [one.name for one in fields(Job) if one.name not in ignored]
-    return tuple(name for name in names if getattr(work, name) != getattr(other, name))
+    differences = []
+    for field in fields(Job):
+        is_same = getattr(work, field.name) == getattr(other, field.name)
+        if field.name not in ignored and not is_same:
+            differences.append(field.name)
+    return tuple(differences)
 
 
 def objects(
@@ -153,15 +158,15 @@ def objects(
 
     `names` has other names for runs, to stand in the words.
     """
-    found = []
+    values = []
     for doubt in doubts:
         words = {
             "kind": doubt.kind.value,
             "most": doubt.most,
             "text": sentences([doubt], names)[0],
         }
-        found.append(asdict(doubt) | words)
-    return found
+        values.append(asdict(doubt) | words)
+    return values
 
 
 # In words -----------------------------------------------------------------------------------------

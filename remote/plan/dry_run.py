@@ -12,8 +12,8 @@ from training.wire.commands import stand_in
 
 
 def dry_run(plan: Plan) -> str:
-    """The plan as text: every rank's host, command and environment, as far as they are known before
-    a host is asked."""
+    """Return the plan as text: every rank's host, command and environment, as far as they are known
+    before a host is asked."""
     master = plan.hosts[0]
     address = (
         master.address
@@ -45,13 +45,13 @@ def dry_run(plan: Plan) -> str:
 
 
 def _quoted(value: str) -> str:
-    """A value to read: in quotes where it would not be clear where it begins and ends, as that of
+    """Quote a value if it would not be clear where it begins and ends, as with that of
     NCCL_SOCKET_IFNAME."""
     return f"'{value}'" if value.startswith("=") or " " in value else value
 
 
 def notes(plan: Plan) -> tuple[str, ...]:
-    """What a user should know of the plan before it starts, one line each."""
+    """Say what a user should know of the plan before it starts, one line each."""
     job = plan.job
     if not job or not (trainers := job.trainers(plan.world_size)):
         return ()
@@ -67,7 +67,7 @@ def notes(plan: Plan) -> tuple[str, ...]:
 
 
 def _listed(ranks: Sequence[int]) -> str:
-    """Ranks in order: all between the first and the last, but for those that are left out."""
+    """List ranks in order: all between the first and the last, but for those that are left out."""
     first = ranks[0]
     last = ranks[-1]
     without = ", ".join(str(rank) for rank in range(first, last) if rank not in ranks)

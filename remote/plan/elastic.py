@@ -17,13 +17,14 @@ DEFAULTS: Variables = {"TORCH_NCCL_ASYNC_ERROR_HANDLING": 1}
 """What counts only where the host has nothing else."""
 
 
-def named(plan: Plan) -> Variables:
-    """What `env` of a host may replace."""
+def replaceable(plan: Plan) -> Variables:
+    """Return the variables that `env` of a host may replace."""
     return {"ROLE_NAME": "default", "TORCHELASTIC_RUN_ID": plan.run}
 
 
-def certain(plan: Plan, slot: Slot, hello: Hello | None, attempt: int) -> Variables:
-    """What nothing may replace. `hello` has the facts of the rank's host, once it was asked.
+def fixed(plan: Plan, slot: Slot, hello: Hello | None, attempt: int) -> Variables:
+    """Return the variables that nothing may replace. `hello` has the facts of the rank's host, once
+    it was asked.
 
     Rank 0 hosts the store itself, unlike with torchrun: an agent never imports torch.
     """

@@ -13,7 +13,7 @@ from remote.plan.plan import Plan, PlanError
 
 
 def forwarded(plan: Plan, environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables that the plan's hosts ask for, out of the operator's environment.
+    """Take the variables that the plan's hosts ask for out of the operator's environment.
 
     Raises: PlanError, where one is missing, or is no text that would survive the way.
     """

@@ -24,35 +24,34 @@ RINGS = ("all_reduce", "ring", "ddp")
 
 
 class Traffic(NamedTuple):
-    """What is sent in a step to synchronise the ranks, in bytes, without headers.
-
-    `each` is what a rank sends, and `most` what the one sends that sends most, such as a server.
-    `link` is the least that the busiest link of a host carries in one direction; 0 where all ranks
-    are on one host.
-    """
+    """What is sent in a step to synchronise the ranks, in bytes, without headers."""
 
     each: float
+    """What a rank sends."""
     most: float
+    """What the rank sends that sends most, such as a server."""
     link: float
+    """The least that the busiest link of a host carries in one direction; 0 if all ranks are on one
+    host."""
 
 
 @dataclass(frozen=True)
 class Expected:
-    """What is expected of a job; None and 0 are not known.
-
-    `shares` are the samples of a global batch, by the ranks that train. `steps` are those of an
-    epoch, `parameters` the model's, and `gradients` the bytes of their gradients.
-    """
+    """What is expected of a job; None and 0 are not known."""
 
     shares: tuple[int, ...]
+    """The samples of a global batch, by the ranks that train."""
     steps: int
+    """The steps of an epoch."""
     parameters: int
+    """The number of parameters of the model."""
     gradients: int
+    """The bytes of their gradients."""
     traffic: Traffic | None
 
 
 def expected(plan: Plan) -> Expected | None:
-    """What is expected of the job of a plan; None of a user's own program."""
+    """Return what is expected of the job of a plan; None for a script."""
     job = plan.job
     if job is None:
         return None
@@ -69,12 +68,12 @@ def expected(plan: Plan) -> Expected | None:
 
 
 def length(job: Job, steps_per_epoch: int) -> int:
-    """The steps of a whole run; 0 where they are not known."""
+    """Return the steps of a whole run; 0 if they are not known."""
     return job.steps or (job.epochs or 1) * steps_per_epoch
 
 
 def steps_per_epoch(job: Job, ranks: int) -> int:
-    """The steps of an epoch on as many training ranks; 0 where it is not known."""
+    """Return the steps of an epoch on as many training ranks; 0 if they are not known."""
     images = _training(job)[0]
     samples = min(images, job.limit) if job.limit else images
     if not samples or samples < ranks:
@@ -84,7 +83,7 @@ def steps_per_epoch(job: Job, ranks: int) -> int:
 
 
 def parameters(job: Job) -> int:
-    """The parameters of the job's model; 0 where they are not known."""
+    """Return the number of parameters of the job's model; 0 if it is not known."""
     declared = registry.declared("models", job.model, "PARAMETERS")
     _, channels, classes = _training(job)
     if not declared or not channels or not classes:
@@ -94,13 +93,14 @@ def parameters(job: Job) -> int:
 
 
 def _training(job: Job) -> tuple[int, int, int]:
-    """The training images of the job's data set, their channels and classes; 0: not known."""
+    """Return the training images of the job's data set, their channels and classes; 0 is not
+    known."""
     images, channels, classes = registry.declared("datasets", job.dataset, "TRAINING", (0, 0, 0))
     return images, channels, classes
 
 
 def pattern(job: Job) -> str:
-    """How the job averages gradients, as `remote.statistics.bandwidth.BEST` calls it; "" where it
+    """Say how the job averages gradients, as `remote.statistics.bandwidth.BEST` calls it; "" if it
     has no formula."""
     if job.sync == "gather_scatter":
         return IN_TURN if job.sync_options().granularity == "parameter" else IN_BUCKETS
@@ -108,8 +108,8 @@ def pattern(job: Job) -> str:
 
 
 def traffic(job: Job, hosts: list[int], count: int) -> Traffic | None:
-    """What the job sends in a step on hosts with so many ranks each, for a model of `count`
-    parameters; None where no formula holds."""
+    """Return what the job sends in a step on hosts with so many ranks each, for a model of `count`
+    parameters; None if no formula holds."""
     ranks = sum(hosts)
     options = job.sync_options()
     size = count * GRADIENT[job.precision]
@@ -140,7 +140,7 @@ def _ring(size: int, ranks: int, hosts: list[int]) -> Traffic:
 
 
 def _host_of(rank: int, hosts: list[int]) -> int:
-    """The number of the host that a rank is on."""
+    """Return the number of the host that a rank is on."""
     first = 0
     for number, slots in enumerate(hosts):
         if first <= rank < (first := first + slots):

@@ -13,16 +13,20 @@ from training.wire.events import Hello
 
 @dataclass(frozen=True)
 class Framework:
-    """What a framework misses on hosts where this is so, and `why` it is given that. `package` is
-    that of the framework."""
+    """What a framework misses on some hosts, and is given there."""
 
     package: str
+    """The package of the framework."""
     is_on: Callable[[Hello], bool]
+    """Returns True for the facts of a host where it is needed."""
     env: tuple[tuple[str, int | str], ...]
+    """What it is given."""
     why: str
+    """Why, in words."""
 
     def is_told(self, hello: Hello) -> bool:
-        """Whether a person is told of it: the program could be read, and names the package."""
+        """Return True if a person is told of it: the script could be read, and names the
+        package."""
         return self.is_on(hello) and bool(hello.unnamed) and self.package not in hello.unnamed
 
 
@@ -47,34 +51,40 @@ FRAMEWORKS = (
 
 
 def defaults(hello: Hello | None) -> Variables:
-    """What counts only where the host has nothing else. `hello` has the facts of the host, once it
-    was asked."""
-    return dict(pair for one in FRAMEWORKS if hello and one.is_on(hello) for pair in one.env)
+    """Return the variables that count only if the host has nothing else. `hello` has the facts of
+    the host, once it was asked."""
+    variables: Variables = {}
+    for framework in FRAMEWORKS:
+        if hello and framework.is_on(hello):
+            variables.update(framework.env)
+    return variables
 
 
 def unwatched(script: Script) -> str:
-    """The option of Python for which a program is not watched, as in `python -I train.py`: it keeps
-    Python from our sitecustomize. "" if there is none."""
+    """Return the option of Python that keeps a script from being watched, as in `python -I
+    train.py`: Python then loads no sitecustomize of ours. "" if there is none."""
     line = python_line([word for word in script.words if word != NO_PYTHON])
     options = line.options if line else ()
     return next((option for option in options if option in ("-I", "-E", "-S")), "")
 
 
 def remarks(plan: Plan, facts: Sequence[Hello | None]) -> list[str]:
-    """What the ranks are given because of a framework that is installed, one line each, where the
-    program's file names it. And that torch is not watched, where this is so."""
+    """Say what the ranks are given because of a framework that is installed, one line each, if the
+    script's file names it; and that torch is not watched, if so."""
     if not isinstance(plan.work, Script):
         return []
-    found = []
-    if plan.work.watch and (option := unwatched(plan.work)):
-        found.append(f"python {option}: torch is not watched, all values come from the log")
-    for one in FRAMEWORKS:
-        names = [
-            host.name
-            for host, hello in zip(plan.hosts, facts, strict=True)
-            if hello and one.is_told(hello) and not dict(one.env).keys() & dict(host.env).keys()
-        ]
+    texts: list[str] = []
+    option = unwatched(plan.work)
+    if plan.work.watch and option:
+        texts.append(f"python {option}: torch is not watched, all values come from the log")
+    for framework in FRAMEWORKS:
+        given = dict(framework.env)
+        names: list[str] = []
+        for host, hello in zip(plan.hosts, facts, strict=True):
+            is_own = bool(given.keys() & dict(host.env).keys())
+            if hello and framework.is_told(hello) and not is_own:
+                names.append(host.name)
         if names:
-            env = " ".join(f"{name}={value}" for name, value in one.env)
-            found.append(f"{env} on {', '.join(names)}: {one.why}")
-    return found
+            env = " ".join(f"{name}={value}" for name, value in given.items())
+            texts.append(f"{env} on {', '.join(names)}: {framework.why}")
+    return texts

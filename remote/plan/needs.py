@@ -17,23 +17,26 @@ PROXIES = ("http_proxy", "https_proxy", "no_proxy")
 """Variables that name the proxies of a program, in lower or upper case."""
 
 
-def on(plan: Plan, index: int) -> dict[str, Any]:
-    """What host number `index` is to look for, see `training.agent.host.needs.look`."""
+def needs_of_host(plan: Plan, index: int) -> dict[str, Any]:
+    """Return what host number `index` is to look for, see `training.agent.host.needs.look`."""
     work = plan.work
     host = plan.hosts[index]
     if isinstance(work, Job):
-        wanted = _with_proxies(of(work), host) | {"seconds": min(SECONDS, host.timeout / 4)}
-        return wanted if plan.policy.doctor else wanted | {"sums": {}, "sources": ()}
+        needed = _with_proxies(needs_of_job(work), host)
+        needed["seconds"] = min(SECONDS, host.timeout / 4)
+        if not plan.policy.doctor:
+            needed |= {"sums": {}, "sources": ()}
+        return needed
     cwd = "" if plan.project else host.cwd
-    kind, name = program(work)
+    kind, name = kind_of_program(work)
     if kind == MODULE and "PYTHONPATH" in (*dict(host.env), *host.env_from):
         name = ""  # the agent has another path
     return {"program": {"cwd": cwd, kind: name}}
 
 
-def program(script: Script) -> tuple[str, str]:
-    """The kind of a program, `file` of Python, `module` or `command`, and its name; the name is ""
-    where it cannot be known."""
+def kind_of_program(script: Script) -> tuple[str, str]:
+    """Return the kind of a script, `file` of Python, `module` or `command`, and its name; the name
+    is "" if it cannot be known."""
     line = python_line(script.words)
     if line and line.interpreter in ("", *PYTHONS):
         return line.kind, line.name
@@ -41,46 +44,50 @@ def program(script: Script) -> tuple[str, str]:
     return "command", second if first == NO_PYTHON else first
 
 
-def of(job: Job) -> dict[str, Any]:
-    """What a job needs. A relative path is uploaded first, so there is nothing to look for yet."""
-    wanted: dict[str, Any] = {"resume": job.resume} if _is_findable(job.resume) else {}
+def needs_of_job(job: Job) -> dict[str, Any]:
+    """Return what a job needs. A relative path is uploaded first, so there is nothing to look for
+    yet."""
+    needed: dict[str, Any] = {}
+    if _is_findable(job.resume):
+        needed["resume"] = job.resume
     path = path_of(job)
     if path and path[0] in "/~":
-        wanted["path"] = path
+        needed["path"] = path
     files = registry.declared("datasets", job.dataset, "FILES")
     if files and job.data_dir[:1] in ("/", "~"):
         archive = registry.declared("datasets", job.dataset, "ARCHIVE", {})
-        wanted |= {
+        needed |= {
             "data": job.data_dir,
             "files": tuple(files),
             "archive": archive,
             "sums": files if job.verify_data else {},
             "sources": registry.declared("datasets", job.dataset, "SOURCES", ()),
         }
-    return wanted
+    return needed
 
 
-def _with_proxies(wanted: dict[str, Any], host: Host) -> dict[str, Any]:
+def _with_proxies(needed: dict[str, Any], host: Host) -> dict[str, Any]:
     """Add the proxies through which the ranks of a host download.
 
-    What is wanted stands in a command line on the host, which may show no password. If a proxy
+    What is needed stands in a command line on the host, which may show no password. If a proxy
     needs one, or its address is not known here, no source is tried.
     """
-    if not wanted.get("sources"):
-        return wanted
+    if not needed.get("sources"):
+        return dict(needed)
     proxies = {name: value for name, value in host.env if name.lower() in PROXIES}
     is_secret = any("@" in value for value in proxies.values())
     is_unknown = any(name.lower() in PROXIES for name in host.env_from)
     if is_secret or is_unknown:
-        return wanted | {"sources": ()}
-    return wanted | {"proxies": proxies}
+        return needed | {"sources": ()}
+    return needed | {"proxies": proxies}
 
 
 def path_of(job: Job) -> str:
-    """The path in the name of the job's data set, "" where it has none."""
+    """Return the path in the name of the job's data set; "" if it has none."""
     return "".join(registry.split("datasets", job.dataset)[1])
 
 
 def _is_findable(resume: str) -> bool:
-    """Whether it is a run's name or a path that means the same wherever it is looked for."""
+    """Return True for a run's name, and for a path that means the same wherever it is looked
+    for."""
     return bool(resume) and ("/" not in resume or resume[0] in "/~")

@@ -28,7 +28,7 @@ def place(
     forwarded: Mapping[str, str] = MappingProxyType({}),
     attempt: int = 0,
 ) -> tuple[tuple[Placement, ...], ...]:
-    """For every host its ranks' commands and environments.
+    """Return for every host its ranks' commands and environments.
 
     `facts` are the hosts', in order; None for those of a host not asked yet, whose choices then
     show as `<…>`. `address` and `port` are the rendezvous. `forwarded` has the values of what the
@@ -45,7 +45,7 @@ def place(
             "MASTER_PORT": port,
             "RANKBOARD_RUN": plan.run,
         }
-        if plan.copies:
+        if plan.keeps_copies:
             where[COPIES] = 1
         cores: Variables = {"OMP_NUM_THREADS": threads[slot.host]}
         link = _interface(host.interface or _route_interface(plan, hello))
@@ -53,8 +53,8 @@ def place(
         defaults: Texts = ()
         if isinstance(plan.work, Script):
             argv = plan.work.argv(hello.executable if hello else host.python, slot.local_rank)
-            where |= elastic.certain(plan, slot, hello, attempt)
-            env = (*_texts(elastic.named(plan) | _said(host)), *chosen, *_texts(where))
+            where |= elastic.fixed(plan, slot, hello, attempt)
+            env = (*_texts(elastic.replaceable(plan) | _said(host)), *chosen, *_texts(where))
             defaults = _texts(elastic.DEFAULTS | frameworks.defaults(hello) | cores | link)
         else:
             argv = plan.work.argv()
@@ -66,7 +66,7 @@ def place(
 
 
 def _said(host: Host) -> Variables:
-    """What the keys of the host itself say."""
+    """Return the variables that the keys of the host itself set."""
     return ({"OMP_NUM_THREADS": host.threads} if host.threads else {}) | _interface(host.interface)
 
 
@@ -75,7 +75,7 @@ def _texts(variables: Variables) -> Texts:
 
 
 def _torchrun(plan: Plan, slot: Slot) -> Variables:
-    """The place of a rank, in the variables that torchrun sets."""
+    """Return the place of a rank, in the variables that torchrun sets."""
     return {
         "RANK": slot.rank,
         "LOCAL_RANK": slot.local_rank,
@@ -87,7 +87,7 @@ def _torchrun(plan: Plan, slot: Slot) -> Variables:
 
 
 def _interface(name: str) -> Variables:
-    """Makes ranks use this interface. Without the `=`, NCCL takes all whose names begin so."""
+    """Make ranks use this interface. Without the `=`, NCCL takes all whose names begin so."""
     return {"GLOO_SOCKET_IFNAME": name, "NCCL_SOCKET_IFNAME": f"={name}"} if name else {}
 
 
@@ -123,7 +123,7 @@ def threads_of_hosts(plan: Plan, facts: Sequence[Hello | None]) -> list[int | st
 
 
 def master_address(plan: Plan, facts: Sequence[Hello]) -> str:
-    """The address of the first host at which the others meet.
+    """Return the address of the first host at which the others meet.
 
     Raises: PlanError, where its interface is missing, or other machines could not reach the
     address.
@@ -145,8 +145,8 @@ def master_address(plan: Plan, facts: Sequence[Hello]) -> str:
 
 
 def address_of(host: Host, hello: Hello) -> str:
-    """The address at which other hosts reach this one: its `interface`'s, else that of the one that
-    leads to the master.
+    """Return the address at which other hosts reach this one: its `interface`'s, else that of the
+    one that leads to the master.
 
     Raises: PlanError, where there is no such interface.
     """
@@ -163,7 +163,7 @@ def address_of(host: Host, hello: Hello) -> str:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether this address leads to the own machine only."""
+    """Return True if this address leads to the own machine only."""
     try:
         return ip_address(address).is_loopback
     except ValueError:

@@ -39,22 +39,25 @@ class PlanError(MistakeError):
 
 @dataclass(frozen=True)
 class Script:
-    """A user's own program, started once per rank with torchrun's environment.
+    """A program of the user, started once per rank with torchrun's environment.
 
-    `words` are as a person types them, see `argv`. `watch`: rankboard watches torch in its
-    processes. `follow` and `fetch` are glob patterns, below the folder that the ranks work in, of
-    files to read as they grow, and to copy from the hosts at the end. `rules` read its output.
+    Patterns are globs, below the folder that the ranks work in.
     """
 
     words: tuple[str, ...]
+    """As a person types them, see `argv`."""
     watch: bool = True
+    """Watch torch in its processes."""
     follow: tuple[str, ...] = ()
+    """Patterns of files to read as they grow."""
     fetch: tuple[str, ...] = ()
+    """Patterns of files to copy from the hosts at the end."""
     rules: tuple[Rule, ...] = ()
+    """Read its output."""
 
     def argv(self, python: str, local_rank: int) -> tuple[str, ...]:
-        """What to execute for a rank, as torchrun would: `-m MODULE` and a file of Python with
-        `python`, the host's own; any other program, and what follows NO_PYTHON, as it is.
+        """Return what to execute for a rank, as torchrun would: `-m MODULE` and a file of Python
+        with `python`, the host's own; any other program, and what follows NO_PYTHON, as it is.
         `${local_rank}` in an argument is the number of the rank on its host."""
         first, *rest = (word.replace(LOCAL_RANK, str(local_rank)) for word in self.words)
         if first == NO_PYTHON:
@@ -67,7 +70,7 @@ class Script:
 
     @property
     def stem(self) -> str:
-        """The program in one plain word, such as `train` of `scripts/train.py`."""
+        """Name the script in one plain word, such as `train` of `scripts/train.py`."""
         words = [word for word in self.words if word != NO_PYTHON]
         line = python_line(words)
         name = posixpath.basename(line.name if line else "".join(words[:1]))
@@ -75,17 +78,19 @@ class Script:
         return re.sub(r"[^A-Za-z0-9_]+", "-", name).strip("-")[:24] or "script"
 
     def command_line(self) -> str:
-        """The program and its arguments, as a person would type them."""
+        """Return the script and its arguments, as a person would type them."""
         return shlex.join(self.words)
 
 
 @dataclass(frozen=True)
 class Slot:
-    """The place of one rank: on host number `host` it is the `local_rank`-th."""
+    """The place of one rank."""
 
     rank: int
     local_rank: int
+    """Its number on its host."""
     host: int
+    """The number of the host."""
 
 
 class OnStall(StrEnum):
@@ -105,22 +110,22 @@ class OnNan(StrEnum):
 
 @dataclass(frozen=True)
 class Policy:
-    """What a run does when something happens to it.
-
-    `keep`: it continues without its operator. `doctor`: the hosts are checked before the start.
-    `start_timeout` is how many seconds the ranks have from the command to their first step (0: no
-    limit). A failed run restarts up to `max_restarts` times, without lost hosts as long as
-    `min_nodes` (0: all) are left. `fetch`: checkpoints and reports come back from the hosts.
-    """
+    """What a run does when something happens to it."""
 
     keep: bool = False
+    """It continues without its operator."""
     doctor: bool = True
+    """The hosts are checked before the start."""
     start_timeout: float = 0.0
+    """Seconds that the ranks have from the command to their first step; 0: no limit."""
     on_stall: OnStall = OnStall.REPORT
     on_nan: OnNan = OnNan.WARN
     max_restarts: int = 0
+    """How often a failed run restarts at most."""
     min_nodes: int = 0
+    """It restarts without lost hosts as long as so many are left; 0: only with all."""
     fetch: bool = True
+    """Checkpoints and reports come back from the hosts."""
 
     def __post_init__(self) -> None:
         """Refuse values out of bounds, wherever they come from. Raises: PlanError."""
@@ -129,7 +134,7 @@ class Policy:
             raise PlanError(Mistake("--start-timeout", str(self.start_timeout), hint=hint))
         for name, number, high in (
             ("--max-restarts", self.max_restarts, RESTARTS),
-            ("--min-nodes", self.min_nodes, HOSTS),
+            ("--min-hosts", self.min_nodes, HOSTS),
         ):
             if not 0 <= number <= high:
                 hint = f"give a number from 0 to {high}"
@@ -138,46 +143,46 @@ class Policy:
 
 @dataclass(frozen=True)
 class Upload:
-    """A file or folder of the operator's machine that goes to every host: `source` is its
-    absolute path, `target` where it lands below the folder that the ranks work in ("": it is
-    that folder)."""
+    """A file or folder of the operator's machine that goes to every host."""
 
     source: str
+    """Its absolute path."""
     target: str
+    """Where it lands below the folder that the ranks work in; "" if it is that folder."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """One run: `work` done by one rank per slot of the hosts, in their order.
-
-    `uploads` land on each host in the folder `<workdir>/files/<project>`, and there the ranks then
-    work; `project` is "" where there are none. `label`
-    is the name that a person gave the run at its start. `rules_left_out` is how many rules for its
-    output the recorded plan has that are not used, as somebody else may have written them.
-    """
+    """One run: `work` done by one rank per slot of the hosts, in their order."""
 
     run: str
     hosts: tuple[Host, ...]
     work: Job | Script
     policy: Policy = Policy()
     uploads: tuple[Upload, ...] = ()
+    """They land on each host in the folder `<workdir>/files/<project>`, where the ranks then
+    work."""
     project: str = ""
+    """"" if nothing is uploaded."""
     label: str = ""
+    """The name that a person gave the run at its start."""
     rules_left_out: int = 0
+    """How many rules for its output the recorded plan has that are not used, as somebody else may
+    have written them."""
 
     @property
     def job(self) -> Job | None:
-        """The work, where it is a job of ours and not a user's own program."""
+        """Return the work, if it is a job and not a script."""
         return self.work if isinstance(self.work, Job) else None
 
     @property
     def what(self) -> str:
-        """What the ranks do, in a few words."""
+        """Describe what the ranks do, in a few words."""
         return what(self.work)
 
     @property
     def is_local(self) -> bool:
-        """Whether the hosts are this machine, as with `--local`: their files then lie in the
+        """Return True if the hosts are this machine, as with `--local`: their files then lie in the
         directory of the run."""
         return all(host.workdir.endswith(f"/{self.run}/{NODE}") for host in self.hosts)
 
@@ -200,29 +205,29 @@ class Plan:
 
     @property
     def world_size(self) -> int:
-        """The number of ranks."""
+        """Return the number of ranks."""
         return sum(host.slots for host in self.hosts)
 
     @property
     def slots(self) -> tuple[Slot, ...]:
-        """The place of every rank, in rank order."""
+        """Return the place of every rank, in rank order."""
         places = [
             (index, local) for index, host in enumerate(self.hosts) for local in range(host.slots)
         ]
         return tuple(Slot(rank, local, index) for rank, (index, local) in enumerate(places))
 
     @property
-    def copies(self) -> bool:
-        """Whether every host keeps a copy of the model in a checkpoint, since the run may restart
-        without some of them."""
+    def keeps_copies(self) -> bool:
+        """Return True if every host keeps a copy of the model in a checkpoint, since the run may
+        restart without some of them."""
         return self.policy.max_restarts > 0 and 0 < self.policy.min_nodes < len(self.hosts)
 
     def folder(self, index: int) -> str:
-        """The folder of the run on host number `index`."""
+        """Return the folder of the run on host number `index`."""
         return run_folder(self.hosts[index].workdir, self.run, index)
 
     def cwd(self, index: int) -> str:
-        """Where the ranks of host number `index` work."""
+        """Return the folder in which the ranks of host number `index` work."""
         host = self.hosts[index]
         if self.project:
             return f"{host.workdir}/{UPLOADS}/{self.project}"
@@ -230,15 +235,15 @@ class Plan:
 
 
 def what(work: Job | Script) -> str:
-    """What ranks do, in a few words: "ddp, lenet5 on digits", or the command line of a user's own
-    program."""
+    """Describe what ranks do, in a few words: "ddp, lenet5 on digits", or the command line of a
+    script."""
     if isinstance(work, Job):
         return f"{work.sync}, {work.model} on {work.dataset}"
     return work.command_line()
 
 
 def new_run(work: Job | Script, now: datetime) -> str:
-    """A name for a run: the time, the work and four random letters, as in
+    """Make a name for a run: the time, the work and four random letters, as in
     `20261120-093000-ddp-lenet5-3f9a`."""
     what = f"{work.sync}-{work.model.replace('/', '-')}" if isinstance(work, Job) else work.stem
     return f"{now:%Y%m%d-%H%M%S}-{what}-{secrets.token_hex(2)}"
@@ -256,7 +261,7 @@ def check(plan: Plan) -> None:
     """Raises: PlanError, where the work does not fit the ranks."""
     if not plan.hosts:
         raise PlanError(
-            "no host is left to run on: choose one, or see --nodes, --only and --exclude"
+            "no host is left to run on: choose one, or see --num-hosts, --only and --exclude"
         )
     if plan.job:
         try:

@@ -18,22 +18,22 @@ _LONG = "--check-hash-based-pycs"
 
 @dataclass(frozen=True)
 class PythonLine:
-    """A command line of Python.
-
-    `interpreter` is its first word, "" where the line begins with `-m` or a file. `options` are
-    those of Python, one each: `-u`, `-Xdev`. `kind` and `name` are the FILE or the MODULE that it
-    runs; the name is "" where it runs other code. `rest` are the arguments of that.
-    """
+    """A command line of Python."""
 
     interpreter: str
+    """The first word; "" if the line begins with `-m` or a file."""
     options: tuple[str, ...]
+    """Those of Python, one each: `-u`, `-Xdev`."""
     kind: str
+    """FILE or MODULE: what it runs."""
     name: str
+    """The name of that; "" if it runs other code."""
     rest: tuple[str, ...]
+    """The arguments of that."""
 
 
 def python_line(words: Sequence[str]) -> PythonLine | None:
-    """What the words say, None where they start no Python."""
+    """Read a command line of Python; None if the words start none."""
     rest = list(words)
     options = list[str]()
     is_named = bool(rest) and _PYTHON.fullmatch(posixpath.basename(rest[0]))

@@ -30,7 +30,7 @@ class OtherFormat(PlanError):
 
 
 def dump(plan: Plan) -> str:
-    """The plan, and with which versions it was launched."""
+    """Return the plan as text, with the versions that launched it."""
     from importlib import metadata  # takes a while to load
 
     kind = "script" if isinstance(plan.work, Script) else "job"
@@ -55,8 +55,8 @@ def dump(plan: Plan) -> str:
 
 
 def parse(text: str | bytes) -> Plan:
-    """The plan of a text; what this version does not know is left out. The names in it are those of
-    folders and lead nowhere else, and its numbers are within bounds. Raises: OtherFormat;
+    """Read the plan of a text; what this version does not know is left out. The names in it are
+    those of folders and lead nowhere else, and its numbers are within bounds. Raises: OtherFormat;
     ValueError."""
     try:
         data = json.loads(text)
@@ -104,8 +104,8 @@ def _host(table: dict[str, Any]) -> Host:
 
 
 def script_of(data: Any) -> Script:
-    """The program; of an older plan, which has its words alone, as well. Raises: ValueError,
-    TypeError, LookupError, AttributeError."""
+    """Read a script; an older plan has its words alone. Raises: ValueError, TypeError, LookupError,
+    AttributeError."""
     script = Script(_words(data)) if isinstance(data, list) else _read_script(data)
     if not script.words:
         raise ValueError("its program has no words")
@@ -150,7 +150,8 @@ def _check_names(plan: Plan) -> None:
 
 
 def is_plain(name: str) -> bool:
-    """Whether a name is that of one entry of a folder, and neither hidden nor unfit to be shown."""
+    """Return True if a name is that of one entry of a folder, and neither hidden nor unfit to be
+    shown."""
     return name[:1] not in ("", ".", "-") and "/" not in name and not unseen_character(name)
 
 

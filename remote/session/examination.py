@@ -181,7 +181,7 @@ class Examination:
         """Ask every host for its facts."""
         route_to = self.plan.hosts[0].address
         for host in self._hosts:
-            wanted = dumps(needs.on(self.plan, host.index))
+            wanted = dumps(needs.needs_of_host(self.plan, host.index))
             folder = self.plan.folder(host.index)
             host.connection.open(self._transport, Errand(("check", folder, route_to, wanted)))
 

@@ -68,12 +68,12 @@ class Webhook:
 
     @property
     def name(self) -> str:
-        """The URL without its path, which may be secret."""
+        """Return the URL without its path, which may be secret."""
         return _place(urlsplit(self.url))
 
     @property
     def shareable(self) -> str:
-        """The URL, with placeholders for user and password."""
+        """Return the URL, with placeholders for user and password."""
         scheme, _, rest = self.url.partition("://")
         return f"{scheme}://USER:PASSWORD@{rest}" if self.authorization else self.url
 
@@ -100,13 +100,13 @@ class ShellCommand:
 
     @property
     def name(self) -> str:
-        """The command without its arguments, which may be secret."""
+        """Return the command without its arguments, which may be secret."""
         word = _PLAIN.match(self.text)
         return word[0] if word else "the command"
 
     @property
     def shareable(self) -> str:
-        """The command as the user wrote it."""
+        """Return the command as the user wrote it."""
         return self.text
 
     def send(self, facts: Mapping[str, Any], limit: float) -> None:
@@ -130,7 +130,7 @@ class Notifier:
 
     @property
     def shareable_target(self) -> str:
-        """The target for a command line that others may see: without user and password."""
+        """Return the target for a command line that others may see: without user and password."""
         return self._target.shareable
 
     def observe(self, state: RunState, folder: Path) -> Observer:
@@ -144,7 +144,7 @@ class Notifier:
         thread.start()
 
     def failure(self) -> str:
-        """Why the first notification that failed did so, once; else ""."""
+        """Say why the first notification that failed did so, once; else ""."""
         if self._failure is None or self._is_taken:
             return ""
         self._is_taken = True
@@ -195,8 +195,8 @@ class Observer:
 
 
 def facts(state: RunState, event: str, text: str, folder: Path) -> dict[str, Any]:
-    """The facts of a run: `event` is its verdict or "stalled", `text` what follows its name in a
-    sentence for people. Seconds, fractions; None is unknown."""
+    """Return the facts of a run: `event` is its verdict or "stalled", `text` what follows its name
+    in a sentence for people. Seconds, shares; None is unknown."""
     tests = state.progress.evaluations
     name = one_line(marks.name(folder))
     values = {
@@ -273,8 +273,8 @@ def _parse_url(target: str, scheme: str) -> Webhook:
 
 
 def _place(parts: SplitResult) -> str:
-    """The scheme, the host and the port of a URL. Raises: ValueError, where it has no port that
-    there can be."""
+    """Return the scheme, the host and the port of a URL. Raises: ValueError, if its port cannot be
+    one."""
     host = (parts.hostname or "")[:_LONGEST_HOST]
     if ":" in host:
         host = f"[{host}]"
@@ -328,7 +328,7 @@ def _execute(command: str, facts: Mapping[str, Any], limit: float) -> None:
 
 
 def _variables(facts: Mapping[str, Any]) -> dict[str, str]:
-    """The facts as environment variables; "" is unknown."""
+    """Return the facts as environment variables; "" is unknown."""
     return {f"{PREFIX}{name.upper()}": _text(value) for name, value in facts.items()}
 
 

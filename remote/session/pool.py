@@ -65,7 +65,7 @@ class Pool:
             after=state.hosts[host].seq,
             keep=state.course.keep,
             found=not (state.course.returned or is_left_out),
-            needs=dumps(needs.on(plan, host)),
+            needs=dumps(needs.needs_of_host(plan, host)),
         )
         connection = Connection(host, plan.hosts[host], self._put, self._limits)
         self._opening[host] = connection

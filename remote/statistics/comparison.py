@@ -89,16 +89,15 @@ def compare_cells(
     for each pair alone. `draws` says how exactly.
     """
     numbers = scale.forward(table)
+    # The bounds are those of all runs, outliers too: so they are drawn once for a study.
     whole = BlockModel.of(np.isfinite(numbers))
     model, left_out = _leave_out_outliers(numbers, whole)
     values = numbers[model.present]
     residuals = model.rest @ values
     noise = _measure_noise(model, values, residuals)
-    weights = model.contrasts(pairs)
-    middles = weights @ values
-    middles[abs(middles) <= TINY * abs(values).max(initial=0)] = 0.0
     runs = [int(model.present[:, list(pair)].sum(axis=0).min()) for pair in pairs]
-    middles[np.array(runs) == 0] = np.nan
+    weights = model.contrasts(pairs)
+    middles = _differences(weights, values, runs)
     reaches = np.full(len(pairs), np.nan)
     p = np.full(len(pairs), np.nan)
     known = np.flatnonzero(np.isfinite(middles)).tolist()
@@ -118,6 +117,14 @@ def compare_cells(
         finding = judge_ratio(ratio, scale)
         comparisons.append(Comparison(cell, reference, ratio, float(p[index]), finding))
     return Comparisons(tuple(comparisons), noise, model.freedom, left_out)
+
+
+def _differences(weights: Numbers, values: Numbers, runs: Sequence[int]) -> Numbers:
+    """Return the difference of each pair; NaN if one of its cells has no run."""
+    differences = weights @ values
+    differences[abs(differences) <= TINY * abs(values).max(initial=0)] = 0.0
+    differences[np.array(runs) == 0] = np.nan
+    return differences
 
 
 def _judge(t: Numbers, null: Numbers) -> tuple[Numbers, Numbers]:
@@ -149,6 +156,7 @@ def _leave_out_outliers(
     left_out: list[tuple[int, int]] = []
     allowed = []
     for runs in model.present.sum(axis=0):
+        # Of two runs nobody knows which one is the outlier.
         allowed.append(math.ceil(runs / OUTLIER_SHARE) if runs > 2 else 0)
     while True:
         values = numbers[model.present]

@@ -20,6 +20,7 @@ from remote.cluster.hosts import Host
 from remote.doctor import doctor
 from remote.events import Checked
 from remote.plan import needs
+from remote.plan.needs import needs_of_job
 from remote.plan.plan import Plan, Policy, Script, Upload
 from tests.kit import agents
 from tests.kit.checks import GIB, amiss, check, hello, hellos, plan
@@ -36,7 +37,7 @@ from tui.launch import run_facts as facts
 
 JOB = Job(dataset="mnist", data_dir="/data")
 IMAGES = Job(model="resnet18", dataset="imagefolder:/data/photos")
-FILES = needs.of(JOB)["files"]
+FILES = needs_of_job(JOB)["files"]
 OFFLINE = {"sources": ()}
 """Nothing is asked of the web."""
 
@@ -50,7 +51,7 @@ def row(name: str, job: Job, facts: Sequence[Hello | None]) -> list[Checked]:
 
 def test_a_host_tells_which_files_are_missing(tmp_path: Path) -> None:
     job = replace(JOB, data_dir=str(tmp_path / "data"))
-    found = check_needs(needs.of(job) | OFFLINE, "")
+    found = check_needs(needs_of_job(job) | OFFLINE, "")
     assert found["data_missing"] == FILES
     assert (found["data_folder"], found["data_problem"]) == (str(tmp_path / "data"), "")
     assert found["data_free"] > 0
@@ -58,11 +59,11 @@ def test_a_host_tells_which_files_are_missing(tmp_path: Path) -> None:
         there = tmp_path / "data" / name.removesuffix(".gz")
         there.parent.mkdir(parents=True, exist_ok=True)
         there.touch()
-    assert check_needs(needs.of(job), "") == {"data_folder": str(tmp_path / "data")}
+    assert check_needs(needs_of_job(job), "") == {"data_folder": str(tmp_path / "data")}
 
 
 def test_an_archive_that_holds_the_files_is_enough(tmp_path: Path) -> None:
-    wanted = needs.of(Job(dataset="cifar10", data_dir=str(tmp_path)))
+    wanted = needs_of_job(Job(dataset="cifar10", data_dir=str(tmp_path)))
     assert check_needs(wanted | OFFLINE, "")["data_missing"]
     (tmp_path / "cifar-10-python.tar.gz").touch()
     assert "data_missing" not in check_needs(wanted, "")
@@ -86,14 +87,14 @@ def fill(folder: Path, content: bytes = b"") -> Job:
 @pytest.mark.usefixtures("cache")
 def test_a_host_tells_which_files_are_not_the_published_ones(tmp_path: Path) -> None:
     job = fill(tmp_path, b"cut")
-    assert check_needs(needs.of(job), "")["data_damaged"] == tuple(
+    assert check_needs(needs_of_job(job), "")["data_damaged"] == tuple(
         str(tmp_path / name) for name in FILES
     )
-    assert check_needs(needs.of(replace(job, verify_data=False)), "") == {
+    assert check_needs(needs_of_job(replace(job, verify_data=False)), "") == {
         "data_folder": str(tmp_path)
     }
     (tmp_path / FILES[0]).unlink()
-    found = check_needs(needs.of(job) | OFFLINE, "")
+    found = check_needs(needs_of_job(job) | OFFLINE, "")
     assert found["data_missing"] == FILES[:1]
     assert len(found["data_damaged"]) == 3, "what is downloaded replaces none of those"
 
@@ -103,11 +104,11 @@ def test_an_archive_is_compared_where_it_has_to_be_unpacked(tmp_path: Path) -> N
     job = Job(dataset="cifar10", data_dir=str(tmp_path))
     (tmp_path / "cifar-10-python.tar.gz").write_bytes(b"half of it")
     for of in (job, replace(job, verify_data=False)):
-        assert len(check_needs(needs.of(of), "")["data_damaged"]) == 1
+        assert len(check_needs(needs_of_job(of), "")["data_damaged"]) == 1
     (tmp_path / "cifar-10-batches-py").mkdir()
-    for name in needs.of(job)["files"]:
+    for name in needs_of_job(job)["files"]:
         (tmp_path / name).touch()
-    assert "data_damaged" not in check_needs(needs.of(replace(job, verify_data=False)), "")
+    assert "data_damaged" not in check_needs(needs_of_job(replace(job, verify_data=False)), "")
 
 
 def test_a_sum_is_computed_once(
@@ -139,7 +140,7 @@ def test_a_file_that_was_just_written_is_read_again(tmp_path: Path, cache: Path)
 @pytest.mark.usefixtures("cache")
 def test_nobody_waits_for_a_slow_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("training.agent.host.needs.SECONDS", 0.0)
-    found = check_needs(needs.of(fill(tmp_path)), "")
+    found = check_needs(needs_of_job(fill(tmp_path)), "")
     assert (len(found["data_unread"]), "data_damaged" in found) == (4, False)
 
 
@@ -203,13 +204,13 @@ def test_a_source_is_tried_the_way_it_would_be_downloaded() -> None:
 
 def test_a_host_tells_that_it_cannot_download(tmp_path: Path) -> None:
     job = replace(JOB, data_dir=str(tmp_path))
-    found = check_needs(needs.of(job) | {"sources": ["http://127.0.0.1:9/"]}, "")
+    found = check_needs(needs_of_job(job) | {"sources": ["http://127.0.0.1:9/"]}, "")
     assert found["data_unreachable"] == (("127.0.0.1:9", "Connection refused"),)
 
 
 def test_sources_are_tried_through_the_proxies_of_the_ranks() -> None:
     def wanted(**of_host: object) -> dict[str, object]:
-        return needs.on(plan(1, work=replace(JOB, data_dir="/data"), **of_host), 0)
+        return needs.needs_of_host(plan(1, work=replace(JOB, data_dir="/data"), **of_host), 0)
 
     proxy = ("https_proxy", "http://proxy:3128")
     assert wanted(env=(proxy, ("A", "1")))["proxies"] == dict([proxy])
@@ -220,8 +221,8 @@ def test_sources_are_tried_through_the_proxies_of_the_ranks() -> None:
 
 def test_a_host_looks_no_longer_than_it_is_waited_for() -> None:
     hosts = plan(1, work=replace(JOB, data_dir="/data"), timeout=4.0)
-    assert needs.on(hosts, 0)["seconds"] == 1.0
-    unchecked = needs.on(replace(hosts, policy=Policy(doctor=False)), 0)
+    assert needs.needs_of_host(hosts, 0)["seconds"] == 1.0
+    unchecked = needs.needs_of_host(replace(hosts, policy=Policy(doctor=False)), 0)
     assert not unchecked["sums"]
     assert not unchecked["sources"]
 
@@ -230,18 +231,18 @@ def test_a_folder_that_cannot_be_written_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-    found = check_needs(needs.of(replace(JOB, data_dir=str(tmp_path / "a" / "b"))), "")
+    found = check_needs(needs_of_job(replace(JOB, data_dir=str(tmp_path / "a" / "b"))), "")
     assert found["data_problem"] == f"{tmp_path} is not writable"
 
 
 def test_a_path_that_is_not_there_is_named(tmp_path: Path) -> None:
     job = replace(IMAGES, dataset=f"imagefolder:{tmp_path / 'photos'}")
     assert (
-        check_needs(needs.of(job), "")["data_problem"]
+        check_needs(needs_of_job(job), "")["data_problem"]
         == f"{tmp_path / 'photos'}: No such file or directory"
     )
     (tmp_path / "photos").mkdir()
-    assert check_needs(needs.of(job), "") == {
+    assert check_needs(needs_of_job(job), "") == {
         "data_folder": str(tmp_path / "photos"),
         "data_problem": "",
     }
@@ -271,9 +272,9 @@ def test_the_newest_complete_checkpoint_is_told(tmp_path: Path) -> None:
 
 
 def test_nothing_is_looked_for_that_means_another_thing_there() -> None:
-    assert needs.of(Job()) == {}
-    assert needs.of(Job(dataset="imagefolder:photos", resume="./here")) == {}
-    assert needs.of(Job(resume="a-run")) == {"resume": "a-run"}
+    assert needs_of_job(Job()) == {}
+    assert needs_of_job(Job(dataset="imagefolder:photos", resume="./here")) == {}
+    assert needs_of_job(Job(resume="a-run")) == {"resume": "a-run"}
 
 
 def test_flags_of_the_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -320,7 +321,7 @@ def test_other_live_runs_of_this_machine_are_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize("agent", [True, False])
 def test_the_facts_of_agent_and_errand_have_it(agent: bool, host: agents.Host) -> None:
     job = replace(JOB, data_dir=str(host.folder / "nowhere"))
-    wanted = json.dumps(needs.of(job) | {"sources": ["http://127.0.0.1:9/"]})
+    wanted = json.dumps(needs_of_job(job) | {"sources": ["http://127.0.0.1:9/"]})
     asked = host.follow("--needs", wanted) if agent else host.check(needs=wanted)
     (said,) = asked.wait_for(Hello)
     asked.close()

@@ -65,7 +65,7 @@ def folder(tmp_path: Path) -> Path:
 def test_what_a_host_lacks(words: str, lack: str, folder: Path) -> None:
     """It is looked for on the host, and told with what to do."""
     of = plan(words, folder)
-    found = programs.check_script(needs.on(of, 0)["program"])
+    found = programs.check_script(needs.needs_of_host(of, 0)["program"])
     assert found["program_lacks"] == lack
     told = check_program(HostFacts(of, [replace(hello(0), program_lacks=lack)], [0.0]), 0)
     assert (told.outcome, bool(told.advice)) == ((FAILED, True) if lack else (OK, False))
@@ -84,7 +84,7 @@ def test_what_a_host_lacks(words: str, lack: str, folder: Path) -> None:
 )
 def test_a_folder_and_a_line_in_quotes_are_no_programs(word: str, said: str, folder: Path) -> None:
     of = replace(plan("", folder), work=Script((word,)))
-    lack = programs.check_script(needs.on(of, 0)["program"])["program_lacks"]
+    lack = programs.check_script(needs.needs_of_host(of, 0)["program"])["program_lacks"]
     told = check_program(HostFacts(of, [replace(hello(0), program_lacks=lack)], [0.0]), 0)
     assert f"{told.text}: {told.advice}" == said
 
@@ -95,13 +95,16 @@ def test_a_module_on_a_path_of_its_own_is_not_looked_for(folder: Path) -> None:
         replace(of.hosts[0], env=(("PYTHONPATH", "src"),)),
         replace(of.hosts[0], env_from=("PYTHONPATH",)),
     ):
-        wanted = needs.on(replace(of, hosts=(own,)), 0)["program"]
+        wanted = needs.needs_of_host(replace(of, hosts=(own,)), 0)["program"]
         assert programs.check_script(wanted)["program_lacks"] == ""
 
 
 def test_a_folder_that_is_not_there(folder: Path) -> None:
     of = plan("train.py", folder / "nowhere")
-    assert programs.check_script(needs.on(of, 0)["program"])["program_lacks"] == programs.FOLDER
+    assert (
+        programs.check_script(needs.needs_of_host(of, 0)["program"])["program_lacks"]
+        == programs.FOLDER
+    )
     told = check_program(
         HostFacts(of, [replace(hello(0), program_lacks=programs.FOLDER)], [0.0]), 0
     )
@@ -128,7 +131,7 @@ def test_what_is_uploaded_is_looked_for_here(folder: Path, monkeypatch: pytest.M
     whole = replace(there, sync=(str(folder),))
     made = launcher.plan(whole, Script(("train.py",)))
     assert made.uploads[0].target == ""
-    assert needs.on(made, 0)["program"]["cwd"] == ""
+    assert needs.needs_of_host(made, 0)["program"]["cwd"] == ""
 
 
 def test_only_frameworks_that_a_program_names_are_told_of(folder: Path) -> None:

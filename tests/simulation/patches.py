@@ -61,7 +61,7 @@ def simulated() -> Iterator[None]:
         (journals, {"_Reading": Reading}),
         (serialize, {"dump": _dump}),
         (registry, {"names": _names, "source": _source}),
-        (needs, {"of": _needs_of}),
+        (needs, {"needs_of_job": _needs_of}),
     ]
     with ExitStack() as stack:
         for module, names in changed:
@@ -72,6 +72,6 @@ def simulated() -> Iterator[None]:
 
 _names = functools.lru_cache(64)(registry.names)
 _source = functools.lru_cache(64)(registry.source)
-_needs_of = functools.lru_cache(64)(needs.of)
+_needs_of = functools.lru_cache(64)(needs.needs_of_job)
 _dump = functools.lru_cache(64)(serialize.dump)
 """As the real ones, which look into files each time."""

@@ -110,7 +110,7 @@ def table(state: RunState, width: int) -> list[list[Cell]]:
 
 
 def findings(state: RunState) -> tuple[object, ...]:
-    """What the checks have found so far: equal as long as nothing is new."""
+    """Return what the checks have found so far: equal as long as nothing is new."""
     return state.phase, *state.checks.values()
 
 
@@ -151,7 +151,8 @@ def verdict(state: RunState) -> str:
 
 
 def code(state: RunState) -> int:
-    """The exit code: 0 passed, 2 a check failed, 3 a host was not reached or lost, 130 stopped."""
+    """Return the exit code: 0 passed, 2 a check failed, 3 a host was not reached or lost, 130
+    stopped."""
     if state.stop_reason:
         return Verdict.STOPPED.value
     unfit = {

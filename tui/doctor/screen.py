@@ -98,7 +98,7 @@ class DoctorScreen(LiveScreen, Screen[None]):
 
     @property
     def over(self) -> bool:
-        """Whether the checks have ended."""
+        """Return True if the checks have ended."""
         return self._session.state.phase is RunPhase.ENDED
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -115,7 +115,7 @@ class DoctorScreen(LiveScreen, Screen[None]):
 
 
 def _found(state: RunState, width: int) -> Content:
-    """One problem after the other, then the table, whose end may be out of view."""
+    """Draw one problem after the other, then the table, whose end may be out of view."""
     lines = []
     for check in checks.problems(state):
         what, *advice = checks.describe(state, check)

@@ -69,8 +69,20 @@ def format_difference(value: float, *, is_share: bool) -> str:
     """Format a difference of losses or accuracies: "+0.012", "-1.5 points"."""
     if not math.isfinite(value):
         return UNKNOWN
-    extent = format_extent(value, is_share=is_share)
-    return f"+{extent}" if value > 0 else extent
+    return f"{format_signed(value * 100)} points" if is_share else format_signed(value)
+
+
+def format_difference_bounds(value: Interval, *, is_share: bool) -> str:
+    """Format the interval of a difference: "-31.0 to -29.0", in points if it is of accuracies."""
+    if not has_width(value):
+        return UNKNOWN
+    factor = 100 if is_share else 1
+    return f"{format_signed(value.low * factor)} to {format_signed(value.high * factor)}"
+
+
+def format_signed(value: float) -> str:
+    """Format a number with its sign, such as "+0.012"."""
+    return f"+{number(value)}" if value > 0 else number(value)
 
 
 def format_extent(value: float, *, is_share: bool) -> str:

@@ -20,7 +20,7 @@ from remote.study.conclusion import answer, effects
 from remote.study.folder import Begun, Ended, Entry, Outcome, StudyFolder
 from remote.study.limits import shortcomings
 from remote.study.progress import CellProgress, Progress
-from remote.study.results import results
+from remote.study.results import StudyResult, results
 from remote.study.study import Cell, Study, parts
 from training.job import Job
 from tui.compare.text import verdicts
@@ -60,13 +60,9 @@ class SubjectReader:
             group = self._read_cell(study, axis, row, start.get("places", {}))
             uncounted = tuple(_find_uncounted(row, entries))
             groups.append(replace(group, uncounted=uncounted))
+            # Before the results, which use the conditions.
             _take_conditions(row, group)
         result = results(progress)
-        outcomes: tuple[MetricOutcome, ...] = ()
-        if study.metric != STEP_SECONDS:
-            outcomes = tuple(
-                MetricOutcome(row.value, row.comparison, row.is_same) for row in result.cells
-            )
         keys = [cell.key for cell in study.cells]
         references = [study.counterpart(cell) for cell in study.cells]
         return ReportSubject(
@@ -85,7 +81,7 @@ class SubjectReader:
             given=study.given,
             metric=study.metric,
             metric_name=study.measured,
-            outcomes=outcomes,
+            outcomes=_metric_outcomes(result),
             doubts=tuple(_use_labels(result.doubts, keys, groups)),
         )
 
@@ -124,6 +120,7 @@ class SubjectReader:
         runs: dict[int, RunFigures] = {}
         for number, end in sorted(row.counted.items()):
             try:
+                # The folder of a run that the journal counts may be gone.
                 runs[number] = read_figures(self.runs_dir / end.run, self.remark)
             except (RunFolderError, PlanError) as error:
                 failures.append(UncountedRun(number, end.run, failed, str(error)))
@@ -158,11 +155,19 @@ class SubjectReader:
         )
 
 
+def _metric_outcomes(result: StudyResult) -> tuple[MetricOutcome, ...]:
+    """Return what a study compares of each cell, if that is not the time of a step."""
+    if result.study.metric == STEP_SECONDS:
+        return ()
+    return tuple(MetricOutcome(row.value, row.comparison, row.is_same) for row in result.cells)
+
+
 def _find_uncounted(row: CellProgress, entries: Sequence[Entry]) -> Iterator[UncountedRun]:
     """Yield the runs of a cell that do not count and are not its last failures."""
     ends = {entry.run: entry for entry in entries if isinstance(entry, Ended)}
     seen = {end.run for end in (*row.counted.values(), *row.failed.values())}
     for entry in entries:
+        # The journal has all runs of all cells.
         key, number = parts(entry.trial)
         if key != row.cell.key or entry.run in seen or not isinstance(entry, Begun):
             continue
@@ -261,6 +266,7 @@ def _study_command(name: str, start: Mapping[str, Any]) -> str:
 def _cell_command(cell: Cell, places: Mapping[str, Any]) -> str:
     """Return the command of the first run of a cell."""
     place = {key: value for key, value in places.items() if key not in ("slots", "nodes")}
+    # A cell may use fewer ranks or hosts than the study was given.
     if "local" in place:
         place["local"] = cell.place.ranks
         place["slots"] = cell.place.processes

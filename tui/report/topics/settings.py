@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from remote.format import UNKNOWN
 from remote.metrics.run import RunFigures
-from remote.metrics.settings import differing, settings
+from remote.metrics.settings import differing
+from remote.metrics.settings import settings as read_settings
 from tui.report.document import ReportTable, Section
 from tui.report.formatting import format_link
 from tui.report.subject import ReportSubject
@@ -61,10 +62,10 @@ def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section | Non
 
 
 def _rows(subject: ReportSubject) -> Iterator[tuple[str, str]]:
-    settings_of_runs = [settings(run) for run in subject.runs]
+    settings_of_runs = [read_settings(run) for run in subject.runs]
     for name, title in NAMES.items():
-        values = [found.get(name, UNKNOWN) for found in settings_of_runs]
-        known = list(dict.fromkeys(value for value in values if value != UNKNOWN))
+        values = dict.fromkeys(settings.get(name, UNKNOWN) for settings in settings_of_runs)
+        known = [value for value in values if value != UNKNOWN]
         if known != [USUAL.get(name)]:
             yield title, _join(known)
         yield from _derived_rows(subject, name)

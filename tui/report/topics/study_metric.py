@@ -12,12 +12,14 @@ from tui.report.formatting import (
     SAME,
     TOO_FEW,
     format_difference,
+    format_difference_bounds,
     format_final,
     format_final_bounds,
     format_finding,
     format_p,
+    format_ratio,
+    format_ratio_bounds,
     format_seconds_bounds,
-    has_width,
 )
 from tui.report.subject import MetricOutcome, ReportSubject, RunGroup
 from tui.report.timing import SubjectTiming
@@ -66,25 +68,19 @@ def _row(
         middle,
         bounds,
         reference.label,
-        _format_apart(subject, against.ratio.value),
-        _format_apart_bounds(subject, against.ratio),
+        *_format_apart(subject, against.ratio),
         format_p(against),
         _format_finding(subject, outcome),
     )
 
 
-def _format_apart(subject: ReportSubject, value: float) -> str:
+def _format_apart(subject: ReportSubject, ratio: Interval) -> tuple[str, str]:
+    """Format how far two groups are apart, and the interval of that."""
     if _is_time(subject):
-        return f"{value:.2f}" if math.isfinite(value) else UNKNOWN
-    return format_difference(value, is_share=_is_share(subject))
-
-
-def _format_apart_bounds(subject: ReportSubject, ratio: Interval) -> str:
-    if not has_width(ratio):
-        return UNKNOWN
-    low = _format_apart(subject, ratio.low).removesuffix(" points")
-    high = _format_apart(subject, ratio.high).removesuffix(" points")
-    return f"{low} to {high}"
+        return format_ratio(ratio), format_ratio_bounds(ratio)
+    is_share = _is_share(subject)
+    difference = format_difference(ratio.value, is_share=is_share)
+    return difference, format_difference_bounds(ratio, is_share=is_share)
 
 
 def _format_finding(subject: ReportSubject, outcome: MetricOutcome) -> str:
