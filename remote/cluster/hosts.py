@@ -231,11 +231,11 @@ def select(
         if (not only or host.name in only) and host.name not in exclude
     )
     if nodes is not None and nodes < 1:
-        mistakes.append(f"--nodes {nodes}: give a number from 1 to {len(hosts)}")
+        mistakes.append(f"--num-hosts {nodes}: give a number from 1 to {len(hosts)}")
     if nodes and nodes > len(hosts) and not mistakes:
         count = "is only 1 host" if len(hosts) == 1 else f"are only {len(hosts)} hosts"
         mistakes.append(
-            f"--nodes {nodes}: there {count} to choose from: "
+            f"--num-hosts {nodes}: there {count} to choose from: "
             f"{', '.join(host.name for host in hosts)}"
         )
     if mistakes:

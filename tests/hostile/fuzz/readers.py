@@ -219,7 +219,7 @@ def print_logs(case: Case) -> None:
 def parse_logs(case: Case) -> None:
     """`rankboard parse`, of its log files."""
     is_json = case.random.random() < 0.5
-    parse.parse([case.run], rule=None, json=is_json, hosts=None, runs_dir=case.runs)
+    parse.parse([case.run], json=is_json, hosts=None, runs_dir=case.runs)
 
 
 def open_logs(case: Case) -> None:
