@@ -34,7 +34,7 @@ from training.job import Job
 from training.wire.events import OutputText, Record
 from tui.app.app import RankboardApp
 from tui.kit.interpreter import collect_seldom, keep_loaded_modules
-from tui.kit.runs import Launch
+from tui.kit.open_runs import LaunchRequest
 
 HOSTS, LINES, ROUNDS = 4, 50_000, 5
 RATE, FRAME = 100_000, 0.05
@@ -109,7 +109,7 @@ async def burst(server: Loopback, run: str, lines: int) -> Burst:
     heard = Heard(plan, server.folder / "runs")
     cluster = Cluster("loopback", plan.hosts)
     app = RankboardApp(
-        Launch(cluster, cluster, Job(), lambda *_: plan, lambda _: heard, at_once=True)
+        LaunchRequest(cluster, cluster, Job(), lambda *_: plan, lambda _: heard, at_once=True)
     )
     frames: list[float] = []
     async with app.run_test(size=SIZE):

@@ -21,7 +21,7 @@ from training.job import Job
 from training.wire.events import SESSION, Record
 from tui.app.app import RankboardApp
 from tui.kit.interpreter import collect_seldom, keep_loaded_modules
-from tui.kit.runs import Launch
+from tui.kit.open_runs import LaunchRequest
 
 BATCHES = 20
 """A second."""
@@ -78,7 +78,7 @@ class Measured(RankboardApp):
     """A dashboard that measures how long its frames take: from the beginning of a tick until what
     it has changed is drawn."""
 
-    def __init__(self, launch: Launch) -> None:
+    def __init__(self, launch: LaunchRequest) -> None:
         super().__init__(launch)
         self.frames: list[float] = []
 
@@ -100,7 +100,7 @@ def main() -> None:
     session = Fed(stream, given.records)
     cluster = Cluster("bench", session.plan.hosts)
     app = Measured(
-        Launch(
+        LaunchRequest(
             cluster,
             cluster,
             Job(),

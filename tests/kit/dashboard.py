@@ -14,7 +14,7 @@ from tests.kit.acted import ActedSession, cluster, make_plan, screen_text, until
 from training.job import Job
 from tui.app.app import RankboardApp
 from tui.kit.dialogs import Dialog
-from tui.kit.runs import Launch
+from tui.kit.open_runs import LaunchRequest
 from tui.run.screen import RunScreen
 
 
@@ -25,7 +25,7 @@ class Stage:
         self.sessions: list[ActedSession] = []
         lab = cluster(hosts, slots)
         self.app = RankboardApp(
-            Launch(lab, lab, Job(), make_plan, self._begin, at_once=True, runs_dir=runs_dir)
+            LaunchRequest(lab, lab, Job(), make_plan, self._begin, at_once=True, runs_dir=runs_dir)
         )
 
     def _begin(self, plan: Plan) -> ActedSession:

@@ -12,7 +12,7 @@ from remote.run.output.script_readings import expander
 from remote.run.run_state import RunState
 from tests.kit.histories import History, plan, said
 from training.wire.events import Evaluated, Hello
-from tui.run.printer import Printer
+from tui.run.printer import RunPrinter
 
 FOLDER = Path("/runs/a-run")
 
@@ -20,7 +20,7 @@ FOLDER = Path("/runs/a-run")
 HELLO = Hello("box", "me", 1, "3.11.2", "/usr/bin/python3", "Linux", "b", 2.0, 8 << 30, "2.14.1")
 
 
-def show(history: History, to: Printer, size: int = 7) -> RunState:
+def show(history: History, to: RunPrinter, size: int = 7) -> RunState:
     """Feed a printer batch by batch, as the command line does."""
     state, expand = RunState(history.plan), expander(history.plan)
     for start in range(0, len(history.records), size):
@@ -33,7 +33,7 @@ def show(history: History, to: Printer, size: int = 7) -> RunState:
 
 
 def printed(
-    history: History, make: Callable[[io.StringIO, io.StringIO], Printer]
+    history: History, make: Callable[[io.StringIO, io.StringIO], RunPrinter]
 ) -> tuple[str, str]:
     """What a printer writes to stdout and stderr."""
     out, err = io.StringIO(), io.StringIO()

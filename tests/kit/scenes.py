@@ -47,8 +47,8 @@ from tui.app.study_app import StudyApp
 from tui.app.watch_app import WatchApp
 from tui.home.history import History
 from tui.kit.key_names import parse_key
+from tui.kit.open_runs import LaunchRequest
 from tui.kit.replay import Replay
-from tui.kit.runs import Launch
 from tui.kit.session_clock import SessionClock
 from tui.launch.cell_editor import CellEditor
 from tui.launch.form_table import FormTable
@@ -157,10 +157,10 @@ def trained(
 def shown(one: Any, folder: Path, *keys: str, seen: str = "") -> Scene:
     """The dashboard over a run that was attached to, after these keys, once a text is `seen`."""
     lab, runs_dir = cluster(2, 2), folder / "runs"
-    app = RankboardApp(Launch(lab, lab, JOB, _no, _no, attached=one, runs_dir=runs_dir))
+    app = RankboardApp(LaunchRequest(lab, lab, JOB, _no, _no, attached=one, runs_dir=runs_dir))
 
     async def play(pilot: Pilot[None]) -> None:
-        await until(pilot, lambda: bool(app.screen.query("Header")))
+        await until(pilot, lambda: bool(app.screen.query("RunHeader")))
         await press(pilot, *keys)
         await until(pilot, lambda: seen in text(app))
 
@@ -402,7 +402,7 @@ def shelf(runs_dir: Path) -> list[Path]:
 def at_home(folder: Path, *keys: str) -> Scene:
     """The list of runs, after these keys."""
     lab, runs_dir = cluster(2, 2), folder / "runs"
-    launch = Launch(lab, lab, JOB, _no, _no, home=True, runs_dir=runs_dir)
+    launch = LaunchRequest(lab, lab, JOB, _no, _no, home=True, runs_dir=runs_dir)
     app = RankboardApp(replace(launch, history=History(runs_dir, None, Nowhere())))
 
     async def play(pilot: Pilot[None]) -> None:
@@ -523,7 +523,9 @@ def watch(folder: Path) -> Scene:
 def form(folder: Path, *keys: str, lab: Cluster | None = None, job: Job = JOB) -> Scene:
     """The launch form, after these keys."""
     lab = lab or cluster(4, 1)
-    app = RankboardApp(Launch(lab, lab, job, make_plan, _no, runs_dir=folder / "runs", check=_no))
+    app = RankboardApp(
+        LaunchRequest(lab, lab, job, make_plan, _no, runs_dir=folder / "runs", check=_no)
+    )
 
     async def play(pilot: Pilot[None]) -> None:
         await until(pilot, lambda: any(table.form_rows for table in app.screen.query(FormTable)))

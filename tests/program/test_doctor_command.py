@@ -25,7 +25,7 @@ from tui.app.app import RankboardApp
 from tui.doctor import checks
 from tui.doctor.screen import DoctorScreen
 from tui.kit import palette
-from tui.kit.runs import Launch
+from tui.kit.open_runs import LaunchRequest
 
 HELLO = Hello("host", "ada", 1, "3.12.3", "/usr/bin/python3", "Linux", "boot", 8.0, 2**34)
 TORCH = Checked(
@@ -82,7 +82,7 @@ def test_a_check_that_was_not_come_to_is_no_failure() -> None:
 
 
 def test_without_utf8_the_glyphs_are_ascii(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(palette, "utf8", lambda: False)
+    monkeypatch.setattr(palette, "has_utf8", lambda: False)
     state = history().session(TORCH, CLOCK).closed()
     assert "".join(text(state, 80)).isascii()
     assert "torch    + fine  x failed" in text(state, 80)
@@ -250,7 +250,9 @@ class Stage:
     def __init__(self) -> None:
         self.doctors: list[ActedSession] = []
         lab = cluster()
-        self.app = RankboardApp(Launch(lab, lab, Job(), make_plan, ActedSession, check=self._check))
+        self.app = RankboardApp(
+            LaunchRequest(lab, lab, Job(), make_plan, ActedSession, check=self._check)
+        )
 
     def _check(self, of: Plan) -> ActedSession:
         self.doctors.append(ActedSession(of))
@@ -313,7 +315,7 @@ async def test_a_run_shows_what_its_checks_have_found(checked: bool) -> None:
         acted.append(ActedSession(of))
         return acted[-1]
 
-    app = RankboardApp(Launch(cluster(), cluster(), Job(), make_plan, begin, at_once=True))
+    app = RankboardApp(LaunchRequest(cluster(), cluster(), Job(), make_plan, begin, at_once=True))
     async with app.run_test(size=(80, 24)) as pilot:
         if checked:
             found_all(acted[0])

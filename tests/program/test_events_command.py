@@ -26,7 +26,7 @@ from training.wire.events import EVENTS
 from tui.commands.attach import attach
 from tui.commands.events import events
 from tui.run.json_printer import JsonPrinter
-from tui.run.printer import printer
+from tui.run.printer import run_printer
 
 
 def objects(text: str) -> list[dict[str, Any]]:
@@ -94,7 +94,7 @@ def test_what_was_recorded_before_comes_first(
     history = good()
     whole, _ = printed(history, lambda out, err: JsonPrinter(out, err, folder=tmp_path))
     before, state = history.records[:-1], history.state()
-    with printer(state, True, tmp_path, before=before) as to:
+    with run_printer(state, True, tmp_path, before=before) as to:
         to.batch(history.records[-1:], state)
         to.end(state)
     assert objects(capsys.readouterr().out) == objects(whole)

@@ -47,11 +47,11 @@ from training.wire.enums import EndReason, Reach
 from training.wire.events import AGENT, Hello, OutputText, Spawned, Stack
 from tui.app.app import RankboardApp
 from tui.commands.trust import Trusting
-from tui.kit.runs import Launch
+from tui.kit.open_runs import LaunchRequest
 from tui.run import live_printer as live
 from tui.run.json_printer import JsonPrinter
 from tui.run.plain_printer import PlainPrinter
-from tui.run.printer import Printer
+from tui.run.printer import RunPrinter
 
 TOKEN, NAME = 'hunter2-"quoted"-ünder', "LAB_TOKEN"
 
@@ -404,14 +404,14 @@ def evil() -> History:
     )
 
 
-def printed(kind: Callable[[io.StringIO, io.StringIO], Printer]) -> str:
+def printed(kind: Callable[[io.StringIO, io.StringIO], RunPrinter]) -> str:
     out = io.StringIO()
     history = evil()
     show(history, kind(out, out))
     return out.getvalue()
 
 
-def show(history: History, printer: Printer) -> None:
+def show(history: History, printer: RunPrinter) -> None:
     state = History(history.plan).state()
     for record in history.records:
         apply_record(state, record)
@@ -467,7 +467,7 @@ async def test_no_text_of_a_host_reaches_the_dashboard_as_it_is(size: tuple[int,
         return sessions[-1]
 
     lab = cluster(2, 1)
-    app = RankboardApp(Launch(lab, lab, Job(), make_plan, begin, at_once=True))
+    app = RankboardApp(LaunchRequest(lab, lab, Job(), make_plan, begin, at_once=True))
     async with app.run_test(size=size) as pilot:
         for record in evil().records[:-1]:
             sessions[0].say(record.host, record.event)

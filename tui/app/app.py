@@ -28,9 +28,9 @@ from tui.kit.messages import (
     ShowChecks,
     StartRun,
 )
+from tui.kit.open_runs import LaunchRequest, OpenRuns
 from tui.kit.replay import Replay
 from tui.kit.run_session import HostChecks, RunSession
-from tui.kit.runs import Launch, Runs
 
 if TYPE_CHECKING:  # each screen is loaded when it is first shown: what it draws with takes a while
     from tui.launch.screen import LaunchScreen
@@ -41,14 +41,14 @@ MOST_REPLAYS = 8
 """Replays that stay open; each holds its run in memory. Beyond, those opened first are closed."""
 
 
-class RankboardApp(Dashboard[Runs]):
+class RankboardApp(Dashboard[OpenRuns]):
     """The list of all runs, the launch form, and the runs that are opened.
 
     After `run`, `exit_code` is the verdict of the newest run.
     """
 
-    def __init__(self, launch: Launch) -> None:
-        super().__init__(Runs(launch))
+    def __init__(self, launch: LaunchRequest) -> None:
+        super().__init__(OpenRuns(launch))
         self._last_check: CheckHosts | None = None
         self._opening: set[str] = set()
         """The names of the runs that are being read."""
@@ -74,7 +74,7 @@ class RankboardApp(Dashboard[Runs]):
         self.push_screen(HomeScreen(self.runs.launch.history))
 
     def _show_form(self, error: str = "", **changes: Any) -> None:
-        """Show the form of the command line's job, with other values of fields of `Launch`."""
+        """Show the form of the command line's job, with other fields of `LaunchRequest`."""
         from tui.launch.screen import LaunchScreen
 
         launch = replace(self.runs.launch, **changes)

@@ -27,9 +27,9 @@ from tui.app.second_signal import Watched, ended_by_second_signal
 from tui.kit import run_session as view
 from tui.kit.exit import UsageError
 from tui.kit.narrate import echo, narrate
-from tui.kit.written import written
 from tui.run import outcome
-from tui.run.printer import Printer, printer
+from tui.run.printer import RunPrinter, run_printer
+from tui.run.unfetched_files import describe_unfetched_files
 
 if TYPE_CHECKING:  # loaded once the terminal is quiet
     from remote.session.session import Session
@@ -117,7 +117,7 @@ def _print_session(
     # still has to end.
     with (
         suppress(OSError),
-        printer(
+        run_printer(
             session.state,
             options.json,
             folder,
@@ -158,14 +158,14 @@ def _handle_signals(session: Session, leaves: bool) -> None:
         if is_left:
             session.detach()
         else:
-            reason = "rankboard stop" if number == STOP else outcome.interruption(number)
+            reason = "rankboard stop" if number == STOP else outcome.describe_signal(number)
             session.stop(reason, now=number == signal.SIGQUIT)
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, STOP):
         signal.signal(number, handle)
 
 
-def _show_batch(show: Printer, records: list[Record], session: Session, leaves: bool) -> None:
+def _show_batch(show: RunPrinter, records: list[Record], session: Session, leaves: bool) -> None:
     """Show a batch; once nobody reads stdout any more, as with `| head`, leave or stop the run."""
     if show.gone:
         return
@@ -197,7 +197,7 @@ def show_dashboard(
     check_terminal()
     from tui.app.app import RankboardApp
     from tui.home.history import History
-    from tui.kit.runs import Launch
+    from tui.kit.open_runs import LaunchRequest
 
     history = History(launcher.runs_dir, Path(cluster.file) if cluster.file else None)
     settings |= {"runs_dir": launcher.runs_dir, "check": launcher.check, "history": history}
@@ -215,7 +215,7 @@ def show_dashboard(
             raise PlanError(Mistake("--on-disconnect", "keep", str(why_it_ends)))
         return launcher.plan(cluster, work, policy)
 
-    app = RankboardApp(Launch(cluster, selected, work, make_plan, begin, **settings))
+    app = RankboardApp(LaunchRequest(cluster, selected, work, make_plan, begin, **settings))
     app.show()
     for state in app.runs.states:
         print_end(state)
@@ -271,9 +271,9 @@ def is_on_terminal() -> bool:
 
 def print_end(state: RunState) -> None:
     """Print the cause of a failure, and how a run ended."""
-    for line in outcome.cause(state):
+    for line in outcome.describe_cause(state):
         echo(line, to_stderr=True)
-    narrate(*written(state), outcome.verdict(state))
+    narrate(*describe_unfetched_files(state), outcome.verdict_line(state))
 
 
 def narrate_record(launcher: Launcher, state: RunState) -> None:
@@ -288,4 +288,4 @@ def narrate_record(launcher: Launcher, state: RunState) -> None:
 def narrate_unconfirmed(state: RunState) -> None:
     """Print which command to repeat if a run was stopped and ranks of it may still run."""
     if state.verdict is Verdict.STOPPED:
-        narrate(*outcome.repeat_stop(state.plan.run, [host.name for host in state.unconfirmed]))
+        narrate(*outcome.advise_stop(state.plan.run, [host.name for host in state.unconfirmed]))

@@ -73,7 +73,7 @@ def _handle_signals(runner: Runner) -> None:
 
     def stop(number: int, _: object) -> None:
         is_second = runner.is_stopped
-        reason = "rankboard stop" if number == STOP else outcome.interruption(number)
+        reason = "rankboard stop" if number == STOP else outcome.describe_signal(number)
         runner.stop(reason, now=is_second or number == signal.SIGQUIT)
         if is_second and not runner.current:
             sys.exit(STOPPED)

@@ -32,7 +32,7 @@ from tui.flags.selection import (
 from tui.flags.torchrun import apply_to_host_flags, apply_to_hosts, apply_to_policy_flags
 from tui.kit.exit import UsageError
 from tui.kit.narrate import echo, narrate
-from tui.kit.runs import RunOptions
+from tui.kit.open_runs import RunOptions
 
 NICE = 10
 """How far the launcher steps back behind ranks that may share its machine. Not with the dashboard:

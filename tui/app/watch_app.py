@@ -10,7 +10,7 @@ from remote.record import marks
 from remote.record.watch import WatchedRun
 from tui.app.dashboard import Dashboard
 from tui.kit.no_live_runs import NoLiveRuns
-from tui.kit.runs import Listener
+from tui.kit.open_runs import SessionListener
 from tui.run.screen import RunScreen
 
 
@@ -19,7 +19,7 @@ class WatchedRuns(NoLiveRuns):
 
     def __init__(self, run: WatchedRun) -> None:
         self.session = self.run = run
-        self._listener = Listener(run)
+        self._listener = SessionListener(run)
 
     @property
     def runs_dir(self) -> Path:

@@ -125,7 +125,7 @@ class Chart(LineWidget, can_focus=True):
         cells = [characters[dots] for dots in picture.dots[y].tolist()]
         for column in np.flatnonzero(picture.sign[y]).tolist():
             cells[column] = chr(picture.sign[y, column])
-        if self.app.no_color or not palette.utf8():  # a tint would not be seen
+        if self.app.no_color or not palette.has_utf8():  # a tint would not be seen
             only_band = (band != NO_COLOUR) & (curve == NO_COLOUR)
             for column in np.flatnonzero(only_band).tolist():
                 cells[column] = palette.sign("band")
@@ -167,4 +167,4 @@ class Chart(LineWidget, can_focus=True):
         return float(self.app.current_theme.variables.get("band-tint", 0.25))
 
     def _palette_colour(self, number: int) -> Color:
-        return Color.parse(palette.colour(number, self.app.current_theme.dark))
+        return Color.parse(palette.rank_colour(number, self.app.current_theme.dark))

@@ -133,7 +133,7 @@ def _axes(x_axis: Axis, y_axis: Axis, drawing: Drawing) -> Iterator[str]:
 
 
 def _curve(curve: Curve, x_axis: Axis, y_axis: Axis, *, is_area: bool) -> Iterator[str]:
-    colour = palette.colour(curve.colour, dark=False)
+    colour = palette.rank_colour(curve.colour, dark=False)
     x_shares = x_axis.shares_of(np.where(np.isfinite(curve.x), curve.x, np.nan))
     mean = y_axis.shares_of(_bounded(curve.mean))
     is_known = np.isfinite(x_shares) & np.isfinite(mean)
@@ -186,7 +186,7 @@ def _legend(drawing: Drawing) -> Iterator[str]:
     for curve in reversed(drawing.curves):
         if curve.faint or not len(curve.x):
             continue
-        colour = palette.colour(curve.colour, dark=False)
+        colour = palette.rank_colour(curve.colour, dark=False)
         label = legend_label(curve, drawing)
         yield _text(x, 22, label, "end")
         x -= LEGEND_LETTER_WIDTH * len(label) + 14

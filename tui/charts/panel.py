@@ -33,10 +33,10 @@ from tui.charts.plot_frame import PlotOptions
 from tui.kit import palette
 from tui.kit.actions import Place
 from tui.kit.bindings import bindings
+from tui.kit.draw_turn import DrawTurn
 from tui.kit.messages import ReadRecord, SaveChart
 from tui.kit.panel import Panel, ScreenRow
 from tui.kit.rank_table import RankTable
-from tui.kit.turn import Turn
 
 TICKS_PER_DRAWING = 3
 """A growing curve is drawn at every third tick, as a chart costs ten times a row of a table."""
@@ -85,7 +85,7 @@ class Charts(Panel):
         self._caption_inputs: tuple[object, ...] = ()
         self._run: RunState | None = None
         self._drawn_version = -1
-        self._turn = Turn()
+        self._turn = DrawTurn()
         self._fine = FineCurves()
         self._drag: _Drag | None = None
 
@@ -149,7 +149,7 @@ class Charts(Panel):
         room = self.size.width - CAPTION_FRAME_WIDTH - len(self.title)
         parts: list[str | tuple[str, str]] = []
         for text, colour in heading(self._drawing, self.kind, self.view, room):
-            parts.append((text, palette.colour(colour, is_dark)) if colour >= 0 else text)
+            parts.append((text, palette.rank_colour(colour, is_dark)) if colour >= 0 else text)
         return Content.assemble(*parts)
 
     def _read_again(self, steps: tuple[int, int], run: RunState) -> None:

@@ -57,12 +57,12 @@ def _draw_areas(axes: Axes, drawing: Drawing) -> None:
         curves[0].x,
         [curve.mean for curve in curves],
         labels=[curve.label for curve in curves],
-        colors=[palette.colour(curve.colour, dark=False) for curve in curves],
+        colors=[palette.rank_colour(curve.colour, dark=False) for curve in curves],
     )
 
 
 def _draw_curve(axes: Axes, curve: Curve, drawing: Drawing) -> None:
-    colour = palette.colour(curve.colour, dark=False)
+    colour = palette.rank_colour(curve.colour, dark=False)
     if curve.band:
         axes.fill_between(curve.x, curve.low, curve.high, color=colour, alpha=0.2, linewidth=0)
     # matplotlib leaves labels that begin with an underscore out of the legend.

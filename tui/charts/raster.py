@@ -321,4 +321,4 @@ ASCII = "".join(_ascii_character(dots) for dots in range(256))
 
 def dot_characters() -> str:
     """Return the characters that this terminal can show, by the bits of the dots."""
-    return BRAILLE if palette.utf8() else ASCII
+    return BRAILLE if palette.has_utf8() else ASCII

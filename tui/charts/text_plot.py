@@ -47,7 +47,7 @@ def _coloured(cells: Sequence[str], colours: Cells) -> str:
         if colour == NO_COLOUR:
             parts.append(text)
             continue
-        hex_digits = palette.colour(colour, dark=True).removeprefix("#")
+        hex_digits = palette.rank_colour(colour, dark=True).removeprefix("#")
         red, green, blue = bytes.fromhex(hex_digits)
         parts.append(f"\x1b[38;2;{red};{green};{blue}m{text}\x1b[0m")
     return "".join(parts)

@@ -46,7 +46,7 @@ COMPLETE = "__complete"
 
 def main() -> None:
     """Run the `rankboard` command. Ends the process, unless a command has returned."""
-    palette.make_fit(sys.stdout, sys.stderr)
+    palette.make_streams_fit(sys.stdout, sys.stderr)
     call(sys.argv[1:])
 
 

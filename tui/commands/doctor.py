@@ -111,7 +111,7 @@ def doctor(
 def _examine(examination: Examination, json: bool) -> int:
     """Run the checks and print what they found; return the exit code."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda number, _: examination.stop(outcome.interruption(number)))
+        signal.signal(number, lambda number, _: examination.stop(outcome.describe_signal(number)))
     clock = SessionClock()
     said = ""
     for _ in examination.batches():

@@ -22,7 +22,7 @@ from tui.flags.recorded import open_run, read_records
 from tui.kit.exit import UNREACHABLE, UsageError
 from tui.kit.narrate import echo, narrate
 from tui.parse import script_report as parsing
-from tui.run.narration import prefixed
+from tui.run.narration import prefix_lines
 
 
 def logs(
@@ -146,7 +146,7 @@ class _Output:
                 self._part(record.attempt, cause.text() if cause else "")
             case OutputText() as text if not text.path and record.host != SESSION:
                 if self._rank in (None, text.rank):
-                    lines = prefixed(text, self.state.host_name(record.host))
+                    lines = prefix_lines(text, self.state.host_name(record.host))
                     echo(lines, end="", to_stderr=text.stream == "stderr")
 
     def _part(self, attempt: int, why: str) -> None:

@@ -95,7 +95,7 @@ def _judge(ends: Sequence[_End], *, is_foreign: bool) -> int:
         is_silent = is_foreign and end.state.verdict is Verdict.STOPPED
         hosts = end.state.hosts if is_silent else end.state.unconfirmed
         unconfirmed |= dict.fromkeys(host.name for host in hosts if host.name not in confirmed)
-    narrate(*outcome.repeat_stop(ends[0].state.plan.run, list(unconfirmed)))
+    narrate(*outcome.advise_stop(ends[0].state.plan.run, list(unconfirmed)))
     if unconfirmed:
         return UNREACHABLE
     return max(0 if end.code == STOPPED else end.code for end in ends)

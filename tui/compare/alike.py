@@ -14,7 +14,7 @@ from remote.record.alike import SimilarRun, find_similar
 from remote.sanitise import plain
 from tui.kit.background import run_in_background
 from tui.kit.choice_dialogs import ChoiceDialog
-from tui.kit.text_table import aligned
+from tui.kit.text_table import align_lines
 
 MOST = 100
 """Runs that are listed at most."""
@@ -60,7 +60,7 @@ def _lines(found: list[SimilarRun]) -> list[str]:
         for run, differing in found
     ]
     return (
-        [line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…" for line in aligned(rows)]
+        [line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…" for line in align_lines(rows)]
         if rows
         else []
     )

@@ -30,7 +30,7 @@ from tui.kit import palette
 from tui.kit.actions import Place
 from tui.kit.background import run_in_background
 from tui.kit.bindings import bindings
-from tui.kit.text_table import GAP, Row, aligned, total_width, without
+from tui.kit.text_table import GAP, Row, align_lines, drop_columns, total_width
 from tui.kit.widgets.keys import KeyFooter
 
 LONGEST = 30
@@ -145,7 +145,7 @@ def _legend(compared: Sequence[ComparedRun], width: int, dark: bool) -> Iterator
     for place, one in enumerate(compared):
         sign = (
             f"{palette.sign('curve')} {palette.RUN_LETTERS[place]}",
-            palette.colour(place, dark),
+            palette.rank_colour(place, dark),
         )
         head, *rest = _folded(f"{one.run.name}: {text.became(one.run)}", width)
         yield Content.assemble(sign, GAP, head.strip())
@@ -170,8 +170,8 @@ def _folded(line: str, width: int) -> list[str]:
 def _tables(compared: Sequence[ComparedRun], room: int) -> list[str]:
     """The final figures and the settings that differ: beside each other where there is room."""
     figures = _figures(compared, room)
-    left = aligned(figures)
-    right = aligned(settings := _settings(compared, room))
+    left = align_lines(figures)
+    right = align_lines(settings := _settings(compared, room))
     wide = total_width(figures) + 2 * len(GAP)
     if not right:
         return left
@@ -185,7 +185,7 @@ def _figures(compared: Sequence[ComparedRun], room: int) -> list[Row]:
     """The final figures: a run per column, or where there is no room for that, per row."""
     table = text.figures_table(compared)
     columns = [*zip(*table, strict=True)]
-    return columns if total_width(columns) <= room else without(text.DISPENSABLE, table, room)
+    return columns if total_width(columns) <= room else drop_columns(text.DISPENSABLE, table, room)
 
 
 def _settings(compared: Sequence[ComparedRun], room: int) -> list[Row]:

@@ -9,7 +9,14 @@ from typing import Any
 from remote.format import UNKNOWN, loss, moment, or_unknown, percent, seconds
 from remote.record.entry import DEFAULTS, Entry
 from training.job import INCIDENTAL
-from tui.kit.text_table import Row, clean, print_table, terminal_width, total_width, without
+from tui.kit.text_table import (
+    Row,
+    clean_row,
+    drop_columns,
+    print_table,
+    terminal_width,
+    total_width,
+)
 
 HEAD = (
     *("run", "name", "method", "model", "data set", "hosts", "ranks", "verdict", "step", "loss"),
@@ -103,7 +110,7 @@ def row(run: Entry, name: str, settings: Sequence[str]) -> Row:
         "*" if run.star else UNKNOWN,
         run.note,
     )
-    return clean(cells)
+    return clean_row(cells)
 
 
 def _verdict(run: Entry) -> str:
@@ -169,7 +176,7 @@ def _common(one: str, other: str) -> int:
 
 def _fitted(table: list[Row], width: float, turns: Mapping[str, int]) -> list[Row]:
     """Return the table with as much of the notes and of these columns as there is room for."""
-    clipped = without(turns, _clipped(table, LEAST), width)
+    clipped = drop_columns(turns, _clipped(table, LEAST), width)
     if clipped[0][-1] != "note":
         return clipped
     notes = [row[-1] for row in table]

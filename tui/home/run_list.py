@@ -129,7 +129,7 @@ def curve(losses: Sequence[float]) -> str:
         return ""
     least = min(losses)
     most = max(losses)
-    return "".join(palette.level((one - least) / ((most - least) or 1.0)) for one in losses)
+    return "".join(palette.level_sign((one - least) / ((most - least) or 1.0)) for one in losses)
 
 
 # Columns ------------------------------------------------------------------------------------------

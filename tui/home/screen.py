@@ -35,7 +35,7 @@ from tui.kit.background import RepeatedTask
 from tui.kit.bindings import bindings, key_of
 from tui.kit.messages import CompareRuns, NewRun, OpenRun, OpenStudy
 from tui.kit.run_session import LiveScreen
-from tui.kit.text_table import justified
+from tui.kit.text_table import justify
 from tui.kit.widgets.choices import ChoiceTable
 from tui.kit.widgets.keys import KeyFooter
 
@@ -235,7 +235,7 @@ class HomeScreen(LiveScreen, Keeping):
             return
         self._described = described
         title = f"rankboard  runs in {self.history.shown_dir}"
-        text = justified(title, ", ".join(self._count_listed(self._listed)), self._width)
+        text = justify(title, ", ".join(self._count_listed(self._listed)), self._width)
         self.query_one("#title", Static).update(plain(text))
         left_out = self.query_one("#hidden", Static)
         left_out.update(hidden(self._hidden, self._key))

@@ -63,7 +63,7 @@ LEVELS = ("▁▂▃▄▅▆▇█", "_.:-=+*#")
 """Eight heights of a cell, from the lowest to the highest."""
 
 
-def colour(number: int, dark: bool) -> str:
+def rank_colour(number: int, dark: bool) -> str:
     """The colour of the rank of that number; the ninth rank's is the first's again."""
     colours = DARK if dark else LIGHT
     return colours[number % len(colours)]
@@ -76,12 +76,12 @@ ASCII_ONLY = "RANKBOARD_ASCII"
 def use_ascii() -> None:
     """Write ASCII to terminals from now on, whatever the locale is."""
     os.environ[ASCII_ONLY] = "1"
-    utf8.cache_clear()
-    make_fit(sys.stdout, sys.stderr)
+    has_utf8.cache_clear()
+    make_streams_fit(sys.stdout, sys.stderr)
 
 
 @cache
-def utf8() -> bool:
+def has_utf8() -> bool:
     """Whether the terminal's locale is UTF-8, and nobody asked for ASCII."""
     return not os.environ.get(ASCII_ONLY) and speaks_utf8(
         dict(os.environ),
@@ -112,15 +112,15 @@ def _environment_at_start() -> Mapping[str, str]:
 
 def sign(name: str) -> str:
     """The sign of that name, one cell wide."""
-    return SIGNS[name][0 if utf8() else 1]
+    return SIGNS[name][0 if has_utf8() else 1]
 
 
-def level(share: float) -> str:
+def level_sign(share: float) -> str:
     """A cell as high as a share of 1; the highest for all that is more, the lowest for what is
     less, and none for NaN."""
     if math.isnan(share):
         return " "
-    levels = LEVELS[0 if utf8() else 1]
+    levels = LEVELS[0 if has_utf8() else 1]
     return levels[int(max(0.0, min(share, 0.999)) * len(levels))]
 
 
@@ -152,12 +152,12 @@ _STAND_INS["━"] = "="  # a rule, such as that above the focused panel; bars ar
 Rich, and our own signs."""
 
 
-def make_fit(*streams: TextIO | None) -> None:
+def make_streams_fit(*streams: TextIO | None) -> None:
     """Have these streams write whatever text there is: to a terminal without UTF-8 in ASCII,
     whoever draws it."""
     for stream in streams:
         if isinstance(stream, io.TextIOWrapper):
-            if stream.isatty() and not utf8():
+            if stream.isatty() and not has_utf8():
                 stream.reconfigure(encoding="ascii", errors=ASCII)
             else:
                 stream.reconfigure(errors="backslashreplace")
@@ -172,9 +172,9 @@ def _in_ascii(error: UnicodeError) -> tuple[str | bytes, int]:
 codecs.register_error(ASCII, _in_ascii)
 
 
-def fit(text: str) -> str:
+def to_terminal(text: str) -> str:
     """The text as a terminal gets it: in ASCII without UTF-8."""
-    return text if utf8() else text.encode("ascii", ASCII).decode()
+    return text if has_utf8() else text.encode("ascii", ASCII).decode()
 
 
 @cache

@@ -51,7 +51,7 @@ class Panel(Container):
         return True
 
     @classmethod
-    def lines(cls, plan: Plan) -> int:
+    def lines_needed(cls, plan: Plan) -> int:
         """How many lines of text a panel of the top row needs; 0 where it takes what is left."""
         return 0
 
@@ -88,7 +88,7 @@ class TablePanel(Panel):
 
     is_asked = True
 
-    def on_table_cell_table_uncovered(self) -> None:
+    def on_cell_table_uncovered(self) -> None:
         self.is_asked = True
 
     def on_resize(self) -> None:

@@ -11,7 +11,7 @@ from remote.format import count
 from remote.plan.plan import Script
 from remote.transport.registry import is_here
 from training.job import Job
-from tui.kit.runs import RunOptions
+from tui.kit.open_runs import RunOptions
 from tui.launch.script_fields import format_script_arguments
 
 RANK_COUNT = re.compile(r":\d*$")

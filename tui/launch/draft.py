@@ -16,7 +16,7 @@ from training.job import Job, JobError
 from training.mistake import Mistake, MistakeError
 from training.registry import UnknownName
 from tui.flags.script import with_cwd
-from tui.kit.runs import MakePlan
+from tui.kit.open_runs import MakePlan
 from tui.launch import script_fields
 from tui.launch.form_fields import (
     OFF,

@@ -17,8 +17,8 @@ from tui.kit.actions import Place
 from tui.kit.bindings import bindings, key_of
 from tui.kit.dialogs import DiscardDialog, Leave
 from tui.kit.messages import CheckHosts, ShowChecks, StartRun
+from tui.kit.open_runs import LaunchRequest
 from tui.kit.run_session import HostChecks, LiveScreen
-from tui.kit.runs import Launch
 from tui.kit.widgets.keys import KeyFooter
 from tui.launch import script_fields
 from tui.launch.cell_editor import CellEditor
@@ -66,7 +66,9 @@ class LaunchScreen(LiveScreen, PresetForm):
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
     AUTO_FOCUS = "FormTable"
 
-    def __init__(self, launch: Launch, error: str = "", checks: HostChecks | None = None) -> None:
+    def __init__(
+        self, launch: LaunchRequest, error: str = "", checks: HostChecks | None = None
+    ) -> None:
         """`error` is shown until something is changed. `checks` are those that were made last."""
         super().__init__()
         self._launch = launch

@@ -60,7 +60,7 @@ class RowPainter:
         if is_continued:
             return Strip([Segment(" " * width, style)]).apply_offsets(-width, line.number)
         if shared is None and line.rank >= 0:
-            style += Style(color=palette.colour(line.rank, self._is_dark))
+            style += Style(color=palette.rank_colour(line.rank, self._is_dark))
         time_style = self.row_style(line, "log--margin")
         parts = [Segment(time, time_style), Segment(ranks, style)]
         # Negative offsets tell a selection that the margin is no part of the text.

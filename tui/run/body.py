@@ -12,7 +12,7 @@ from tui.charts.kinds import available
 from tui.charts.panel import Charts
 from tui.kit.panel import Panel, ScreenRow
 from tui.kit.run_session import RunSession
-from tui.run.hosts_panel import Hosts
+from tui.run.hosts_panel import HostsPanel
 from tui.run.panels import PANELS
 
 WIDTHS = (110, 150)
@@ -28,11 +28,11 @@ LOW = 13
 """Rows below which the log is hidden, too."""
 
 
-class Body(Container):
+class RunBody(Container):
     """The panels of a run, in rows as wide and as high as the screen has room for."""
 
     DEFAULT_CSS = """
-    Body { layout: grid; grid-size: 12; grid-gutter: 0 2; height: 1fr; }
+    RunBody { layout: grid; grid-size: 12; grid-gutter: 0 2; height: 1fr; }
     """
 
     def __init__(self, session: RunSession) -> None:
@@ -81,14 +81,14 @@ class Body(Container):
         for place, chart in enumerate(self._charts):
             self._place(chart, GRID // len(seen) if place in seen else 0)
         for panel in self.panels:
-            if isinstance(panel, Hosts):
+            if isinstance(panel, HostsPanel):
                 beside = GRID // 3 if self._is_beside else 0
                 self._place(panel, GRID if self._shows_hosts and height >= FLAT else beside)
             elif panel.row is ScreenRow.TOP:
                 self._place(panel, GRID * 2 // 3 if self._is_beside else GRID)
             elif panel.row is ScreenRow.BOTTOM:
                 self._place(panel, GRID if height >= LOW else 0)
-        needed = max(kind.lines(self._session.plan) for kind in self._kinds)
+        needed = max(kind.lines_needed(self._session.plan) for kind in self._kinds)
         top = min(needed, max(4, height * 5 // 12))
         is_finished = self._session.state.verdict is Verdict.FINISHED
         rows = ["1fr" if height < LOW else str(top)]
@@ -123,7 +123,7 @@ class Body(Container):
 
     def bring(self, panel: Panel) -> None:
         """Show a panel that may be hidden."""
-        if isinstance(panel, Hosts):
+        if isinstance(panel, HostsPanel):
             self._at_hosts = True
         elif isinstance(panel, Charts):
             self._at_hosts = False
@@ -145,5 +145,5 @@ class Body(Container):
         self.deck.put(place, kind or self.deck.first_chart(place, kinds, seen), kinds)
         for at, chart in enumerate(charts):
             chart.choose(found := self.deck.chart_at(at, kinds), self.deck.view(found))
-        hosts = next((panel for panel in self.panels if isinstance(panel, Hosts)), None)
+        hosts = next((panel for panel in self.panels if isinstance(panel, HostsPanel)), None)
         return hosts if hosts and not kind and not self._is_beside else charts[place]

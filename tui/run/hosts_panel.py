@@ -19,14 +19,14 @@ from remote.run.state.phases import HostPhase, RunPhase
 from remote.sanitise import plain
 from tui.kit.actions import Place
 from tui.kit.bindings import bindings
+from tui.kit.draw_turn import DrawTurn
 from tui.kit.panel import ScreenRow, TablePanel
 from tui.kit.session_clock import SessionClock
-from tui.kit.turn import Turn
 from tui.kit.widgets.phase import phase_cell
 from tui.kit.widgets.table import UNSEEN, CellTable, TableCell, TableColumn, TableRow, fit_column
 
 _T = TypeVar("_T")
-COLUMNS = (
+HOST_COLUMNS = (
     TableColumn("host", 6, right=False, most=15),
     TableColumn("phase", 8, right=False, most=19),
     TableColumn("CPU of cores", 14),
@@ -46,7 +46,7 @@ FULL = 0.9
 """The share of its cores above which a host is marked."""
 
 
-class Hosts(TablePanel):
+class HostsPanel(TablePanel):
     """One line per host, with the age of its phase, and the reason if it was lost or refused."""
 
     title = "hosts"
@@ -62,10 +62,10 @@ class Hosts(TablePanel):
     def __init__(self) -> None:
         super().__init__()
         self._clock = SessionClock()
-        self._turn = Turn()
+        self._turn = DrawTurn()
 
     def compose(self) -> ComposeResult:
-        yield CellTable(COLUMNS)
+        yield CellTable(HOST_COLUMNS)
 
     def show(self, run: RunState) -> None:
         is_calm = run.phase is RunPhase.TRAINING and not self.is_asked
@@ -88,8 +88,10 @@ class Hosts(TablePanel):
                 row = _row(host, load, since, wired)
                 rows[host.index] = row if has_gpu else _without_gpu(row)
         seen = [row for row in rows if row]
-        first = [fit_column(COLUMNS[place], [row[place] for row in seen]) for place in (0, 1, 2)]
-        rest = COLUMNS if has_gpu else _without_gpu(COLUMNS)
+        first = [
+            fit_column(HOST_COLUMNS[place], [row[place] for row in seen]) for place in (0, 1, 2)
+        ]
+        rest = HOST_COLUMNS if has_gpu else _without_gpu(HOST_COLUMNS)
         table.fill(rows, [*first, *rest[3:]])
 
 

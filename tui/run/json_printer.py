@@ -17,9 +17,9 @@ from remote.sanitise import UNSEEN
 from training.wire.events import SESSION, OutputText, Record, ScriptMetrics
 from training.wire.jsonl import dumps
 from tui.kit.narrate import narrate
-from tui.kit.written import written
 from tui.run import outcome
 from tui.run.plain_printer import PlainPrinter
+from tui.run.unfetched_files import describe_unfetched_files
 
 
 class JsonPrinter(PlainPrinter):
@@ -64,7 +64,11 @@ class JsonPrinter(PlainPrinter):
         """Print the summary; to stderr, print why a run failed and how it ended."""
         self.summarize(state)
         self._explain(state)
-        for line in (*outcome.seen_of_program(state), *written(state), outcome.verdict(state)):
+        for line in (
+            *outcome.describe_visibility(state),
+            *describe_unfetched_files(state),
+            outcome.verdict_line(state),
+        ):
             narrate(line, file=self._err)
         self._err.flush()
 

@@ -30,9 +30,9 @@ from remote.run.state.phases import RankPhase, RunPhase
 from remote.run.state.rank_state import RankState
 from training.wire.events import Record
 from tui.kit.session_clock import SessionClock
-from tui.kit.written import written
 from tui.run import outcome
 from tui.run.narration import Narration, RankLines
+from tui.run.unfetched_files import describe_unfetched_files
 
 EVERY = 0.5
 """Seconds between two drawings of the table."""
@@ -93,15 +93,15 @@ class LivePrinter:
         self._print(self._ranks.rest(state))
         self._tell(self._narration.rest(state))
         console = self._live.console
-        why = outcome.cause(state)
+        why = outcome.describe_cause(state)
         for number, line in enumerate(why):
             console.print(Line(line, style="" if number else "bold red"), soft_wrap=True)
         if outcome.has_results(state):
             console.print(results(state))
-            console.print(Line("\n".join(outcome.captions(state)), style="dim"))
-        for line in (*outcome.seen_of_program(state), *written(state)):
+            console.print(Line("\n".join(outcome.result_captions(state)), style="dim"))
+        for line in (*outcome.describe_visibility(state), *describe_unfetched_files(state)):
             console.print(Line(line, style="dim"))
-        console.print(Line(outcome.verdict(state), style="bold red" if why else "bold"))
+        console.print(Line(outcome.verdict_line(state), style="bold red" if why else "bold"))
 
     def _tell(self, lines: Iterable[str]) -> None:
         for line in lines:
@@ -189,7 +189,7 @@ def _rank(rank: RankState, state: RunState, now: float) -> list[RenderableType]:
 def results(state: RunState) -> Table:
     """Make the table of results."""
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
-    names, rows = outcome.columns(state)
+    names, rows = outcome.result_table(state)
     for name in names:
         table.add_column(
             name, justify="left" if name == "host" else "right", no_wrap=name != "own accuracy"

@@ -25,7 +25,7 @@ CALM = 3.0
 """Seconds between two such lines, so that ranks that arrive one by one make few of them."""
 
 
-class Gathered:
+class GatheredLines:
     """Holds lines of hosts and ranks for a moment, so that several with one text appear once."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -67,7 +67,7 @@ class Narration:
         self._reaching: dict[int, str] = {}
         self._waiting = _Waiting()
         self._stage = 0
-        self._of_hosts, self._ends = Gathered(), Gathered()
+        self._of_hosts, self._ends = GatheredLines(), GatheredLines()
 
     def lines(self, records: list[Record], state: RunState) -> Iterator[str]:
         """Describe these records, which were applied to the state, and what the run waits for."""
@@ -81,7 +81,7 @@ class Narration:
                 self._of_hosts.add(note.text, _number(note.host, state))
             else:
                 yield from self._gathered(state, at_once=True)  # which came before
-                if state.has_begun or not outcome.repeats(note.text, state.cause):
+                if state.has_begun or not outcome.repeats_cause(note.text, state.cause):
                     yield note.text
         self._next = state.log.count
         yield from self._gathered(state)
@@ -95,7 +95,7 @@ class Narration:
 
     def _gathered(self, state: RunState, *, at_once: bool = False) -> Iterator[str]:
         for text, hosts in self._of_hosts.due(at_once=at_once):
-            if not outcome.repeats(text, state.cause):
+            if not outcome.repeats_cause(text, state.cause):
                 yield f"{_names(hosts, state)}: {text}"
         for text, ranks in self._ends.due(at_once=at_once):
             if state.has_begun or not state.refused:
@@ -148,7 +148,7 @@ class RankLines:
     """
 
     def __init__(self) -> None:
-        self._of_ranks, self._of_hosts = Gathered(), Gathered()
+        self._of_ranks, self._of_hosts = GatheredLines(), GatheredLines()
 
     def chunks(self, records: list[Record], state: RunState) -> Iterator[str]:
         """Make whole lines, each with its newline, of the text among these records."""
@@ -165,7 +165,7 @@ class RankLines:
             else:
                 if text.stream == "stderr":
                     yield from self._gathered(state, at_once=True)  # which came before
-                yield prefixed(text, state.host_name(record.host))
+                yield prefix_lines(text, state.host_name(record.host))
         yield from self._gathered(state, at_once=state.phase is RunPhase.TRAINING)
 
     def rest(self, state: RunState) -> Iterator[str]:
@@ -174,10 +174,10 @@ class RankLines:
 
     def _gathered(self, state: RunState, *, at_once: bool) -> Iterator[str]:
         for line, hosts in self._of_hosts.due(at_once=at_once):
-            if not outcome.repeats(line, state.cause):
+            if not outcome.repeats_cause(line, state.cause):
                 yield f"[{_names(hosts, state)}] {line}\n"
         for line, ranks in self._of_ranks.due(at_once=at_once):
-            if not outcome.repeats(line, state.cause):
+            if not outcome.repeats_cause(line, state.cause):
                 yield f"[{ranks_text(ranks)}] {line}\n"
 
 
@@ -222,7 +222,7 @@ class _Waiting:
         return said is None or wait.seconds >= max(2 * said, said + AGAIN)
 
 
-def prefixed(text: OutputText, host: str) -> str:
+def prefix_lines(text: OutputText, host: str) -> str:
     """Make the lines of a text, each after its rank or host."""
     whose = f"[rank {text.rank}] " if text.rank >= 0 else f"[{host}] "
     return "".join(f"{whose}{line}\n" for line in shown(text.text))

@@ -28,8 +28,8 @@ from remote.run.state.phases import FATES, Verdict
 from remote.run.state.rank_state import RankState
 from remote.run.state.types import Cause
 from remote.statistics.mean import finite_mean
-from tui.kit.text_table import ruled
-from tui.run import hints
+from tui.kit.text_table import rule_lines
+from tui.run import failure_advice as hints
 
 LEAST = 8
 """Shorter lines are too common to mean the same as a cause."""
@@ -50,13 +50,13 @@ _HEAD = (
 _PHASES = ("data", "compute", "sync")
 
 
-def head(state: RunState) -> tuple[str, ...]:
+def result_columns(state: RunState) -> tuple[str, ...]:
     """Name the columns of the table of results."""
-    names = tuple(name.format(early(state).replace(" to ", "-")) for name in _HEAD)
+    names = tuple(name.format(early_iterations(state).replace(" to ", "-")) for name in _HEAD)
     return (*names, "own accuracy") if _own_accuracies(state) else names
 
 
-def early(state: RunState) -> str:
+def early_iterations(state: RunState) -> str:
     """Which iterations the means in the table are of: "2 to 40", or what there is of them."""
     timed = [rank.timing for rank in state.ranks if rank.timing.count]
     first = min((timing.first_early for timing in timed), default=2)
@@ -64,10 +64,10 @@ def early(state: RunState) -> str:
     return f"{first} to {last}" if last > first else str(first)
 
 
-def table(state: RunState) -> list[tuple[str, ...]]:
+def result_rows(state: RunState) -> list[tuple[str, ...]]:
     """Make the table of results: a row per rank, one for all, and the shares of an iteration.
 
-    `head` names its columns, and `captions` explains them.
+    `result_columns` names its columns, and `result_captions` explains them.
     """
     ranks = state.ranks
     rows = [
@@ -80,18 +80,19 @@ def table(state: RunState) -> list[tuple[str, ...]]:
         )
         for rank in ranks
     ]
-    whole, early = (
+    whole, early_iterations = (
         join_means(getattr(rank.timing, what) for rank in ranks) for what in ("whole", "early")
     )
     own = _own_accuracies(state)
     if len(ranks) > 1:
         made = [rank.loss for rank in ranks if rank.step]
         mean = loss(finite_mean(made), len(made))
-        rows.append(("all", "", *_times(whole, early), _epoch(ranks), mean))
+        rows.append(("all", "", *_times(whole, early_iterations), _epoch(ranks), mean))
         own = own and [*own, finite_mean(own)]
-    known = any(getattr(early, phase) for phase in _PHASES[1:])
+    known = any(getattr(early_iterations, phase) for phase in _PHASES[1:])
     shares = [
-        percent(early.share(getattr(early, phase))) if known else UNKNOWN for phase in _PHASES
+        percent(early_iterations.share(getattr(early_iterations, phase))) if known else UNKNOWN
+        for phase in _PHASES
     ]
     rows.append(("share", "", "", "", *shares, "", "", ""))
     if not own:
@@ -100,11 +101,11 @@ def table(state: RunState) -> list[tuple[str, ...]]:
     return [(*row, accuracy) for row, accuracy in zip(rows, accuracies, strict=True)]
 
 
-def columns(state: RunState) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def result_table(state: RunState) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Name the columns of the table of results, and make its rows. Of a user's own program, columns
     that tell nothing are left out, and so is the row of shares where none is known."""
-    names = head(state)
-    rows = table(state)
+    names = result_columns(state)
+    rows = result_rows(state)
     if state.plan.job:
         return names, rows
     if all(cell in ("", UNKNOWN) for cell in rows[-1][1:]):
@@ -119,20 +120,21 @@ def columns(state: RunState) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     ]
 
 
-def seen_of_program(state: RunState) -> list[str]:
+def describe_visibility(state: RunState) -> list[str]:
     """Say what to do where a user's own program was not seen, or in part."""
     if state.verdict in (None, Verdict.REFUSED):
         return []
     return [text for text in [seen.advice(state, state.now)] if text]
 
 
-def captions(state: RunState) -> list[str]:
+def result_captions(state: RunState) -> list[str]:
     """Explain the columns of the table, and give the test accuracy of the run."""
     lines = [
         "s/iter: mean of all iterations; last loss: of each rank's last batch",
-        f"{head(state)[3]}, data, compute, sync, samples/s: means of iterations {early(state)}",
+        f"{result_columns(state)[3]}, data, compute, sync, samples/s: means of iterations "
+        f"{early_iterations(state)}",
     ]
-    if not state.plan.job and "sync" not in columns(state)[0]:
+    if not state.plan.job and "sync" not in result_table(state)[0]:
         lines = []
     tested = next((rank for rank in state.ranks if math.isfinite(rank.test_accuracy)), None)
     if tested:
@@ -149,12 +151,15 @@ def _own_accuracies(state: RunState) -> list[float]:
     return own if any(map(math.isfinite, own)) else []
 
 
-def _times(whole: Means, early: Means) -> list[str]:
-    phases = [getattr(early, phase) for phase in _PHASES]
+def _times(whole: Means, early_iterations: Means) -> list[str]:
+    phases = [getattr(early_iterations, phase) for phase in _PHASES]
     if not any(phases[1:]):  # of a script that does not tell them
         phases = [math.nan] * len(phases)
-    spent = (whole.seconds, early.seconds, *phases)
-    return [*map(seconds, spent), rate(early.throughput) if early.throughput else UNKNOWN]
+    spent = (whole.seconds, early_iterations.seconds, *phases)
+    return [
+        *map(seconds, spent),
+        rate(early_iterations.throughput) if early_iterations.throughput else UNKNOWN,
+    ]
 
 
 def _epoch(ranks: Sequence[RankState]) -> str:
@@ -166,7 +171,7 @@ def has_results(state: RunState) -> bool:
     return state.verdict is not None and any(rank.timing.count for rank in state.ranks)
 
 
-def opening(state: RunState) -> str:
+def opening_line(state: RunState) -> str:
     """Make the first line: "run NAME: 4 ranks on node0 to node3, ddp, lenet5 on digits"."""
     plan = state.plan
     names = [host.name for host in state.plan.hosts]
@@ -179,14 +184,14 @@ TRUST = "rankboard trust "
 """Begins the line that says how to accept the key of a host; a cause says it of all hosts."""
 
 
-def repeats(text: str, found: Cause | None) -> bool:
+def repeats_cause(text: str, found: Cause | None) -> bool:
     """Whether a line says no more than the cause, which is printed at the end."""
     core = found.what.partition(" (exit code ")[0].rstrip("…") if found else ""
     is_told = core in text or (len(text) > LEAST and text in core)
     return bool(core) and (is_told or (text.startswith(TRUST) and TRUST in core))
 
 
-def cause(state: RunState) -> list[str]:
+def describe_cause(state: RunState) -> list[str]:
     """Explain why a run failed: the cause, its last output, and the fate of each rank.
 
     Empty for a run that did not fail.
@@ -194,27 +199,29 @@ def cause(state: RunState) -> list[str]:
     found = state.cause
     if found is None:
         return []
-    hint = hints.advice(found, state.plan)
+    hint = hints.failure_advice(found, state.plan)
     advice = [f"what to do: {hint}"] if hint else []
     words: list[str] = []
     if found.tail and (
-        HEADER in found.tail or not any(repeats(line, found) for line in found.tail)
+        HEADER in found.tail or not any(repeats_cause(line, found) for line in found.tail)
     ):
-        words = [f"last output of {whose(found)}:", *(f"    {line}" for line in found.tail)]
+        words = [f"last output of {output_source(found)}:", *(f"    {line}" for line in found.tail)]
     ends = (
-        fates(state) if any(rank.phase in FATES for rank in state.ranks) and state.has_begun else []
+        fate_table(state)
+        if any(rank.phase in FATES for rank in state.ranks) and state.has_begun
+        else []
     )
     return [f"cause: {found.text()}", *advice, *words, *ends]
 
 
-def whose(found: Cause) -> str:
+def output_source(found: Cause) -> str:
     """Name the rank, agent, host or launcher whose last output is known of a failure."""
     if found.of_agent:
         return f"the agent on {found.host}"
     return f"rank {found.rank}" if found.rank >= 0 else found.host or "the launcher"
 
 
-def fates(state: RunState) -> list[str]:
+def fate_table(state: RunState) -> list[str]:
     """Make the table of the ranks' fates."""
     rows = [
         (
@@ -226,7 +233,7 @@ def fates(state: RunState) -> list[str]:
         )
         for rank in state.ranks
     ]
-    return ruled(("host", "rank", "fate", "step", "exit"), rows)
+    return rule_lines(("host", "rank", "fate", "step", "exit"), rows)
 
 
 def _except_on(state: RunState) -> str:
@@ -235,7 +242,7 @@ def _except_on(state: RunState) -> str:
     return f", except perhaps on {listed(hosts)}" if hosts else ""
 
 
-def repeat_stop(run: str, hosts: Sequence[str]) -> list[str]:
+def advise_stop(run: str, hosts: Sequence[str]) -> list[str]:
     """Say which command to repeat where ranks may still run on these hosts."""
     if not hosts:
         return []
@@ -272,7 +279,7 @@ def _attempt(state: RunState, when: float) -> int:
     return 1 + sum(state.started + one.seconds <= when for one in state.progress.restarts)
 
 
-def interruption(number: int) -> str:
+def describe_signal(number: int) -> str:
     """Explain why this signal stops a run."""
     return (
         "interrupted (Ctrl+C)"
@@ -281,7 +288,7 @@ def interruption(number: int) -> str:
     )
 
 
-def verdict(state: RunState) -> str:
+def verdict_line(state: RunState) -> str:
     """Make the last line: how the run ended, and how long it took."""
     length = duration(state.elapsed)
     again = len(state.progress.restarts)

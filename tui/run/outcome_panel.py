@@ -22,10 +22,11 @@ from remote.run.state.phases import Verdict
 from remote.run.state.types import Cause
 from remote.sanitise import plain
 from tui.kit import palette
-from tui.kit.turn import Turn
+from tui.kit.draw_turn import DrawTurn
 from tui.kit.widgets.phase import phase_cell
-from tui.kit.written import written
-from tui.run import hints, outcome
+from tui.run import failure_advice as hints
+from tui.run import outcome
+from tui.run.unfetched_files import describe_unfetched_files
 
 FRAME = 4
 """Lines above the last output."""
@@ -38,20 +39,20 @@ LOW = 30
 """Lines of a screen below which a success is told briefly: the charts need the room."""
 
 
-class Outcome(VerticalScroll):
+class OutcomePanel(VerticalScroll):
     """How the run ended; hidden until then."""
 
     DEFAULT_CSS = """
-    Outcome {
+    OutcomePanel {
         display: none; height: auto; max-height: 40%; padding: 0 1; scrollbar-size-vertical: 1;
         border-left: outer $success; background: $success 12%;
     }
-    Outcome.-warn { border-left: outer $warning; background: $warning 12%; }
-    Outcome.-bad { border-left: outer $error; background: $error 12%; }
+    OutcomePanel.-warn { border-left: outer $warning; background: $warning 12%; }
+    OutcomePanel.-bad { border-left: outer $error; background: $error 12%; }
     """
 
     def compose(self) -> ComposeResult:
-        self._shown, self._turn = "", Turn()
+        self._shown, self._turn = "", DrawTurn()
         yield Static(markup=False)
 
     def show(self, run: RunState) -> None:
@@ -76,23 +77,23 @@ def _text(run: RunState, room: int, *, brief: bool) -> str:
         sign = phase_cell(run.verdict.word).text.split()[0]
         if run.verdict is Verdict.FINISHED and run.progress.diverged:
             sign = palette.sign("warn")
-        lines.insert(bool(lines), f"{sign} {outcome.verdict(run)}")
+        lines.insert(bool(lines), f"{sign} {outcome.verdict_line(run)}")
     if run.verdict in (Verdict.FINISHED, Verdict.STOPPED):
         lines += _summary(run, brief=brief)
-    lines += map(plain, written(run))
+    lines += map(plain, describe_unfetched_files(run))
     return "\n".join(lines)
 
 
 def _cause(cause: Cause, plan: Plan, room: int) -> list[str]:
     """Describe the cause, what to do about it, and as much last output as there is room for."""
     lines = [plain(f"cause: {cause.text()}")]
-    hint = hints.advice(cause, plan)
+    hint = hints.failure_advice(cause, plan)
     if hint:
         lines.append(plain(f"what to do: {hint}"))
     words = last_words(cause.tail, room) if room < len(cause.tail) else cause.tail
     if words:
         lines += [
-            f"last output of {plain(outcome.whose(cause))}:",
+            f"last output of {plain(outcome.output_source(cause))}:",
             *(f"  {plain(line)}" for line in words),
         ]
     return lines
@@ -109,7 +110,7 @@ def _summary(run: RunState, *, brief: bool) -> list[str]:
         epochs = [fmean(rank.epoch_seconds) for rank in known if rank.epoch_seconds]
         whole = fixed(run.means.seconds, 3)
         more = f"; of an epoch {fixed(fmean(epochs), 2)} s" if epochs and not brief else ""
-        early = outcome.early(run)
+        early = outcome.early_iterations(run)
         first = early.partition(" ")[0]
         others = "all but the first" if first == "2" else f"all from {first} on"
         lines.append(f"mean of iterations {early}: {steps}, of {others} {whole} s{more}")

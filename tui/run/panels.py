@@ -7,7 +7,7 @@ the order of the screen. Panels that do not suit a run are left out.
 from tui.charts.panel import Charts
 from tui.kit.panel import Panel
 from tui.log.panel import LogPanel
-from tui.run.hosts_panel import Hosts
-from tui.run.ranks_panel import Ranks
+from tui.run.hosts_panel import HostsPanel
+from tui.run.ranks_panel import RanksPanel
 
-PANELS: tuple[type[Panel], ...] = (Ranks, Hosts, Charts, LogPanel)
+PANELS: tuple[type[Panel], ...] = (RanksPanel, HostsPanel, Charts, LogPanel)

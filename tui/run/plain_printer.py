@@ -14,11 +14,11 @@ from typing import TextIO
 from remote.run.run_state import RunState
 from training.wire.events import Record
 from tui.kit.narrate import narrate
-from tui.kit.text_table import ruled
-from tui.kit.written import written
+from tui.kit.text_table import rule_lines
 from tui.run import outcome
 from tui.run.narration import Narration, RankLines
 from tui.run.progress import ProgressLines
+from tui.run.unfetched_files import describe_unfetched_files
 
 
 class PlainPrinter:
@@ -49,10 +49,14 @@ class PlainPrinter:
         self._write_all(self._ranks.rest(state))
         self._explain(state)
         if outcome.has_results(state):
-            table = ruled(*outcome.columns(state))
-            self._write("".join(line + "\n" for line in (*table, *outcome.captions(state))))
+            table = rule_lines(*outcome.result_table(state))
+            self._write("".join(line + "\n" for line in (*table, *outcome.result_captions(state))))
         self._flush()
-        for line in (*outcome.seen_of_program(state), *written(state), outcome.verdict(state)):
+        for line in (
+            *outcome.describe_visibility(state),
+            *describe_unfetched_files(state),
+            outcome.verdict_line(state),
+        ):
             narrate(line, file=self._err)
         self._err.flush()
 
@@ -60,7 +64,7 @@ class PlainPrinter:
         """Print the rest of the narration, and why a run failed."""
         for line in self._narration.rest(state):
             narrate(line, file=self._err)
-        for line in outcome.cause(state):
+        for line in outcome.describe_cause(state):
             self._err.write(line + "\n")
         self._err.flush()
 

@@ -17,7 +17,7 @@ from tui.run.json_printer import JsonPrinter
 from tui.run.plain_printer import PlainPrinter
 
 
-class Printer(Protocol):
+class RunPrinter(Protocol):
     """Shows a run. `gone` is true once nobody reads stdout; then nothing more is written to it."""
 
     gone: bool
@@ -30,7 +30,7 @@ class Printer(Protocol):
 
 
 @contextmanager
-def printer(
+def run_printer(
     state: RunState,
     json: bool,
     folder: Path,
@@ -38,14 +38,14 @@ def printer(
     before: Iterable[Record] = (),
     quiet: bool = False,
     verbose: bool = False,
-) -> Iterator[Printer]:
+) -> Iterator[RunPrinter]:
     """Make the printer for this stdout; it shows what comes after this state.
 
     `folder` is that of the run. `before`: expanded records that the state includes, which JSON
     prints first. `quiet`: without the output of the ranks. `verbose`: see `Narration`.
     """
     if not state.started:  # otherwise this attaches to a run
-        narrate(outcome.opening(state))
+        narrate(outcome.opening_line(state))
     for note in notes(state.plan):
         narrate(note)
     told = state.log.count

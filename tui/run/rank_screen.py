@@ -30,9 +30,9 @@ from tui.kit.session_clock import SessionClock
 from tui.kit.widgets.keys import KeyFooter
 from tui.kit.widgets.table import CELL_STYLES
 from tui.log.panel import LogPanel
-from tui.run.components.rank_facts import TROUBLE, Fact, facts
-from tui.run.components.row import state
-from tui.run.components.stack import stack
+from tui.run.components.rank_columns import state_cell
+from tui.run.components.rank_facts import TROUBLE, RankFact, rank_facts
+from tui.run.components.stack_text import stack_lines
 
 FIRST = ("loss", "ready", "cpu", "seconds")
 """The charts that stand first, by their ids."""
@@ -131,14 +131,14 @@ class RankScreen(Screen[None], LiveScreen):
 
     def _show_facts(self, rank: RankState, run: RunState, now: float) -> None:
         others = f"{palette.sign('less')} {palette.sign('more')} other ranks"
-        doing = state(rank, run, now)
+        doing = state_cell(rank, run, now)
         who = f"rank {rank.rank} of {len(run.ranks)}, on {plain(run.host_name(rank.host))}"
         title = Content.assemble(who, "  ", (doing.text, CELL_STYLES.get(doing.style, "")))
         room = self.app.size.width - 2 - title.cell_length - len(others)
         if room > 1:
             title = Content.assemble(title, " " * room, (others, "$text-muted"))
         width, height = self.app.size
-        known = facts(rank, run, now, roomy=height >= TALL)
+        known = rank_facts(rank, run, now, roomy=height >= TALL)
         lines = [_lines(fact, width - 2) for fact in known]
         told = Content("\n").join([title, *lines])
         if not told.is_same(self._told):
@@ -166,7 +166,7 @@ class RankScreen(Screen[None], LiveScreen):
 
     def _show_stack(self, rank: RankState, run: RunState, now: float) -> None:
         width = self.query_one("#stack").size.width - 2
-        told = Content("\n").join(stack(run, rank, now, width))
+        told = Content("\n").join(stack_lines(run, rank, now, width))
         if not told.is_same(self._stack):
             self._stack = told
             self.query_one("#stack Static", Static).update(told)
@@ -216,7 +216,7 @@ def _kinds(run: RunState, rank: int) -> list[ChartKind]:
     return sorted(found, key=lambda kind: FIRST.index(kind.id) if kind.id in FIRST else len(FIRST))
 
 
-def _lines(fact: Fact, width: int) -> Content:
+def _lines(fact: RankFact, width: int) -> Content:
     """A fact behind what it is about; trouble stands out."""
     about, said = fact
     if about == TROUBLE:

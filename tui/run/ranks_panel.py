@@ -16,18 +16,18 @@ from remote.run.state.rank_state import RankState
 from tui.kit import palette
 from tui.kit.actions import Place
 from tui.kit.bindings import bindings
+from tui.kit.draw_turn import DrawTurn
 from tui.kit.messages import ShowRank
 from tui.kit.panel import ScreenRow, TablePanel
 from tui.kit.rank_table import RankTable, RankTableLine
 from tui.kit.session_clock import SessionClock
-from tui.kit.turn import Turn
 from tui.kit.widgets.heat import HeatStrip
 from tui.kit.widgets.table import UNSEEN, CellTable, TableCell, TableColumn, TableRow, fit_column
-from tui.run.components import heat
+from tui.run.components import heat_strip as heat
 from tui.run.components.fold import FoldedColumns, is_empty
-from tui.run.components.groups import GROUPED, is_grouped, lines
-from tui.run.components.order import ORDERS, UNMARKED, severity
-from tui.run.components.row import FIGURES, Figure, Scale, View
+from tui.run.components.groups import MAX_SINGLE_RANKS, is_grouped, table_lines
+from tui.run.components.rank_columns import RANK_COLUMNS, RankColumn, RowContext, TrendScale
+from tui.run.components.rank_order import RANK_ORDERS, UNMARKED, severity
 
 PER_LINE = 64
 """Ranks of the heat strip in a line of 80 columns."""
@@ -39,10 +39,10 @@ SMALL = 17
 """Their width there."""
 
 
-class Ranks(TablePanel):
+class RanksPanel(TablePanel):
     """One line per rank or host, and a cell for each of many ranks."""
 
-    DEFAULT_CSS = "Ranks HeatStrip { dock: top; }"
+    DEFAULT_CSS = "RanksPanel HeatStrip { dock: top; }"
     title = "ranks"
     place = Place.RANKS
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
@@ -61,14 +61,14 @@ class Ranks(TablePanel):
         self._folded = FoldedColumns()
         self._widths: dict[str, int] = {}
         self._stage: tuple[object, ...] = ()
-        self._strip_turn, self._table_turn = Turn(), Turn()
-        self._scale = Scale("seconds", (), 0.0)
+        self._strip_turn, self._table_turn = DrawTurn(), DrawTurn()
+        self._scale = TrendScale("seconds", (), 0.0)
 
     @classmethod
-    def lines(cls, plan: Plan) -> int:
+    def lines_needed(cls, plan: Plan) -> int:
         """One line per rank, also where they stand by host: those can be opened; the lines of the
         heat strip, the head of the table and the border."""
-        strip = -(-plan.world_size // PER_LINE) if plan.world_size >= heat.LEAST else 0
+        strip = -(-plan.world_size // PER_LINE) if plan.world_size >= heat.MIN_RANKS else 0
         return plan.world_size + strip + 2
 
     def compose(self) -> ComposeResult:
@@ -86,9 +86,9 @@ class Ranks(TablePanel):
 
     def _show_table(self, run: RunState) -> None:
         table = self.query_one(RankTable)
-        order = ORDERS[self._order]
+        order = RANK_ORDERS[self._order]
         room = table.size.height - 1
-        found = lines(run, order, self._opened, room)
+        found = table_lines(run, order, self._opened, room)
         near = table.near
         views = [self._view(line, run) for line in found[near.start : near.stop]]
         folded, columns, seen = self._columns(run, views, table.room)
@@ -98,7 +98,7 @@ class Ranks(TablePanel):
         marked = len(found) > room and severity(found[0].ranks[0], run) < UNMARKED
         self._describe(run, folded, marked_first=marked)
 
-    def _view(self, line: RankTableLine, run: RunState) -> View:
+    def _view(self, line: RankTableLine, run: RunState) -> RowContext:
         sign = ""
         if line.of_host >= 0:
             sign = palette.sign("open" if line.of_host in self._opened else "closed") + " "
@@ -106,11 +106,11 @@ class Ranks(TablePanel):
             sign = "  "
         now = self._clock.now(run)
         dark = self.app.current_theme.dark
-        return View(line.ranks, run, now, dark, self._scale, sign)
+        return RowContext(line.ranks, run, now, dark, self._scale, sign)
 
     def _columns(
-        self, run: RunState, views: Sequence[View], width: int
-    ) -> tuple[list[Figure], list[TableColumn], list[TableRow]]:
+        self, run: RunState, views: Sequence[RowContext], width: int
+    ) -> tuple[list[RankColumn], list[TableColumn], list[TableRow]]:
         """The columns that tell something of a rank, and the rows. Returns also the figures that
         are left out because all ranks agree on them: only where not all columns fit. A column that
         has appeared stays, and gets no narrower, while the run is in the same phase."""
@@ -119,7 +119,7 @@ class Ranks(TablePanel):
             self._stage, self._folded = stage, FoldedColumns()
             self._widths.clear()
         shown = []
-        for figure in FIGURES:
+        for figure in RANK_COLUMNS:
             title = figure.column.title
             if figure.where(run.plan):
                 cells = [figure.cell(view) for view in views]
@@ -127,18 +127,18 @@ class Ranks(TablePanel):
                     column = _fitted(figure, cells, width)
                     self._widths[title] = max(column.width, self._widths.get(title, 0))
                     shown.append((figure, replace(column, width=self._widths[title]), cells))
-        if len(run.ranks) <= GROUPED:
-            self._folded.update(FIGURES, run.ranks, run)
-        folded: list[Figure] = []
+        if len(run.ranks) <= MAX_SINGLE_RANKS:
+            self._folded.update(RANK_COLUMNS, run.ranks, run)
+        folded: list[RankColumn] = []
         if sum(column.width for _, column, _ in shown) > width:
             folded = [figure for figure, _, _ in shown if self._folded.has(figure)]
             shown = [one for one in shown if one[0] not in folded]
         rows = list(zip(*(cells for _, _, cells in shown), strict=True))
         return folded, [column for _, column, _ in shown], rows
 
-    def _describe(self, run: RunState, folded: Sequence[Figure], *, marked_first: bool) -> None:
+    def _describe(self, run: RunState, folded: Sequence[RankColumn], *, marked_first: bool) -> None:
         """Say in the border how the ranks are sorted, and on what they agree."""
-        note = f"by {ORDERS[self._order].name}{', marked first' if marked_first else ''}"
+        note = f"by {RANK_ORDERS[self._order].name}{', marked first' if marked_first else ''}"
         view = self._view(RankTableLine(run.ranks[:1]), run)
         same = [f"{figure.cell(view).text} {figure.said}".strip() for figure in folded]
         self.caption(f"{note}  all: {', '.join(same)}" if same else note)
@@ -147,21 +147,21 @@ class Ranks(TablePanel):
         """Draw a cell for each of many ranks above the table, in at most half of the panel."""
         strip = self.query_one(HeatStrip)
         height = self.size.height
-        strip.display = len(run.ranks) >= heat.LEAST and height >= LOW
+        strip.display = len(run.ranks) >= heat.MIN_RANKS and height >= LOW
         if not strip.display:
             return
-        grid = heat.grid(len(run.ranks), self.size.width, (height - 1) // 2)
+        grid = heat.heat_grid(len(run.ranks), self.size.width, (height - 1) // 2)
         if strip.styles.height is None or strip.styles.height.value != grid.lines:
             strip.styles.height = grid.lines
         scale = self._scale
-        cells = heat.heat(run.ranks, run, scale.medians, scale.typical, grid.ranks)
+        cells = heat.heat_cells(run.ranks, run, scale.medians, scale.typical, grid.ranks)
         strip.fill(cells, grid.cells, grid.ranks)
 
     # Keys
 
     def action_sort(self) -> None:
         """Sort by the next figure."""
-        self._order = (self._order + 1) % len(ORDERS)
+        self._order = (self._order + 1) % len(RANK_ORDERS)
         self.post_message(CellTable.Uncovered())
 
     def on_rank_table_opened(self, message: RankTable.Opened) -> None:
@@ -175,17 +175,17 @@ class Ranks(TablePanel):
             self.post_message(CellTable.Uncovered())
 
 
-def _scale(ranks: Sequence[RankState]) -> Scale:
+def _scale(ranks: Sequence[RankState]) -> TrendScale:
     """What is typical now: of `ready`, or where ranks do not tell it, of the seconds of a step."""
     for figure in ("ready", "seconds"):
         medians = [rank.pace.median(figure) for rank in ranks]
         found = [value for value in medians if value > 0]
         if found:
-            return Scale(figure, medians, statistics.median(found))
-    return Scale("seconds", medians, 0.0)
+            return TrendScale(figure, medians, statistics.median(found))
+    return TrendScale("seconds", medians, 0.0)
 
 
-def _fitted(figure: Figure, cells: Sequence[TableCell], width: int) -> TableColumn:
+def _fitted(figure: RankColumn, cells: Sequence[TableCell], width: int) -> TableColumn:
     """The column, as wide as its longest cell: a number that is cut would be another one. A trend
     takes what is left."""
     column = figure.column

@@ -15,7 +15,7 @@ from remote.run.findings.alerts import Alert
 from remote.run.state.phases import RunPhase
 from remote.sanitise import plain
 from tui.charts.panel import Charts
-from tui.kit import desktop
+from tui.kit import desktop_notes as desktop
 from tui.kit.actions import Place
 from tui.kit.bindings import bindings, find_panel_action, named_keys
 from tui.kit.dialogs import TextDialog
@@ -24,12 +24,12 @@ from tui.kit.panel import Panel
 from tui.kit.replay import Replay
 from tui.kit.run_session import LiveScreen, RunSession
 from tui.kit.widgets.keys import KeyFooter
-from tui.run.body import Body
-from tui.run.components.alerts import Alerts, listed
-from tui.run.components.header import Header
-from tui.run.components.note import Note
-from tui.run.components.slider import Slider
-from tui.run.outcome_panel import Outcome
+from tui.run.body import RunBody
+from tui.run.components.alerts import AlertLines, list_alerts
+from tui.run.components.header import RunHeader
+from tui.run.components.note import RecordNote
+from tui.run.components.record_lines import ReplaySlider
+from tui.run.outcome_panel import OutcomePanel
 
 NEW = "new-run"
 OTHERS = ("home", "next-run", "previous-run")
@@ -65,10 +65,10 @@ class RunScreen(LiveScreen, Screen[None]):
         self._home = home
         self._inside = inside
         self._ended = self._watched = False
-        self._header, self._alerts, self._outcome = Header(), Alerts(), Outcome()
-        self._body = Body(session)
-        self._slider = Slider(session) if isinstance(session, Replay) else None
-        self._note = Note(session) if isinstance(session, WatchedRun) else None
+        self._header, self._alerts, self._outcome = RunHeader(), AlertLines(), OutcomePanel()
+        self._body = RunBody(session)
+        self._slider = ReplaySlider(session) if isinstance(session, Replay) else None
+        self._note = RecordNote(session) if isinstance(session, WatchedRun) else None
 
     def compose(self) -> ComposeResult:
         if self._note:
@@ -103,7 +103,7 @@ class RunScreen(LiveScreen, Screen[None]):
         if isinstance(self.session, Replay) and self not in self.app.screen_stack:
             self.session.pause()
 
-    def on_table_cell_table_uncovered(self) -> None:
+    def on_cell_table_uncovered(self) -> None:
         self.tick()
 
     def tick(self) -> None:
@@ -133,7 +133,7 @@ class RunScreen(LiveScreen, Screen[None]):
         is_above = self.is_active and self.maximized is None
         for alert in new if self._watched else ():
             self.app.bell()
-            desktop.note(self.app, alert.text)
+            desktop.show_desktop_note(self.app, alert.text)
             if not is_above:
                 self.notify(plain(alert.text), severity="warning", markup=False)
         self._watched = not isinstance(self.session, Replay)
@@ -271,7 +271,7 @@ class RunScreen(LiveScreen, Screen[None]):
 
     def action_alerts(self) -> None:
         with self.session.lock:
-            found = listed(self.session.state)
+            found = list_alerts(self.session.state)
         self.app.push_screen(TextDialog("alerts", found))
 
     def action_compare(self) -> None:

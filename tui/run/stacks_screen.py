@@ -22,7 +22,7 @@ from tui.kit.bindings import bindings
 from tui.kit.run_session import LiveScreen, RunSession
 from tui.kit.session_clock import SessionClock
 from tui.kit.widgets.keys import KeyFooter
-from tui.run.components.stack import last_step, stack, summary, told
+from tui.run.components.stack_text import stack_lines, stack_source, stack_steps, whereabouts_line
 
 
 class StacksScreen(LiveScreen, Screen[None]):
@@ -75,7 +75,7 @@ class StacksScreen(LiveScreen, Screen[None]):
             ranks = [rank for rank in run.ranks if self._rank in (None, rank.rank)]
             stall = plain(run.stall.text) if run.stall else ""
             title = self._title(run, ranks)
-            ages = [(rank.exit, rank.stack, told(run, rank, now)) for rank in ranks]
+            ages = [(rank.exit, rank.stack, stack_source(run, rank, now)) for rank in ranks]
             seen = (width, stall, title, *ages)
             if seen == self._seen:
                 return
@@ -90,7 +90,7 @@ class StacksScreen(LiveScreen, Screen[None]):
         who = "all ranks" if self._rank is None else f"rank {self._rank}"
         if run.phase is not RunPhase.ENDED:
             return f"stacks of {who}, newest call first"
-        return f"run has ended; {last_step(ranks) or 'no stacks'}, {who}"
+        return f"run has ended; {stack_steps(ranks) or 'no stacks'}, {who}"
 
     def action_back(self) -> None:
         self.dismiss()
@@ -119,7 +119,7 @@ def _stacks(run: RunState, ranks: list[RankState], now: float, width: int) -> It
             return
         ranks = asked
     for rank in ranks:
-        yield summary(run, rank)
+        yield whereabouts_line(run, rank)
     for rank in ranks:
         yield Content("")
-        yield from stack(run, rank, now, width)
+        yield from stack_lines(run, rank, now, width)

@@ -28,7 +28,7 @@ class Driver(WebDriver):
 
     def write(self, data: str) -> None:
         """Write what is drawn."""
-        super().write(palette.fit(data))
+        super().write(palette.to_terminal(data))
 
     def run_input_thread(self) -> None:
         """Wait for input."""

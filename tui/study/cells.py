@@ -12,7 +12,7 @@ from remote.statistics.interval import Interval, IntervalMethod, ValueScale, hid
 from remote.study.progress import CellState
 from remote.study.results import CellResult, StudyResult, scale
 from remote.study.study import NAMED, Study
-from tui.kit.text_table import GAP, widths
+from tui.kit.text_table import GAP, column_widths
 
 VALUES = {
     "step_seconds": "s/iter",
@@ -42,7 +42,7 @@ class Cells:
     @property
     def width(self) -> int:
         """The columns of the terminal that the table takes."""
-        wide = widths([self.head, *self.rows])
+        wide = column_widths([self.head, *self.rows])
         return sum(wide) + len(GAP) * (len(wide) - 1)
 
 

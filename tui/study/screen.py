@@ -27,12 +27,12 @@ from tui.kit.bindings import bindings
 from tui.kit.messages import ShowCell, ShowRun
 from tui.kit.run_session import LiveScreen
 from tui.kit.session_clock import SessionClock
-from tui.kit.text_table import justified
+from tui.kit.text_table import justify
 from tui.kit.widgets.choices import ChoiceTable
 from tui.kit.widgets.keys import KeyFooter
 from tui.kit.widgets.phase import phase_cell
 from tui.kit.widgets.table import TableCell, TableColumn, TableRow
-from tui.run.components.header import Header
+from tui.run.components.header import RunHeader
 from tui.study.cells import Cells, cells
 from tui.study.text.words import opening
 
@@ -54,7 +54,7 @@ class StudyScreen(LiveScreen, Screen[None]):
     StudyScreen #title { height: 2; padding: 0 1; background: $panel; }
     StudyScreen ChoiceTable { height: 1fr; min-height: 3; padding: 0 1; }
     StudyScreen #run { height: auto; border-top: solid $primary 40%; }
-    StudyScreen #run Header { background: $background; }
+    StudyScreen #run RunHeader { background: $background; }
     StudyScreen #which { height: 1; padding: 0 1; color: $text-muted; }
     StudyScreen #answer {
         height: auto; max-height: 30%; padding: 0 1; scrollbar-size-vertical: 1;
@@ -80,7 +80,7 @@ class StudyScreen(LiveScreen, Screen[None]):
         yield ChoiceTable(())
         with Container(id="run"):
             yield Static(id="which", markup=False)
-            yield Header()
+            yield RunHeader()
         with VerticalScroll(id="answer"):
             yield Static(markup=False)
         yield KeyFooter()
@@ -133,10 +133,10 @@ class StudyScreen(LiveScreen, Screen[None]):
         state = run.session.state
         with run.session.lock:
             now = self._clock.now(state)
-            self.query_one(Header).show(state)
+            self.query_one(RunHeader).show(state)
             pace = _pace(state)
         assert isinstance(self.runner, Runner)
-        which = justified(opening(self.runner, run), pace, self.app.size.width - 2)
+        which = justify(opening(self.runner, run), pace, self.app.size.width - 2)
         self.query_one("#which", Static).update(which)
         return max(0.0, now - state.started) if state.started else 0.0
 
@@ -157,9 +157,9 @@ class StudyScreen(LiveScreen, Screen[None]):
         room = width - len(facts) - len(times) - 4
         full = round(room * done / max(done, total, 1))
         bar = palette.sign("full") * full + palette.sign("rest") * (room - full)
-        second = f"{facts}  {bar}  {times}" if room >= BAR else justified(facts, times, width)
+        second = f"{facts}  {bar}  {times}" if room >= BAR else justify(facts, times, width)
         named = "; ".join(filter(None, (f"{study.name}  {study.title}", study.given)))
-        first = justified(named, self._state(), width)
+        first = justify(named, self._state(), width)
         self.query_one("#title", Static).update(f"{first}\n{second}")
 
     def _state(self) -> str:

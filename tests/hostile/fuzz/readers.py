@@ -55,7 +55,7 @@ from tui.report.load import SubjectReader
 from tui.report.pages import to_markdown
 from tui.report.write import assemble_report
 from tui.run.json_printer import JsonPrinter
-from tui.run.narration import prefixed
+from tui.run.narration import prefix_lines
 
 CLEAR = (*MISTAKES, JobError, UnknownName, query.QueryError)
 """Errors that a command tells in a line."""
@@ -210,7 +210,7 @@ def print_logs(case: Case) -> None:
     for record in read_records(case.folder, len(plan.hosts), expand=expander(plan)):
         apply_record(state, record)
         if isinstance(record.event, OutputText):
-            prefixed(record.event, state.host_name(record.host))
+            prefix_lines(record.event, state.host_name(record.host))
     if not plan.job:
         found = read_records(case.folder, len(plan.hosts), expand=expander(plan))
         parsing.show(found, plan, case.folder, None)

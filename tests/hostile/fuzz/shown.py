@@ -45,13 +45,15 @@ from tui.run import outcome as text_outcome
 from tui.run import outcome_panel as outcome
 from tui.run import ranks_panel as ranks_panel
 from tui.run.components import alerts as alerts_panel
-from tui.run.components import header, heat, stack
-from tui.run.components import row as rows_panel
+from tui.run.components import header
+from tui.run.components import heat_strip as heat
+from tui.run.components import rank_columns as rows_panel
+from tui.run.components import stack_text as stack
 from tui.run.components.fold import FoldedColumns, is_empty
-from tui.run.components.groups import is_grouped, lines
-from tui.run.components.order import ORDERS
-from tui.run.components.rank_facts import facts
-from tui.run.components.row import FIGURES
+from tui.run.components.groups import is_grouped, table_lines
+from tui.run.components.rank_columns import RANK_COLUMNS
+from tui.run.components.rank_facts import rank_facts
+from tui.run.components.rank_order import RANK_ORDERS
 from tui.run.json_printer import JsonPrinter
 from tui.run.plain_printer import PlainPrinter
 
@@ -124,10 +126,10 @@ class Show:
         self._console.print(live.picture(run, 20, now))
         if text_outcome.has_results(run):
             self._console.print(live.results(run))
-        text_outcome.captions(run)
-        text_outcome.cause(run)
-        text_outcome.verdict(run)
-        text_outcome.seen_of_program(run)
+        text_outcome.result_captions(run)
+        text_outcome.describe_cause(run)
+        text_outcome.verdict_line(run)
+        text_outcome.describe_visibility(run)
         assert isinstance(self._console.file, io.StringIO)
         text = _taken(self._console.file)
         assert not CONTROL.search(text), ascii(text[:2_000])
@@ -135,43 +137,43 @@ class Show:
     def _panels(self, run: RunState, now: float) -> None:
         """The lines and rows of the dashboard."""
         width = self._random.choice((20, 80, 120))
-        length = header.Length(run.progress.epochs, run.progress.steps)
+        length = header.RunLength(run.progress.epochs, run.progress.steps)
         texts = [header._progress(run, length, width, now), header._phase(run)]
         texts += [header._title(header._phase(run), run.plan.run, "", width)]
-        texts += [fact(run) for fact in header.PACE]
+        texts += [fact(run) for fact in header.PACE_FACTS]
         texts += header._fitting(texts, width)
         for text in (*header._stall(run, now), *(one.text() for one in waiting(run, now))):
             texts += header._folded(text, width)
         texts += header._folded_all(seen.advice(run, now), width)
         texts += alerts_panel._lines(sort_by_urgency(find_alerts(run)), width, "x hide")
-        texts += alerts_panel.listed(run).split("\n")
+        texts += alerts_panel.list_alerts(run).split("\n")
         texts += outcome._text(run, 8, brief=False).split("\n")
         texts += outcome._text(run, 8, brief=True).split("\n")
         for rank in run.ranks:
-            texts += [text for _, text in facts(rank, run, now, roomy=True)]
-            texts += [stack.summary(run, rank).plain]
-            texts += [one.plain for one in stack.stack(run, rank, now, width)]
-        stack.last_step(run.ranks)
+            texts += [text for _, text in rank_facts(rank, run, now, roomy=True)]
+            texts += [stack.whereabouts_line(run, rank).plain]
+            texts += [one.plain for one in stack.stack_lines(run, rank, now, width)]
+        stack.stack_steps(run.ranks)
         texts += self._tables(run, now)
         for text in texts:
             assert not CONTROL.search(text), ascii(text[:2_000])
 
     def _tables(self, run: RunState, now: float) -> Iterator[str]:
         """The rows of the tables of ranks and hosts, and the heat strip."""
-        order = self._random.choice(ORDERS)
+        order = self._random.choice(RANK_ORDERS)
         scale = ranks_panel._scale(run.ranks)
-        found = lines(run, order, {0}, self._random.choice((1, 3, 50)))
+        found = table_lines(run, order, {0}, self._random.choice((1, 3, 50)))
         sign = "  " if is_grouped(run.plan) else ""
-        views = [rows_panel.View(line.ranks, run, now, True, scale, sign) for line in found]
-        views.append(rows_panel.View(run.ranks, run, now, True, scale))
-        for figure in FIGURES:
+        views = [rows_panel.RowContext(line.ranks, run, now, True, scale, sign) for line in found]
+        views.append(rows_panel.RowContext(run.ranks, run, now, True, scale))
+        for figure in RANK_COLUMNS:
             cells = [figure.cell(view) for view in views]
             is_empty(cells)
             ranks_panel._fitted(figure, cells, 80)
             yield from (cell.text for cell in cells)
-        self._folded.update(FIGURES, run.ranks, run)
-        shared = heat.grid(len(run.ranks), 80, 5).ranks
-        cells = heat.heat(run.ranks, run, scale.medians, scale.typical, shared)
+        self._folded.update(RANK_COLUMNS, run.ranks, run)
+        shared = heat.heat_grid(len(run.ranks), 80, 5).ranks
+        cells = heat.heat_cells(run.ranks, run, scale.medians, scale.typical, shared)
         yield from (cell.text for cell in cells)
         for host, load in zip(run.hosts, loads(run.hosts, run.ranks), strict=True):
             row = hosts_panel._row(host, load, hosts_panel._age(host, run, now), wired=True)

@@ -23,7 +23,7 @@ from training.wire.events import HostSample
 from tui.app import show_run as front
 from tui.app import start_run as start
 from tui.commands import lab
-from tui.kit.runs import RunOptions
+from tui.kit.open_runs import RunOptions
 
 PLACE = re.compile(
     r" RANK=(\d) LOCAL_RANK=(\d) WORLD_SIZE=4 LOCAL_WORLD_SIZE=(\d) GROUP_RANK=(\d) "

@@ -51,9 +51,9 @@ from tui.home.history import Answered, History, Listed
 from tui.home.run_list import FIELDS, ORDERS, Item, about, curve, fields, items, rows, table
 from tui.home.screen import HomeScreen
 from tui.kit.messages import OpenRun
+from tui.kit.open_runs import LaunchRequest
 from tui.kit.replay import Replay
 from tui.kit.run_session import RunSession
-from tui.kit.runs import Launch
 from tui.kit.widgets.table import TableCell, choose_columns
 from tui.launch.screen import LaunchScreen
 from tui.run.screen import RunScreen
@@ -68,7 +68,7 @@ class Home:
         self.sessions: list[ActedSession] = []
         lab = cluster(1, 2)
         history = History(runs_dir)
-        launch = Launch(
+        launch = LaunchRequest(
             lab, lab, Job(), make_plan, self._begin, home=True, runs_dir=runs_dir, history=history
         )
         self.app = RankboardApp(launch)

@@ -41,7 +41,7 @@ async def test_a_screen_looks_as_it_did(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = await played(name, tmp_path, partial(looks, large=name in SCREENS))
-    monkeypatch.setattr(palette, "utf8", lambda: False)
+    monkeypatch.setattr(palette, "has_utf8", lambda: False)
     found += await played(name, tmp_path / "ascii", looks_in_ascii)
     text = MACHINES.sub("99 KiB (here)", "\n".join(found) + "\n")
     path = FOLDER / f"{name}.txt"

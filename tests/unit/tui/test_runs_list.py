@@ -143,7 +143,7 @@ def test_a_hostile_name_is_shown_as_text(
 
 def test_columns_that_fit_after_all_come_back() -> None:
     lines = [("a", "b", "c"), ("1" * 10, "2" * 20, "3" * 10)]
-    found = table.without({"a": 1, "b": 2}, lines, 25)
+    found = table.drop_columns({"a": 1, "b": 2}, lines, 25)
     assert found[0] == ("a", "c")
 
 

@@ -21,9 +21,9 @@ from tests.kit.acted import ActedSession
 from tests.kit.acted_study import acted_runner, finish, stopped
 from tui.app import show_study as study_front
 from tui.study.cells import cells
-from tui.study.text.json_printer import JsonPrinter
-from tui.study.text.line_printer import LinePrinter
-from tui.study.text.live_printer import LivePrinter
+from tui.study.text.json_printer import StudyJsonPrinter
+from tui.study.text.line_printer import StudyLinePrinter
+from tui.study.text.live_printer import StudyLivePrinter
 from tui.study.text.printer import Guarded, StudyPrinter
 
 ONE = """
@@ -60,7 +60,7 @@ def runner(tmp_path: Path) -> Runner:
 def test_a_failed_run_is_told_at_once_and_counted(
     runner: Runner, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    show(runner, LinePrinter(runner))
+    show(runner, StudyLinePrinter(runner))
     out, err = capsys.readouterr()
     lines = [line.removeprefix("rankboard: ") for line in err.splitlines()]
     told = lines.index("sync=ring #1 failed: ring does not work here")
@@ -80,7 +80,7 @@ def test_a_run_that_an_earlier_call_left_is_told_as_such(
     assert list(runner.folder.entries()) == [Begun(first.trial.key, first.session.plan.run)]
     again = acted_runner(tmp_path / "runs", ONE)
     again._left = lambda: iter([replace(first, is_left=True)])  # type: ignore[method-assign]
-    show(again, LinePrinter(again))
+    show(again, StudyLinePrinter(again))
     err = capsys.readouterr().err
     assert f"ending {first.session.plan.run}, which an earlier call left: {first.trial.key}" in err
     assert "run 1 of" not in err  # that run had finished
@@ -90,7 +90,7 @@ def test_a_run_that_an_earlier_call_left_is_told_as_such(
 def test_json_has_an_object_per_begun_and_ended_run(
     runner: Runner, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    show(runner, JsonPrinter(runner))
+    show(runner, StudyJsonPrinter(runner))
     events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert sorted(event["event"] for event in events) == ["begun", "ended", "ended", "results"]
     ended = {event["trial"]: event for event in events if event["event"] == "ended"}
@@ -106,7 +106,7 @@ def test_the_live_table_is_not_wider_than_the_terminal(tmp_path: Path, width: in
     runner = acted_runner(tmp_path / "runs")
     console = Console(file=io.StringIO(), force_terminal=True, width=width, height=12)
     with Live(console=console, auto_refresh=False, transient=True) as live:
-        printer = LivePrinter(runner, live)
+        printer = StudyLivePrinter(runner, live)
         run = next(iter(runner.runs()))
         session: Any = run.session
         finish(session, 0.1)
@@ -124,7 +124,7 @@ def test_the_live_table_is_not_wider_than_the_terminal(tmp_path: Path, width: in
 
 def test_where_there_is_little_room_intervals_go_first(tmp_path: Path) -> None:
     runner = acted_runner(tmp_path / "runs")
-    show(runner, LinePrinter(runner))
+    show(runner, StudyLinePrinter(runner))
     found = results(runner.progress)
     whole = cells(found)
     assert whole.head[-2:] == ("speed-up", "against all_reduce")
@@ -136,7 +136,7 @@ def test_where_there_is_little_room_intervals_go_first(tmp_path: Path) -> None:
     assert cells(found, 40).head[-2:] == ("s/iter", "verdict")
 
 
-class Broken(LinePrinter):
+class Broken(StudyLinePrinter):
     """A printer of which nobody reads the second line."""
 
     told = 0

@@ -24,12 +24,12 @@ TOLD_ABOVE = (Alarm.STALL,)
 """What the header says, too, for as long as it lasts."""
 
 
-class Alerts(Static):
+class AlertLines(Static):
     """The most important alerts that the user has not acknowledged."""
 
     DEFAULT_CSS = """
-    Alerts { display: none; padding: 0 1; color: $text; background: $warning 25%; }
-    Alerts.-live { background: $error 25%; }
+    AlertLines { display: none; padding: 0 1; color: $text; background: $warning 25%; }
+    AlertLines.-live { background: $error 25%; }
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Alerts(Static):
         if lines != self._shown:
             self._shown = lines
             self.display = bool(lines)
-            self.styles.height = len(lines)  # see `Header.show`
+            self.styles.height = len(lines)  # see `RunHeader.show`
             self.set_class(any(not one.over for one in self._open), "-live")
             self.update(Text("\n".join(lines), no_wrap=True, overflow="ellipsis"), layout=False)
         return [one for one in new if not one.over]
@@ -88,16 +88,16 @@ def _lines(found: Sequence[Alert], width: int, keys: str) -> tuple[str, ...]:
 
 def _folded(alert: Alert, room: int) -> list[str]:
     over = "over: " if alert.over else ""
-    text = f"{sign(alert)} {over}{plain(alert.text)}"
+    text = f"{alert_sign(alert)} {over}{plain(alert.text)}"
     return textwrap.wrap(text, room, subsequent_indent="  ")
 
 
-def sign(alert: Alert) -> str:
+def alert_sign(alert: Alert) -> str:
     """The sign of an alert: whether it is over."""
     return palette.sign("good" if alert.over else "warn")
 
 
-def listed(run: RunState) -> str:
+def list_alerts(run: RunState) -> str:
     """What a run failed of, then all alerts, the oldest first, each with its time."""
     found = [_in_full(alert) for alert in find_alerts(run)]
     if run.cause is not None:
@@ -109,4 +109,4 @@ def _in_full(alert: Alert) -> str:
     """An alert since when it holds, for its figures may be newer; or from when to when it held."""
     since = moment(alert.since, exact=True)
     times = f"{since} to {clock(alert.over)}" if alert.over else f"since {since}"
-    return f"{sign(alert)} {times}  {plain(alert.text)}"
+    return f"{alert_sign(alert)} {times}  {plain(alert.text)}"

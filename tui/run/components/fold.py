@@ -10,7 +10,7 @@ from remote.format import UNKNOWN
 from remote.run.run_state import RunState
 from remote.run.state.rank_state import RankState
 from tui.kit.widgets.table import TableCell
-from tui.run.components.row import Figure
+from tui.run.components.rank_columns import RankColumn
 
 SPREAD = 0.05
 """Numbers are alike where they differ by at most this share of the greatest one."""
@@ -26,7 +26,9 @@ class FoldedColumns:
         self._calm: dict[str, int] = {}
         self._kept: set[str] = set()
 
-    def update(self, figures: Sequence[Figure], ranks: Sequence[RankState], run: RunState) -> None:
+    def update(
+        self, figures: Sequence[RankColumn], ranks: Sequence[RankState], run: RunState
+    ) -> None:
         """Look at the ranks."""
         for figure in figures:
             name = figure.column.title
@@ -38,7 +40,7 @@ class FoldedColumns:
                     self._kept.add(name)
                 self._calm[name] = 0
 
-    def has(self, figure: Figure) -> bool:
+    def has(self, figure: RankColumn) -> bool:
         """Whether the column may go."""
         name = figure.column.title
         return name not in self._kept and self._calm.get(name, 0) > CALM

@@ -8,21 +8,23 @@ from remote.plan.plan import Plan
 from remote.run.run_state import RunState
 from remote.run.state.rank_state import RankState
 from tui.kit.rank_table import RankTableLine
-from tui.run.components.order import Order, in_order, severity
+from tui.run.components.rank_order import RankOrder, severity, sort_ranks
 
-GROUPED = 64
+MAX_SINGLE_RANKS = 64
 """Ranks beyond which there is a line per host."""
 
 
 def is_grouped(plan: Plan) -> bool:
     """Whether there is a line per host: only where that makes fewer lines."""
-    return plan.world_size > GROUPED and 1 < len(plan.hosts) < plan.world_size
+    return plan.world_size > MAX_SINGLE_RANKS and 1 < len(plan.hosts) < plan.world_size
 
 
-def lines(run: RunState, order: Order, opened: Collection[int], room: int) -> list[RankTableLine]:
+def table_lines(
+    run: RunState, order: RankOrder, opened: Collection[int], room: int
+) -> list[RankTableLine]:
     """The lines in this order. Of the hosts that are `opened` the ranks follow, in order."""
     if not is_grouped(run.plan):
-        return [RankTableLine((rank,)) for rank in in_order(run.ranks, run, order, room)]
+        return [RankTableLine((rank,)) for rank in sort_ranks(run.ranks, run, order, room)]
     found = []
     for host in _hosts(run, order, room):
         found.append(host)
@@ -31,7 +33,7 @@ def lines(run: RunState, order: Order, opened: Collection[int], room: int) -> li
     return found
 
 
-def _hosts(run: RunState, order: Order, room: int) -> list[RankTableLine]:
+def _hosts(run: RunState, order: RankOrder, room: int) -> list[RankTableLine]:
     """The hosts, each where its first rank would be."""
     by_host: dict[int, list[RankState]] = {}
     for rank in run.ranks:

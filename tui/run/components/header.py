@@ -20,9 +20,9 @@ from remote.run.series.step_times import Means
 from remote.run.state.phases import RunPhase, Verdict
 from remote.sanitise import plain
 from tui.kit import palette
+from tui.kit.draw_turn import DrawTurn
 from tui.kit.session_clock import SessionClock
-from tui.kit.text_table import justified
-from tui.kit.turn import Turn
+from tui.kit.text_table import justify
 from tui.kit.widgets.phase import phase_cell
 
 GAP = "  "
@@ -30,19 +30,19 @@ _TIE = "\xa0"
 """A space that no line is broken at."""
 
 
-class Length(NamedTuple):
+class RunLength(NamedTuple):
     """Epochs and steps of a whole run; 0 where they are not known."""
 
     epochs: int
     steps: int
 
 
-class Header(Static):
+class RunHeader(Static):
     """Phase, method, model and run; progress, elapsed time and ETA; how fast it trains and how well
     it has tested; then what the run waits for."""
 
     DEFAULT_CSS = """
-    Header {
+    RunHeader {
         height: 2; max-height: 6; padding: 0 1; background: $panel; color: $text;
     }
     """
@@ -51,10 +51,10 @@ class Header(Static):
         super().__init__()
         self._shown: tuple[str, ...] = ()
         self._clock = SessionClock()
-        self._turns = [Turn() for _ in PACE]
-        self._facts = [""] * len(PACE)
-        self._planned: Length | None = None
-        self._seen_turn = Turn()
+        self._turns = [DrawTurn() for _ in PACE_FACTS]
+        self._facts = [""] * len(PACE_FACTS)
+        self._planned: RunLength | None = None
+        self._seen_turn = DrawTurn()
         self._seen = ""
 
     def show(self, run: RunState, called: str = "") -> None:
@@ -62,14 +62,14 @@ class Header(Static):
         width = self.content_size.width
         now = self._clock.now(run)
         is_asked = not any(self._facts)
-        for place, (turn, fact) in enumerate(zip(self._turns, PACE, strict=True)):
+        for place, (turn, fact) in enumerate(zip(self._turns, PACE_FACTS, strict=True)):
             if turn.has_come_for(run, place) or is_asked:
                 self._facts[place] = fact(run)
         waits, stall = (
             [line for text in found for line in _folded(plain(text), max(width, 20))]
             for found in (map(Wait.text, waiting(run, now)), _stall(run, now))
         )
-        if self._seen_turn.has_come_for(run, place=len(PACE)) or is_asked:
+        if self._seen_turn.has_come_for(run, place=len(PACE_FACTS)) or is_asked:
             self._seen = seen.advice(run, now)
         head = (
             _title(f"{_phase(run)}  {_what(run.plan)}", run.plan.run, plain(called), width),
@@ -86,22 +86,22 @@ class Header(Static):
             text.stylize("bold", begin, begin + len("\n".join(stall)))
             self.update(text, layout=False)
 
-    def _length(self, run: RunState) -> Length:
+    def _length(self, run: RunState) -> RunLength:
         """How long the run is, as its ranks say; before that, as far as it follows from its
         plan."""
         if run.progress.begun or not run.plan.job:
-            return Length(run.progress.epochs, run.progress.steps)
+            return RunLength(run.progress.epochs, run.progress.steps)
         if self._planned is None:
             self._planned = _planned(run.plan)
         return self._planned
 
 
-def _planned(plan: Plan) -> Length:
+def _planned(plan: Plan) -> RunLength:
     known = expected(plan)
     if known is None or plan.job is None:
-        return Length(0, 0)
+        return RunLength(0, 0)
     steps = length(plan.job, known.steps)
-    return Length(-(-steps // known.steps) if known.steps else 0, steps)
+    return RunLength(-(-steps // known.steps) if known.steps else 0, steps)
 
 
 def _stall(run: RunState, now: float) -> list[str]:
@@ -134,8 +134,8 @@ def _what(plan: Plan) -> str:
 def _title(left: str, run: str, called: str, width: int) -> str:
     """The run at the right edge: by the name that a person gave it, and by its own where there is
     room for both."""
-    both = justified(left, f"{called} ({run})" if called else run, width)
-    return both if not called or both.endswith(")") else justified(left, called, width)
+    both = justify(left, f"{called} ({run})" if called else run, width)
+    return both if not called or both.endswith(")") else justify(left, called, width)
 
 
 def _phase(run: RunState) -> str:
@@ -202,7 +202,7 @@ def _saved(run: RunState) -> str:
     return f"checkpoint {step}" if step else ""
 
 
-PACE: Sequence[Callable[[RunState], str]] = (
+PACE_FACTS: Sequence[Callable[[RunState], str]] = (
     _lasting("throughput", rate, "{} samples/s", lambda whole: whole.throughput),
     _lasting("step_seconds", seconds, "{} s/iter", lambda whole: whole.seconds),
     _lasting("sync_share", percent, "sync {}", lambda whole: whole.share(whole.sync)),
@@ -224,7 +224,7 @@ def _so_far(epoch: int, step: int, total: int) -> str:
     return "  ".join(known) or "no steps seen"
 
 
-def _progress(run: RunState, whole: Length, width: int, now: float) -> str:
+def _progress(run: RunState, whole: RunLength, width: int, now: float) -> str:
     """Draw a bar as wide as the figures leave room for."""
     step = run.step
     epoch = max((rank.epoch for rank in run.ranks), default=0)
@@ -239,10 +239,10 @@ def _progress(run: RunState, whole: Length, width: int, now: float) -> str:
     if not run.plan.job and not run.elapsed:  # of log files, whose lines have no times
         times = ""
     if width < len(facts) + len(times) + 2:
-        return justified(f"{step}/{total or '?'}", elapsed, width)
+        return justify(f"{step}/{total or '?'}", elapsed, width)
     room = width - len(facts) - len(times) - 4
     done = round(room * min(step / total, 1.0)) if total else 0
     bar = palette.sign("full") * done + palette.sign("rest") * (room - done) if room >= 6 else ""
     if not run.plan.job and not total:
         bar = ""
-    return f"{facts}  {bar}  {times}" if bar else justified(facts, times, width)
+    return f"{facts}  {bar}  {times}" if bar else justify(facts, times, width)

@@ -8,13 +8,13 @@ from remote.record.watch import WatchedRun
 from remote.sanitise import plain
 
 
-class Note(Static):
+class RecordNote(Static):
     """What is to be known of the record of a watched or replayed run; hidden where that is
     nothing."""
 
-    DEFAULT_CSS = (
-        "Note { display: none; height: auto; max-height: 2; padding: 0 1; background: $boost; }"
-    )
+    DEFAULT_CSS = """
+    RecordNote { display: none; height: auto; max-height: 2; padding: 0 1; background: $boost; }
+    """
 
     def __init__(self, run: WatchedRun) -> None:
         super().__init__(markup=False)

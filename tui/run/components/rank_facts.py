@@ -16,18 +16,24 @@ from remote.run.state.rank_state import RankState
 from remote.run.state.script_rank import ScriptRank
 from training.wire.events import Exited, GpuSample
 from tui.kit.widgets.phase import phase_cell
-from tui.run.components.row import PHASES, accuracy, mean_loss, quiet, split
+from tui.run.components.rank_columns import (
+    PHASES,
+    mean_loss,
+    rank_accuracy,
+    silent_seconds,
+    step_split,
+)
 
 BAR = 20
 """Cells of the bar that splits a step."""
 VALUES = 40
 """Newest values that a page names."""
 TROUBLE = "!"
-Fact = tuple[str, str]
+RankFact = tuple[str, str]
 """What it is about, and what there is to say."""
 
 
-def facts(rank: RankState, run: RunState, now: float, *, roomy: bool) -> Iterator[Fact]:
+def rank_facts(rank: RankState, run: RunState, now: float, *, roomy: bool) -> Iterator[RankFact]:
     """All lines of which something is known; unless it is `roomy`, those that matter."""
     why = _trouble(rank, run, now)
     if why:
@@ -53,14 +59,14 @@ def _trouble(rank: RankState, run: RunState, now: float) -> str:
         return rank.death.what
     if rank.stalled and run.stall:
         return run.stall.text
-    silent = quiet(rank, run, now)
+    silent = silent_seconds(rank, run, now)
     if silent:
         return f"not heard from for {duration(silent)}"
     straggler = run.stragglers.by_rank.get(rank.rank)
     return describe_stragglers([straggler], run.hosts) if straggler else ""
 
 
-def _of_script(rank: ScriptRank) -> Iterator[Fact]:
+def _of_script(rank: ScriptRank) -> Iterator[RankFact]:
     """What a user's own program tells, and how that is read."""
     if rank.metrics:
         newest = list(rank.metrics.items())
@@ -81,7 +87,7 @@ def _progress(rank: RankState, run: RunState) -> str:
         said.append(f"epoch {rank.epoch}")
     if not math.isnan(mean := mean_loss(rank)):
         said.append(f"loss {number(mean)}")
-    if not math.isnan(share := accuracy(rank)):
+    if not math.isnan(share := rank_accuracy(rank)):
         said.append(f"accuracy {percent(share)}")
     samples = rank.pace.per_second("samples")
     if samples > 0:
@@ -102,7 +108,7 @@ def _step(rank: RankState, width: int) -> str:
     parts = ", ".join(
         f"{name} {percent(share)}" for name, share in zip(PHASES, shares, strict=True)
     )
-    bar = f"  {split(shares, width)}" if width else ""
+    bar = f"  {step_split(shares, width)}" if width else ""
     ready = pace.median("ready")
     until = f", ready after {seconds(ready)} s" if ready > 0 else ""
     return f"{seconds(pace.mean('seconds'))} s: {parts}{until}{bar}"

@@ -15,7 +15,7 @@ from training.wire.jsonl import dumps
 from tui.kit.narrate import narrate
 
 
-class JsonPrinter:
+class StudyJsonPrinter:
     """One object when a run begins and one when it has ended, and the results at the end."""
 
     def __init__(self, runner: Runner) -> None:

@@ -11,11 +11,11 @@ from remote.sanitise import one_line
 from remote.study.folder import Ended, Outcome
 from remote.study.runner import Runner, StudyRun
 from tui.kit.narrate import echo, narrate
-from tui.kit.text_table import aligned
+from tui.kit.text_table import align_lines
 from tui.study.text.words import fate, opening
 
 
-class LinePrinter:
+class StudyLinePrinter:
     """A line when a run begins and one when it has ended, then the results."""
 
     def __init__(self, runner: Runner) -> None:
@@ -60,7 +60,7 @@ def finish(runner: Runner) -> None:
     found = results(progress)
     room = Console().width if sys.stdout.isatty() else float("inf")
     shown = cells(found, room)
-    for line in aligned([shown.head, *(tuple(map(one_line, row)) for row in shown.rows)]):
+    for line in align_lines([shown.head, *(tuple(map(one_line, row)) for row in shown.rows)]):
         echo(line if len(line) <= room else f"{line[: int(room) - 1]}…")
     if runner.study.given:
         narrate(runner.study.given)

@@ -37,7 +37,7 @@ BESIDE = 6
 """Lines of the live picture beside the rows of the table."""
 
 
-class LivePrinter:
+class StudyLivePrinter:
     """The table of cells, and the run under way; lines scroll above them."""
 
     def __init__(self, runner: Runner, live: Live) -> None:

@@ -13,9 +13,9 @@ from rich.live import Live
 from remote.study.folder import Ended
 from remote.study.runner import Runner, StudyRun
 from tui.run.plain_printer import to_nowhere
-from tui.study.text.json_printer import JsonPrinter
-from tui.study.text.line_printer import LinePrinter
-from tui.study.text.live_printer import LivePrinter
+from tui.study.text.json_printer import StudyJsonPrinter
+from tui.study.text.line_printer import StudyLinePrinter
+from tui.study.text.live_printer import StudyLivePrinter
 
 
 class StudyPrinter(Protocol):
@@ -79,10 +79,10 @@ class Guarded:
 def printer(runner: Runner, json: bool) -> Iterator[Guarded]:
     """Make the printer for this stdout."""
     if json:
-        yield Guarded(JsonPrinter(runner))
+        yield Guarded(StudyJsonPrinter(runner))
     elif sys.stdout.isatty():
         console = Console(highlight=False, emoji=False, markup=False)
         with Live(console=console, auto_refresh=False, transient=True) as live:
-            yield Guarded(LivePrinter(runner, live))
+            yield Guarded(StudyLivePrinter(runner, live))
     else:
-        yield Guarded(LinePrinter(runner))
+        yield Guarded(StudyLinePrinter(runner))

@@ -161,7 +161,7 @@ def test_a_loss_that_is_no_number_is_warned_of_once(
     state = history.closed()
     told = [note.text for note in state.log.notes if "loss" in note.text]
     assert told == [f"{text}; training continues. Lower --lr, or stop such runs with --on-nan stop"]
-    assert outcome.verdict(state).startswith(verdict)
+    assert outcome.verdict_line(state).startswith(verdict)
     assert summary.of(state)["diverged"] == {"rank": 1, "step": 12, "loss": str(value)}
 
 
@@ -351,7 +351,7 @@ def test_a_loss_of_a_rank_that_was_left_out_is_told_of_its_attempt() -> None:
     history.attempt = 1
     begins = Started(0, 77, 1, "cpu", "gloo", "2.14.1", 1, 61_706, 40, 10, 640, 100, resumed=30)
     state = history.rank(0, begins, stepped(0, 40)).done(0).closed()
-    assert ", but the loss was NaN at step 21, in attempt 1" in outcome.verdict(state)
+    assert ", but the loss was NaN at step 21, in attempt 1" in outcome.verdict_line(state)
 
 
 def test_the_end_of_a_run_that_failed_again_tells_of_its_restart() -> None:
@@ -362,7 +362,7 @@ def test_the_end_of_a_run_that_failed_again_tells_of_its_restart() -> None:
     history.rank(1, Exited(1, 1)).rank(0, Exited(0, 1))
     state = history.closed()
     assert state.verdict is Verdict.FAILED
-    assert outcome.verdict(state) == f"failed after {duration(state.elapsed)} and 1 restart"
+    assert outcome.verdict_line(state) == f"failed after {duration(state.elapsed)} and 1 restart"
 
 
 def started_again(history: History, resumed: int, *said_then: Event) -> RunState:
@@ -479,7 +479,7 @@ def test_a_run_that_ended_before_its_launcher_returned_took_until_then(before: b
     assert (state.verdict is Verdict.FINISHED) == before
     assert summary.of(state)["elapsed"] == state.elapsed
     if before:
-        assert outcome.verdict(state).startswith(f"finished in {duration(took)}")
+        assert outcome.verdict_line(state).startswith(f"finished in {duration(took)}")
 
 
 def test_an_older_attempt_is_ignored() -> None:

@@ -226,7 +226,7 @@ async def test_only_the_rows_that_differ_are_drawn_again() -> None:
 
 
 async def test_without_utf8_it_draws_ascii(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(palette, "utf8", lambda: False)
+    monkeypatch.setattr(palette, "has_utf8", lambda: False)
     app = Alone()
     async with app.run_test(size=(60, 20)) as pilot:
         chart = app.query_one(Chart)

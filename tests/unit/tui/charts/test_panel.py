@@ -25,9 +25,9 @@ from tui.charts.deck import Deck
 from tui.charts.kinds import KINDS
 from tui.charts.panel import Charts
 from tui.log.panel import LogPanel
-from tui.run.hosts_panel import Hosts
-from tui.run.outcome_panel import Outcome
-from tui.run.ranks_panel import Ranks
+from tui.run.hosts_panel import HostsPanel
+from tui.run.outcome_panel import OutcomePanel
+from tui.run.ranks_panel import RanksPanel
 
 
 def shown(stage: Stage) -> list[Charts]:
@@ -58,7 +58,7 @@ async def test_charts_stand_beside_each_other_as_far_as_there_is_room(
         gaps = [after.x - before.right for before, after in pairwise(regions)]
         assert gaps == [2] * (count - 1), "what is at the edge of one does not touch the next"
         assert abs(sum(region.width for region in regions) + sum(gaps) - width) < count
-        hosts, ranks = (stage.screen.query_one(kind).region for kind in (Hosts, Ranks))
+        hosts, ranks = (stage.screen.query_one(kind).region for kind in (HostsPanel, RanksPanel))
         assert bool(hosts.width) == (width >= 120)
         assert width - hosts.width - ranks.width == (2 if width >= 120 else 0)
 
@@ -67,7 +67,7 @@ async def test_on_24_lines_8_ranks_have_a_line_each() -> None:
     stage = Stage(hosts=4, slots=2)
     async with stage.training() as pilot:
         await pilot.pause()
-        assert stage.screen.query_one(Ranks).size.height >= 9
+        assert stage.screen.query_one(RanksPanel).size.height >= 9
         assert first(stage).size.height >= 4
         assert stage.screen.query_one(LogPanel).size.height >= 2
 
@@ -77,10 +77,10 @@ async def test_the_end_on_24_lines_leaves_room_for_a_chart_with_its_axis() -> No
     async with stage.training() as pilot:
         stage.session.finish(60, 1)
         await stage.ended(pilot)
-        await until(pilot, lambda: stage.screen.query_one(Outcome).size.height > 0)
+        await until(pilot, lambda: stage.screen.query_one(OutcomePanel).size.height > 0)
         await until(pilot, lambda: first(stage).query_one(Chart).size.height >= 5)
         await until(pilot, lambda: any(map(is_axis, stage.text().splitlines())))
-        assert stage.screen.query_one(Outcome).size.height <= 6
+        assert stage.screen.query_one(OutcomePanel).size.height <= 6
 
 
 def is_axis(line: str) -> bool:

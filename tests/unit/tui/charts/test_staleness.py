@@ -11,7 +11,7 @@ from training.wire.events import Entered, StepFinished
 from tui.app.app import RankboardApp
 from tui.charts.kinds import available
 from tui.charts.panel import Charts
-from tui.kit.runs import Launch
+from tui.kit.open_runs import LaunchRequest
 from tui.run.screen import RunScreen
 
 ASYNC = Job(sync="parameter_server", sync_option=("mode=async", "dedicated=yes"))
@@ -22,7 +22,7 @@ class Stage:
 
     def __init__(self, job: Job) -> None:
         lab = cluster(2, 1)
-        self.app = RankboardApp(Launch(lab, lab, job, make_plan, self._begin, at_once=True))
+        self.app = RankboardApp(LaunchRequest(lab, lab, job, make_plan, self._begin, at_once=True))
 
     def _begin(self, plan: Plan) -> ActedSession:
         self.session = ActedSession(plan)

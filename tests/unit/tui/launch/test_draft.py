@@ -15,7 +15,7 @@ from remote.record import index
 from tests.kit.acted import cluster, make_plan
 from training import options, registry
 from training.job import Job, groups
-from tui.kit.runs import RunOptions
+from tui.kit.open_runs import RunOptions
 from tui.launch import script_fields
 from tui.launch.command_line import explain_missing, format_command_line
 from tui.launch.draft import HOSTS, POLICY, RANKS, CheckedDraft, LaunchDraft, ReadyRun

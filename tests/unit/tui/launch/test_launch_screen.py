@@ -30,7 +30,7 @@ from tui.doctor import checks
 from tui.doctor.screen import DoctorScreen
 from tui.kit import choice_dialogs
 from tui.kit.choice_dialogs import ChoiceDialog
-from tui.kit.runs import Launch
+from tui.kit.open_runs import LaunchRequest
 from tui.launch import host_marks, presets, script_fields
 from tui.launch import screen as launch
 from tui.launch.cell_editor import CellEditor
@@ -59,7 +59,9 @@ class Form:
         self.doctors: list[ActedSession] = []
         self.refusal = ""
         lab = lab or cluster(4, 1)
-        launch = Launch(lab, lab, work or Job(), make_plan, self._begin, check=self._check, **more)
+        launch = LaunchRequest(
+            lab, lab, work or Job(), make_plan, self._begin, check=self._check, **more
+        )
         self.app = RankboardApp(launch)
 
     def _begin(self, plan: Plan) -> ActedSession:

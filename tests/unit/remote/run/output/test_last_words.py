@@ -184,9 +184,9 @@ def test_what_can_be_done_is_said(history: History, advice: str) -> None:
     assert state.cause is not None
     assert state.cause.advice.startswith(advice)
     assert bool(state.cause.advice) == bool(advice)
-    assert any(line.startswith(f"what to do: {advice}") for line in outcome.cause(state)) == bool(
-        advice
-    )
+    assert any(
+        line.startswith(f"what to do: {advice}") for line in outcome.describe_cause(state)
+    ) == bool(advice)
 
 
 def test_a_full_disk_of_a_host_is_named_with_its_folder() -> None:
@@ -206,14 +206,14 @@ def test_a_full_disk_of_a_host_is_named_with_its_folder() -> None:
     history = History(plan(2)).say(1, hello).training(steps=3)
     history.rank(1, Exited(1, -15, "SIGTERM", stopped=True)).say(1, AgentEnded(EndReason.DISK_FULL))
     state = history.rank(0, Exited(0, -15, "SIGTERM", stopped=True)).closed()
-    assert outcome.cause(state)[:2] == [
+    assert outcome.describe_cause(state)[:2] == [
         "cause: node2: the disk is full: no room for the run's journal in /data/runs/r/1; rank 1 "
         "failed as a consequence",
         "what to do: make room there (df -h /data/runs/r/1), "
         "or set workdir of node2 in hosts.toml to a folder on a larger disk",
     ]
     assert [rank.phase.value for rank in state.ranks] == ["stopped", "lost"]
-    assert [line.split(" | ")[2].strip() for line in outcome.fates(state)[2:]] == [
+    assert [line.split(" | ")[2].strip() for line in outcome.fate_table(state)[2:]] == [
         "stopped",
         "lost",
     ]

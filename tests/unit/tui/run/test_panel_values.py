@@ -11,8 +11,8 @@ from remote.run.run_state import RunState
 from remote.run.state.rank_state import RankState
 from tests.kit.histories import History, plan, stepped
 from training import figures
-from tui.run.components import row
-from tui.run.components.header import PACE
+from tui.run.components import rank_columns as row
+from tui.run.components.header import PACE_FACTS
 
 
 @pytest.mark.parametrize(
@@ -37,8 +37,8 @@ def test_a_loss_has_as_many_digits_as_say_something(value: float, text: str) -> 
 def test_a_table_tells_a_loss_that_is_nan_from_one_that_is_not_known(step: int, text: str) -> None:
     rank = RankState(0, 0, 0, step=step)
     assert format.loss(rank.loss, step) == text
-    scale = row.Scale("ready", [0.0], 0.0)
-    view = row.View([rank], RunState(plan(1)), now=0.0, dark=True, scale=scale)
+    scale = row.TrendScale("ready", [0.0], 0.0)
+    view = row.RowContext([rank], RunState(plan(1)), now=0.0, dark=True, scale=scale)
     assert row._loss(view).text == text
 
 
@@ -49,10 +49,14 @@ def test_the_pace_of_a_live_run_is_of_its_last_steps_that_of_an_ended_one_of_all
         seconds = 9.0 if step == 1 else 0.1 if step < 22 or step % 2 else 0.4
         for rank in range(2):
             history.rank(rank, stepped(rank, step, seconds, sync=seconds / 2, samples=8))
-    assert [fact(history.state()) for fact in PACE[:3]] == [
+    assert [fact(history.state()) for fact in PACE_FACTS[:3]] == [
         "64 samples/s",
         "0.250 s/iter",
         "sync 50%",
     ]
     ended = history.done(0, 1).closed()
-    assert [fact(ended) for fact in PACE[:3]] == ["91.4 samples/s", "0.175 s/iter", "sync 50%"]
+    assert [fact(ended) for fact in PACE_FACTS[:3]] == [
+        "91.4 samples/s",
+        "0.175 s/iter",
+        "sync 50%",
+    ]

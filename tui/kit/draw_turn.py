@@ -8,7 +8,7 @@ RANKS = 256
 """Ranks for which a tick may look at each; of more, only one of several ticks does."""
 
 
-class Turn:
+class DrawTurn:
     """Comes at one of several ticks. Costly parts of the screen take turns, so that no frame has to
     draw all of them."""
 

@@ -62,9 +62,9 @@ from tui.app.second_signal import Watched
 from tui.run import live_printer as live
 from tui.run import outcome
 from tui.run.json_printer import JsonPrinter
-from tui.run.narration import MOMENT, Gathered, Narration
+from tui.run.narration import MOMENT, GatheredLines, Narration
 from tui.run.plain_printer import PlainPrinter
-from tui.run.printer import printer
+from tui.run.printer import run_printer
 from tui.run.progress import ProgressLines
 from tui.run.progress import text as progress_text
 
@@ -87,7 +87,7 @@ def test_who_comes_to_stop_a_run_hears_neither_what_was_told_before_nor_what_ran
 ) -> None:
     history = good()
     before = history.session(Said(SESSION, "told long ago")).state()
-    with printer(before, False, FOLDER, quiet=quiet) as to:
+    with run_printer(before, False, FOLDER, quiet=quiet) as to:
         to.batch([record for one in history.records for record in expand(one)], before)
         to.end(before)
     out, err = capsys.readouterr()
@@ -150,7 +150,7 @@ def test_a_healthy_run_takes_few_lines_to_its_first_step(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     history = starting().training(steps=1)
-    with printer(RunState(history.plan), False, FOLDER) as to:
+    with run_printer(RunState(history.plan), False, FOLDER) as to:
         show(history, to)
     before = capsys.readouterr().err.splitlines()[:-1]
     assert before == [
@@ -162,7 +162,7 @@ def test_a_healthy_run_takes_few_lines_to_its_first_step(
 
 def test_one_rank_is_no_ranks(capsys: pytest.CaptureFixture[str]) -> None:
     history = starting(1).training(steps=1, total=1)
-    with printer(RunState(history.plan), False, FOLDER) as to:
+    with run_printer(RunState(history.plan), False, FOLDER) as to:
         show(history, to)
     said = capsys.readouterr().err
     assert ": 1 rank on node1, ddp" in said
@@ -228,7 +228,7 @@ def test_a_refusal_is_told_once(on: int) -> None:
 
 def test_sentences_wait_a_moment_for_others_that_say_the_same() -> None:
     now = 0.0
-    gathered = Gathered(lambda: now)
+    gathered = GatheredLines(lambda: now)
     gathered.add("busy", 3)
     gathered.add("busy", 0)
     gathered.add("busy", 0)
@@ -240,7 +240,7 @@ def test_sentences_wait_a_moment_for_others_that_say_the_same() -> None:
 
 
 def test_a_flood_of_lines_before_the_first_step_is_held_back_by_nobody() -> None:
-    gathered = Gathered(lambda: 0.0)
+    gathered = GatheredLines(lambda: 0.0)
     for _ in range(50_000):  # in time linear in their number
         gathered.add("the same", 0)
     assert sum(1 for _ in gathered.due()) == 50_000
@@ -266,8 +266,8 @@ def test_accuracies_by_own_statistics_have_a_column() -> None:
 
 
 def test_the_last_output_is_said_to_be_of_whoever_printed_it() -> None:
-    assert outcome.whose(Cause("node2", 1, "killed")) == "rank 1"
-    assert outcome.whose(Cause("node2", 1, "killed", of_agent=True)) == "the agent on node2"
+    assert outcome.output_source(Cause("node2", 1, "killed")) == "rank 1"
+    assert outcome.output_source(Cause("node2", 1, "killed", of_agent=True)) == "the agent on node2"
 
 
 def test_a_failure_says_its_cause_first() -> None:
@@ -421,9 +421,9 @@ from pathlib import Path
 sys.path[:0] = [{tests!r}]
 from tests.kit.scripts import ended, logging, script, started
 from tests.kit.printing import good, show
-from tui.run.printer import printer
+from tui.run.printer import run_printer
 history = good()
-with printer(history.state(), {json}, Path()) as to:
+with run_printer(history.state(), {json}, Path()) as to:
     while not to.gone:
         show(history, to)
 """
@@ -463,13 +463,13 @@ def test_the_printer_follows_where_stdout_leads(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     uneven = RunState(plan(3))  # the default batch of 64 does not divide by 3
-    with printer(uneven, False, FOLDER) as to:
+    with run_printer(uneven, False, FOLDER) as to:
         assert isinstance(to, PlainPrinter)
-    with printer(uneven, True, FOLDER) as to:
+    with run_printer(uneven, True, FOLDER) as to:
         assert isinstance(to, JsonPrinter)
     assert "rankboard: batch size 64 does not divide by 3 ranks" in capsys.readouterr().err
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    with printer(uneven, False, FOLDER) as to:
+    with run_printer(uneven, False, FOLDER) as to:
         assert isinstance(to, live.LivePrinter)
 
 
@@ -570,8 +570,8 @@ def test_text_of_ranks_is_no_markup_and_a_flood_is_cut() -> None:
 
 def test_a_run_left_alone_has_an_end_too() -> None:
     state = History(plan(1)).training(steps=2).state()
-    assert outcome.verdict(state) == "left after 0 s; the run may still be live"
-    assert outcome.cause(state) == []
+    assert outcome.verdict_line(state) == "left after 0 s; the run may still be live"
+    assert outcome.describe_cause(state) == []
 
 
 def test_the_end_of_a_rank_that_a_restart_leaves_out_is_told() -> None:
@@ -679,11 +679,11 @@ def test_how_to_accept_a_key_is_said_once_where_the_cause_says_it_of_all_hosts()
     said = Cause(
         "h1", -1, "h1 and h2: its host key is unknown:\nrankboard trust --all", names_hosts=True
     )
-    assert outcome.repeats("rankboard trust h1", said)
-    assert not outcome.repeats(
+    assert outcome.repeats_cause("rankboard trust h1", said)
+    assert not outcome.repeats_cause(
         "rankboard trust h1", Cause("h3", -1, "h3: no route to the host", names_hosts=True)
     )
-    assert not outcome.repeats("rankboard trust h1", None)
+    assert not outcome.repeats_cause("rankboard trust h1", None)
 
 
 def test_of_a_run_that_is_left_it_is_said_that_nothing_is_sent_any_more(

@@ -31,7 +31,7 @@ def severity(rank: RankState, run: RunState) -> int:
 
 
 @dataclass(frozen=True)
-class Order:
+class RankOrder:
     """An order by a figure, the greatest value first unless `ascending`."""
 
     name: str
@@ -46,20 +46,22 @@ class Order:
         return (value if self.ascending else -value), rank.rank
 
 
-ORDERS = (
-    Order("rank", lambda rank: rank.rank, ascending=True),
-    Order("ready", lambda rank: rank.pace.median("ready")),
-    Order("step", lambda rank: rank.step, ascending=True),
-    Order("loss", lambda rank: rank.pace.mean("loss")),
-    Order("s/iter", lambda rank: rank.pace.mean("seconds")),
-    Order("CPU", lambda rank: rank.cpu),
-    Order("memory", lambda rank: rank.memory),
+RANK_ORDERS = (
+    RankOrder("rank", lambda rank: rank.rank, ascending=True),
+    RankOrder("ready", lambda rank: rank.pace.median("ready")),
+    RankOrder("step", lambda rank: rank.step, ascending=True),
+    RankOrder("loss", lambda rank: rank.pace.mean("loss")),
+    RankOrder("s/iter", lambda rank: rank.pace.mean("seconds")),
+    RankOrder("CPU", lambda rank: rank.cpu),
+    RankOrder("memory", lambda rank: rank.memory),
 )
 """The orders of the table, as one key goes through them: the slowest, the furthest behind or the
 largest first."""
 
 
-def in_order(ranks: Iterable[RankState], run: RunState, order: Order, room: int) -> list[RankState]:
+def sort_ranks(
+    ranks: Iterable[RankState], run: RunState, order: RankOrder, room: int
+) -> list[RankState]:
     """The ranks in this order. Where more are there than rows have room, the marked ones come
     first."""
     found = sorted(ranks, key=order.key)

@@ -21,7 +21,7 @@ from tui.app.help import HelpDialog
 from tui.charts.panel import Charts
 from tui.kit.messages import ShowRank
 from tui.log.panel import LogPanel
-from tui.run.components.rank_facts import facts
+from tui.run.components.rank_facts import rank_facts
 from tui.run.rank_screen import RankScreen
 from tui.run.screen import RunScreen
 
@@ -194,7 +194,7 @@ async def test_before_its_first_step_and_after_its_death() -> None:
 
 
 def told(run: RunState, rank: int = 0) -> dict[str, str]:
-    return dict(facts(run.ranks[rank], run, run.now, roomy=True))
+    return dict(rank_facts(run.ranks[rank], run, run.now, roomy=True))
 
 
 @pytest.mark.parametrize(

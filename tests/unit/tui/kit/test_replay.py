@@ -20,7 +20,7 @@ from tests.kit.recorded import recorded
 from training.wire.events import encode
 from tui.kit.replay import Replay
 from tui.kit.session_clock import SessionClock
-from tui.run.components.slider import Slider
+from tui.run.components.record_lines import ReplaySlider
 
 
 class Player:
@@ -309,7 +309,7 @@ def test_a_replay_says_why_it_cannot_go_on(player: Callable[..., Player]) -> Non
     shutil.rmtree(replay.folder)
     assert [*replay.batches()] == []
     told = f"{replay.folder} is gone: somebody has deleted the run"
-    assert Slider(replay)._line(80) == told
+    assert ReplaySlider(replay)._line(80) == told
 
 
 def test_nothing_is_replayed_where_nothing_is_recorded(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ from remote import events as launcher
 from tests.kit.acted import until
 from tests.kit.dashboard import Stage
 from training.wire.events import SESSION
-from tui.kit import desktop
-from tui.kit.desktop import sequence_of
-from tui.run.components.header import Header
+from tui.kit import desktop_notes as desktop
+from tui.kit.desktop_notes import note_sequence
+from tui.run.components.header import RunHeader
 
 
 @pytest.mark.parametrize(
@@ -33,11 +33,11 @@ from tui.run.components.header import Header
     ],
 )
 def test_the_terminal_decides(environment: dict[str, str], sequence: str) -> None:
-    assert sequence_of("hello", environment) == sequence
+    assert note_sequence("hello", environment) == sequence
 
 
 def test_nothing_of_a_host_ends_the_sequence() -> None:
-    sequence = sequence_of("a\x1b]0;title\a b\x9cc\nd" + "x" * 1000, {"TERM": "xterm"})
+    sequence = note_sequence("a\x1b]0;title\a b\x9cc\nd" + "x" * 1000, {"TERM": "xterm"})
     assert sequence.startswith("\x1b]9;rankboard: a")
     assert sequence.index("\a") == len(sequence) - 1
     assert not any(sign in sequence[1:-1] for sign in "\x1b\x9c\n\a")
@@ -95,4 +95,4 @@ async def test_while_ranks_have_come_to_a_halt_the_header_gives_no_pace() -> Non
 
 
 def header(stage: Stage) -> str:
-    return "\n".join(stage.app.screen.query_one(Header)._shown)
+    return "\n".join(stage.app.screen.query_one(RunHeader)._shown)

@@ -43,7 +43,7 @@ class RunOptions:
 
 
 @dataclass(frozen=True)
-class Launch:
+class LaunchRequest:
     """What the command line asks for. `selected` are the hosts of `cluster` that it chose.
 
     `make_plan` raises PlanError where the work does not fit the hosts; `begin` OSError where the
@@ -74,7 +74,7 @@ class Launch:
     history: Any = None
 
 
-class Listener(threading.Thread, Generic[S]):
+class SessionListener(threading.Thread, Generic[S]):
     """Iterates over the batches of a session until the last.
 
     A daemon, so that leaving does not wait for a host that hangs.
@@ -93,24 +93,24 @@ class Listener(threading.Thread, Generic[S]):
             self.error = error
 
 
-def _join(listeners: Iterable[Listener[Any]], within: float) -> None:
+def _join(listeners: Iterable[SessionListener[Any]], within: float) -> None:
     """Wait at most so many seconds for the end of all of them."""
     deadline = time.monotonic() + within
     for listener in listeners:
         listener.join(max(0.0, deadline - time.monotonic()))
 
 
-class Runs:
+class OpenRuns:
     """Begins runs and checks, shows recorded runs, and ends what is live. `states` are those of all
     runs that are not replayed, in order."""
 
-    def __init__(self, launch: Launch) -> None:
+    def __init__(self, launch: LaunchRequest) -> None:
         self.launch = launch
         self.states: list[RunState] = []
         self.session: RunSession | None = None
         """The run that was shown last."""
-        self._opened: list[Listener[RunSession]] = []
-        self._checks: Listener[HostChecks] | None = None
+        self._opened: list[SessionListener[RunSession]] = []
+        self._checks: SessionListener[HostChecks] | None = None
 
     @property
     def sessions(self) -> list[RunSession]:
@@ -118,7 +118,7 @@ class Runs:
         return [one.session for one in self._opened]
 
     @property
-    def _live(self) -> list[Listener[RunSession]]:
+    def _live(self) -> list[SessionListener[RunSession]]:
         return [
             one for one in self._opened if one.is_alive() and not isinstance(one.session, Replay)
         ]
@@ -162,7 +162,7 @@ class Runs:
 
     def watch(self, session: RunSession) -> RunSession:
         """Listen to a run that has begun, or play one."""
-        listener = Listener(session)
+        listener = SessionListener(session)
         listener.start()
         self._opened.append(listener)
         if not isinstance(session, Replay):
@@ -184,7 +184,9 @@ class Runs:
         Raises: PlanError."""
         assert self.launch.check
         self.end_checks()
-        self._checks = Listener(self.launch.check(self.launch.make_plan(cluster, work, policy)))
+        self._checks = SessionListener(
+            self.launch.check(self.launch.make_plan(cluster, work, policy))
+        )
         self._checks.start()
         return self._checks.session
 
@@ -222,7 +224,7 @@ class Runs:
         """
         live = [] if abandon else self._live
         kept = [] if stop else [one for one in live if one.session.keep]
-        waited: list[Listener[Any]] = [*live]
+        waited: list[SessionListener[Any]] = [*live]
         if self._checks and self._checks.is_alive():
             self._checks.session.stop()
             waited.append(self._checks)

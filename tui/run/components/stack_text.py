@@ -23,7 +23,7 @@ WIDE = 120
 """Columns from which on a line of code stands beside its call."""
 
 
-def summary(run: RunState, rank: RankState) -> Content:
+def whereabouts_line(run: RunState, rank: RankState) -> Content:
     """Where a rank is, in a line."""
     if rank.stack is None:
         return Content(f"{_name(run, rank)}  {rank.exit or 'no stack yet'}")
@@ -40,14 +40,14 @@ def summary(run: RunState, rank: RankState) -> Content:
     return Content.assemble(f"{_name(run, rank)}  ", (head + where, STYLES[found.presence]))
 
 
-def stack(run: RunState, rank: RankState, now: float, width: int) -> Iterator[Content]:
+def stack_lines(run: RunState, rank: RankState, now: float, width: int) -> Iterator[Content]:
     """The stack of a rank beneath a line that says from when it is."""
-    yield Content.styled(f"{_name(run, rank)}: {told(run, rank, now)}", "bold")
+    yield Content.styled(f"{_name(run, rank)}: {stack_source(run, rank, now)}", "bold")
     if rank.stack:
         yield from _calls_of_all(rank.stack.text, width)
 
 
-def last_step(ranks: Iterable[RankState]) -> str:
+def stack_steps(ranks: Iterable[RankState]) -> str:
     """After which steps the stacks of an ended run were taken: "stacks of step 60"; "" where there
     are none."""
     steps = sorted({rank.stack_step for rank in ranks if rank.stack})
@@ -61,7 +61,7 @@ def _name(run: RunState, rank: RankState) -> str:
     return f"rank {rank.rank} on {plain(run.host_name(rank.host))}"
 
 
-def told(run: RunState, rank: RankState, now: float) -> str:
+def stack_source(run: RunState, rank: RankState, now: float) -> str:
     """From whom the stack of a rank is, and from when."""
     if rank.stack is None:
         return "no stack" if run.phase is RunPhase.ENDED else "no stack yet"

@@ -39,7 +39,7 @@ VARIABLES = {
 and what each is for a rank."""
 
 
-def advice(found: Cause, plan: Plan, environment: Mapping[str, str] = os.environ) -> str:
+def failure_advice(found: Cause, plan: Plan, environment: Mapping[str, str] = os.environ) -> str:
     """Say what to do about a failure, in one line; "" where that is not known.
 
     `environment` is that of the shell of whoever looks. No value of it is told.

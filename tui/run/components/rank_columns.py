@@ -17,7 +17,7 @@ from remote.sanitise import plain
 from tui.kit import palette
 from tui.kit.widgets.phase import phase_cell
 from tui.kit.widgets.table import TableCell, TableColumn
-from tui.run.components.order import SLOW, UNMARKED, severity
+from tui.run.components.rank_order import SLOW, UNMARKED, severity
 
 PHASES = ("data", "compute", "sync")
 BAR = 8
@@ -31,7 +31,7 @@ HOST = 24
 
 
 @dataclass(frozen=True)
-class Scale:
+class TrendScale:
     """What trends are drawn by: a figure of `Step`, its medians of the last steps of each rank, and
     their median, which is half as high as a cell."""
 
@@ -41,7 +41,7 @@ class Scale:
 
 
 @dataclass(frozen=True)
-class View:
+class RowContext:
     """What the cells of a row are made from: a rank, or the ranks of a host, of which the first one
     needs most to be seen. `sign` stands before the name of the host."""
 
@@ -49,7 +49,7 @@ class View:
     run: RunState
     now: float
     dark: bool
-    scale: Scale
+    scale: TrendScale
     sign: str = ""
 
     @property
@@ -78,30 +78,30 @@ class View:
 
 
 @dataclass(frozen=True)
-class Figure:
+class RankColumn:
     """A column, and how its cells are made. `where`: whether it tells anything of a plan. `alike`:
     what of a rank, where all ranks agree on it, need not be in the table; `said` is how it is told
     then, after the text of a cell."""
 
     column: TableColumn
-    cell: Callable[[View], TableCell]
+    cell: Callable[[RowContext], TableCell]
     where: Callable[[Plan], bool] = lambda plan: True
     alike: Callable[[RankState, RunState], object] | None = None
     said: str = ""
 
 
-def _number(view: View) -> TableCell:
+def _number(view: RowContext) -> TableCell:
     if len(view.ranks) == 1:
-        return TableCell(str(view.rank.rank), palette.colour(view.rank.rank, view.dark))
+        return TableCell(str(view.rank.rank), palette.rank_colour(view.rank.rank, view.dark))
     numbers = [rank.rank for rank in view.ranks]
     return TableCell(f"{min(numbers)}-{max(numbers)}")
 
 
-def _host(view: View) -> TableCell:
+def _host(view: RowContext) -> TableCell:
     return TableCell(view.sign + plain(view.run.host_name(view.rank.host)))
 
 
-def state(rank: RankState, run: RunState, now: float) -> TableCell:
+def state_cell(rank: RankState, run: RunState, now: float) -> TableCell:
     """Its phase, while it starts with the age of it; that it holds the others up while it trains,
     or did so to the end of a run."""
     straggler = run.stragglers.by_rank.get(rank.rank)
@@ -115,7 +115,7 @@ def state(rank: RankState, run: RunState, now: float) -> TableCell:
     return cell
 
 
-def _loss(view: View) -> TableCell:
+def _loss(view: RowContext) -> TableCell:
     """The mean of the last steps, but for a loss that is no number."""
     for rank in view.ranks:
         if rank.step and not math.isfinite(rank.loss) and rank.is_diverged:
@@ -130,7 +130,7 @@ def mean_loss(rank: RankState) -> float:
     return rank.loss if math.isnan(mean) else mean
 
 
-def split(shares: Sequence[float], width: int) -> str:
+def step_split(shares: Sequence[float], width: int) -> str:
     """A bar of the shares of a step, each phase with a sign of its own."""
     if any(map(math.isnan, shares)) or not any(shares[1:]):  # a log may tell `data` alone
         return ""
@@ -145,30 +145,32 @@ def split(shares: Sequence[float], width: int) -> str:
     return "".join(bar)
 
 
-def _split(view: View) -> TableCell:
-    return TableCell(split([view.mean(_each_second(name)) for name in PHASES], BAR), "table--dim")
+def _split(view: RowContext) -> TableCell:
+    return TableCell(
+        step_split([view.mean(_each_second(name)) for name in PHASES], BAR), "table--dim"
+    )
 
 
 def _each_second(name: str) -> Callable[[RankState], float]:
     return lambda rank: rank.pace.per_second(name)
 
 
-def _ready(view: View) -> TableCell:
+def _ready(view: RowContext) -> TableCell:
     most = max(map(view.ready, view.ranks))
     return TableCell(number(most if most or view.run.plan.job else math.nan))
 
 
-def _trend(view: View) -> TableCell:
+def _trend(view: RowContext) -> TableCell:
     scale = view.scale
     if not scale.typical > 0:
         return TableCell("")
     values = view.rank.pace.last(scale.figure)[-STEPS:]
-    text = "".join(palette.level(value / scale.typical / 2) for value in values)
+    text = "".join(palette.level_sign(value / scale.typical / 2) for value in values)
     marked = severity(view.rank, view.run) < UNMARKED
     return TableCell(text, "table--work" if marked else "table--dim")
 
 
-def accuracy(rank: RankState) -> float:
+def rank_accuracy(rank: RankState) -> float:
     """The share of the samples of the last steps that were classified correctly; of a user's own
     program, what it printed."""
     if isinstance(rank, ScriptRank):
@@ -177,7 +179,7 @@ def accuracy(rank: RankState) -> float:
     return sum(rank.pace.last("correct")) / samples if samples else math.nan
 
 
-def quiet(rank: RankState, run: RunState, now: float) -> float:
+def silent_seconds(rank: RankState, run: RunState, now: float) -> float:
     """Seconds since the last sign of life of a rank that should give some; 0 below `QUIET`."""
     if rank.phase in FATES or rank.phase is RankPhase.WAITING or run.phase is RunPhase.ENDED:
         return 0.0
@@ -185,8 +187,8 @@ def quiet(rank: RankState, run: RunState, now: float) -> float:
     return seconds if seconds >= QUIET else 0.0
 
 
-def _quiet(view: View) -> TableCell:
-    seconds = quiet(view.rank, view.run, view.now)
+def _quiet(view: RowContext) -> TableCell:
+    seconds = silent_seconds(view.rank, view.run, view.now)
     return TableCell(f"{duration(seconds)} ago" if seconds else "", "table--work")
 
 
@@ -194,7 +196,7 @@ def _rate(value: float) -> str:
     return UNKNOWN if math.isnan(value) else rate(value)
 
 
-def _gpu(view: View) -> TableCell:
+def _gpu(view: RowContext) -> TableCell:
     return TableCell(percent(view.mean(lambda one: one.gpu.use if one.gpu else math.nan) / 100))
 
 
@@ -202,10 +204,10 @@ def _gpu_memory(rank: RankState) -> float:
     return float(rank.gpu.memory_used) if rank.gpu else math.nan
 
 
-def _per_second(figure: str) -> Callable[[View], float]:
+def _per_second(figure: str) -> Callable[[RowContext], float]:
     each = _each_second(figure)
 
-    def value(view: View) -> float:
+    def value(view: RowContext) -> float:
         found = view.sum(each)
         return found if found or view.run.plan.job else math.nan  # a script may not tell it
 
@@ -216,61 +218,61 @@ def _size(value: float) -> str:
     return UNKNOWN if math.isnan(value) else short_size(value)
 
 
-FIGURES = (
-    Figure(TableColumn("rank", 5), _number),
-    Figure(
+RANK_COLUMNS = (
+    RankColumn(TableColumn("rank", 5), _number),
+    RankColumn(
         TableColumn("host", 5, right=False, most=HOST + 1),
         _host,
         lambda plan: len(plan.hosts) > 1,
     ),
-    Figure(
+    RankColumn(
         TableColumn("state", 13, right=False, most=24),
-        lambda view: state(view.rank, view.run, view.now),
+        lambda view: state_cell(view.rank, view.run, view.now),
         alike=lambda rank, run: rank.doing if severity(rank, run) == UNMARKED else rank.rank,
     ),
-    Figure(TableColumn("heard", 10), _quiet),
-    Figure(
+    RankColumn(TableColumn("heard", 10), _quiet),
+    RankColumn(
         TableColumn("step", 7),
         lambda view: TableCell(str(min(one.step for one in view.ranks) or UNKNOWN)),
     ),
-    Figure(TableColumn("loss", 7), _loss),
-    Figure(
+    RankColumn(TableColumn("loss", 7), _loss),
+    RankColumn(
         TableColumn("s/iter", 7),
         lambda view: TableCell(number(view.mean(lambda one: one.pace.mean("seconds")))),
         alike=lambda rank, run: rank.pace.mean("seconds"),
         said="s/iter",
     ),
-    Figure(
+    RankColumn(
         TableColumn("ready", 7),
         _ready,
     ),
-    Figure(TableColumn("trend", 10, right=False, most=STEPS + 1, tail=True), _trend),
-    Figure(TableColumn("split", BAR + 1, right=False), _split),
-    Figure(
+    RankColumn(TableColumn("trend", 10, right=False, most=STEPS + 1, tail=True), _trend),
+    RankColumn(TableColumn("split", BAR + 1, right=False), _split),
+    RankColumn(
         TableColumn("rank CPU", 9),
         lambda view: TableCell(percent(view.sum(lambda one: one.cpu) / 100)),
     ),
-    Figure(TableColumn("GPU", 5), _gpu),
-    Figure(
+    RankColumn(TableColumn("GPU", 5), _gpu),
+    RankColumn(
         TableColumn("GPU mem", 8),
         lambda view: TableCell(_size(view.sum(_gpu_memory))),
         alike=lambda rank, run: _gpu_memory(rank),
         said="GPU memory",
     ),
-    Figure(
+    RankColumn(
         TableColumn("samples/s", 10),
         lambda view: TableCell(_rate(_per_second("samples")(view))),
         alike=lambda rank, run: rank.pace.per_second("samples"),
         said="samples/s",
     ),
-    Figure(TableColumn("acc", 5), lambda view: TableCell(percent(view.mean(accuracy)))),
-    Figure(
+    RankColumn(TableColumn("acc", 5), lambda view: TableCell(percent(view.mean(rank_accuracy)))),
+    RankColumn(
         TableColumn("memory", 7),
         lambda view: TableCell(short_size(sum(one.memory for one in view.ranks))),
         alike=lambda rank, run: float(rank.memory),
         said="memory",
     ),
-    Figure(
+    RankColumn(
         TableColumn("sent/s", 7),
         lambda view: TableCell(_size(_per_second("bytes_sent")(view))),
         alike=lambda rank, run: rank.pace.per_second("bytes_sent"),

@@ -23,7 +23,7 @@ from training.wire.events import Exited
 from tui.app.watch_app import WatchApp
 from tui.commands.watch import watch
 from tui.kit.messages import ReadRecord
-from tui.run.body import Body
+from tui.run.body import RunBody
 
 Run = Callable[..., Done]
 assert run  # the fixture
@@ -76,8 +76,8 @@ async def test_a_run_that_goes_on_after_its_end_is_shown_as_one_that_trains(
     app.finish()
 
 
-def body(app: WatchApp) -> Body:
-    return app.screen.query_one(Body)
+def body(app: WatchApp) -> RunBody:
+    return app.screen.query_one(RunBody)
 
 
 async def test_no_key_acts_on_the_run(recorder: Recorder) -> None:

@@ -19,7 +19,7 @@ from tests.kit.dumps import C10D, LOADS, OUTER, STOPPED, WAITS, by, dump
 from training.wire.events import SESSION, Spawned, Stack, StepFinished
 from tui.kit.session_clock import SessionClock
 from tui.run import stacks_screen as stacks
-from tui.run.components.header import Header
+from tui.run.components.header import RunHeader
 from tui.run.screen import RunScreen
 from tui.run.stacks_screen import StacksScreen
 
@@ -71,7 +71,7 @@ async def test_of_the_header_only_the_stall_is_bold() -> None:
         stage.session.say(SESSION, Stalled((0, 1, 2, 3), 31.0), after=31.0)
         await until(pilot, lambda: "lines with numbers not read" in stage.text())
         await until(pilot, lambda: "stalled: ranks 0 to 3" in stage.text())
-        shown = stage.screen.query_one(Header).content
+        shown = stage.screen.query_one(RunHeader).content
         assert isinstance(shown, Text)
         (bold,) = [shown.plain[span.start : span.end] for span in shown.spans]
         assert re.fullmatch(r". stalled: ranks 0 to 3 have made no step for 31 s \(.*\)", bold)

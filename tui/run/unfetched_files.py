@@ -35,7 +35,7 @@ class HostFiles:
     is_cut: bool
 
 
-def written(state: RunState) -> list[str]:
+def describe_unfetched_files(state: RunState) -> list[str]:
     """Say which files are left on the hosts, in a line; nothing where there are none."""
     found = list(filter(None, (_on_host(state, index) for index in range(len(state.hosts)))))
     if not found:

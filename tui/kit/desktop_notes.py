@@ -28,15 +28,15 @@ OSC_9 = (
 """The same of OSC 9, or of those that ignore it. Others, such as the Linux console, print it."""
 
 
-def note(app: App[Any], text: str) -> None:
+def show_desktop_note(app: App[Any], text: str) -> None:
     """Have the terminal show a note on the desktop, where it may be able to."""
     driver = app._driver  # Textual has no other way to write a sequence
-    sequence = sequence_of(text, os.environ)
+    sequence = note_sequence(text, os.environ)
     if driver is not None and sequence and not app.is_headless:
         driver.write(sequence)
 
 
-def sequence_of(text: str, environment: Mapping[str, str]) -> str:
+def note_sequence(text: str, environment: Mapping[str, str]) -> str:
     """Make the sequence of a note for the terminal of this environment; "" where none is safe."""
     kind = environment.get("TERM", "")
     said = one_line(text)[:LONGEST]

@@ -56,8 +56,8 @@ def on_a_terminal(text: str) -> str:
 
     stream = Terminal(io.BytesIO(), "utf-8")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(palette, "utf8", lambda: False)
-        palette.make_fit(stream)
+        patch.setattr(palette, "has_utf8", lambda: False)
+        palette.make_streams_fit(stream)
     stream.write(text)
     stream.flush()
     raw = stream.buffer
@@ -79,7 +79,7 @@ def test_each_character_keeps_its_cells() -> None:
 
 
 async def test_every_screen_is_drawn_in_ascii(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(palette, "utf8", lambda: False)
+    monkeypatch.setattr(palette, "has_utf8", lambda: False)
     stage = Stage()
     async with stage.training() as pilot:
         for key, part in (
@@ -172,5 +172,5 @@ def words(drawn: bytes) -> str:
 def test_the_variable_asks_for_ascii_in_any_locale(monkeypatch: pytest.MonkeyPatch) -> None:
     for value, speaks in (("1", False), ("", True)):
         monkeypatch.setenv(palette.ASCII_ONLY, value)
-        palette.utf8.cache_clear()
-        assert palette.utf8() is speaks
+        palette.has_utf8.cache_clear()
+        assert palette.has_utf8() is speaks

@@ -17,7 +17,7 @@ from tests.kit.dashboard import Stage
 from tests.kit.histories import History, plan, stepped
 from training.wire.events import SESSION, Exited, StepFinished
 from tui.kit.dialogs import TextDialog
-from tui.run.components.alerts import Alerts, _lines, listed
+from tui.run.components.alerts import AlertLines, _lines, list_alerts
 from tui.run.json_printer import JsonPrinter
 
 
@@ -33,7 +33,7 @@ async def test_a_straggler_is_marked_and_named_until_it_is_acknowledged(
         assert "a hide, ! list" in stage.text()
         assert size[0] < 80 or "▲ SLOW 4.0x" in stage.text()
         await pilot.press("a")
-        await until(pilot, lambda: not stage.screen.query_one(Alerts).display)
+        await until(pilot, lambda: not stage.screen.query_one(AlertLines).display)
         await pilot.press("exclamation_mark")
         await until(pilot, lambda: isinstance(stage.app.screen, TextDialog))
         assert "all ranks wait for rank 3" in " ".join(stage.text().split())
@@ -56,7 +56,7 @@ async def test_the_newest_alerts_are_shown_and_the_others_counted() -> None:
         await until(pilot, lambda: "1 more alert  a hide" in stage.text())
         stage.session.close()
         await stage.ended(pilot)
-        assert not stage.screen.query_one(Alerts).display, "the outcome takes their place"
+        assert not stage.screen.query_one(AlertLines).display, "the outcome takes their place"
 
 
 async def test_a_run_whose_loss_was_nan_has_not_just_finished() -> None:
@@ -76,7 +76,7 @@ async def test_without_alerts_there_is_no_line() -> None:
     stage = Stage()
     async with stage.app.run_test(size=(80, 24)) as pilot:
         await stage.train(pilot, 60)
-        assert not stage.screen.query_one(Alerts).display
+        assert not stage.screen.query_one(AlertLines).display
         await pilot.press("exclamation_mark")
         await until(pilot, lambda: "There are none." in stage.text())
         await pilot.press("escape")
@@ -124,11 +124,13 @@ def test_the_list_says_since_when_an_alert_holds_and_when_it_was_over() -> None:
     history = History(plan(2)).training(3).session(launcher.Stalled((0, 1), 30.0))
     text = "stalled: ranks 0 and 1 have made no step for 30 s"
     since = moment(find_alerts(history.state())[0].since, exact=True)
-    assert listed(history.state()) == f"! since {since}  {text}"
+    assert list_alerts(history.state()) == f"! since {since}  {text}"
     over = history.rank(0, stepped(0, 4)).rank(1, stepped(1, 4)).state()
-    assert listed(over) == f"✓ {since} to {clock(find_alerts(over)[0].over)}  {text}"
+    assert list_alerts(over) == f"✓ {since} to {clock(find_alerts(over)[0].over)}  {text}"
 
 
 def test_the_list_of_a_failed_run_begins_with_the_cause() -> None:
     state = History(plan(2)).training(3).rank(1, Exited(1, -9, "SIGKILL")).closed()
-    assert listed(state).splitlines()[0] == "✗ cause: node2, rank 1: killed by SIGKILL at step 3"
+    assert (
+        list_alerts(state).splitlines()[0] == "✗ cause: node2, rank 1: killed by SIGKILL at step 3"
+    )

@@ -32,15 +32,15 @@ from tui.charts.panel import Charts
 from tui.kit import palette
 from tui.kit.dialogs import Dialog, LeaveDialog, QuitDialog, TooSmall
 from tui.kit.key_names import parse_key
+from tui.kit.open_runs import LaunchRequest
 from tui.kit.panel import Panel
-from tui.kit.runs import Launch
 from tui.launch.screen import LaunchScreen
 from tui.log.panel import LogPanel
 from tui.log.view import LogView
-from tui.run.components.header import Header
-from tui.run.hosts_panel import Hosts
-from tui.run.outcome_panel import Outcome
-from tui.run.ranks_panel import Ranks
+from tui.run.components.header import RunHeader
+from tui.run.hosts_panel import HostsPanel
+from tui.run.outcome_panel import OutcomePanel
+from tui.run.ranks_panel import RanksPanel
 from tui.run.screen import RunScreen
 from tui.run.stacks_screen import StacksScreen
 
@@ -111,7 +111,7 @@ async def test_on_a_low_screen_a_finished_run_is_summed_up_briefly() -> None:
         assert "test accuracy 94.72%" in text
         assert "mean of iterations 2 to 40" in text
         assert "mean over classes" not in text
-        assert stage.screen.query_one(Outcome).size.height == 3
+        assert stage.screen.query_one(OutcomePanel).size.height == 3
         await pilot.resize_terminal(120, 40)
         await until(pilot, lambda: "mean over classes" in stage.text())
 
@@ -125,7 +125,7 @@ async def test_a_failure_shows_its_cause() -> None:
         assert "node1, rank 1: killed by SIGKILL at step 60" in text
         assert "✗ failed" in text
         assert "✗ victim" in text
-        assert stage.screen.query_one(Outcome).has_class("-bad")
+        assert stage.screen.query_one(OutcomePanel).has_class("-bad")
     assert stage.app.exit_code == Verdict.FAILED.value
 
 
@@ -182,7 +182,7 @@ async def test_numbers_lead_to_panels_and_bring_hidden_ones_up() -> None:
         while "hosts" not in seen:
             await pilot.press("c")
             await pilot.pause()
-            staged = [*stage.screen.query(Charts), *stage.screen.query(Hosts)]
+            staged = [*stage.screen.query(Charts), *stage.screen.query(HostsPanel)]
             (shown,) = (panel.title for panel in staged if panel.display)
             seen.append(shown)
         assert {"loss", "s/iteration", "accuracy", "samples/s", "memory of ranks"} < set(seen)
@@ -696,7 +696,9 @@ async def test_what_breaks_in_the_session_is_not_hidden() -> None:
             yield
 
     stage = Stage()
-    stage.app.runs.launch = Launch(cluster(), cluster(), Job(), make_plan, Broken, at_once=True)
+    stage.app.runs.launch = LaunchRequest(
+        cluster(), cluster(), Job(), make_plan, Broken, at_once=True
+    )
     with pytest.raises(RuntimeError, match="the session broke"):
         await _watch(stage)
 
@@ -776,7 +778,7 @@ async def test_a_tiny_terminal_says_so_and_recovers() -> None:
         await stage.train(pilot)
         await pilot.resize_terminal(40, 10)
         await until(pilot, lambda: not stage.screen.query_one(LogPanel).display)
-        assert stage.screen.query_one(Ranks).region.height > 2
+        assert stage.screen.query_one(RanksPanel).region.height > 2
 
 
 @pytest.mark.parametrize("slots", [1, 9])
@@ -847,7 +849,7 @@ async def test_no_color(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_what_is_hidden_is_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[str] = []
     monkeypatch.setattr(Charts, "show", lambda self, run: drawn.append(type(self).__name__))
-    monkeypatch.setattr(Hosts, "show", lambda self, run: drawn.append("Hosts"))
+    monkeypatch.setattr(HostsPanel, "show", lambda self, run: drawn.append("Hosts"))
     stage = Stage()
     async with stage.training():
         drawn.clear()
@@ -870,7 +872,7 @@ async def test_on_a_terminal_that_shrinks_no_line_of_the_header_is_blank() -> No
     """Once, where the terminal was slow, its height was that of its old lines, folded."""
     stage = Stage(hosts=4, slots=1)
     async with stage.training(size=(200, 60)) as pilot:
-        header = stage.screen.query_one(Header)
+        header = stage.screen.query_one(RunHeader)
         await pilot.resize_terminal(80, 24)
         await until(pilot, lambda: header.outer_size.width == 80)
         stage.app.tick()

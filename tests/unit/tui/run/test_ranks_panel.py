@@ -16,21 +16,21 @@ from tests.kit.acted import ActedSession, cluster, make_plan, until
 from tests.kit.dashboard import Stage
 from training.job import Job
 from training.wire import events
-from tui.kit import turn
+from tui.kit import draw_turn as turn
+from tui.kit.draw_turn import DrawTurn, ticks
 from tui.kit.rank_table import RankTable
-from tui.kit.turn import Turn, ticks
 from tui.kit.widgets.heat import HeatStrip
 from tui.run.components.fold import CALM, FoldedColumns, are_alike
-from tui.run.components.groups import lines
-from tui.run.components.heat import grid, heat
-from tui.run.components.order import ORDERS, in_order
-from tui.run.components.row import FIGURES, accuracy, split
-from tui.run.hosts_panel import Hosts
+from tui.run.components.groups import table_lines
+from tui.run.components.heat_strip import heat_cells, heat_grid
+from tui.run.components.rank_columns import RANK_COLUMNS, rank_accuracy, step_split
+from tui.run.components.rank_order import RANK_ORDERS, sort_ranks
+from tui.run.hosts_panel import HostsPanel
 from tui.run.rank_screen import RankScreen
-from tui.run.ranks_panel import Ranks
+from tui.run.ranks_panel import RanksPanel
 from tui.run.screen import RunScreen
 
-BY = {order.name: order for order in ORDERS}
+BY = {order.name: order for order in RANK_ORDERS}
 
 
 def acted(hosts: int, slots: int, steps: int = 40, late: int = -1) -> ActedSession:
@@ -57,7 +57,7 @@ def many(hosts: int, slots: int) -> Stage:
 
 def table(stage: Stage) -> list[str]:
     """The lines of the table, with its caption."""
-    region = stage.screen.query_one(Ranks).region
+    region = stage.screen.query_one(RanksPanel).region
     return [line[region.x : region.right] for line in stage.text().splitlines()][
         region.y : region.bottom
     ]
@@ -75,18 +75,18 @@ def shown(stage: Stage) -> list[str]:
 
 def test_ranks_stand_by_number_or_by_a_figure_the_worst_first() -> None:
     run = acted(2, 4, late=5).state
-    assert [rank.rank for rank in in_order(run.ranks, run, BY["rank"], 9)] == list(range(8))
-    assert in_order(run.ranks, run, BY["ready"], 9)[0].rank == 5
+    assert [rank.rank for rank in sort_ranks(run.ranks, run, BY["rank"], 9)] == list(range(8))
+    assert sort_ranks(run.ranks, run, BY["ready"], 9)[0].rank == 5
     run.ranks[3].memory = 1 << 40
-    assert in_order(run.ranks, run, BY["memory"], 9)[0].rank == 3
+    assert sort_ranks(run.ranks, run, BY["memory"], 9)[0].rank == 3
     run.ranks[6].step = 7
-    assert in_order(run.ranks, run, BY["step"], 9)[0].rank == 6
+    assert sort_ranks(run.ranks, run, BY["step"], 9)[0].rank == 6
 
 
 def test_a_rank_without_the_figure_comes_last() -> None:
     run = acted(1, 3).state
     run.ranks[0].step_times = StepTimes()
-    assert [rank.rank for rank in in_order(run.ranks, run, BY["s/iter"], 9)][-1] == 0
+    assert [rank.rank for rank in sort_ranks(run.ranks, run, BY["s/iter"], 9)][-1] == 0
 
 
 def test_where_not_all_fit_marked_ranks_come_first_the_gravest_of_all() -> None:
@@ -96,7 +96,7 @@ def test_where_not_all_fit_marked_ranks_come_first_the_gravest_of_all() -> None:
     run = session.state
     run.ranks[2].stalled = True
     for room, first in ((8, [0, 1, 2]), (7, [7, 2, 5])):
-        assert [rank.rank for rank in in_order(run.ranks, run, BY["rank"], room)][:3] == first
+        assert [rank.rank for rank in sort_ranks(run.ranks, run, BY["rank"], room)][:3] == first
 
 
 @pytest.mark.parametrize("size", [(80, 24), (80, 20), (60, 20)])
@@ -118,7 +118,7 @@ async def test_a_key_sorts_by_the_next_figure_and_the_border_tells_by_which() ->
         assert shown(stage) == ["0", "1", "2", "3"]
         await pilot.press("o")
         await until(pilot, lambda: "by ready" in table(stage)[0] and shown(stage)[0] == "2")
-        for _ in range(len(ORDERS) - 1):
+        for _ in range(len(RANK_ORDERS) - 1):
             await pilot.press("o")
         await until(pilot, lambda: "by rank" in table(stage)[0])
 
@@ -139,12 +139,12 @@ def test_ranks_agree_on_a_number_within_a_share_and_on_all_else_exactly() -> Non
 def test_a_column_goes_only_after_a_while_and_comes_back_at_once_to_stay() -> None:
     session = acted(1, 2)
     run, folded = session.state, FoldedColumns()
-    memory = next(figure for figure in FIGURES if figure.column.title == "memory")
+    memory = next(figure for figure in RANK_COLUMNS if figure.column.title == "memory")
 
     def look(memories: tuple[int, int]) -> bool:
         for rank, size in zip(run.ranks, memories, strict=True):
             rank.memory = size
-        folded.update(FIGURES, run.ranks, run)
+        folded.update(RANK_COLUMNS, run.ranks, run)
         return folded.has(memory)
 
     assert not look((100, 150))
@@ -192,9 +192,9 @@ async def test_gpus_have_columns_where_they_are_measured() -> None:
         assert "GPU mem" in table(stage)[1]
         stage.app.tick()  # hosts are drawn at every second one
         await pilot.pause()
-        hosts = stage.screen.query_one(Hosts).region
-        lines = stage.text().splitlines()[hosts.y : hosts.bottom]
-        head, *rows = (line[hosts.x : hosts.right] for line in lines[1:])
+        hosts = stage.screen.query_one(HostsPanel).region
+        table_lines = stage.text().splitlines()[hosts.y : hosts.bottom]
+        head, *rows = (line[hosts.x : hosts.right] for line in table_lines[1:])
         assert "GPU" in head
         assert [row.count("97%") for row in rows[:2]] == [0, 1]
         stage.session.close()
@@ -234,22 +234,22 @@ async def test_the_accuracy_is_that_of_the_last_steps_whatever_came_before() -> 
     rank = run.ranks[0]
     expected = sum(rank.pace.last("correct")) / sum(rank.pace.last("samples"))
     rank.accuracy = 0.01
-    assert accuracy(rank) == expected
+    assert rank_accuracy(rank) == expected
 
 
 # Many ranks
 
 
 def test_the_heat_strip_has_a_cell_for_each_rank_in_lines_of_round_numbers() -> None:
-    assert grid(16, 80, 4).lines == 1
-    assert (grid(64, 80, 4).cells, grid(64, 80, 4).lines) == (64, 1)
-    wide = grid(1024, 160, 8)
+    assert heat_grid(16, 80, 4).lines == 1
+    assert (heat_grid(64, 80, 4).cells, heat_grid(64, 80, 4).lines) == (64, 1)
+    wide = heat_grid(1024, 160, 8)
     assert (wide.ranks, wide.cells, wide.lines) == (1, 128, 8)
-    low = grid(1024, 80, 4)
+    low = heat_grid(1024, 80, 4)
     assert (low.ranks, low.cells, low.lines) == (4, 64, 4)
     for width in range(1, 300, 7):
         for height in range(1, 30, 4):
-            found = grid(1000, width, height)
+            found = heat_grid(1000, width, height)
             assert found.lines <= height
             assert found.ranks * found.cells * found.lines >= 1000
 
@@ -261,12 +261,12 @@ def test_a_cell_is_as_high_as_its_rank_is_late_or_has_the_sign_of_its_state() ->
     apply(session)
     ranks = session.state.ranks
     ready = [rank.pace.median("ready") for rank in ranks]
-    cells = heat(ranks, session.state, ready, 0.02, 1)
+    cells = heat_cells(ranks, session.state, ready, 0.02, 1)
     assert [cell.text for cell in cells].count("▂") == 13
     assert (cells[5].text, cells[5].style) == ("▲", "table--bad")
     assert cells[13].text == "✗"
     assert cells[2].text == "●"
-    shared = heat(ranks, session.state, ready, 0.02, 8)
+    shared = heat_cells(ranks, session.state, ready, 0.02, 8)
     assert [cell.text for cell in shared] == ["▲", "✗"]  # the worst of eight
 
 
@@ -287,12 +287,12 @@ async def test_from_16_ranks_on_there_is_a_heat_strip() -> None:
 
 def test_beyond_64_ranks_there_is_a_line_per_host_unless_that_makes_no_fewer() -> None:
     run = acted(8, 9, steps=20).state
-    found = lines(run, BY["rank"], {2}, room=50)
+    found = table_lines(run, BY["rank"], {2}, room=50)
     assert [line.key for line in found[:3]] == [-1, -2, -3]
     assert [line.key for line in found[3:12]] == list(range(18, 27))
     assert len(found) == 8 + 9
-    assert len(lines(acted(8, 8, steps=2).state, BY["rank"], set(), 50)) == 64
-    assert len(lines(acted(70, 1, steps=2).state, BY["rank"], set(), 50)) == 70
+    assert len(table_lines(acted(8, 8, steps=2).state, BY["rank"], set(), 50)) == 64
+    assert len(table_lines(acted(70, 1, steps=2).state, BY["rank"], set(), 50)) == 70
 
 
 async def test_enter_opens_a_host_and_then_a_rank_and_escape_comes_back() -> None:
@@ -367,7 +367,7 @@ async def test_any_size_any_name_any_figure(seed: int) -> None:
 
 def test_what_looks_at_many_ranks_has_a_turn_at_some_ticks_only() -> None:
     assert [ticks(ranks) for ranks in (0, 8, 511, 512, 1024)] == [1, 1, 1, 2, 4]
-    header, table = Turn(), Turn()
+    header, table = DrawTurn(), DrawTurn()
     came = [(header.has_come(4), table.has_come(4, place=1)) for _ in range(8)]
     assert [sum(column) for column in zip(*came, strict=True)] == [2, 2]
     assert (True, True) not in came
@@ -377,7 +377,7 @@ def test_at_the_end_of_a_run_all_is_drawn_at_once_then_in_turns_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(turn, "RANKS", 1)
-    run, table = acted(1, 4).state, Turn()
+    run, table = acted(1, 4).state, DrawTurn()
     assert [table.has_come_for(run) for _ in range(5)] == [True, False, False, True, False]
     run.phase = RunPhase.ENDED
     assert [table.has_come_for(run) for _ in range(5)] == [True, False, True, False, False]
@@ -392,7 +392,7 @@ async def test_of_many_ranks_the_table_is_drawn_at_its_turn_and_at_once_when_ask
     stage = Stage(hosts=2, slots=2)
     async with stage.training(size=(120, 40)) as pilot:
         drawn: list[None] = []
-        panel = stage.screen.query_one(Ranks)
+        panel = stage.screen.query_one(RanksPanel)
         draw = panel._show_table
         monkeypatch.setattr(panel, "_show_table", lambda run: (drawn.append(None), draw(run)))
         monkeypatch.setattr(turn, "RANKS", 1)
@@ -413,4 +413,4 @@ async def test_of_many_ranks_the_table_is_drawn_at_its_turn_and_at_once_when_ask
 def test_the_bar_that_splits_a_step_never_is_longer_than_its_cells(
     shares: tuple[float, ...],
 ) -> None:
-    assert len(split(shares, 8)) <= 8
+    assert len(step_split(shares, 8)) <= 8

@@ -21,13 +21,13 @@ LEAST = 8
 """Columns of the bar, at the least."""
 
 
-class Slider(Container, can_focus=True):
+class ReplaySlider(Container, can_focus=True):
     """A bar over the time of the run, with the keys that move in it."""
 
     DEFAULT_CSS = """
-    Slider { height: 1; padding: 0 1; background: $panel; }
-    Slider:focus { background: $primary 30%; }
-    Slider Static { height: 1; }
+    ReplaySlider { height: 1; padding: 0 1; background: $panel; }
+    ReplaySlider:focus { background: $primary 30%; }
+    ReplaySlider Static { height: 1; }
     """
     place = Place.SLIDER
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)

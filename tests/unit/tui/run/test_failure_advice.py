@@ -14,7 +14,8 @@ from remote.run.output.missing_inputs import find_missing as find
 from remote.run.state.types import Lack, MissingOptions, MissingVariable
 from tests.kit.histories import History, from_file, plan, said
 from training.wire.events import Exited
-from tui.run import hints, outcome
+from tui.run import failure_advice as hints
+from tui.run import outcome
 
 ENVIRON = (
     "Traceback (most recent call last):",
@@ -73,7 +74,7 @@ def failed(of: Plan, *words: str, code: int = 1) -> History:
 def advice(of: Plan, words: tuple[str, ...], **environment: str) -> str:
     cause = failed(of, *words).closed().cause
     assert cause is not None
-    return hints.advice(cause, of, environment)
+    return hints.failure_advice(cause, of, environment)
 
 
 SSH = plan(2, script=True)
@@ -100,7 +101,7 @@ def test_nothing_is_said_of_a_variable_that_would_not_help() -> None:
 def test_the_advice_stands_below_the_cause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_TOKEN", "s3cret")
     state = failed(SSH, *ENVIRON).closed()
-    assert outcome.cause(state)[1].startswith("what to do: MY_TOKEN is set in your shell")
+    assert outcome.describe_cause(state)[1].startswith("what to do: MY_TOKEN is set in your shell")
     assert "s3cret" not in json.dumps(summary.of(state))
     assert summary.of(state)["cause"]["lack"] == {"name": "MY_TOKEN"}
     assert "lack" not in summary.of(failed(SSH, "ValueError: bad").closed())["cause"]

@@ -14,9 +14,9 @@ from tui.kit import palette
 from tui.kit.widgets.heat import CELLS_PER_BLOCK, LABEL_WIDTH
 from tui.kit.widgets.phase import phase_cell
 from tui.kit.widgets.table import TableCell
-from tui.run.components.order import SLOW, SUSPECTED, severity
+from tui.run.components.rank_order import SLOW, SUSPECTED, severity
 
-LEAST = 16
+MIN_RANKS = 16
 """Ranks from which on there is a strip."""
 LOWEST = 0.75
 HIGHEST = 2.0
@@ -24,7 +24,7 @@ HIGHEST = 2.0
 
 
 @dataclass(frozen=True)
-class Grid:
+class HeatGrid:
     """How ranks are laid out: `ranks` in a cell, `cells` in a line, in that many `lines`."""
 
     ranks: int
@@ -32,7 +32,7 @@ class Grid:
     lines: int
 
 
-def grid(ranks: int, width: int, height: int) -> Grid:
+def heat_grid(ranks: int, width: int, height: int) -> HeatGrid:
     """Lay out ranks in a room.
 
     Lines hold a power of two times `CELLS_PER_BLOCK` cells, so each begins with a round number.
@@ -43,10 +43,10 @@ def grid(ranks: int, width: int, height: int) -> Grid:
     shared = 1
     while ranks > shared * cells * max(1, height):
         shared *= 2
-    return Grid(shared, cells, max(1, math.ceil(ranks / shared / cells)))
+    return HeatGrid(shared, cells, max(1, math.ceil(ranks / shared / cells)))
 
 
-def heat(
+def heat_cells(
     ranks: Sequence[RankState], run: RunState, ready: Sequence[float], typical: float, shared: int
 ) -> list[TableCell]:
     """The cells: each shows that one of its ranks which needs most to be seen. `ready` are the
@@ -75,5 +75,5 @@ def _cell(rank: RankState, mark: int, late: float) -> TableCell:
         return TableCell(state.text[0], state.style)
     if mark == SLOW:
         return TableCell(palette.sign("slow"), "table--bad")
-    level = palette.level((late - LOWEST) / (HIGHEST - LOWEST))
+    level = palette.level_sign((late - LOWEST) / (HIGHEST - LOWEST))
     return TableCell(level, "table--work" if mark == SUSPECTED else "table--good")
