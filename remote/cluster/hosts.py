@@ -232,12 +232,12 @@ def select(
     )
     if nodes is not None and nodes < 1:
         hint = f"give a number from 1 to {len(hosts)}"
-        mistakes.append(Mistake("--nodes", str(nodes), hint=hint))
+        mistakes.append(Mistake("--num-hosts", str(nodes), hint=hint))
     if nodes and nodes > len(hosts) and not mistakes:
         count = "is only 1 host" if len(hosts) == 1 else f"are only {len(hosts)} hosts"
         names = ", ".join(host.name for host in hosts)
         problem = f"there {count} to choose from"
-        mistakes.append(Mistake("--nodes", str(nodes), problem, names))
+        mistakes.append(Mistake("--num-hosts", str(nodes), problem, names))
     if mistakes:
         raise HostsError(*mistakes)
     return replace(cluster, hosts=hosts[:nodes])

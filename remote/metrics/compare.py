@@ -94,6 +94,7 @@ def _compare_with_first(
     entry: ComparedRun, first: RunFigures, times: Floats, first_times: Floats
 ) -> ComparedRun:
     run = entry.run
+    # Of a script nobody knows the batch.
     size = 1
     first_size = 1
     if run.job and first.job:

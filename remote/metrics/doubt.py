@@ -141,6 +141,7 @@ def differing_work(work: Job | Script, other: Job | Script, *, is_alone: bool) -
     the two has a single rank, which has nothing to synchronise."""
     if isinstance(work, Script) or isinstance(other, Script):
         return () if work == other else ("arguments",)
+    # A rank that is alone synchronises nothing, so that its method makes no difference.
     ignored = NOT_OF_WORK if is_alone else NOT_OF_WORK - OF_SYNC
     differences = []
     for field in fields(Job):

@@ -54,11 +54,13 @@ class RunCollector:
         host = state.host(record.host)
         if host is None:
             return
+        # A host whose clock is wrong, or that lies, has no samples before it began.
         when = max(record.time - host.offset, host.began)
         if isinstance(record.event, HostSample):
             self.hosts[host.index].append(host_row(record.event, when))
             return
         rank = state.rank_of(getattr(record.event, "rank", -1), host)
+        # What ranks of an attempt before the restart still report is of no use.
         if rank is not None and record.attempt >= state.attempt:
             self._take_of_rank(record, rank, when)
 
@@ -69,6 +71,7 @@ class RunCollector:
                 self.steps.add(event, record.attempt, when)
             case RankSample():
                 self.ranks[rank.rank].append(rank_row(event, when))
+            # The state takes no sample of a GPU that the rank does not use.
             case GpuSample() if rank.gpu is event:
                 self.gpus[rank.rank].append(gpu_row(event, when))
             case Started():

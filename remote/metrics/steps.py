@@ -134,6 +134,7 @@ class StepTable:
 
     def _iterations(self) -> Ints:
         """Return which iteration of its rank each row is, from 1."""
+        # Rows are ordered by rank: the first row of its rank is where the rank would be inserted.
         starts = np.searchsorted(self.rank, self.rank)
         return np.arange(len(self), dtype=np.int64) - starts + 1
 

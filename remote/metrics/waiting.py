@@ -64,6 +64,7 @@ def measure_waits(steps: StepTable) -> WaitTimes:
     waited = np.where(have_met[:, None], np.minimum(behind_last, sync), 0.0)
     slowest = np.array(ranks)[busy.argmax(axis=1)]
     last = np.where(have_met, slowest, NOBODY)
+    # At each step, all ranks but the last one may have waited all the time.
     possible = seconds.mean(axis=1).sum() * (len(ranks) - 1)
     share = float(waited.sum() / possible) if possible > 0 else float("nan")
     return WaitTimes(ranks, numbers, last, waited, share)

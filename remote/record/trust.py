@@ -143,7 +143,7 @@ def is_started_here(folder: Path) -> bool:
 
 
 def is_signed(data: bytes, signed: bytes) -> bool:
-    """Whether this user made the signature for these data."""
+    """Return True if this user made the signature for these data."""
     own = signature(data)
     return bool(own) and hmac.compare_digest(own.encode(), signed.strip())
 

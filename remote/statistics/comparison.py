@@ -156,6 +156,7 @@ def _leave_out_outliers(
     left_out: list[tuple[int, int]] = []
     allowed = []
     for runs in model.present.sum(axis=0):
+        # Of two runs nobody knows which one is the outlier.
         allowed.append(math.ceil(runs / OUTLIER_SHARE) if runs > 2 else 0)
     while True:
         values = numbers[model.present]

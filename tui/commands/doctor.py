@@ -5,13 +5,11 @@ from __future__ import annotations
 import shutil
 import signal
 import sys
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Annotated
 
-import typer
+from cyclopts import Parameter
 
 from remote.launch import Launcher
 from remote.record import resume
@@ -20,12 +18,23 @@ from remote.session.examination import Examination
 from remote.transport.registry import is_here
 from training.wire.jsonl import dumps
 from tui.doctor import checks
-from tui.flags import arguments, selection, torchrun
-from tui.flags import script as scripts
 from tui.flags.common import RUNS, RunsDir
-from tui.flags.job import with_job_flags
+from tui.flags.job import JobFlags
 from tui.flags.mistakes import Mistakes, check_job
-from tui.flags.selection import with_host_flags
+from tui.flags.script import ScriptFlags, make_script, with_cwd
+from tui.flags.selection import (
+    HostFlags,
+    check_host_flags,
+    check_hosts_file,
+    open_transports,
+    select_hosts,
+)
+from tui.flags.torchrun import (
+    ScriptLine,
+    apply_to_host_flags,
+    apply_to_hosts,
+    parse_script_line,
+)
 from tui.kit.exit import refusing
 from tui.kit.narrate import narrate
 from tui.kit.session_clock import SessionClock
@@ -33,29 +42,29 @@ from tui.kit.text_table import GAP
 from tui.run import outcome
 
 
-@with_job_flags
-@with_host_flags
 def doctor(
-    context: typer.Context,
     program: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="-- PROGRAM", help="check the hosts for your own program"),
-    ] = None,
-    host_flags: Mapping[str, Any] = MappingProxyType({}),
+        tuple[str, ...],
+        Parameter(name="-- PROGRAM", help="check the hosts for your own program"),
+    ] = (),
+    /,
+    *,
+    host_flags: HostFlags = HostFlags(),
     cwd: Annotated[
-        str, typer.Option(metavar="PATH", help="the folder on the hosts that the program works in")
+        str, Parameter(metavar="PATH", help="the folder on the hosts that the program works in")
     ] = "",
     upload: Annotated[
-        list[Path] | None,
-        typer.Option(
+        tuple[Path, ...],
+        Parameter(
             metavar="PATH",
             help="check for a run with this --upload: the program is looked for here, and nothing "
             "is sent (repeatable)",
         ),
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="print one JSON object per check")] = False,
+    ] = (),
+    json: Annotated[bool, Parameter(help="print one JSON object per check")] = False,
     runs_dir: RunsDir = RUNS,
-    **job_flags: Any,
+    job_flags: JobFlags = JobFlags(),
+    mistakes: Annotated[Mistakes, Parameter(parse=False)],
 ) -> None:
     """Check whether the hosts are ready for a run, and say how to fix what is not.
 
@@ -77,23 +86,23 @@ def doctor(
       130  stopped by the user
     """
     with refusing():
-        line = torchrun.read(program) if program else torchrun.Line()
-        named = torchrun.hosts(line, host_flags)
-        mistakes = Mistakes(context.meta[arguments.KEY])
+        line = parse_script_line(program) if program else ScriptLine()
+        named_hosts = apply_to_host_flags(line, host_flags)
+        job = job_flags.settings
         with mistakes.noting():
-            check_job({} if program else job_flags)
+            check_job({} if program else job)
         with mistakes.noting("--local", "--slots"):
-            selection.check(named, upload or ())
+            check_host_flags(named_hosts, upload)
         if mistakes:
             with mistakes.noting("--local"):
-                selection.check_file(named)
+                check_hosts_file(named_hosts)
         mistakes.refuse()
-        chosen = selection.selection(named, upload or ())
-        local = is_here(chosen.cluster.hosts)
-        hosts = torchrun.on_hosts(line, scripts.with_cwd(chosen.hosts, cwd), local=local)
-        script = scripts.script(line.words, {**scripts.USUAL, "cwd": cwd}, job_flags)
-        work = script or resume.job_of(job_flags, runs_dir, local)
-        with selection.transports(chosen) as transports:
+        chosen = select_hosts(named_hosts, upload)
+        is_local = is_here(chosen.cluster.hosts)
+        hosts = apply_to_hosts(line, with_cwd(chosen.hosts, cwd), local=is_local)
+        script = make_script(line.words, ScriptFlags(cwd), job)
+        work = script or resume.job_of(job, runs_dir, is_local)
+        with open_transports(chosen) as transports:
             launcher = Launcher(transports, runs_dir.absolute())
             code = _examine(launcher.check(launcher.plan(hosts, work)), json)
     raise SystemExit(code)

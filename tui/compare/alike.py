@@ -10,7 +10,7 @@ from textual.widgets import OptionList, Static
 
 from remote.format import UNKNOWN, percent
 from remote.record import index
-from remote.record.alike import Alike, most_alike
+from remote.record.alike import SimilarRun, find_similar
 from remote.sanitise import plain
 from tui.kit.background import run_in_background
 from tui.kit.choice_dialogs import ChoiceDialog
@@ -34,7 +34,7 @@ class PickAlike(ChoiceDialog):
         super().on_mount()
         run_in_background(self, partial(_others, self._run, self._runs_dir), self._take)
 
-    def _take(self, found: list[Alike]) -> None:
+    def _take(self, found: list[SimilarRun]) -> None:
         """List what has been read."""
         self._choices = [one.run.name for one in found]
         said = "most alike first; then the newest" if self._choices else "there is no other run"
@@ -44,12 +44,12 @@ class PickAlike(ChoiceDialog):
         shown.highlighted = 0 if self._choices else None
 
 
-def _others(run: str, runs_dir: Path) -> list[Alike]:
+def _others(run: str, runs_dir: Path) -> list[SimilarRun]:
     entries = {one.name: one for one in index.entries(runs_dir)}
-    return most_alike(entries[run], entries.values())[:MOST] if run in entries else []
+    return find_similar(entries[run], entries.values())[:MOST] if run in entries else []
 
 
-def _lines(found: list[Alike]) -> list[str]:
+def _lines(found: list[SimilarRun]) -> list[str]:
     """A line for each run: its name, its test accuracy, and in what it differs."""
     rows = [
         (

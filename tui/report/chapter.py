@@ -44,6 +44,7 @@ def make_chapter(subject: ReportSubject) -> Chapter:
 def _verdict(subject: ReportSubject, timing: SubjectTiming) -> Iterator[str]:
     """Yield what came out, and whether all trained the same."""
     names = _list_names(subject)
+    # An answer has several clauses, each of which is a line here.
     for line in _answers(subject):
         for clause in line.split("; "):
             is_name = clause.startswith(names)

@@ -102,6 +102,7 @@ def _interpolate(grid: Floats, x: Floats, values: Floats) -> Floats:
     is_known = np.isfinite(values)
     if not is_known.any():
         return np.full(len(grid), np.nan)
+    # Beyond its last known value a run does not count.
     return np.asarray(np.interp(grid, x[is_known], values[is_known], right=np.nan))
 
 

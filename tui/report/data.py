@@ -102,6 +102,7 @@ def _csv_cell(value: Any) -> Any:
     """Return a value that no spreadsheet takes for a formula; empty if it is not known."""
     if isinstance(value, float):
         return repr(value) if math.isfinite(value) else ""
+    # Causes and names come from hosts: a spreadsheet would run a formula in them.
     if isinstance(value, str) and value.startswith(FORMULA_STARTS):
         return f"'{value}"
     return value

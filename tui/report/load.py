@@ -120,6 +120,7 @@ class SubjectReader:
         runs: dict[int, RunFigures] = {}
         for number, end in sorted(row.counted.items()):
             try:
+                # The folder of a run that the journal counts may be gone.
                 runs[number] = read_figures(self.runs_dir / end.run, self.remark)
             except (RunFolderError, PlanError) as error:
                 failures.append(UncountedRun(number, end.run, failed, str(error)))
@@ -166,6 +167,7 @@ def _find_uncounted(row: CellProgress, entries: Sequence[Entry]) -> Iterator[Unc
     ends = {entry.run: entry for entry in entries if isinstance(entry, Ended)}
     seen = {end.run for end in (*row.counted.values(), *row.failed.values())}
     for entry in entries:
+        # The journal has all runs of all cells.
         key, number = parts(entry.trial)
         if key != row.cell.key or entry.run in seen or not isinstance(entry, Begun):
             continue
@@ -264,6 +266,7 @@ def _study_command(name: str, start: Mapping[str, Any]) -> str:
 def _cell_command(cell: Cell, places: Mapping[str, Any]) -> str:
     """Return the command of the first run of a cell."""
     place = {key: value for key, value in places.items() if key not in ("slots", "nodes")}
+    # A cell may use fewer ranks or hosts than the study was given.
     if "local" in place:
         place["local"] = cell.place.ranks
         place["slots"] = cell.place.processes

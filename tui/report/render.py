@@ -71,6 +71,7 @@ def _apply_theme(text: str, picture: ReportPicture) -> ElementTree.Element:
     ElementTree.register_namespace("", SVG)
     ElementTree.register_namespace("xlink", XLINK)
     root = ElementTree.fromstring(text)
+    # A style sheet within the SVG would hold for the whole page.
     for parent in root.iter():
         for child in list(parent):
             if child.tag.rpartition("}")[2] in ("metadata", "style"):
@@ -78,6 +79,7 @@ def _apply_theme(text: str, picture: ReportPicture) -> ElementTree.Element:
     for element in root.iter():
         for key, value in list(element.attrib.items()):
             element.set(key, _adapt_attribute(key, value, picture.name))
+    # Without a size of its own it fits the page, and its view box keeps the proportions.
     for key in ("width", "height"):
         root.attrib.pop(key, None)
     root.set("role", "img")

@@ -59,11 +59,13 @@ def write_archive(
     name = target.name.removesuffix(SUFFIX)
     runs = [run for subject in subjects for run in subject.runs]
     now = time.localtime()[:6]
+    # An archive that was there stays until the new one is whole.
     part = target.with_name(f".{target.name}.part")
     with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
         readme = _write_readme(name, subjects, runs).encode()
         files = _collect_files(target.parent, report_files, runs, studies)
         for path, data in (("README.md", readme), *files):
+            # By default, files that are unpacked may be read by nobody.
             entry = zipfile.ZipInfo(f"{name}/{path}", now)
             entry.external_attr = FILE_MODE << 16
             archive.writestr(entry, data, zipfile.ZIP_DEFLATED)
@@ -105,6 +107,7 @@ def _find_scripts(run: RunFigures) -> Iterator[Path]:
     for upload in load_plan(run.folder).uploads:
         source = Path(upload.source)
         for word in run.script:
+            # What is uploaded is the script itself, or the folder that holds it.
             path = source if source.name == Path(word).name else source / word
             is_script = path.suffix == SCRIPT_SUFFIX and path.is_file()
             if is_script and path.stat().st_size <= LARGEST_SCRIPT:

@@ -141,6 +141,7 @@ def _doubt_ratio(
     group = row.group
     reference = other.group
     names = differing(group.runs[0], reference.runs[0])
+    # The link is no setting of the job, but may make one of the two faster.
     if group.link != reference.link:
         names = (*names, "link")
     return find_doubt(
@@ -160,6 +161,7 @@ def _compare_cells(subject: ReportSubject, rows: dict[int, GroupTiming]) -> Subj
     values = _tabulate_seconds(subject.groups)
     sizes = np.array([group.batch for group in subject.groups], dtype=np.float64)
     is_per_sample = bool(0 < sizes.min() < sizes.max())
+    # A step of a larger batch takes longer, and trains more.
     if is_per_sample:
         values = values / sizes
     pairs = [
@@ -205,6 +207,7 @@ def _average_lines(
     pairs_by_line: dict[str, list[tuple[int, int]]] = {}
     for cell, reference in pairs:
         line = subject.groups[cell].line
+        # Groups of one line differ along the axis only: their mean would say nothing.
         if line != subject.groups[reference].line:
             pairs_by_line.setdefault(line, []).append((cell, reference))
     means = {}

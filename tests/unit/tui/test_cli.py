@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
 from remote.cluster.hosts import Cluster, Host
 from remote.lab.folder import Folder
@@ -17,13 +16,13 @@ from remote.launch import Launcher
 from remote.record import summary
 from remote.transport.registry import Transports
 from tests.kit.checks import hello
+from tests.kit.commands import Done, call_rankboard
 from tests.kit.histories import History, plan
 from training.job import Job, groups
 from training.wire.events import HostSample
 from tui.app import show_run as front
 from tui.app import start_run as start
 from tui.commands import lab
-from tui.commands.cli import application
 from tui.kit.runs import RunOptions
 
 PLACE = re.compile(
@@ -32,16 +31,16 @@ PLACE = re.compile(
 )
 
 
-def run(folder: Path, *words: str) -> Result:
+def run(folder: Path, *words: str) -> Done:
     """`rankboard` with these words, in this folder."""
     with chdir(folder):
-        return CliRunner().invoke(application(), list(words))
+        return call_rankboard(*words)
 
 
 def places(*words: str, folder: Path) -> tuple[list[str], list[tuple[str, ...]]]:
     """The hosts of a dry run, and every rank's place."""
     done = run(folder, "--dry-run", "--local", "4", *words)
-    assert done.exit_code == 0, done.stderr
+    assert done.returncode == 0, done.stderr
     return re.findall(r"^(\w+)  [\d.]+  ", done.stdout, re.MULTILINE), PLACE.findall(done.stdout)
 
 
@@ -63,16 +62,16 @@ def test_no_run_outlives_what_it_ends_with(
 ) -> None:
     done = run(tmp_path, *words, "--local", "2", "--link", "1gbit", "--model", "lenet5")
     assert (
-        done.exit_code,
+        done.returncode,
         f"{' '.join(words).removeprefix('--run ')}: the lab" in done.stderr,
     ) == (
         2,
         True,
     )
     job = Cluster("Slurm job 7", (Host("n1", "n1"),), ends="the job ends with this command")
-    monkeypatch.setattr("tui.flags.selection._elsewhere", lambda _: job)
+    monkeypatch.setattr("tui.flags.selection._load_hosts", lambda _: job)
     done = run(tmp_path, *words, "--", "ls")
-    assert (done.exit_code, "the job ends with this command" in done.stderr) == (2, True)
+    assert (done.returncode, "the job ends with this command" in done.stderr) == (2, True)
 
 
 def test_hosts_that_share_this_machine_are_remarked_at_the_start_only(
@@ -129,7 +128,7 @@ def test_without_slots_this_machine_is_one_host(tmp_path: Path) -> None:
 )
 def test_mistakes(words: tuple[str, ...], message: str, tmp_path: Path) -> None:
     done = run(tmp_path, "--run", *words)
-    assert (done.exit_code, done.stdout) == (2, "")
+    assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"rankboard: {message}")
     assert not list(tmp_path.iterdir())
 
@@ -144,7 +143,7 @@ def test_uploads_are_planned(tmp_path: Path) -> None:
     ]
     assert all(line[3].startswith(f"~/.rankboard/files/{tmp_path.name}"[:30]) for line in lines)
     missing = run(tmp_path, "--dry-run", "--upload", "none")
-    assert (missing.exit_code, missing.stdout) == (2, "")
+    assert (missing.returncode, missing.stdout) == (2, "")
     assert (
         f"upload {tmp_path / 'none'}: there is no such file or folder; see --upload"
         in missing.stderr
@@ -167,7 +166,7 @@ def test_a_folder_that_is_not_on_this_machine_is_told_before_anything_is_started
     (tmp_path / "src").mkdir()
     for way in (("--local", "1"), ("--upload", "src")):
         done = run(tmp_path, "--dry-run", *way, "--dataset", "imagefolder:src/photos")
-        assert (done.exit_code, done.stdout) == (2, "")
+        assert (done.returncode, done.stdout) == (2, "")
         where = tmp_path / "src" / "photos"
         assert done.stderr.startswith(
             f"rankboard: --dataset imagefolder:{where}: {where}: No such file or directory; write"
@@ -215,14 +214,14 @@ def test_only_lines_step_back_behind_the_ranks_of_this_machine(
     for how in ("show_lines", "show_dashboard"):
         monkeypatch.setattr(front, how, lambda *what, **more: 0)
     done = run(tmp_path, "--local", "1", "--steps", "1", *flags)
-    assert (done.exit_code, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr) == (0, "")
     assert taken == steps
 
 
 @pytest.mark.parametrize("flag", ["--run", "--dry-run"])
 def test_a_form_needs_the_dashboard(flag: str, tmp_path: Path) -> None:
     done = run(tmp_path, "--form", flag, "--local", "2")
-    assert (done.exit_code, done.stdout) == (2, "")
+    assert (done.returncode, done.stdout) == (2, "")
     assert f"--form opens the dashboard, which {flag} does without: drop one" in done.stderr
 
 
@@ -238,7 +237,7 @@ def test_any_options_prefill_the_form(
 
     monkeypatch.setattr(front, "show_dashboard", show)
     words = ["--local", "2", "--lr", "0.5", "--max-restarts", "3", *["--form"] * form]
-    assert run(tmp_path, *words).exit_code == 0
+    assert run(tmp_path, *words).returncode == 0
     assert heard["at_once"] is not form
     assert (heard["job"], heard["policy"].max_restarts) == (Job(lr=0.5), 3)
     assert (heard["ranks"], heard["keep"], heard["options"]) == (2, False, RunOptions())
@@ -250,7 +249,7 @@ def test_the_form_shows_no_password_of_a_notification(
     heard: dict[str, Any] = {}
     monkeypatch.setattr(front, "show_dashboard", lambda *what, **more: heard.update(more) or 0)
     words = ("--local", "2", "--form", "--notify", "https://ada:SECRET@example.org/hook")
-    assert run(tmp_path, *words).exit_code == 0
+    assert run(tmp_path, *words).returncode == 0
     assert heard["options"].notify == "https://USER:PASSWORD@example.org/hook"
 
 
@@ -259,6 +258,6 @@ def test_a_lab_that_goes_down_says_so(
 ) -> None:
     ended: list[str] = []
     monkeypatch.setattr(Folder, "down", lambda folder: ended.append(folder.name))
-    lab.down("other")
+    lab.down(name="other")
     assert ended == ["other"]
     assert capsys.readouterr().err.startswith("rankboard: the lab 'other' is down")

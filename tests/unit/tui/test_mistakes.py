@@ -7,9 +7,8 @@ from contextlib import chdir
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from tui.commands.cli import application
+from tests.kit.commands import call_rankboard
 
 FOUR = (
     *("--model", "vgg12", "--sync", "allreduce", "--dataset", "cifar100"),
@@ -26,8 +25,8 @@ TOLD = (
 def mistakes(folder: Path, *words: str) -> list[str]:
     """The mistakes that `rankboard` tells of these words, in this folder."""
     with chdir(folder):
-        done = CliRunner().invoke(application(), list(words), prog_name="rankboard")
-    assert (done.exit_code, done.stdout) == (2, "")
+        done = call_rankboard(*words)
+    assert (done.returncode, done.stdout) == (2, "")
     assert list(folder.iterdir()) in ([], [folder / "hosts.toml"]), "nothing was started"
     return [line.removeprefix("rankboard: ") for line in done.stderr.splitlines()]
 
@@ -44,8 +43,8 @@ def test_all_mistakes_in_a_job_are_told_at_once(front: tuple[str, ...], tmp_path
 def test_mistakes_in_all_kinds_of_flags_are_told_at_once(tmp_path: Path) -> None:
     words = (
         *("--run", "--lr", "fast", "--steps", "1.5", "--momentum", "-1", "--foo", "3"),
-        *("--on-nan", "stp", "--max-restarts", "x", "--start-timeout", "soon", "--compile=yes"),
-        *("--local", "2", "--slots", "3", "--nodes", "0", "--cpus", "1"),
+        *("--on-nan", "stp", "--max-restarts", "x", "--start-timeout", "soon", "--compile=perhaps"),
+        *("--local", "2", "--slots", "3", "--num-hosts", "0", "--cpus", "1"),
         *("--notify", "no-such-command", "--name", "last", "--model", "vgg12", "--runs-dir"),
     )
     told = [line.partition(" (known: ")[0] for line in mistakes(tmp_path, *words)]
@@ -62,7 +61,7 @@ def test_mistakes_in_all_kinds_of_flags_are_told_at_once(tmp_path: Path) -> None
         "--notify: there is no command no-such-command",
         "--name 'last': give a name in one line and without a slash, such as 'baseline'; last "
         "stands for the newest run",
-        "--nodes 0: give the number of hosts, 1 or more, or leave it out",
+        "--num-hosts 0: give the number of hosts, 1 or more, or leave it out",
         "--slots 3 does not divide the 2 ranks of --local: give one of 1, 2",
         "--model vgg12: unknown model: did you mean 'vgg11'?",
         "--momentum -1.0: must be at least 0",
@@ -104,7 +103,7 @@ def test_what_follows_from_a_wrong_flag_is_no_mistake(
         ),
         ("lab up --hots", "--hots: there is no such option: did you mean '--hosts'?"),
         ("lab up --foo", "--foo: there is no such option: see rankboard lab up --help"),
-        ("--model --lr 0.1", "--model: its value is missing: write --model NAME"),
+        ("--model --lr 0.1 --local 1", "--model: its value is missing: write --model NAME"),
         ("--lr fast ps", "--lr fast: write a number, such as 0.1"),
         (
             "study four-ways --run --lr 0.1 --sync foo --local 2",
@@ -146,8 +145,8 @@ def test_so_are_those_in_the_job_of_another_command(
 
 
 def test_help_is_given_in_spite_of_mistakes() -> None:
-    done = CliRunner().invoke(application(), ["--lr", "fast", "--help"])
-    assert done.exit_code == 0
+    done = call_rankboard("--lr", "fast", "--help")
+    assert done.returncode == 0
     assert re.search(r"Usage: +rankboard \[OPTIONS\]", done.stdout)
 
 

@@ -253,7 +253,7 @@ def test_what_a_link_leads_to_is_not_marked(
 
 def test_the_list_loads_neither_a_library_for_figures_nor_the_launcher() -> None:
     code = (
-        "import sys; from tui.commands.cli import application; import tui.commands.runs; "
+        "import sys; from tui.commands.cli import load; load('runs'); "
         "not_needed = {'numpy', 'torch', 'textual', 'matplotlib', 'remote.launch'}; "
         "print(sorted(not_needed & {*sys.modules}))"
     )

@@ -9,20 +9,22 @@ from typing import Any
 
 import pytest
 import torch.distributed.run as real
-from typer.testing import CliRunner
 
 from remote.cluster.hosts import Cluster, Host
+from tests.kit.commands import call_rankboard
 from training.agent import local_api
-from tui.commands import cli
 from tui.flags import torchrun
-from tui.flags.torchrun import Line, hosts, on_hosts, policy, read
+from tui.flags.policy import PolicyFlags
+from tui.flags.selection import HostFlags
+from tui.flags.torchrun import (
+    ScriptLine,
+    apply_to_host_flags,
+    apply_to_hosts,
+    apply_to_policy_flags,
+    parse_script_line,
+)
 from tui.kit.exit import UsageError
 
-HOST_FLAGS: dict[str, Any] = {
-    **dict.fromkeys(("hosts", "local", "slots", "nodes")),
-    "host": "",
-    "slurm": False,
-}
 LAB = Cluster("lab", (Host("node1", "10.0.0.1"), Host("node2", "10.0.0.2")))
 LAUNCH = "python -m torch.distributed.launch"
 
@@ -33,15 +35,15 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def line(text: str) -> Line:
-    return read(shlex.split(text))
+def line(text: str) -> ScriptLine:
+    return parse_script_line(shlex.split(text))
 
 
 def test_every_flag_of_torchrun_is_known() -> None:
     """Of the torch that is installed."""
     flags = {name for one in real.get_args_parser()._actions for name in one.option_strings}
     asked = {"-h", "--help", "--print-completion", "--print_completion"}
-    assert {flag for flag in flags - asked if not torchrun.name_of(flag)} == set()
+    assert {flag for flag in flags - asked if not torchrun.find_flag(flag)} == set()
 
 
 @pytest.mark.parametrize(
@@ -91,19 +93,19 @@ def test_the_program_of_a_line(text: str, words: str) -> None:
         ("--nnodes=1 --nproc-per-node 2 train.py", {}, {"local": 2}),
         ("--nproc-per-node 2 train.py", {"local": 4}, {"local": 4, "slots": 2}),
         ("--nnodes 2 train.py", {"local": 4}, {"local": 4, "slots": 2}),
-        ("--nnodes 2 --nproc-per-node 4 train.py", {}, {"nodes": 2}),
-        ("--nnodes 1:3 train.py", {"hosts": "h.toml"}, {"hosts": "h.toml", "nodes": 3}),
+        ("--nnodes 2 --nproc-per-node 4 train.py", {}, {"num_hosts": 2}),
+        ("--nnodes 1:3 train.py", {"hosts": "h.toml"}, {"hosts": "h.toml", "num_hosts": 3}),
         ("--standalone --nproc-per-node 3 x.py", {"hosts": "h"}, {"hosts": "h", "local": 3}),
     ],
 )
 def test_what_a_line_says_of_hosts(text: str, given: Any, meant: Any) -> None:
-    assert hosts(line(text), HOST_FLAGS | given) == HOST_FLAGS | meant
+    assert apply_to_host_flags(line(text), HostFlags(**given)) == HostFlags(**meant)
 
 
 @pytest.mark.parametrize("given", [{"local": 2}, {"local": 2, "slots": 1}, {"hosts": "h"}])
 def test_a_number_of_ranks_that_is_none(given: Any) -> None:
     with pytest.raises(UsageError, match="--nproc-per-node 0: write a number from 1"):
-        hosts(line("--standalone --nproc-per-node 0 x.py"), HOST_FLAGS | given)
+        apply_to_host_flags(line("--standalone --nproc-per-node 0 x.py"), HostFlags(**given))
 
 
 @pytest.mark.parametrize(
@@ -114,13 +116,13 @@ def test_the_gpus_that_are_visible(
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     monkeypatch.setattr(local_api, "usable_cores", lambda: 5.0)
-    assert hosts(line("--nproc-per-node auto x.py"), HOST_FLAGS)["local"] == ranks
+    assert apply_to_host_flags(line("--nproc-per-node auto x.py"), HostFlags()).local == ranks
 
 
 def test_gpus_where_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     with pytest.raises(UsageError, match="gpu: this machine has no NVIDIA GPU: write a number"):
-        hosts(line("--nproc-per-node gpu x.py"), HOST_FLAGS)
+        apply_to_host_flags(line("--nproc-per-node gpu x.py"), HostFlags())
 
 
 def test_torchrun_takes_flags_from_its_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,18 +136,18 @@ def test_torchrun_takes_flags_from_its_environment(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("nodes", ["0", "0:2", "2:0", "1:2:3", "two", "9" * 5000])
 def test_a_number_of_nodes_that_is_none(nodes: str) -> None:
     with pytest.raises(UsageError, match="write a number from 1, or MIN:MAX"):
-        hosts(line(f"--nnodes {nodes} x.py"), HOST_FLAGS | {"local": 4})
+        apply_to_host_flags(line(f"--nnodes {nodes} x.py"), HostFlags(local=4))
 
 
 def test_what_a_line_says_of_the_hosts_of_a_file() -> None:
     said = "--nproc-per-node 4 --role trainer --rdzv-id 7 --master-port 29501 --master-addr node1"
-    made = on_hosts(line(f"{said} --rdzv-backend c10d --tee 3 train.py"), LAB, local=False)
+    made = apply_to_hosts(line(f"{said} --rdzv-backend c10d --tee 3 train.py"), LAB, local=False)
     env = (("ROLE_NAME", "trainer"), ("TORCHELASTIC_RUN_ID", "7"))
     assert [(one.slots, one.env) for one in made.hosts] == [(4, env), (4, env)]
     assert [one.master_port for one in made.hosts] == [29501, 0]
-    endpoint = on_hosts(line("--rdzv-endpoint 10.0.0.1:29502 x.py"), LAB, local=False)
+    endpoint = apply_to_hosts(line("--rdzv-endpoint 10.0.0.1:29502 x.py"), LAB, local=False)
     assert endpoint.hosts[0].master_port == 29502
-    assert on_hosts(line("train.py"), LAB, local=False) == LAB
+    assert apply_to_hosts(line("train.py"), LAB, local=False) == LAB
 
 
 PASTED = "torchrun --nnodes 2 --nproc-per-node 2 --node-rank 0 --master-addr node0 --log-dir x a.py"
@@ -154,7 +156,7 @@ PASTED = "torchrun --nnodes 2 --nproc-per-node 2 --node-rank 0 --master-addr nod
 def test_of_a_line_of_torchrun_one_note_says_what_is_ignored(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    made = on_hosts(line(f"RANK=3 A=b {PASTED}"), LAB, local=False)
+    made = apply_to_hosts(line(f"RANK=3 A=b {PASTED}"), LAB, local=False)
     assert [(one.slots, one.env) for one in made.hosts] == [(2, (("A", "b"),))] * 2
     (note,) = capsys.readouterr().err.splitlines()
     assert note.startswith("rankboard: ignored: --node-rank 0, --master-addr node0: rankboard")
@@ -164,7 +166,7 @@ def test_of_a_line_of_torchrun_one_note_says_what_is_ignored(
 
 def test_without_torchrun_all_flags_that_mean_nothing_are_named_at_once() -> None:
     with pytest.raises(UsageError) as error:
-        on_hosts(line(PASTED.removeprefix("torchrun ")), LAB, local=False)
+        apply_to_hosts(line(PASTED.removeprefix("torchrun ")), LAB, local=False)
     assert [one.partition(":")[0] for one in str(error.value).splitlines()] == [
         "--node-rank 0, --master-addr node0",
         "--log-dir x",
@@ -174,27 +176,26 @@ def test_without_torchrun_all_flags_that_mean_nothing_are_named_at_once() -> Non
 def test_variables_before_the_program() -> None:
     made = line("OMP_NUM_THREADS=1 PET_NPROC_PER_NODE=3 torchrun a.py b=c")
     assert (made.words, made.flags) == (("a.py", "b=c"), {"--nproc-per-node": "3"})
-    assert on_hosts(made, LAB, local=False).hosts[0].env == (("OMP_NUM_THREADS", "1"),)
+    assert apply_to_hosts(made, LAB, local=False).hosts[0].env == (("OMP_NUM_THREADS", "1"),)
     wrapped = line("A=b env C=d PET_NPROC_PER_NODE=3 torchrun a.py")
     assert wrapped.env == (("A", "b"), ("C", "d"), ("PET_NPROC_PER_NODE", "3"))
     assert wrapped.flags == {"--nproc-per-node": "3"}
     assert line("A=b env C=d ./a.sh").env == (("A", "b"),)
     visible = line("CUDA_VISIBLE_DEVICES=0,2 torchrun --nproc-per-node gpu a.py")
-    assert hosts(visible, HOST_FLAGS)["local"] == 2
-    before = read(("A=b", "torchrun", "x.py"), ("--nproc-per-node", "4"))
+    assert apply_to_host_flags(visible, HostFlags()).local == 2
+    before = parse_script_line(("A=b", "torchrun", "x.py"), ("--nproc-per-node", "4"))
     assert (before.words, before.flags) == (("x.py",), {"--nproc-per-node": "4"})
 
 
 def test_ranks_that_do_not_divide_those_of_local() -> None:
     with pytest.raises(UsageError, match=r"--nproc-per-node 3 does not divide .* --local 2"):
-        hosts(line("torchrun --nproc-per-node 3 x.py"), HOST_FLAGS | {"local": 2})
+        apply_to_host_flags(line("torchrun --nproc-per-node 3 x.py"), HostFlags(local=2))
 
 
 def test_what_a_line_says_of_restarts() -> None:
-    flags = {"max_restarts": 0, "min_nodes": 0}
-    said = policy(line("--max_restarts 3 --nnodes 1:2 x.py"), flags)
-    assert said == {"max_restarts": 3, "min_nodes": 1}
-    assert policy(line("--nnodes 2 x.py"), flags) == flags
+    flags = apply_to_policy_flags(line("--max_restarts 3 --nnodes 1:2 x.py"), PolicyFlags())
+    assert flags == PolicyFlags(max_restarts=3, min_nodes=1)
+    assert apply_to_policy_flags(line("--nnodes 2 x.py"), PolicyFlags()) == PolicyFlags()
 
 
 @pytest.mark.parametrize(
@@ -247,7 +248,7 @@ def test_lines_that_cannot_be_read(text: str, message: str) -> None:
 )
 def test_flags_without_a_meaning_here(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        on_hosts(line(text), LAB, local=False)
+        apply_to_hosts(line(text), LAB, local=False)
 
 
 @pytest.mark.parametrize(
@@ -256,17 +257,15 @@ def test_flags_without_a_meaning_here(text: str, message: str) -> None:
         ("--run --nproc-per-node 4 train.py", "rankboard --run -- --nproc-per-node 4 train.py"),
         ("--run --local 2 -m pkg.train", "rankboard --run --local 2 -- -m pkg.train"),
         ("--run --local 4 -- --nnodes 3 x.py", "--nnodes 3: does not divide"),
-        ("--run --node 2", "--node: there is no such option: did you mean '--nodes'?"),
+        ("--run --node 2", "--node: there is no such option: did you mean '--model'?"),
     ],
 )
 def test_flags_before_the_dashes(words: str, message: str) -> None:
-    done = CliRunner().invoke(cli.application(), words.split())
-    assert done.exit_code == 2
-    assert message in done.output
+    done = call_rankboard(*words.split())
+    assert done.returncode == 2
+    assert message in done.stderr
 
 
 def test_flags_before_the_dashes_count() -> None:
-    done = CliRunner().invoke(
-        cli.application(), ["--dry-run", "--nproc_per_node", "3", "--", "train.py"]
-    )
-    assert done.output.startswith("3 ranks on 1 host")
+    done = call_rankboard("--dry-run", "--nproc_per_node", "3", "--", "train.py")
+    assert done.stdout.startswith("3 ranks on 1 host")

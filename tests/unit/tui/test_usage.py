@@ -8,22 +8,20 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
 from remote.plan import serialize
+from tests.kit.commands import Done, call_rankboard
 from tests.kit.launches import RANKBOARD
 from training import options, registry
 from training.job import Job, JobError, flag, groups
-from tui.commands.cli import COMMANDS, application
+from tui.commands.cli import COMMANDS
 
 WITH_HELP = (*COMMANDS, "lab up", "lab rate")
 
 
-def call(*words: str, width: int = 80) -> Result:
+def call(*words: str, width: int = 80) -> Done:
     """What `rankboard` answers."""
-    return CliRunner().invoke(
-        application(), list(words), env={"COLUMNS": str(width), "TERMINAL_WIDTH": str(width)}
-    )
+    return call_rankboard(*words, COLUMNS=str(width))
 
 
 @pytest.mark.parametrize(
@@ -85,7 +83,7 @@ def call(*words: str, width: int = 80) -> Result:
 )
 def test_a_command_that_does_not_exist(words: tuple[str, ...], answer: str) -> None:
     done = call(*words)
-    assert (done.exit_code, done.stdout, done.stderr) == (2, "", f"rankboard: {answer}\n")
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"rankboard: {answer}\n")
 
 
 @pytest.mark.parametrize(
@@ -94,7 +92,7 @@ def test_a_command_that_does_not_exist(words: tuple[str, ...], answer: str) -> N
 def test_a_program_of_the_user(words: tuple[str, ...]) -> None:
     done = call(*words)
     program = " ".join(words).removeprefix("run ")
-    assert done.exit_code == 2
+    assert done.returncode == 2
     assert done.stderr.strip() == (
         "rankboard: To run a program of your own, put -- before it: rankboard --run -- " + program
     )
@@ -115,7 +113,7 @@ def test_a_program_of_the_user(words: tuple[str, ...]) -> None:
 )
 def test_mistakes_with_a_program_of_the_user(words: tuple[str, ...], message: str) -> None:
     done = call(*words)
-    assert done.exit_code == 2
+    assert done.returncode == 2
     assert message in done.stderr
 
 
@@ -136,18 +134,21 @@ def test_no_mistake_is_answered_with_a_command_that_deletes(word: str) -> None:
             ("--slots", "0"),
             "--slots 0: give the number of ranks of each host, 1 or more, or leave it out",
         ),
-        (("--nodes", "0"), "--nodes 0: give the number of hosts, 1 or more, or leave it out"),
+        (
+            ("--num-hosts", "0"),
+            "--num-hosts 0: give the number of hosts, 1 or more, or leave it out",
+        ),
     ],
 )
 def test_zero_is_a_mistake(words: tuple[str, ...], message: str) -> None:
     done = call("--dry-run", "--local", "4", *words)
-    assert (done.exit_code, done.stdout, done.stderr) == (2, "", f"rankboard: {message}\n")
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"rankboard: {message}\n")
 
 
 def test_a_dry_run_as_json() -> None:
     done = call("--dry-run", "--json", "--local", "2", "--steps", "3")
     plan = serialize.parse(done.stdout)
-    assert (done.exit_code, plan.world_size) == (0, 2)
+    assert (done.returncode, plan.world_size) == (0, 2)
     assert isinstance(plan.work, Job)
     assert (plan.work.steps, plan.work.epochs) == (3, None)
     assert '"epochs": null' in done.stdout
@@ -158,7 +159,7 @@ def test_no_ranks_are_a_mistake() -> None:
     message = (
         "--local 0: give the number of ranks, 1 or more, or leave it out to use the hosts file"
     )
-    assert (done.exit_code, done.stderr) == (2, f"rankboard: {message}\n")
+    assert (done.returncode, done.stderr) == (2, f"rankboard: {message}\n")
 
 
 def test_a_rank_is_not_given_what_the_job_leaves_out() -> None:
@@ -175,11 +176,11 @@ def test_a_rank_is_not_given_what_the_job_leaves_out() -> None:
 @pytest.mark.parametrize("command", ["", *WITH_HELP])
 def test_the_help_is_plain(command: str) -> None:
     done = call(*command.split(), "--help")
-    assert done.exit_code == 0
+    assert done.returncode == 0
     assert max(map(len, done.stdout.splitlines())) <= 80
     assert not re.search(r"<[\w|]+>|x>=|\[default|default: (None|False|0)[)]|\bas 0", done.stdout)
     assert "Examples:" in done.stdout
-    assert re.search(r"Examples:\s+\n   rankboard ", done.stdout), "they are indented"
+    assert re.search(r"Examples:\s*\n  rankboard ", done.stdout), "they are indented"
     words = " ".join(re.sub("[│╭╮╰╯─]", " ", done.stdout).split())
     for default in re.findall(r"\(default: [^)]*\) \(default", words):
         raise AssertionError(default)

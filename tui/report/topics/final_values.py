@@ -127,6 +127,7 @@ def _compare_repetitions(group: RunGroup, reference: RunGroup, final: FinalValue
     repetitions = sorted({*group.by_repetition, *reference.by_repetition})
     columns = []
     for runs in (group.by_repetition, reference.by_repetition):
+        # A repetition that one of the two lacks counts in neither.
         columns.append([final.of(runs[at]) if at in runs else math.nan for at in repetitions])
     result = measure_equivalence(*columns)
     return replace(result, difference=hide_few(result.difference))

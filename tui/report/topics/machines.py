@@ -129,6 +129,7 @@ def _find_shared(subject: ReportSubject) -> list[Machine]:
     for run in subject.runs:
         for boot, hosts in _group_by_boot(run).items():
             before = largest.get(boot, ())
+            # Hosts report all cores of their machine only with their first sample.
             is_known = _machine_cores(hosts) > 0
             if len(hosts) > len(before) or (len(hosts) == len(before) and is_known):
                 largest[boot] = hosts

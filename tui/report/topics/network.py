@@ -105,6 +105,7 @@ def measure_traffic(group: RunGroup) -> GroupTraffic | None:
         # The bytes on the busiest link are the seconds on a link of one byte per second.
         carried = best_seconds(how, payload, runs[0].world_size, 1.0)
     overlaps = _sends_while_computing(job)
+    # While ranks compute, nobody knows when the exchange began.
     window = blocked
     if overlaps:
         window = float(np.mean([run.step_seconds() for run in runs]))

@@ -31,6 +31,7 @@ def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section | Non
 def _rows(group: RunGroup) -> list[tuple[str, ...]]:
     """Return a row per rank of the group's runs that have as many ranks as the first."""
     first = group.runs[0]
+    # A restart may have left out ranks of some runs.
     runs = [run for run in group.runs if run.world_size == first.world_size]
     early_steps = [run.steps.early() for run in runs]
     rows: list[tuple[str, ...]] = []

@@ -146,6 +146,7 @@ def scaling_pictures(
     rows: Sequence[GroupTiming], baseline: GroupTiming | None, axis: LineAxis
 ) -> list[ReportPicture]:
     """Return the pictures; none if no method ran at several positions of the axis."""
+    # Along other axes than nodes, the baseline has no position.
     first = None if axis.marks else baseline
     times = _make_lines(rows, first, lambda row: row.seconds)
     if not times:

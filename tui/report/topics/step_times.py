@@ -130,6 +130,7 @@ def _draw(rows: Sequence[GroupTiming]) -> Figure:
         value = row.seconds
         runs = [run.step_seconds() for run in row.group.runs]
         if math.isfinite(value.low):
+            # An arrow says that the interval goes on.
             if value.high > end:
                 axes.plot(end, place, ">", color=style.colour, clip_on=False)
             axes.plot([value.low, value.high], [place, place], color=style.colour, linewidth=3)

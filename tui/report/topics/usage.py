@@ -43,6 +43,7 @@ def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section | Non
             curves = list(_curves_of_parts(runs[0][1], measure))
         else:
             curves = list(_curves_of_groups(runs, measure))
+        # A picture of nothing but zeros says nothing.
         if any(np.nanmax(curve.middle, initial=0) > 0 for curve in curves):
             pictures.append(measure.picture.of(curves))
     paragraphs = []
@@ -127,6 +128,7 @@ def _curves_of_groups(
     for label, run in runs:
         series = [(times, values) for _, times, values in measure.series_of(run) if len(times)]
         if series:
+            # Hosts send their samples at different times.
             grid = max((times for times, _ in series), key=len)
             columns = [np.interp(grid, times, values) for times, values in series]
             yield single_curve(label, grid, smooth(np.mean(columns, axis=0)))
