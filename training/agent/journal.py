@@ -111,9 +111,9 @@ class Journal:
             self._attempt = attempt
             self._lasting = [event for event in self._lasting if isinstance(event, Hello)]
         fresh = list(events)
-        written = (
-            [*self._lasting, *fresh] if self._size >= self._segment and self._turn() else fresh
-        )
+        written = fresh
+        if self._size >= self._segment and self._turn():
+            written = [*self._lasting, *fresh]  # what everybody has to know was dropped
         self._lasting += [event for event in fresh if isinstance(event, _LASTING)]
         now = time.time()
         records = [

@@ -31,7 +31,7 @@ from tui.kit.actions import Place
 from tui.kit.background import run_in_background
 from tui.kit.bindings import bindings
 from tui.kit.text_table import GAP, Row, aligned, total_width, without
-from tui.kit.widgets.keys import Keys
+from tui.kit.widgets.keys import KeyFooter
 
 LONGEST = 30
 """Characters of a setting at most."""
@@ -74,7 +74,7 @@ class CompareScreen(Screen[None]):
             yield Chart(TIME)
         with VerticalScroll(id="tables"):
             yield Static(id="table", markup=False)
-        yield Keys()
+        yield KeyFooter()
 
     def on_mount(self) -> None:
         self.query_one("#title", Static).update(f"compare {count(len(self._folders), 'run')}")

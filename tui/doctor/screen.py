@@ -23,7 +23,7 @@ from tui.kit.actions import Place
 from tui.kit.bindings import bindings
 from tui.kit.run_session import HostChecks, LiveScreen
 from tui.kit.session_clock import SessionClock
-from tui.kit.widgets.keys import Keys
+from tui.kit.widgets.keys import KeyFooter
 
 STYLES = {
     OK: "$text-success",
@@ -59,7 +59,7 @@ class DoctorScreen(LiveScreen, Screen[None]):
         with VerticalScroll():
             yield Static(id="found", markup=False)
         yield Static(id="verdict", markup=False)
-        yield Keys()
+        yield KeyFooter()
 
     def on_mount(self) -> None:
         self.query_one(VerticalScroll).focus()

@@ -17,8 +17,8 @@ from remote.study.progress import CellState, Progress
 from tui.home.history import Answered, Listed
 from tui.home.listing import HEAD, row, settings_of
 from tui.kit import palette
-from tui.kit.widgets.phase import PHASES, phase
-from tui.kit.widgets.table import Cell, Column, Row, fitted
+from tui.kit.widgets.phase import PHASE_STYLES, phase_cell
+from tui.kit.widgets.table import TableCell, TableColumn, TableRow, fit_column
 
 if TYPE_CHECKING:
     from remote.host_commands.runs import Run
@@ -106,15 +106,15 @@ def _newer_answer(run: Entry, answer: Run | None, asked: float) -> Run | None:
     return None if is_outdated else answer
 
 
-def state(item: Item) -> Cell:
+def state(item: Item) -> TableCell:
     """Return what becomes of it, as a sign and a word."""
     if item.answer:
         word = item.answer.state
-        return phase(word if word in PHASES else RUNNING)
+        return phase_cell(word if word in PHASE_STYLES else RUNNING)
     if item.study:
-        return phase(_state_of(item.study))
+        return phase_cell(_state_of(item.study))
     assert item.entry
-    return phase("unreadable" if item.entry.problem else item.entry.verdict)
+    return phase_cell("unreadable" if item.entry.problem else item.entry.verdict)
 
 
 def _state_of(study: Progress) -> str:
@@ -146,9 +146,9 @@ class Field:
     most: int = 0
 
     @property
-    def column(self) -> Column:
+    def column(self) -> TableColumn:
         """Return the column of the table."""
-        return Column(self.title, self.width, right=self.right, most=self.most)
+        return TableColumn(self.title, self.width, right=self.right, most=self.most)
 
 
 FIELDS = (
@@ -170,7 +170,7 @@ FIELDS = (
 )
 
 
-def fields(width: int, found: Sequence[Row] = ()) -> list[Field]:
+def fields(width: int, found: Sequence[TableRow] = ()) -> list[Field]:
     """Return the columns for which there is room, those of numbers as wide as what stands in them.
     `found` are rows with a cell for each of `FIELDS`."""
     every = [_fit(one, [row[place] for row in found]) for place, one in enumerate(FIELDS)]
@@ -180,13 +180,13 @@ def fields(width: int, found: Sequence[Row] = ()) -> list[Field]:
     return [one for one in every if one in kept]
 
 
-def _fit(field: Field, cells: Sequence[Cell]) -> Field:
+def _fit(field: Field, cells: Sequence[TableCell]) -> Field:
     """Return the column as wide as its numbers, or at most as its longest text."""
-    wide = fitted(field.column, cells).width
+    wide = fit_column(field.column, cells).width
     return replace(field, width=wide) if field.right else replace(field, most=min(field.most, wide))
 
 
-def table(found: Sequence[Row], width: int) -> tuple[list[Column], list[Row]]:
+def table(found: Sequence[TableRow], width: int) -> tuple[list[TableColumn], list[TableRow]]:
     """Return the columns for which there is room, and the cells of these rows in them."""
     shown = fields(width, found)
     titles = [one.title for one in FIELDS]
@@ -199,7 +199,7 @@ def rows(
     names: Mapping[str, str],
     courses: Mapping[str, Sequence[float]],
     marked: Collection[str],
-) -> list[Row]:
+) -> list[TableRow]:
     """Return the rows of the table, with a cell for each of `FIELDS`.
 
     `names` are the short names of runs, `courses` their losses, as far as known. Those that are
@@ -209,12 +209,12 @@ def rows(
     letters = dict(zip(sorted(marked), ascii_uppercase, strict=False))
     for item in shown:
         texts = _texts(item, names.get(item.name, item.name))
-        cells = {title: Cell(plain(text)) for title, text in texts.items()}
-        cells[" course"] = Cell(f" {curve(courses.get(item.name, ()))}", "table--dim")
+        cells = {title: TableCell(plain(text)) for title, text in texts.items()}
+        cells[" course"] = TableCell(f" {curve(courses.get(item.name, ()))}", "table--dim")
         cells["state"] = state(item)
         star = "*" if item.entry and item.entry.star else " "
-        cells[" "] = Cell(f"{letters.get(item.name, ' ')}{star}")
-        found.append(tuple(cells.get(one.title, Cell("")) for one in FIELDS))
+        cells[" "] = TableCell(f"{letters.get(item.name, ' ')}{star}")
+        found.append(tuple(cells.get(one.title, TableCell("")) for one in FIELDS))
     return found
 
 

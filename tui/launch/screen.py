@@ -19,7 +19,7 @@ from tui.kit.dialogs import DiscardDialog, Leave
 from tui.kit.messages import CheckHosts, ShowChecks, StartRun
 from tui.kit.run_session import HostChecks, LiveScreen
 from tui.kit.runs import Launch
-from tui.kit.widgets.keys import Keys
+from tui.kit.widgets.keys import KeyFooter
 from tui.launch import script_fields
 from tui.launch.cell_editor import CellEditor
 from tui.launch.command_line import explain_missing, format_command_line
@@ -99,7 +99,7 @@ class LaunchScreen(LiveScreen, PresetForm):
                 about.border_title = " this run "
                 yield Static(id="amounts", markup=False)
         yield Static(id="help", markup=False)
-        yield Keys()
+        yield KeyFooter()
         yield self._editor
 
     def on_mount(self) -> None:

@@ -44,9 +44,9 @@ more."""
 
 BEAT = 10
 """Seconds after which a host command that reads long says so."""
-_said = time.monotonic()
+_reported_at = time.monotonic()
 
-Said = Iterator["dict[str, Any] | bytes"]
+Answers = Iterator["dict[str, Any] | bytes"]
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class UploadedFile:
     stamp: Stamp | None = None
 
 
-def receive(words: Sequence[str]) -> Said:
+def receive(words: Sequence[str]) -> Answers:
     """`receive FOLDER NAME MARK`: make FOLDER/NAME hold what is announced on stdin; what an earlier
     upload put there, and is not announced any more, goes, unless it has changed since. MARK stands
     for the announcement: where the last upload had the same, it is not asked for again.
@@ -80,48 +80,48 @@ def receive(words: Sequence[str]) -> Said:
     signal.alarm(0)
 
 
-def _take_in(tree: Tree, record: str, mark: str, incoming: TransferReader) -> Said:
+def _take_in(tree: Tree, record: str, mark: str, incoming: TransferReader) -> Answers:
     tree.sweep()
-    known, last = _read(record)
-    if mark == last:
-        entries = [one.entry for one in known.values()]
+    uploaded, last_mark = _read(record)
+    if mark == last_mark:
+        entries = [file.entry for file in uploaded.values()]
     else:
         yield {"unknown": mark}
         entries = entries_of(incoming.line().get("entries"))
     announced = {entry.path: entry for entry in entries}
-    kept = _remove(tree, {path: one for path, one in known.items() if path not in announced})
+    unannounced = {path: file for path, file in uploaded.items() if path not in announced}
+    kept_paths = _remove(tree, unannounced)
     states = tree.states(announced)
-    stamps = {path: _there(tree, one, known.get(path), states) for path, one in announced.items()}
-    need = [number for number, entry in enumerate(entries) if not stamps[entry.path]]
-    replaced = [
-        path
-        for path in (entries[number].path for number in need)
-        if path in states and _changed(known.get(path), states[path])
-    ]
-    _check_room(tree, sum(entries[number].size for number in need))
-    if need or known.keys() != announced.keys():
-        # what comes now is ours, even if its upload breaks half way
-        _write(
-            record,
-            {path: known.get(path, UploadedFile(entry)) for path, entry in announced.items()},
-        )
-    yield {"need": need, "kept": kept, "replaced": replaced}
-    damaged = []
-    for number in need:
+    stamps: dict[str, Stamp | None] = {}
+    for path, entry in announced.items():
+        stamps[path] = _there(tree, entry, uploaded.get(path), states)
+    needed = [number for number, entry in enumerate(entries) if not stamps[entry.path]]
+    replaced: list[str] = []
+    for number in needed:
+        path = entries[number].path
+        if path in states and _changed(uploaded.get(path), states[path]):
+            replaced.append(path)
+    _check_room(tree, sum(entries[number].size for number in needed))
+    if needed or uploaded.keys() != announced.keys():
+        # What comes now is ours, even if its upload breaks half way.
+        begun = {path: uploaded.get(path, UploadedFile(entry)) for path, entry in announced.items()}
+        _write(record, begun)
+    yield {"need": needed, "kept": kept_paths, "replaced": replaced}
+    damaged: list[str] = []
+    for number in needed:
         try:
             tree.put(entries[number], incoming.take(entries[number].size))
         except DamagedTransfer as error:
             damaged.append(str(error))
     for path in damaged:
         announced.pop(path)
-    now = {
-        path: UploadedFile(entry, stamps[path] or _stamp(tree, path))
-        for path, entry in announced.items()
-    }
+    complete: dict[str, UploadedFile] = {}
+    for path, entry in announced.items():
+        complete[path] = UploadedFile(entry, stamps[path] or _stamp(tree, path))
     if damaged:
         mark = ""
-    if (now, mark) != (known, last):
-        _write(record, now, mark)
+    if (complete, mark) != (uploaded, last_mark):
+        _write(record, complete, mark)
     yield {"damaged": damaged}
 
 
@@ -223,7 +223,7 @@ def _locked(lock: int) -> Iterator[None]:
         time.sleep(0.05)
 
 
-def send(words: Sequence[str]) -> Said:
+def send(words: Sequence[str]) -> Answers:
     """`send FOLDER PATTERN…`: announce the files of FOLDER that match these glob patterns, and all
     files in the folders that do, and send those that are asked for on stdin. `unread` are the paths
     of those that cannot be read, each with why."""
@@ -263,9 +263,11 @@ def _matching(root: str, patterns: Sequence[str]) -> set[str]:
 def _announced(root: str, path: str) -> list[FileEntry]:
     """Return the entry of a file or of a link that stays in the folder; nothing for anything else,
     or a half written file."""
-    state = os.lstat(full := os.path.join(root, path))
+    full = os.path.join(root, path)
+    state = os.lstat(full)
     if stat.S_ISLNK(state.st_mode):
-        return [FileEntry(path, link=link)] if stays_inside(path, link := os.readlink(full)) else []
+        link = os.readlink(full)
+        return [FileEntry(path, link=link)] if stays_inside(path, link) else []
     if not stat.S_ISREG(state.st_mode) or path.endswith(".part"):
         return []
     with open_file(full) as file:
@@ -282,10 +284,10 @@ def _stdin() -> bytes:
 
 def _working() -> None:
     """Report every few seconds that there is nothing to report yet, so that the launcher knows."""
-    global _said
+    global _reported_at
     _alive()
-    if time.monotonic() > _said + BEAT:
-        _said = time.monotonic()
+    if time.monotonic() > _reported_at + BEAT:
+        _reported_at = time.monotonic()
         os.write(1, b'{"busy":""}\n')
 
 

@@ -74,9 +74,10 @@ def list_orphans(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
 def end(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Run the host command `end WORKDIR PID:START …`: TERM, grace, KILL to those of these processes
     that are still found there."""
-    targets = [
-        (int(pid), int(start)) for pid, _, start in (word.partition(":") for word in arguments[1:])
-    ]
+    targets: list[tuple[int, int]] = []
+    for word in arguments[1:]:
+        pid, _, start = word.partition(":")
+        targets.append((int(pid), int(start)))
     yield from map(codec.object, end_processes([expand_workdir(arguments[0])], targets))
 
 
@@ -93,9 +94,10 @@ def end_processes(
         for process in remaining:
             process_table.send_signal(*process, number)
         deadline = time.monotonic() + seconds
-        while (
-            remaining := [process for process in remaining if process_table.is_running(*process)]
-        ) and time.monotonic() < deadline:
+        while True:
+            remaining = [process for process in remaining if process_table.is_running(*process)]
+            if not remaining or time.monotonic() >= deadline:
+                break
             time.sleep(0.01)
     for pid, start in targets:
         yield Signalled(pid, start, not process_table.is_running(pid, start))

@@ -7,21 +7,21 @@ from textual.app import App, ComposeResult
 from textual.geometry import Region
 from textual.widget import Widget
 
-from tui.kit.widgets.heat import Heat
-from tui.kit.widgets.lines import Lines
-from tui.kit.widgets.table import Cell, Column, Table
+from tui.kit.widgets.heat import HeatStrip
+from tui.kit.widgets.lines import LineWidget
+from tui.kit.widgets.table import CellTable, TableCell, TableColumn
 
 
 class Shown(App[None]):
     CSS = """
-    Table { height: 4; }
-    Heat { height: 2; background: red; }
+    CellTable { height: 4; }
+    HeatStrip { height: 2; background: red; }
     #framed { border: solid red; padding: 0 1; height: 6; }
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.table, self.framed, self.heat = Table(), Table(), Heat()
+        self.table, self.framed, self.heat = CellTable(), CellTable(), HeatStrip()
         self.framed.id = "framed"
 
     def compose(self) -> ComposeResult:
@@ -30,11 +30,13 @@ class Shown(App[None]):
         yield self.heat
 
     def on_mount(self) -> None:
-        columns = Column("rank", 5), Column("state", 9, right=False)
+        columns = TableColumn("rank", 5), TableColumn("state", 9, right=False)
         for table in (self.table, self.framed):
-            rows = [(Cell(str(number)), Cell("trains", "table--good")) for number in range(8)]
+            rows = [
+                (TableCell(str(number)), TableCell("trains", "table--good")) for number in range(8)
+            ]
             table.fill(rows, columns)
-        self.heat.fill([Cell("x", "table--bad")] * 9, 8, 1)
+        self.heat.fill([TableCell("x", "table--bad")] * 9, 8, 1)
 
 
 @pytest.mark.parametrize("no_color", [False, True])
@@ -43,7 +45,7 @@ async def test_rows_are_those_of_textual(no_color: bool, monkeypatch: pytest.Mon
     app = Shown()
     async with app.run_test(size=(40, 16)) as pilot:
         await pilot.pause()
-        widgets: list[Lines] = [app.table, app.framed, app.heat]
+        widgets: list[LineWidget] = [app.table, app.framed, app.heat]
         for widget in widgets:
             width, height = widget.outer_size
             for part in (Region(0, 0, width, height), Region(3, 1, width - 7, 1)):

@@ -14,7 +14,7 @@ from rich.style import Style
 from textual._compositor import ChopsUpdate
 from textual.strip import Strip
 
-from tui.kit.widgets.changes import Changes, Written
+from tui.kit.widgets.changes import ChangedCells, TerminalCells
 
 WIDTH, HEIGHT = 60, 8
 CONSOLE = Console(color_system="truecolor", force_terminal=True)
@@ -64,24 +64,24 @@ def random_update(chance: random.Random) -> ChopsUpdate:
 
 
 def test_the_screen_is_the_same_as_if_all_were_written() -> None:
-    chance, written = random.Random(5), Written()
+    chance, written = random.Random(5), TerminalCells()
     whole, changed = Screen(), Screen()
     for turn in range(400):
         if turn % 97 == 0:
             written.forget()
         one = random_update(chance)
         whole.feed(one.render_segments(CONSOLE))
-        changed.feed(Changes(one, written).render_segments(CONSOLE))
+        changed.feed(ChangedCells(one, written).render_segments(CONSOLE))
         assert changed.cells == whole.cells
 
 
-def drawn(written: Written, text: str, style: Style = STYLES[2]) -> str:
+def drawn(written: TerminalCells, text: str, style: Style = STYLES[2]) -> str:
     one = update(2, 10, strip(text[10:], (style, style)), strip(text[:10], (style, style)))
-    return Changes(one, written).render_segments(CONSOLE)
+    return ChangedCells(one, written).render_segments(CONSOLE)
 
 
 def test_what_has_not_changed_is_not_written() -> None:
-    written = Written()
+    written = TerminalCells()
     text = "step 100/400 and a long rest of the row".ljust(WIDTH)
     assert "long rest" in drawn(written, text)
     assert drawn(written, text) == ""
@@ -95,7 +95,7 @@ def test_what_has_not_changed_is_not_written() -> None:
 
 @pytest.mark.parametrize(("changed", "moves"), [((3, 9), 1), ((3, 40), 2)])
 def test_a_small_gap_is_written_along(changed: tuple[int, int], moves: int) -> None:
-    written, row = Written(), ["a"] * WIDTH
+    written, row = TerminalCells(), ["a"] * WIDTH
     drawn(written, "".join(row))
     for place in changed:
         row[place] = "b"
