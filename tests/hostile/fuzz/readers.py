@@ -149,10 +149,10 @@ def find_run(case: Case) -> None:
 
 def look_around(case: Case) -> None:
     """`rankboard ps` and `prune`, without hosts."""
-    found = inventory.take(None, (), case.runs, left=True)
-    pruning.removable(found, 0.0, 0, set())
-    one = inventory.take(None, (), case.runs, {case.run})
-    pruning.removable(one, 0.0, 0, {case.run})
+    found = inventory.take_inventory(None, (), case.runs, left=True)
+    pruning.find_removable(found, 0.0, 0, set())
+    one = inventory.take_inventory(None, (), case.runs, {case.run})
+    pruning.find_removable(one, 0.0, 0, {case.run})
 
 
 # One run ------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ from remote.study.reader import StudyError
 from remote.study.results import results
 from remote.study.runner import LIMIT, Runner
 from remote.study.study import Place, Study, Trial
-from remote.transport.warm import Warm
+from remote.transport.warm import WarmTransport
 from tests.kit.acted_study import acted_runner, finish
 from training.job import Job
 from training.wire import events
@@ -311,7 +311,7 @@ def test_the_two_labs_used_last_stay_warm(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr("remote.study.places.Lab", SimpleNamespace(start=lab))
     monkeypatch.setattr("remote.study.places.Transports", lambda hosts, enter: enter)
-    monkeypatch.setattr(Warm, "cool", lambda warm: cooled.append(warm._reach))
+    monkeypatch.setattr(WarmTransport, "cool", lambda warm: cooled.append(warm._reach))
     with Places(Cluster("here", (_host(1),))) as places:
         for link in ("1gbit", "100mbit", "1gbit", "10mbit"):
             places.reach(Place(1, 1, link, ""))

@@ -21,7 +21,9 @@ LOOK = 0.1
 """Seconds between two checks, during a write, whether the channel was closed."""
 
 
-def popen(argv: Sequence[str], env: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+def start_process(
+    argv: Sequence[str], env: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
     """Start a process with pipes, in a session of its own. Raises: OSError."""
     pipe = subprocess.PIPE
     return subprocess.Popen(

@@ -27,7 +27,7 @@ DEATHS = ("lost", "failed")
 
 
 @dataclass(frozen=True)
-class Part:
+class HostPart:
     """What one host knows of a run: `host` is its name in the hosts file, "" for this machine;
     `workdir` as the hosts file has it. `clock_ahead` is how many seconds its clock is ahead of this
     machine's, 0 as long as nothing speaks against that."""
@@ -73,12 +73,13 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Record:
+class LocalRecord:
     """The directory of a run on this machine. `verdict` is "" where its launcher did not end it;
     `idle` is how many seconds ago it was written; `local`: the run was launched with --local.
     `format` is that of its plan. `ways` are the hosts as its plan, which this user has recorded,
     reaches them, and `hosts_file` is where they were from; of a run on this machine there are
-    none. `step`, `steps`, `began` and `label` are as in `Run`, `made_no_step` as in `Entry`."""
+    none. `step`, `steps`, `began` and `label` are as in `ListedRun`, `made_no_step` as in
+    `Entry`."""
 
     run: str
     folder: Path
@@ -99,13 +100,13 @@ class Record:
 
 
 @dataclass(frozen=True)
-class Run:
+class ListedRun:
     """A run: the parts that hosts know, in the order of its hosts, and its record on this machine,
     or one of both."""
 
     name: str
-    parts: tuple[Part, ...]
-    record: Record | None = None
+    parts: tuple[HostPart, ...]
+    record: LocalRecord | None = None
 
     @property
     def live(self) -> int:
@@ -231,7 +232,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Code:
+class HostCode:
     """An archive of code in a host's workdir."""
 
     host: str
@@ -243,10 +244,10 @@ class Code:
         return f"{ARCHIVES}/{self.archive.name}"
 
 
-def joined(parts: Iterable[Part]) -> tuple[Run, ...]:
+def join_parts(parts: Iterable[HostPart]) -> tuple[ListedRun, ...]:
     """The runs of the parts, by name, and so by time. A folder that several hosts share counts
     once."""
-    runs: dict[str, dict[int, Part]] = defaultdict(dict)
+    runs: dict[str, dict[int, HostPart]] = defaultdict(dict)
     for part in parts:
         known = runs[part.folder.run].get(part.folder.host)
         if known is None or (part.folder.live, part.folder.here) > (
@@ -255,6 +256,6 @@ def joined(parts: Iterable[Part]) -> tuple[Run, ...]:
         ):
             runs[part.folder.run][part.folder.host] = part
     return tuple(
-        Run(name, tuple(found[index] for index in sorted(found)))
+        ListedRun(name, tuple(found[index] for index in sorted(found)))
         for name, found in sorted(runs.items())
     )

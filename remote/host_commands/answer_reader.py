@@ -23,7 +23,7 @@ class AnswerTooLong(Exception):
 
 
 @dataclass
-class Objects:
+class AnswerReader:
     """The objects of one answer, out of its bytes. `moment` is when the first bytes came."""
 
     limits: Limits
@@ -51,7 +51,7 @@ class Objects:
         return objects
 
 
-def read(channel: Channel, patience: float, in_all: float = math.inf) -> Iterator[bytes]:
+def read_until_end(channel: Channel, patience: float, in_all: float = math.inf) -> Iterator[bytes]:
     """All that comes, up to the end of the channel. Raises: TimeoutError, where nothing comes for
     `patience` seconds, or the end does not within `in_all` seconds. While nobody asks for more,
     patience does not wear out."""

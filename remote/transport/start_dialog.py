@@ -1,5 +1,5 @@
 """What a host says from the start of its command to the agent's marker. No I/O: who owns the
-connection feeds `Talk` with what comes.
+connection feeds `StartDialog` with what comes.
 """
 
 from __future__ import annotations
@@ -13,56 +13,56 @@ from remote.cluster.hosts import HOSTS_FILE
 from remote.format import size
 from remote.limits import LIMITS, Limits
 from remote.transport.bootstrap.first import SPOKEN
-from remote.transport.failure import Cause, Failure, unusable
+from remote.transport.failure import Failure, FailureCause, explain_workdir_failure
 from training.agent import MARKER
 from training.wire.line_cutter import LineCutter, LineTooLong
 
 
 @dataclass(frozen=True)
-class Noise:
+class ShellNoise:
     """What a login shell printed before the program started."""
 
     text: str
 
 
 @dataclass(frozen=True)
-class Needed:
+class CodeNeeded:
     """The host waits for the archive."""
 
 
 @dataclass(frozen=True)
-class Placed:
+class CodePlaced:
     """The host has the code, and starts the agent."""
 
 
 @dataclass(frozen=True)
-class Changed:
+class CodeChanged:
     """The code in this folder was changed since it was sent. It has been replaced."""
 
     folder: str
 
 
 @dataclass(frozen=True)
-class Failed:
+class StartFailed:
     """The host cannot start the agent."""
 
     failure: Failure
 
 
 @dataclass(frozen=True)
-class Ready:
+class AgentReady:
     """The agent has started. `rest` are its first bytes after the marker."""
 
     rest: bytes
 
 
-IN_HOSTS_FILE = (Cause.PYTHON, Cause.CODE)
+IN_HOSTS_FILE = (FailureCause.PYTHON, FailureCause.CODE)
 """What a host itself fails of whose advice ends with a setting of the hosts file."""
 
-Step = Noise | Needed | Placed | Changed | Failed | Ready
+DialogStep = ShellNoise | CodeNeeded | CodePlaced | CodeChanged | StartFailed | AgentReady
 
 
-class Talk:
+class StartDialog:
     """Turns what a host prints before the agent's marker into steps.
 
     `echoed`: the host printed the program instead of running it.
@@ -76,9 +76,9 @@ class Talk:
         self._needed = False
         self.echoed = False
 
-    def feed(self, data: bytes) -> Iterator[Step]:
+    def feed(self, data: bytes) -> Iterator[DialogStep]:
         """Take bytes as they come, and give each step that they complete. Feed nothing after
-        `Ready` or `Failed`."""
+        `AgentReady` or `StartFailed`."""
         self._taken += len(data)
         try:
             lines = self._cutter.feed(data)
@@ -92,19 +92,19 @@ class Talk:
                 noise = line.removesuffix(MARKER)
             text = noise.decode(errors="replace")
             self.echoed |= is_echo(text)
-            text = quoted(text)
+            text = quote_output(text)
             if text:
-                yield Noise(text)
+                yield ShellNoise(text)
             if spoken == MARKER:
-                yield Ready(b"".join(lines[number:]) + self._cutter.rest)
+                yield AgentReady(b"".join(lines[number:]) + self._cutter.rest)
                 return
             if spoken:
                 yield self._step(words.decode(errors="replace"))
         if self._taken > self._limits.banner:
             most = size(self._limits.banner)
-            yield Failed(
+            yield StartFailed(
                 Failure(
-                    Cause.SHELL,
+                    FailureCause.SHELL,
                     f"its login shell, or its python, printed more than {most} before anything "
                     "was started",
                     "make its start-up files print nothing, or set python for it in "
@@ -112,21 +112,21 @@ class Talk:
                 )
             )
 
-    def _step(self, words: str) -> Step:
+    def _step(self, words: str) -> DialogStep:
         match words.split(" ", 1):
             case ["need"] if not self._needed:
                 self._needed = True
-                return Needed()
+                return CodeNeeded()
             case ["have"]:
-                return Placed()
+                return CodePlaced()
             case ["changed", folder]:
-                return Changed(_one_line(folder))
+                return CodeChanged(_one_line(folder))
             case ["error", error] if failure := self._failure(error):
-                return Failed(failure)
+                return StartFailed(failure)
             case ["unusable", facts] if failure := self._unusable(facts):
-                return Failed(failure)
-        what = f"its start said {quoted(words)!r}, which this version does not expect"
-        return Failed(Failure(Cause.OTHER, what))
+                return StartFailed(failure)
+        what = f"its start said {quote_output(words)!r}, which this version does not expect"
+        return StartFailed(Failure(FailureCause.OTHER, what))
 
     def _failure(self, error: str) -> Failure | None:
         """What the `fail` of `bootstrap.rest` says; None, where something else says it."""
@@ -135,7 +135,7 @@ class Talk:
             what, advice = json.loads(text)
             shown = self._limits.shown
             advice = _one_line(advice)[:shown]
-            cause = Cause(name)
+            cause = FailureCause(name)
             if cause in IN_HOSTS_FILE:  # which the host cannot know
                 advice = f"{advice} in {self._hosts_file}"
             return Failure(cause, _one_line(what)[:shown], advice)
@@ -148,7 +148,7 @@ class Talk:
         try:
             shown = [_one_line(fact)[: self._limits.shown] for fact in json.loads(facts)]
             what, error, reason = shown
-            return unusable(what, error, reason, self._hosts_file)
+            return explain_workdir_failure(what, error, reason, self._hosts_file)
         except (ValueError, TypeError, AttributeError, RecursionError):
             return None
 
@@ -160,7 +160,7 @@ _PROGRAM = re.compile(
 )
 
 
-def quoted(text: str) -> str:
+def quote_output(text: str) -> str:
     """A host's output for a message: one line, cut, without the program that it was given."""
     text = _one_line(_PROGRAM.sub("…", text))
     return text if len(text) <= QUOTED else f"{text[: QUOTED - 1]}…"
