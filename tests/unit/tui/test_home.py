@@ -30,12 +30,13 @@ from remote.run.run_state import RunState
 from remote.run.state.phases import RunPhase
 from remote.study.folder import Begun, Ended, Outcome, StudyFolder
 from remote.study.progress import Progress
-from tests.kit.acted import ActedSession, cluster, make_plan, screen_text, until
+from tests.kit.acted import ActedSession, cluster, make_plan, until
 from tests.kit.commands import Done
 from tests.kit.commands import run as run
 from tests.kit.dashboard import asked
 from tests.kit.histories import START, plan
 from tests.kit.histories import History as Told
+from tests.kit.looks import screen_text
 from tests.kit.recorded import record, recorded
 from training.job import Job
 from training.wire.events import SESSION
