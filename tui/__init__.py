@@ -1,6 +1,8 @@
 """The user interface: the command line, the printers and the dashboard."""
 
+import os
 import signal
+import sys
 
 from tui.kit.interpreter import collect_seldom
 
