@@ -120,7 +120,7 @@ def _hidden(number: int) -> list[str]:
 
 
 def _unreadable(runs: Sequence[Entry], errors: Sequence[tuple[str, OSError]]) -> list[str]:
-    """A line for each reason why a plan of these runs, or another file, cannot be read."""
+    """Return a line for each reason why a plan of these runs, or another file, cannot be read."""
     first = {(PLAN, run.problem): run.name for run in reversed(runs) if run.problem}
     for name, error in errors:
         what = PurePath(error.filename).name if error.filename else "record"
@@ -161,7 +161,7 @@ def _mark(
 
 
 def _folder(name: str, runs_dir: Path) -> Path:
-    """The folder of a run. Raises: PlanError, UsageError."""
+    """Return the folder of a run. Raises: PlanError, UsageError."""
     folder = find(name, runs_dir)
     if not folder:
         raise UsageError(f"no run called {name!r} in {runs_dir}: rankboard runs lists all")

@@ -262,7 +262,7 @@ class HomeScreen(LiveScreen, Keeping):
 
     @property
     def _chosen(self) -> Item | None:
-        """The row under the cursor."""
+        """Return the row under the cursor."""
         cursor = self.query_one(ChoiceTable).cursor
         return self._items[cursor] if cursor < len(self._items) else None
 
@@ -329,11 +329,11 @@ class HomeScreen(LiveScreen, Keeping):
 
     @property
     def _can_list_all(self) -> bool:
-        """Whether runs are left out that can be listed, or hidden again."""
+        """Return True if runs are left out that can be listed, or hidden again."""
         return bool(self._hidden or self._lists_all)
 
     def _key(self, name: str) -> str:
-        """The key of an action."""
+        """Return the key of an action."""
         return key_of(self.app, name)
 
     def action_back(self) -> None:

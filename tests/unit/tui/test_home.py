@@ -491,13 +491,13 @@ async def test_the_form_takes_the_settings_of_the_run_that_was_left(
         await home.is_at(pilot, HomeScreen)
         await pilot.press("n")
         form = await home.is_at(pilot, LaunchScreen)
-        assert form.draft.job() == Job()
+        assert form.draft.parse_work() == Job()
         await pilot.press("escape")
         home.app.post_message(OpenRun("b-2"))
         await home.is_at(pilot, RunScreen)
         await pilot.press("n")
         form = await home.is_at(pilot, LaunchScreen)
-        assert form.draft.job() == Job(sync="ring")
+        assert form.draft.parse_work() == Job(sync="ring")
 
 
 async def test_what_hosts_do_not_answer_is_told_beside_the_list(
