@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import PropertyMock, patch
 
-from remote.run import launcher_records
+from remote.run import launcher_records as launcher_events
 from remote.run.diagnosis import verdict
 from remote.run.state.launcher_state import LauncherState
 from remote.session import finish, pool, reach
@@ -194,7 +194,7 @@ def _() -> AbstractContextManager[object]:
 
 @_mistake("a run ends for each launcher when that one closes it", 1)
 def _() -> AbstractContextManager[object]:
-    return patch.object(launcher_records, "_end_of_run", lambda run: run.now)
+    return patch.object(launcher_events, "_end_of_run", lambda run: run.now)
 
 
 @_mistake("a run fails without a cause", 4)
