@@ -3,6 +3,7 @@ accepts."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated
 
@@ -61,7 +62,8 @@ def _choose(cluster: Cluster, names: Sequence[str], every: bool) -> tuple[Host, 
     try:
         return select(cluster, only=names).hosts
     except HostsError as error:
-        raise UsageError(str(error).replace("--only ", "trust ")) from None
+        lines = [str(dataclasses.replace(mistake, flag="trust")) for mistake in error.mistakes]
+        raise UsageError("\n".join(lines)) from None
 
 
 class Trusting:

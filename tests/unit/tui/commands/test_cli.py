@@ -14,7 +14,7 @@ from tests.kit.commands import Done, call_rankboard
 from tests.kit.launches import RANKBOARD
 from training import options, registry
 from training.job import Job, JobError, flag, groups
-from tui.commands.cli import COMMANDS
+from tui.commands.cli import COMMANDS, make_whole_app
 
 WITH_HELP = (*COMMANDS, "lab up", "lab rate")
 
@@ -204,3 +204,31 @@ def test_the_help_has_every_flag_and_the_options_of_every_method(tmp_path: Path)
     assert "imagefolder:PATH" in words
     assert "rankboard [OPTIONS] -- PROGRAM [ARGS]... rankboard COMMAND [ARGS]..." in words
     assert "130 stopped by the user" in words
+
+
+def test_bash_completes_commands_flags_and_choices() -> None:
+    script = make_whole_app().generate_completion(shell="bash")
+    lines = [
+        script,
+        "complete_words() {",
+        '  COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=()',
+        '  _rankboard rankboard; echo "${COMPREPLY[*]}"',
+        "}",
+        "complete_words rankboard pr",
+        "complete_words rankboard --num",
+        "complete_words rankboard --on-stall ''",
+        "complete_words rankboard lab ''",
+    ]
+    done = subprocess.run(
+        ["bash", "-c", "\n".join(lines)], capture_output=True, text=True, check=True
+    )
+    assert (done.stderr, done.stdout.splitlines()) == (
+        "",
+        ["prune", "--num-hosts", "report stop restart", "up down status cut heal rate"],
+    )
+
+
+@pytest.mark.parametrize("flag", ["--nodes", "--num-hosts"])
+def test_flags_of_earlier_versions_work(flag: str) -> None:
+    done = call("--dry-run", "--local", "2", flag, "1")
+    assert (done.returncode, done.stderr) == (0, "")

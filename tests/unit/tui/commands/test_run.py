@@ -210,7 +210,7 @@ def test_only_lines_step_back_behind_the_ranks_of_this_machine(
     taken: list[int] = []
     monkeypatch.setattr(start.os, "nice", taken.append)
     monkeypatch.setattr(start.Launcher, "begin", lambda self, plan, name: None)
-    monkeypatch.setattr(front, "on_terminal", lambda: True)
+    monkeypatch.setattr(front, "is_on_terminal", lambda: True)
     for how in ("show_lines", "show_dashboard"):
         monkeypatch.setattr(front, how, lambda *what, **more: 0)
     done = run(tmp_path, "--local", "1", "--steps", "1", *flags)
