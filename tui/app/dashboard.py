@@ -254,13 +254,13 @@ class Dashboard(App[None], Generic[RunsT]):
             self.push_screen(StacksScreen(session, asks=self.sends_commands))
 
     def on_compare_run(self) -> None:
-        from tui.compare.alike import PickAlike
+        from tui.compare.pick_run import PickSimilarRun
 
         session = find_shown_session(self)
         if session:
             runs_dir = self.runs.runs_dir
             run = session.plan.run
-            self.push_screen(PickAlike(run, runs_dir), partial(self._compare, runs_dir, run))
+            self.push_screen(PickSimilarRun(run, runs_dir), partial(self._compare, runs_dir, run))
 
     def _compare(self, runs_dir: Path, run: str, other: str | None) -> None:
         """Compare a run with the one that the user has chosen, if any. The other one is the

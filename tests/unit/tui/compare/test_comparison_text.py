@@ -23,7 +23,7 @@ from tui.charts.plot_frame import PlotOptions
 from tui.charts.raster import Curve
 from tui.charts.text_plot import plot_as_text
 from tui.commands.compare import compare
-from tui.compare import text as text
+from tui.compare import comparison_text as text
 from tui.kit import palette
 
 Run = Callable[..., Done]
