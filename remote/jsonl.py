@@ -20,8 +20,9 @@ _FAULTS = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
 def load(line: str | bytes) -> dict[str, Any] | None:
-    """The JSON object of a line; None if it is not a JSON object. See `training.wire.jsonl.load`:
-    it reads what only Python takes for JSON, such as NaN and lone surrogates."""
+    """Return the JSON object of a line; None if it is not a JSON object. See
+    `training.wire.jsonl.load`: it reads what only Python takes for JSON, such as NaN and lone
+    surrogates."""
     try:
         data = _decode(line)
     except _FAULTS:
@@ -48,8 +49,8 @@ class Reader:
         self._decode = msgspec.json.Decoder(line).decode
 
     def read(self, line: str | bytes) -> Any:
-        """The values of a line, as attributes. None if it needs another look: it is of another
-        class, lacks a key, or does not fit."""
+        """Return the values of a line, as attributes. None if it needs another look: it is of
+        another class, lacks a key, or does not fit."""
         try:
             return self._decode(line)
         except _FAULTS:

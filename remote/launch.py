@@ -73,7 +73,7 @@ class Launcher:
         planning.check(plan)
         if policy.min_nodes > len(hosts):
             what = f"the run has only {count(len(hosts), 'host')}"
-            raise PlanError(Mistake("--min-nodes", str(policy.min_nodes), what))
+            raise PlanError(Mistake("--min-hosts", str(policy.min_nodes), what))
         return plan
 
     def _located(self, cluster: Cluster, job: Job, uploads: Sequence[Upload]) -> Job:

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from remote.cluster.hosts import Host
 from remote.doctor import machine, network, software, work
-from remote.doctor.host_facts import FAILED, OK, WARNING, Finding, HostFacts
+from remote.doctor.host_facts import FAILED, NAMED, OK, WARNING, Finding, HostFacts
 from remote.events import Checked
 from remote.format import listed
 from remote.plan.place import master_address
@@ -72,8 +72,6 @@ OF_SOME_PLANS = ("torchvision", "data", "job", "precision", "program")
 CHECKS = (*OF_FACTS, "port", "connect")
 """All checks, in the order in which they are shown."""
 
-NAMED = 3
-"""Hosts that a short line names."""
 UNREACHED = Failure(FailureCause.OTHER, "it could not be reached")
 UNFIT = ("python", "code", "disk")
 """The checks that a host fails which was logged in to, but cannot be used."""

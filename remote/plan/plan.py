@@ -134,7 +134,7 @@ class Policy:
             raise PlanError(Mistake("--start-timeout", str(self.start_timeout), hint=hint))
         for name, number, high in (
             ("--max-restarts", self.max_restarts, RESTARTS),
-            ("--min-nodes", self.min_nodes, HOSTS),
+            ("--min-hosts", self.min_nodes, HOSTS),
         ):
             if not 0 <= number <= high:
                 hint = f"give a number from 0 to {high}"
@@ -261,7 +261,7 @@ def check(plan: Plan) -> None:
     """Raises: PlanError, where the work does not fit the ranks."""
     if not plan.hosts:
         raise PlanError(
-            "no host is left to run on: choose one, or see --nodes, --only and --exclude"
+            "no host is left to run on: choose one, or see --num-hosts, --only and --exclude"
         )
     if plan.job:
         try:

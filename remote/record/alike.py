@@ -1,4 +1,4 @@
-"""Recorded runs by how much they are like one of them."""
+"""Order recorded runs by how similar they are to one of them."""
 
 from __future__ import annotations
 
@@ -8,30 +8,31 @@ from typing import NamedTuple
 from remote.record.entry import Entry
 
 
-class Alike(NamedTuple):
+class SimilarRun(NamedTuple):
     """A run, and the settings in which it differs, as they are called in `rankboard compare`."""
 
     run: Entry
     differing: tuple[str, ...]
 
 
-def most_alike(run: Entry, runs: Iterable[Entry]) -> list[Alike]:
-    """The other runs that have made steps, most alike first; of runs that are equally alike, the
-    newest first."""
-    mine = _settings(run)
-    found = []
-    for one in runs:
-        if one.name != run.name and one.step and not one.problem:
-            theirs = _settings(one)
-            names = dict.fromkeys((*mine, *theirs))
-            differing = (name for name in names if mine.get(name) != theirs.get(name))
-            found.append(Alike(one, tuple(differing)))
-    found.sort(key=lambda other: other.run.started or 0.0, reverse=True)
-    return sorted(found, key=lambda other: len(other.differing))
+def find_similar(run: Entry, runs: Iterable[Entry]) -> list[SimilarRun]:
+    """Return the other runs that have made steps, the most similar first; of runs that differ in as
+    many settings, the newest first."""
+    own_settings = _describe(run)
+    similar = list[SimilarRun]()
+    for other in runs:
+        if other.name == run.name or not other.step or other.problem:
+            continue
+        settings = _describe(other)
+        names = own_settings | settings
+        differing = [name for name in names if own_settings.get(name) != settings.get(name)]
+        similar.append(SimilarRun(other, tuple(differing)))
+    similar.sort(key=lambda other: (len(other.differing), -(other.run.started or 0.0)))
+    return similar
 
 
-def _settings(run: Entry) -> dict[str, object]:
-    """What a run was, but for the seed, which no two runs need to share."""
+def _describe(run: Entry) -> dict[str, object]:
+    """Return what a run was, without the seed, which no two runs need to share."""
     job = {name.replace("_", "-"): value for name, value in (run.job or {}).items()}
     job.pop("seed", None)
     return {"program": run.script, **job, "nodes": len(run.hosts), "ranks": run.ranks}

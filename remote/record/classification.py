@@ -30,7 +30,7 @@ class Figures:
 
     @classmethod
     def of_class(cls, confusion: Confusion, index: int) -> Figures:
-        """Those of one class."""
+        """Return those of one class."""
         correct = confusion[index][index]
         true = sum(confusion[index])
         predicted = sum(row[index] for row in confusion)
@@ -43,7 +43,7 @@ class Figures:
 
     @classmethod
     def mean(cls, classes: Sequence[Figures], weights: Sequence[float]) -> Figures:
-        """The weighted mean over classes."""
+        """Return the weighted mean over classes."""
 
         def mean(of: Callable[[Figures], float]) -> float:
             return _ratio(
@@ -75,8 +75,8 @@ class Report:
 
     @classmethod
     def of(cls, confusion: Confusion, names: Sequence[str] = ()) -> Report:
-        """The report of a confusion matrix with at least one sample; classes without names are
-        called by their numbers."""
+        """Return the report of a confusion matrix with at least one sample; classes without names
+        are called by their numbers."""
         seen = [
             index
             for index, row in enumerate(confusion)
@@ -103,7 +103,7 @@ class Report:
         return {name: figures.object() for name, figures in self.classes.items()} | averages
 
     def text(self) -> str:
-        """The table to read."""
+        """Return the table to read."""
         classes = [(one_line(name), figures) for name, figures in self.classes.items()]
         width = max(map(len, (*dict(classes), "weighted avg")))
         rows = [_row(name, width, figures) for name, figures in classes]
@@ -122,7 +122,8 @@ class Report:
 
 
 def matrix(confusion: Confusion, names: Sequence[str] = ()) -> str:
-    """A confusion matrix to read, with the numbers of the classes, and what they are called."""
+    """Return a confusion matrix to read, with the numbers of the classes, and what they are
+    called."""
     width = max(len(str(cell)) for row in (range(len(confusion)), *confusion) for cell in row) + 1
     left = len(str(len(confusion)))
     head = " " * left + "".join(f"{index:>{width}}" for index in range(len(confusion)))

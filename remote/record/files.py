@@ -20,7 +20,7 @@ from training.writing import make_private_folders, write_all, write_whole
 _SAFELY = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe is not waited for, but refused
 BLOCK = 1 << 20
 Failed = Callable[[OSError], object]
-"""Hears of a file that cannot be read, and is taken for an empty one."""
+"""Is called with the error of a file that cannot be read, and counts as empty."""
 
 
 def ignore(error: OSError) -> None:
@@ -28,7 +28,8 @@ def ignore(error: OSError) -> None:
 
 
 def open_regular(path: Path, flags: int) -> int:
-    """A descriptor of a regular file. A new one is for its owner only. Raises: OSError."""
+    """Open a regular file. Return its descriptor. A new file is for its owner only.
+    Raises: OSError."""
     try:
         descriptor = os.open(path, flags | _SAFELY, 0o600)
     except OSError as error:
@@ -40,19 +41,19 @@ def open_regular(path: Path, flags: int) -> int:
 
 
 def _explained(error: OSError, path: Path) -> OSError:
-    """The error, with a text that names a link as one."""
+    """Return the error, with a text that says so if the file is a link."""
     if error.errno == errno.ELOOP:
         return OSError(errno.ELOOP, "it is a link, which is not followed", str(path))
     return error
 
 
 def opened(path: Path) -> BinaryIO:
-    """The file, open for reading. Raises: OSError."""
+    """Open a file for reading. Raises: OSError."""
     return os.fdopen(open_regular(path, os.O_RDONLY), "rb")
 
 
 def read(path: Path, limit: int) -> bytes:
-    """The whole file. Raises: OSError, also where it is larger than `limit` bytes."""
+    """Return the whole file. Raises: OSError, also if it is larger than `limit` bytes."""
     with opened(path) as file:
         data = file.read(limit + 1)
     if len(data) > limit:
@@ -61,8 +62,8 @@ def read(path: Path, limit: int) -> bytes:
 
 
 def lines(path: Path, longest: int = LIMITS.line) -> Iterator[bytes]:
-    """The lines of a file, each with its newline; b"" in place of one with more than `longest`
-    bytes. Raises: OSError."""
+    """Yield the lines of a file, each with its newline; b"" in place of one with more than
+    `longest` bytes. Raises: OSError."""
     with opened(path) as file:
         while line := file.readline(longest + 1):
             if len(line) <= longest or line.endswith(b"\n"):
@@ -73,19 +74,8 @@ def lines(path: Path, longest: int = LIMITS.line) -> Iterator[bytes]:
             yield b""
 
 
-def contains(path: Path, words: bytes) -> bool:
-    """Whether the file contains these bytes; False also where it cannot be read."""
-    with suppress(OSError), opened(path) as file:
-        rest = b""
-        while block := file.read(BLOCK):
-            if words in (block := rest + block):
-                return True
-            rest = block[-len(words) :]
-    return False
-
-
 def is_torn(path: Path) -> bool:
-    """Whether a file ends in the middle of a line; False also where it cannot be read."""
+    """Return True if a file ends in the middle of a line; False also if it cannot be read."""
     with suppress(OSError), opened(path) as file:
         if file.seek(0, os.SEEK_END):
             file.seek(-1, os.SEEK_END)
@@ -103,12 +93,12 @@ def append(path: Path, data: bytes) -> None:
 
 
 def is_folder(path: Path) -> bool:
-    """Whether this is a folder, and no link to one."""
+    """Return True if this is a folder, and no link to one."""
     return path.is_dir() and not path.is_symlink()
 
 
 def make_runs_dir(path: Path) -> None:
-    """Make the folder of all runs, for its owner only, where there is none. Raises: OSError."""
+    """Make the folder of all runs, for its owner only, if there is none. Raises: OSError."""
     make_private_folders(path.absolute().parent)
     with suppress(FileExistsError):
         path.mkdir(mode=0o700)
@@ -125,10 +115,9 @@ def make_folder(path: Path, *, exist_ok: bool = False) -> None:
         if not exist_ok:
             raise
         is_new = False
-    found = path.lstat()
-    if not stat.S_ISDIR(found.st_mode):
+    status = path.lstat()
+    if not stat.S_ISDIR(status.st_mode):
         raise OSError(errno.ELOOP, "it is a link, which is not followed", str(path))
-    if (
-        not is_new and found.st_uid != os.geteuid()
-    ):  # some shared disks give what is made there to one user, such as root
+    # Not checked of a new one: some shared disks give it to one user, such as root.
+    if not is_new and status.st_uid != os.geteuid():
         raise OSError(errno.EPERM, "it belongs to another user", str(path))

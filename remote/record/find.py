@@ -1,4 +1,4 @@
-"""Finds a recorded run by what a person calls it."""
+"""Find a recorded run by what a person calls it."""
 
 from __future__ import annotations
 
@@ -13,29 +13,32 @@ from remote.record.read import has_begun
 from training.agent.layout import LAST
 
 LISTED = 5
-"""Runs that are named where several are meant."""
+"""How many runs a message names if several are meant."""
 
 
 def find(run: str, runs_dir: Path) -> Path | None:
-    """The folder of the run that is recorded here by this name, by the name that a person gave it,
-    by a name that begins so, or (`last`) as the newest that has begun; None where there is none.
-    Its path is a name, too. Raises: PlanError, where several are meant, or where a path leads
-    elsewhere."""
-    given = run
-    run = _within(run, runs_dir)
+    """Return the folder of a run that is recorded here; None if there is none.
+
+    A run is given by its name, the name that a person gave it, the beginning of its name, its path,
+    or as `last`: the newest one that has begun. Raises: PlanError, if several are meant, or if a
+    path leads elsewhere.
+    """
     folders = recorded(runs_dir)
-    if run == LAST and not (runs_dir / LAST / PLAN).exists():
-        return next(filter(has_begun, reversed(folders)), next(reversed(folders), None))
-    if run in [folder.name for folder in folders]:
-        return runs_dir / run
-    name = meant(run, labels(runs_dir))
-    if not name and given != run:
-        raise _missing(given, runs_dir)
-    return runs_dir / name if name else None
+    name = _name_of_path(run, runs_dir) if is_path(run) else run
+    if name == LAST and not (runs_dir / LAST / PLAN).exists():
+        folders.reverse()
+        begun = filter(has_begun, folders)  # looked at one by one, as that takes a while
+        return next(begun, folders[0] if folders else None)
+    if name in [folder.name for folder in folders]:
+        return runs_dir / name
+    full_name = meant(name, labels(runs_dir))
+    if not full_name and is_path(run):
+        raise _missing(run, runs_dir)
+    return runs_dir / full_name if full_name else None
 
 
 def is_path(run: str) -> bool:
-    """Return whether a run is given by its path, and so is one that is recorded here."""
+    """Return True if a run is given by its path, which may be that of a recorded run."""
     return "/" in run
 
 
@@ -45,11 +48,9 @@ def labels(runs_dir: Path) -> dict[str, str]:
     return {folder.name: marks.name(folder) for folder in recorded(runs_dir)}
 
 
-def _within(run: str, runs_dir: Path) -> str:
-    """The name of a run that is given by its path, as it is printed. Raises: PlanError."""
+def _name_of_path(run: str, runs_dir: Path) -> str:
+    """Return the name of a run that is given by its path. Raises: PlanError."""
     path = Path(run).absolute()
-    if not is_path(run):
-        return run
     if os.path.realpath(path.parent) == os.path.realpath(runs_dir):
         return path.name
     if (path / PLAN).exists():
@@ -58,32 +59,33 @@ def _within(run: str, runs_dir: Path) -> str:
 
 
 def _missing(run: str, runs_dir: Path) -> PlanError:
-    what = "is not a run" if Path(run).exists() else "there is no such file or folder"
-    return PlanError(f"{run}: {what}; rankboard runs lists the runs in {runs_dir}")
+    problem = "is not a run" if Path(run).exists() else "there is no such file or folder"
+    return PlanError(f"{run}: {problem}; rankboard runs lists the runs in {runs_dir}")
 
 
 def meant(run: str, labels: Mapping[str, str]) -> str:
-    """Return which of these runs, the newest last, somebody means: the run with this name, the one
-    that a person gave this name, or the one whose name begins so; "" where there is none. Raises:
-    PlanError, where there are several."""
+    """Return which of these runs, the newest last, is meant: the run with this name, the one that a
+    person gave this name, or the one whose name begins so; "" if there is none.
+
+    Raises: PlanError, if there are several.
+    """
     if run in labels:
         return run
     named = [name for name, label in labels.items() if run and label == run]
     if named:
-        _check_one(run, named, "have this name")
+        _check_single(run, named, "have this name")
         return named[0]
-    fits = [name for name in labels if name.startswith(run)]
-    _check_one(run, fits, "begin so; write more of the name")
-    return next(iter(fits), "")
+    matching = [name for name in labels if name.startswith(run)]
+    _check_single(run, matching, "begin so; write more of the name")
+    return matching[0] if matching else ""
 
 
-def _check_one(run: str, fits: Sequence[str], why: str) -> None:
-    """Raises: PlanError, where several fit."""
-    if len(fits) > 1:
-        newest = "".join(f"\n  {name}" for name in fits[: -LISTED - 1 : -1])
-        more = (
-            f"\n  and {len(fits) - LISTED} more; rankboard ps lists them"
-            if len(fits) > LISTED
-            else ""
-        )
-        raise PlanError(f"{run}: {len(fits)} runs {why}:{newest}{more}")
+def _check_single(run: str, matching: Sequence[str], why: str) -> None:
+    """Raises: PlanError, if several runs match."""
+    if len(matching) <= 1:
+        return
+    lines = [f"{run}: {len(matching)} runs {why}:"]
+    lines += [f"  {name}" for name in matching[: -LISTED - 1 : -1]]
+    if len(matching) > LISTED:
+        lines.append(f"  and {len(matching) - LISTED} more; rankboard ps lists them")
+    raise PlanError("\n".join(lines))

@@ -48,35 +48,35 @@ JOURNAL = "journal.jsonl"
 
 
 def rank_log(folder: Path, rank: int) -> Path:
-    """The log of a rank."""
+    """Return the log of a rank."""
     return folder / LOGS / f"rank-{rank}.log"
 
 
 def host_log(folder: Path, host: int) -> Path:
-    """The log of a host's agent."""
+    """Return the log of a host's agent."""
     return folder / LOGS / f"host-{host}.log"
 
 
 def recorded(runs_dir: Path) -> list[Path]:
-    """The directories of the runs that are recorded here, the newest last."""
+    """Return the directories of the runs that are recorded here, the newest last."""
     return sorted(path.parent for path in runs_dir.glob(f"*/{PLAN}"))
 
 
 def workdirs(runs_dir: Path) -> list[str]:
-    """The workdirs of the runs that were launched with --local."""
+    """Return the workdirs of the runs that were launched with --local."""
     return [str(node.absolute()) for node in sorted(runs_dir.glob(f"*/{NODE}")) if node.is_dir()]
 
 
 def local_run(folder: Path) -> Path:
-    """With --local: the folder of the run in its workdir, which has one folder per host."""
+    """Return the folder of a local run in its workdir, which has one folder per host."""
     return folder / NODE / RUNS / folder.name
 
 
 def fetched(folder: Path) -> Iterator[Path]:
-    """The manifests of complete checkpoints that were fetched."""
+    """Yield the manifests of complete checkpoints that were fetched."""
     return (folder / FETCHED).glob(f"*/{SAVED}")
 
 
 def kept(folder: Path) -> Iterator[Path]:
-    """With --local: the manifests of complete checkpoints in the workdir."""
+    """Yield the manifests of complete checkpoints in the workdir of a local run."""
     return (folder / NODE).glob(f"{RUNS}/*/*/{SAVED}")

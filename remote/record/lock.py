@@ -1,5 +1,5 @@
-"""Which launcher records a run: a lock in the run directory, held for as long as it records, and
-the process that the file names.
+"""Find out which launcher records a run: a lock in the run directory, held for as long as it
+records, and the process that the file names.
 
 The file may be somebody else's work. The process that it names is signalled only if it is this
 user's rankboard and holds the lock.
@@ -37,14 +37,16 @@ LONGEST = 256
 
 @dataclass(frozen=True)
 class Holder:
-    """The process that records a run: its pid (0: not known), and the name of its machine."""
+    """The process that records a run."""
 
     pid: int
+    """0 if it is not known."""
     machine: str
+    """The name of its machine."""
 
     @property
     def is_here(self) -> bool:
-        """Whether it runs on this machine. Several machines may share a folder."""
+        """Return True if it runs on this machine. Several machines may share a folder."""
         return self.machine == socket.gethostname()
 
     def __str__(self) -> str:
@@ -53,7 +55,7 @@ class Holder:
 
 
 def launcher(folder: Path) -> Holder | None:
-    """The process that records the run now, or None."""
+    """Return the process that records the run now, or None."""
     with suppress(OSError):
         lock = files.open_regular(folder / LOCK, os.O_RDONLY)
         try:
@@ -65,7 +67,7 @@ def launcher(folder: Path) -> Holder | None:
 
 
 def _named(text: bytes) -> Holder:
-    """The process that the text of a lock file names."""
+    """Return the process that the text of a lock file names."""
     number, _, machine = text.decode(errors="replace").strip().partition(" ")
     pid = int(number) if number.isascii() and number.isdigit() else 0
     known = machine if machine and machine.isprintable() else socket.gethostname()
@@ -73,8 +75,8 @@ def _named(text: bytes) -> Holder:
 
 
 def take(path: Path) -> int:
-    """A descriptor that holds the lock while it is open. Raises: OSError; PlanError, where another
-    launcher holds it."""
+    """Take the lock. Return a descriptor that holds it while it is open. Raises: OSError;
+    PlanError, if another launcher holds it."""
     lock = files.open_regular(path, os.O_RDWR | os.O_CREAT)
     if not _exclusively(lock):
         holder = _named(os.pread(lock, LONGEST, 0))
@@ -91,8 +93,8 @@ def take(path: Path) -> int:
 
 
 def _exclusively(lock: int) -> bool:
-    """Take the lock; False where another launcher has it. Who only looks (see `launcher`) shares it
-    for a moment, and is waited for."""
+    """Take the lock; return False if another launcher has it. A process that only looks (see
+    `launcher`) shares it for a moment, and is waited for."""
     for _ in range(TRIES):
         if try_lock(lock):
             return True
@@ -104,9 +106,9 @@ def _exclusively(lock: int) -> bool:
 
 
 def notify(folder: Path, number: signal.Signals) -> Holder | None:
-    """Signal the launcher that records the run; None where there is none.
+    """Signal the launcher that records the run, and return it; None if there is none.
 
-    Raises: PlanError, where it is on another machine, another user's, or not the process that the
+    Raises: PlanError, if it is on another machine, another user's, or not the process that the
     file names.
     """
     holder = launcher(folder)
@@ -132,7 +134,7 @@ def notify(folder: Path, number: signal.Signals) -> Holder | None:
 
 
 def _is_ours(pid: int, lock: Path) -> bool:
-    """Whether a process is this user's rankboard and holds the lock."""
+    """Return True if a process is this user's rankboard and holds the lock."""
     import psutil  # which takes a while, and nobody else here needs it
 
     try:

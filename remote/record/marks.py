@@ -1,5 +1,8 @@
-"""What a person keeps with a run: a star, a note and a name. They lie in the run's own folder, so
-they go where it goes, and two commands at once change different files."""
+"""Read and write what a person keeps with a run: a star, a note and a name.
+
+They lie in the run's own folder, so they go where it goes, and two commands at once change
+different files.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +26,8 @@ def star(folder: Path, starred: bool) -> None:
 
 
 def write_note(folder: Path, text: str) -> None:
-    """Replace the note of a run; an empty text removes it. Raises: OSError; PlanError, where it is
-    too long."""
+    """Replace the note of a run; an empty text removes it. Raises: OSError; PlanError, if it is too
+    long."""
     data = text.strip().encode("utf-8", "backslashreplace")
     if len(data) >= LIMITS.small_file:
         raise PlanError(f"the note is longer than {LIMITS.small_file:,} bytes: write less")
@@ -32,13 +35,13 @@ def write_note(folder: Path, text: str) -> None:
 
 
 def write_name(folder: Path, text: str) -> None:
-    """Name a run; an empty text takes its name away. Raises: OSError; PlanError, where it is no
+    """Name a run; an empty text takes its name away. Raises: OSError; PlanError, if it is no
     name."""
     _write(folder / NAME, checked_name(text).encode())
 
 
 def checked_name(text: str) -> str:
-    """The name of a run without blanks around it. Raises: PlanError, where it is none."""
+    """Return the name of a run without blanks around it. Raises: PlanError, if it is none."""
     name = text.strip()
     if len(name) > LONGEST_LABEL:
         raise PlanError(f"--name: {len(name)} characters: give a name of at most {LONGEST_LABEL}")
@@ -61,17 +64,18 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def is_starred(folder: Path) -> bool:
-    """Whether a run has a star."""
+    """Return True if a run has a star."""
     return (folder / STAR).is_file()
 
 
 def note(folder: Path, failed: files.Failed = files.ignore) -> str:
-    """The note of a run; "" where there is none. `failed` is told why it cannot be read."""
+    """Return the note of a run; "" if there is none. `failed` is called with the error if it
+    cannot be read."""
     return _read(folder / NOTE, failed)
 
 
 def name(folder: Path, failed: files.Failed = files.ignore) -> str:
-    """The name that a person gave a run; "" where there is none. See `note`."""
+    """Return the name that a person gave a run; "" if there is none. See `note`."""
     return _read(folder / NAME, failed)[:LONGEST_LABEL]
 
 

@@ -1,4 +1,4 @@
-"""Which recorded runs are meant, and in which order: `sync=ring nodes=4 loss<0.5 star`.
+"""Select and sort recorded runs by words such as `sync=ring nodes=4 loss<0.5 star`.
 
 A word with an operator compares a key. A word without one is a flag, or a text to look for.
 """
@@ -44,18 +44,21 @@ class QueryError(ValueError):
 
 
 @dataclass(frozen=True)
-class Key:
-    """What runs can be compared by: `of` gives the values of a run, none where they are not
-    known. `check` raises UnknownName for a text that no run can have."""
+class QueryKey:
+    """What runs can be compared by."""
 
     name: str
     kind: str
-    of: Callable[[Entry], Sequence[Any]]
+    """TEXT, NUMBER, TIME or FLAG."""
+    get_values: Callable[[Entry], Sequence[Any]]
+    """Returns the values of a run; none if they are not known."""
     check: Callable[[str], object] = str
+    """Raises UnknownName for a text that no run can have."""
 
 
 def parse(words: Iterable[str]) -> Test:
-    """The test that a run has to pass: all of the words. Raises: QueryError, with all mistakes."""
+    """Return the test that a run passes if all of the words fit. Raises: QueryError, with all
+    mistakes."""
     tests = []
     mistakes = []
     for word in words:
@@ -71,31 +74,34 @@ def parse(words: Iterable[str]) -> Test:
 def without_unstarted(runs: Sequence[Entry]) -> Sequence[Entry]:
     """Leave out the runs that ended without a step, such as one whose host had a typing error:
     they hide the others. Runs with a star stay, and so do all where there are no others."""
-    kept = [run for run in runs if run.star or not run.made_no_step]
-    return kept or runs
+    started = [run for run in runs if run.star or not run.made_no_step]
+    return started or runs
 
 
 def ordered(runs: Iterable[Entry], name: str, reverse: bool = False) -> list[Entry]:
-    """The runs by a key, the least first; those of which it is not known come last. Raises:
+    """Sort runs by a key, the least first; those of which it is not known come last. Raises:
     QueryError."""
-    key = _key(name, f"--sort {name}")
-    found = [(list(key.of(run)), run) for run in runs]
-    known = [one for one in found if one[0]]
-    known.sort(key=lambda one: one[0], reverse=reverse)
-    return [run for _, run in known] + [run for values, run in found if not values]
+    key = _find_key(name, f"--sort {name}")
+    known = list[Entry]()
+    unknown = list[Entry]()
+    for run in runs:
+        has_value = len(key.get_values(run)) > 0
+        (known if has_value else unknown).append(run)
+    known.sort(key=lambda run: list(key.get_values(run)), reverse=reverse)
+    return known + unknown
 
 
 # Words --------------------------------------------------------------------------------------------
 
 
 def _test(word: str) -> Test:
-    """The test that one word stands for. Raises: QueryError, UnknownName."""
-    found = WORD.fullmatch(word)
-    if not found:
+    """Return the test that one word stands for. Raises: QueryError, UnknownName."""
+    match = WORD.fullmatch(word)
+    if not match:
         return _bare(word)
-    key = _key(found[1], word)
-    sign = found[2].replace("==", "=")
-    text = found[3]
+    key = _find_key(match[1], word)
+    sign = match[2].replace("==", "=")
+    text = match[3]
     if sign in COMPARE:
         if key.kind in (TEXT, FLAG):
             raise QueryError(f"{word}: {key.name} is {key.kind}: compare it with = or !=")
@@ -107,18 +113,19 @@ def _test(word: str) -> Test:
 
 
 def _bare(word: str) -> Test:
-    """A flag, or a text anywhere in what names and describes a run. Raises: QueryError."""
+    """Return the test of a flag, or of a text anywhere in what names and describes a run.
+    Raises: QueryError."""
     key = _keys().get(word)
     if key and key.kind is FLAG:
-        return lambda run: key.of(run) == [True]
+        return lambda run: key.get_values(run) == [True]
     if key and key.kind in (NUMBER, TIME):
         example = f"'{word}<{EXAMPLE[key.kind]}'"
         raise QueryError(
             f"{word}: write what to compare it with, in quotes, such as {example}: the shell takes "
             "< and > for files"
         )
-    wanted = word.casefold()
-    return lambda run: any(wanted in text.casefold() for text in _texts(run))
+    lowered = word.casefold()
+    return lambda run: any(lowered in text.casefold() for text in _texts(run))
 
 
 def _texts(run: Entry) -> Iterable[str]:
@@ -130,50 +137,50 @@ def _texts(run: Entry) -> Iterable[str]:
         yield from run.setting("sync_option")
 
 
-def _comparison(key: Key, compare: Callable[[Any, Any], bool], text: str, word: str) -> Test:
-    if key.kind is TIME:
-        wanted: Any = _moment(text, word)
-        return lambda run: any(compare(_local(one)[: len(wanted)], wanted) for one in key.of(run))
-    wanted = _number(text, word)
-    return lambda run: any(compare(one, wanted) for one in key.of(run))
+def _comparison(key: QueryKey, compare: Callable[[Any, Any], bool], text: str, word: str) -> Test:
+    if key.kind == TIME:
+        moment = _parse_moment(text, word)
+        size = len(moment)  # a moment may be a mere year
+        return lambda run: any(compare(_local(time)[:size], moment) for time in key.get_values(run))
+    number = _parse_number(text, word)
+    return lambda run: any(compare(value, number) for value in key.get_values(run))
 
 
-def _equality(key: Key, text: str, word: str) -> Test:
-    """Whether a value of the key is this. Raises: QueryError, UnknownName."""
+def _equality(key: QueryKey, text: str, word: str) -> Test:
+    """Return the test that a value of the key is this. Raises: QueryError, UnknownName."""
     if not text:
-        return lambda run: not key.of(run)
-    match key.kind:
-        case kind if kind is NUMBER:
-            wanted = _number(text, word)
-            return lambda run: wanted in key.of(run)
-        case kind if kind is TIME:
-            when = _moment(text, word)
-            return lambda run: any(_local(one).startswith(when) for one in key.of(run))
-        case kind if kind is FLAG:
-            if text not in ("yes", "no"):
-                raise QueryError(f"{word}: write {key.name}=yes or {key.name}=no")
-            return lambda run: key.of(run) == [text == "yes"]
+        return lambda run: not key.get_values(run)
+    if key.kind == NUMBER:
+        number = _parse_number(text, word)
+        return lambda run: number in key.get_values(run)
+    if key.kind == TIME:
+        moment = _parse_moment(text, word)
+        return lambda run: any(_local(time).startswith(moment) for time in key.get_values(run))
+    if key.kind == FLAG:
+        if text not in ("yes", "no"):
+            raise QueryError(f"{word}: write {key.name}=yes or {key.name}=no")
+        return lambda run: key.get_values(run) == [text == "yes"]
     if set(text) & set("*?["):
-        return lambda run: any(fnmatchcase(one, text) for one in key.of(run))
+        return lambda run: any(fnmatchcase(value, text) for value in key.get_values(run))
     key.check(text)
-    return lambda run: text in key.of(run)
+    return lambda run: text in key.get_values(run)
 
 
-def _number(text: str, word: str) -> float:
-    """The number of a text such as 0.5 or 60%. Raises: QueryError."""
+def _parse_number(text: str, word: str) -> float:
+    """Return the number of a text such as 0.5 or 60%. Raises: QueryError."""
     with suppress(ValueError):
         return float(text[:-1]) / 100 if text.endswith("%") else float(text)
     raise QueryError(f"{word}: {text or 'nothing'} is not a number")
 
 
-def _moment(text: str, word: str) -> str:
+def _parse_moment(text: str, word: str) -> str:
     if not MOMENT.fullmatch(text):
         raise QueryError(f"{word}: write {TIME} or 2026-11-20T09:30")
     return text.replace("T", " ")
 
 
 def _local(when: float) -> str:
-    """A Unix time as local date and time."""
+    """Return a Unix time as local date and time; "" if it is none."""
     with suppress(OverflowError, ValueError, OSError):
         return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(when))
     return ""
@@ -182,44 +189,44 @@ def _local(when: float) -> str:
 # Keys ---------------------------------------------------------------------------------------------
 
 
-def _key(name: str, word: str) -> Key:
-    """The key of a name. Raises: QueryError."""
+def _find_key(name: str, word: str) -> QueryKey:
+    """Return the key of a name. Raises: QueryError."""
     plain = name.replace("-", "_")
-    found = _keys().get(plain) or _option_keys().get(plain)
-    if not found:
+    key = _keys().get(plain) or _option_keys().get(plain)
+    if not key:
         near = did_you_mean(plain, {**_option_keys(), **_keys()})
         raise QueryError(f"{word}: runs have no {name!r}{near or ' (rankboard runs --help)'}")
-    return found
+    return key
 
 
 @cache
-def _keys() -> dict[str, Key]:
-    """The keys by name, without options: settings of jobs, and what became of a run."""
-    found = {setting.name: _job_key(setting) for setting in fields(Job)}
-    found["method"] = found["sync"]
+def _keys() -> dict[str, QueryKey]:
+    """Return the keys by name, without options: settings of jobs, and what became of a run."""
+    keys = {setting.name: _job_key(setting) for setting in fields(Job)}
+    keys["method"] = keys["sync"]
     columns = (
-        Key("run", TEXT, lambda run: [run.name]),
-        Key("host", TEXT, lambda run: run.hosts),
-        Key("nodes", NUMBER, lambda run: [len(run.hosts)] if run.hosts else []),
-        Key("script", TEXT, lambda run: _known(run.script)),
-        Key("verdict", TEXT, lambda run: [run.verdict], _check_verdict),
-        Key("cause", TEXT, lambda run: _known(run.cause)),
-        Key("note", TEXT, lambda run: _known(run.note)),
-        Key("name", TEXT, lambda run: _known(run.label)),
-        Key("study", TEXT, lambda run: _known(run.study)),
-        Key("trial", TEXT, lambda run: _known(run.trial)),
-        Key("star", FLAG, lambda run: [run.star]),
-        Key("diverged", FLAG, lambda run: [run.diverged]),
-        Key("started", TIME, lambda run: _known(run.started)),
+        QueryKey("run", TEXT, lambda run: [run.name]),
+        QueryKey("host", TEXT, lambda run: run.hosts),
+        QueryKey("nodes", NUMBER, lambda run: [len(run.hosts)] if run.hosts else []),
+        QueryKey("script", TEXT, lambda run: _known(run.script)),
+        QueryKey("verdict", TEXT, lambda run: [run.verdict], _check_verdict),
+        QueryKey("cause", TEXT, lambda run: _known(run.cause)),
+        QueryKey("note", TEXT, lambda run: _known(run.note)),
+        QueryKey("name", TEXT, lambda run: _known(run.label)),
+        QueryKey("study", TEXT, lambda run: _known(run.study)),
+        QueryKey("trial", TEXT, lambda run: _known(run.trial)),
+        QueryKey("star", FLAG, lambda run: [run.star]),
+        QueryKey("diverged", FLAG, lambda run: [run.diverged]),
+        QueryKey("started", TIME, lambda run: _known(run.started)),
         *map(_figure, FIGURES),
     )
-    found |= {key.name: key for key in columns}
-    found["s/iter"] = found["step_seconds"]
-    return found
+    keys |= {key.name: key for key in columns}
+    keys["s/iter"] = keys["step_seconds"]
+    return keys
 
 
-def _figure(name: str) -> Key:
-    return Key(name, NUMBER, lambda run: _known(getattr(run, name)))
+def _figure(name: str) -> QueryKey:
+    return QueryKey(name, NUMBER, lambda run: _known(getattr(run, name)))
 
 
 def _known(value: Any) -> list[Any]:
@@ -232,42 +239,43 @@ def _check_verdict(word: str) -> None:
         raise UnknownName(f"unknown verdict {word!r}{near} (known: {', '.join(VERDICTS)})")
 
 
-def _job_key(setting: Any) -> Key:
+def _job_key(setting: Any) -> QueryKey:
     kind = {"bool": FLAG, "str": TEXT, SEVERAL: TEXT}.get(str(setting.type), NUMBER)
 
-    def of(run: Entry) -> Sequence[Any]:
+    def get_values(run: Entry) -> Sequence[Any]:
         value = run.setting(setting.name)
         return value if isinstance(value, list) else _known(value)
 
     def check(word: str) -> None:
         if setting.metadata["folder"]:
             registry.check(setting.metadata["folder"], word)
-        elif (known := choices(setting)) and word not in known:
+            return
+        known = choices(setting)
+        if known and word not in known:
             near = did_you_mean(word, known)
             raise UnknownName(f"unknown {setting.name} {word!r}{near} (known: {', '.join(known)})")
 
-    return Key(setting.name, kind, of, check)
+    return QueryKey(setting.name, kind, get_values, check)
 
 
 @cache
-def _option_keys() -> dict[str, Key]:
-    """The options of all sync methods, as keys by name. This reads the methods' sources."""
+def _option_keys() -> dict[str, QueryKey]:
+    """Return the options of all sync methods, as keys by name. This reads the methods' sources."""
     methods = registry.names("sync")
-    names = {one.name for method in methods for one in options.declared(method)}
+    names = {option.name for method in methods for option in options.declared(method)}
     return {name: _option_key(name) for name in names}
 
 
-def _option_key(name: str) -> Key:
-    """An option of sync methods; runs whose method has none of this name have no value."""
-    declared = {
-        method: one.default
-        for method in registry.names("sync")
-        for one in options.declared(method)
-        if one.name == name
-    }
+def _option_key(name: str) -> QueryKey:
+    """Return the key of an option; runs whose sync method has no such option have no value."""
+    declared = dict[str, Any]()
+    for method in registry.names("sync"):
+        for option in options.declared(method):
+            if option.name == name:
+                declared[method] = option.default
     is_number = all(type(default) in (int, float) for default in declared.values())
 
-    def of(run: Entry) -> Sequence[Any]:
+    def get_values(run: Entry) -> Sequence[Any]:
         method = run.setting("sync")
         if method not in declared:
             return []
@@ -279,4 +287,4 @@ def _option_key(name: str) -> Key:
             return [float(text)]
         return []
 
-    return Key(name, NUMBER if is_number else TEXT, of)
+    return QueryKey(name, NUMBER if is_number else TEXT, get_values)

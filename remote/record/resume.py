@@ -31,8 +31,8 @@ from training.registry import did_you_mean, form_of, split
 
 
 def job_of(given: Mapping[str, Any], runs_dir: Path, local: bool) -> Job:
-    """The job of flags (None where one is left out): where they go on from a recorded run, what
-    they leave out is that run's. `local`: the hosts are this machine. Of `last`, the job has
+    """Return the job of flags (None where one is left out): where they go on from a recorded run,
+    what they leave out is that run's. `local`: the hosts are this machine. Of `last`, the job has
     the name of the run that it means.
 
     Raises: JobError, UnknownName, PlanError.
@@ -54,7 +54,8 @@ def job_of(given: Mapping[str, Any], runs_dir: Path, local: bool) -> Job:
 
 
 def located(job: Job, runs_dir: Path, local: bool, *, uploads: bool, ranks: int = 0) -> Job:
-    """The job with `resume` as the ranks understand it: the run's name, or a folder on their hosts.
+    """Return the job with `resume` as the ranks understand it: the run's name, or a folder on their
+    hosts.
 
     `local`: the hosts are this machine; `uploads`: folders go to the hosts; `ranks`: their number.
     Raises: PlanError, where there is no such run, no checkpoint of it, or nothing left to train, as
@@ -77,7 +78,7 @@ def located(job: Job, runs_dir: Path, local: bool, *, uploads: bool, ranks: int 
 
 
 def _named(job: Job, recorded: Path, local: bool, uploads: bool) -> str:
-    """The name or folder by which the ranks find a recorded run."""
+    """Return the name or folder by which the ranks find a recorded run."""
     plan = _plan(recorded)
     old = _job(plan, job.resume)
     _same(job, old, plan.run)
@@ -115,7 +116,7 @@ def _check_left(job: Job, recorded: Path, ranks: int) -> None:
 
 
 def _was_uploaded(job: Job, plan: Plan) -> bool:
-    """Whether the images of a run were uploaded: only then is their path relative."""
+    """Return True if the images of a run were uploaded: only then is their path relative."""
     _, path = split("datasets", job.dataset)
     return bool(plan.uploads and path) and not path[0].startswith(("/", "~"))
 
@@ -134,9 +135,9 @@ def _check_place(plan: Plan, recorded: Path, resume: str, local: bool) -> None:
 
 
 def find(resume: str, runs_dir: Path, local: bool) -> Path | None:
-    """The directory of a recorded run, by its path, its name, the beginning of it, or `last`, the
-    newest that has a checkpoint where this one is to run (`local`: on this machine); None where
-    this machine has none.
+    """Return the directory of a recorded run, by its path, its name, the beginning of it, or
+    `last`, the newest that has a checkpoint where this one is to run (`local`: on this machine);
+    None where this machine has none.
 
     Raises: PlanError, where several begin so, or none is the last.
     """
@@ -149,8 +150,8 @@ def find(resume: str, runs_dir: Path, local: bool) -> Path | None:
 
 
 def _of_this_place(runs_dir: Path, local: bool) -> Iterator[tuple[Path, Job]]:
-    """The recorded runs whose checkpoints, if any, are where the new run is, with their jobs, the
-    newest first."""
+    """Yield the recorded runs whose checkpoints, if any, are where the new run is, with their jobs,
+    the newest first."""
     for recorded in reversed(layout.recorded(runs_dir)):
         if local == is_folder(recorded / NODE) or (local and any(fetched(recorded))):
             with suppress(PlanError):  # a program of one's own, or no plan at all
@@ -158,8 +159,8 @@ def _of_this_place(runs_dir: Path, local: bool) -> Iterator[tuple[Path, Job]]:
 
 
 def _newest(runs_dir: Path, local: bool) -> Path:
-    """The newest run with a known checkpoint, else the newest that may have one.
-    Raises: PlanError."""
+    """Return the newest run with a known checkpoint, else the newest that may have one. Raises:
+    PlanError."""
     possible = None
     for recorded, job in _of_this_place(runs_dir, local):
         if has_saved(recorded):

@@ -28,7 +28,7 @@ summary of such a run stays as it was."""
 
 
 def of(state: RunState) -> dict[str, Any]:
-    """The summary of a run. Times in seconds, accuracies as fractions; what is not known is
+    """Return the summary of a run. Times in seconds, accuracies as fractions; what is not known is
     None."""
     summary: dict[str, Any] = finite(
         {
@@ -92,7 +92,7 @@ def _metrics(state: RunState) -> dict[str, Any]:
 
 
 def _written(state: RunState) -> dict[str, Any]:
-    """The files that a user's own program wrote on hosts; nothing where none is known of."""
+    """Return the files that a script wrote on hosts; nothing if none is known of."""
     found = [
         {"host": host.name, "files": host.ended.written, "count": host.ended.written_count}
         for host in state.hosts
@@ -102,8 +102,8 @@ def _written(state: RunState) -> dict[str, Any]:
 
 
 def plan(of: Plan) -> dict[str, Any]:
-    """A plan as a reader of its run's events needs it: what is done, and which rank runs where. It
-    has neither secrets nor the ways to the hosts."""
+    """Return a plan as a reader of its run's events needs it: what is done, and which rank runs
+    where. It has neither secrets nor the ways to the hosts."""
     return {
         **_work(of),
         "world_size": of.world_size,
@@ -184,8 +184,8 @@ def _names(hosts: Sequence[HostState]) -> str:
 
 
 def report(state: RunState) -> str:
-    """The last evaluation's classification report and confusion matrix, to read; "" where there is
-    no matrix."""
+    """Return the last evaluation's classification report and confusion matrix, to read; "" where
+    there is no matrix."""
     last = state.progress.evaluations[-1] if state.progress.evaluations else None
     if not last or not last.confusion:
         return ""
@@ -224,7 +224,7 @@ def _drift(state: RunState) -> Iterator[Remark]:
 
 
 def finite(value: Any) -> Any:
-    """The same with None for every number that strict JSON cannot say."""
+    """Return the same with None for every number that strict JSON cannot say."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):

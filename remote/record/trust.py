@@ -29,9 +29,10 @@ KEY_BYTES = 32
 
 
 def harmless(plan: Plan) -> Plan:
-    """The harmless part of a plan that somebody else may have written: the names and work, and the
-    hosts' names, their order, and how many ranks and threads each has, on which interface. Its
-    hosts have no address, it is never restarted, and no rule of it reads what the ranks print."""
+    """Return the harmless part of a plan that somebody else may have written: the names and work,
+    and the hosts' names, their order, and how many ranks and threads each has, on which interface.
+    Its hosts have no address, it is never restarted, and no rule of it reads what the ranks
+    print."""
     hosts = tuple(
         Host(host.name, "", slots=host.slots, threads=host.threads, interface=host.interface)
         for host in plan.hosts
@@ -61,8 +62,8 @@ def harmless(plan: Plan) -> Plan:
 
 
 def with_ways(plan: Plan, cluster: Cluster) -> Plan:
-    """The plan with the hosts of the operator's file, except for what `harmless` takes from the
-    plan, and with the operator's rules in place of those that were left out. Raises: PlanError,
+    """Return the plan with the hosts of the operator's file, except for what `harmless` takes from
+    the plan, and with the operator's rules in place of those that were left out. Raises: PlanError,
     where the file lacks a host; HostsError, of the rules in rankboard.toml."""
     known = {host.name: host for host in cluster.hosts}
     missing = [host.name for host in plan.hosts if host.name not in known]
@@ -84,7 +85,7 @@ def with_ways(plan: Plan, cluster: Cluster) -> Plan:
 
 
 def on_this_machine(plan: Plan, workdir: Path) -> Plan:
-    """The plan of a run with --local, whose hosts are this machine and keep their files in
+    """Return the plan of a run with --local, whose hosts are this machine and keep their files in
     `workdir`, whatever the plan says."""
     here = Host("", "127.0.0.1", python=sys.executable, workdir=str(workdir), transport=LOCAL)
     return with_ways(
@@ -93,12 +94,12 @@ def on_this_machine(plan: Plan, workdir: Path) -> Plan:
 
 
 def has_ways(plan: Plan) -> bool:
-    """Whether the plan says how to reach its hosts."""
+    """Return True if the plan says how to reach its hosts."""
     return all(host.address for host in plan.hosts)
 
 
 def unknown(plan: Plan, why: str) -> str:
-    """The message where nothing says how to reach the hosts of a plan, and why."""
+    """Return the message where nothing says how to reach the hosts of a plan, and why."""
     return (
         f"{plan.run}: you did not record its plan.json here, so your hosts file has to say how to "
         "reach "
@@ -143,13 +144,13 @@ def is_started_here(folder: Path) -> bool:
 
 
 def is_signed(data: bytes, signed: bytes) -> bool:
-    """Whether this user made the signature for these data."""
+    """Return True if this user made the signature for these data."""
     own = signature(data)
     return bool(own) and hmac.compare_digest(own.encode(), signed.strip())
 
 
 def _key() -> bytes:
-    """The user's key. One that others can read is replaced. Raises: OSError."""
+    """Return the user's key. One that others can read is replaced. Raises: OSError."""
     config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
     path = config / "rankboard" / "key"
     key = _read_key(path)

@@ -1,4 +1,4 @@
-"""A run that is watched by its record alone, as it grows; nothing is sent."""
+"""Watch a run by its record alone, as it grows; nothing is sent."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class WatchedRun:
         """Why the record cannot be read any more."""
         self._wake, self._left = threading.Event(), threading.Event()
         self._tape = Tape(folder, plan, rewinds=self.rewinds)
-        self._overview: Tape | None = None
+        self._preview: Tape | None = None
         self.state, self.launcher = self._tape.state, lock.launcher(folder)
         with ExitStack() as opened:
             opened.callback(self._tape.close)
@@ -64,8 +64,8 @@ class WatchedRun:
     def _begin(self) -> None:
         """Take in what is recorded so far. Raises: OtherFormat; RunFolderError."""
         if tape.is_large(self.folder):
-            self._overview = tape.preview_tape(self.folder, self.plan)
-            self.state = self._overview.state
+            self._preview = tape.preview_tape(self.folder, self.plan)
+            self.state = self._preview.state
             self.reading = 0.0
         else:
             self._tape.advance(END, sys.maxsize)
@@ -73,12 +73,12 @@ class WatchedRun:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the record says that the run has ended."""
+        """Return True if the record says that the run has ended."""
         return self.state.phase is RunPhase.ENDED
 
     @property
     def news(self) -> str:
-        """What is to be known of the record, in one sentence; "" where the run has ended."""
+        """Say in one sentence what a reader should know of the record; "" if the run has ended."""
         if self.problem:
             return self.problem
         if self.reading is not None:
@@ -109,25 +109,25 @@ class WatchedRun:
             self.problem = str(error)
         finally:
             self._tape.close()
-            self._close_overview()
+            self._close_preview()
 
-    def _close_overview(self) -> None:
-        if self._overview:
-            self._overview.close()
-            self._overview = None
+    def _close_preview(self) -> None:
+        if self._preview:
+            self._preview.close()
+            self._preview = None
 
     @property
     def _until(self) -> float:
-        """The time to be shown, by the session's clock."""
+        """Return the time to be shown, by the session's clock."""
         return END
 
     @property
     def _pause(self) -> float | None:
-        """Seconds until there may be more to take in; None: not before a jump."""
+        """Return the seconds until there may be more to apply; None: not before a jump."""
         return LOOK
 
     def _follow(self) -> bool:
-        """Take in the next lines. Returns whether there may be more up to the time to be shown."""
+        """Apply the next lines. Return True if there may be more up to the time to be shown."""
         until = self._until
         holder = lock.launcher(self.folder)  # before the read: what it wrote last is read yet
         self._tape.renew()
@@ -135,18 +135,18 @@ class WatchedRun:
             self._tape.rewind(until)
         if self._tape.state is not self.state and self._tape.advance(until, LINES):
             self.reading = self._tape.share  # it is shown once it has come as far
-            if self._overview and until == END:
-                self._go_on(self._overview, until, holder)
+            if self._preview and until == END:
+                self._go_on(self._preview, until, holder)
             return True
         is_more = self._go_on(self._tape, until, holder)
         self.reading = None
-        self._close_overview()
+        self._close_preview()
         if until == END and not self.has_ended and not self.folder.is_dir():
             raise RunFolderError(f"{self.folder} is gone: somebody has deleted the run")
         return is_more
 
     def _go_on(self, tape: Tape, until: float, holder: Holder | None) -> bool:
-        """Show this tape, with the next lines. Returns whether there may be more."""
+        """Show this tape, with the next lines. Return True if there may be more."""
         with self.lock:
             is_more = tape.advance(until, LINES)
             self.state = tape.state

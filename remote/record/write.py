@@ -1,4 +1,4 @@
-"""Writes the directory of a run: everything that the run says, on the operator's disk. See
+"""Write the directory of a run: everything that the run reports, on the operator's disk. See
 `remote.record.layout`.
 
 It does not know what a record means, except for text. A disk that fails costs records, never the
@@ -34,8 +34,8 @@ class Recorder:
     between."""
 
     def __init__(self, runs_dir: Path, plan: Plan, again: bool = False) -> None:
-        """`again`: the directory is there, and is gone on with. Raises: PlanError, where the
-        directory cannot be made."""
+        """`again`: continue the directory that is there. Raises: PlanError, if the directory
+        cannot be made."""
         self.folder = runs_dir / plan.run
         self._events = self.folder / layout.EVENTS
         self._world_size = plan.world_size
@@ -52,7 +52,7 @@ class Recorder:
         self._torn = set(filter(files.is_torn, written))
 
     def _make(self, runs_dir: Path, plan: Plan, again: bool) -> int:
-        """Make the directory; the lock on it. Raises: OSError."""
+        """Make the directory. Return the lock on it. Raises: OSError."""
         files.make_runs_dir(runs_dir)
         files.make_folder(self.folder, exist_ok=again)
         files.make_folder(self.folder / layout.LOGS, exist_ok=again)
@@ -85,11 +85,10 @@ class Recorder:
             self._put(log, _bytes(text.text + "\n"))
 
     def flush(self) -> str:
-        """Write all that has gathered. Returns, the first time that this fails, what there is to
-        tell of it; else ""."""
+        """Write all that has gathered. Return a message the first time that this fails, else ""."""
         waiting = self._waiting
         self._waiting = defaultdict(list)
-        told = self._problem
+        was_reported = bool(self._problem)
         for path, chunks in waiting.items():
             try:
                 self._append(path, b"".join(chunks))
@@ -100,10 +99,11 @@ class Recorder:
                     "gaps"
                 )
                 self._problem = self._problem or problem
-        return "" if told else self._problem
+        return "" if was_reported else self._problem
 
     def close(self, state: RunState) -> str:
-        """Write what is left, the summary and the report. Returns what `flush` does."""
+        """Write what is left, the overview, the summary and the report. Return a message as
+        `flush` does."""
         problem = self.flush()
         self.release()
         written = {

@@ -90,7 +90,7 @@ class RunState:
 
     @property
     def attempt(self) -> int:
-        """The number of the attempt, from 0."""
+        """Return the number of the attempt, from 0."""
         return self.course.attempt
 
     @property
@@ -110,7 +110,7 @@ class RunState:
 
     @property
     def doing(self) -> str:
-        """Its phase in a word. Without a step, nobody knows whether a script trains."""
+        """Return its phase in a word. Without a step, nobody knows whether a script trains."""
         is_silent = self.phase is RunPhase.TRAINING and self.plan.job is None and not self.step
         return "running" if is_silent else self.phase.value
 
@@ -131,7 +131,7 @@ class RunState:
 
     @property
     def unconfirmed(self) -> list[HostState]:
-        """The hosts that have not reported that they ended the ranks of a run that has ended."""
+        """Return the hosts of an ended run that have not reported the end of their ranks."""
         if self.verdict not in (Verdict.LOST, Verdict.STOPPED, Verdict.FAILED):
             return []
         # A launcher that has returned may never have heard a host, so nothing is known of that one.
@@ -140,14 +140,14 @@ class RunState:
 
     @property
     def stall(self) -> Stall | None:
-        """The stall that holds the run up at this moment."""
+        """Return the stall that holds the run up at this moment."""
         return self.stalls[-1] if self.stalls and not self.stalls[-1].over else None
 
     # How far it is, and how fast
 
     @property
     def step(self) -> int:
-        """The smallest step count over the ranks that train.
+        """Return the smallest step count over the ranks that train.
 
         In a script, only ranks that report steps count; it is 0 if none does.
         """
@@ -155,38 +155,38 @@ class RunState:
 
     @property
     def elapsed(self) -> float:
-        """The seconds from the first record to the newest, or to the end."""
+        """Return the seconds from the first record to the newest, or to the end."""
         return max(0.0, (self.ended or self.now) - self.started)
 
     @property
     def training_seconds(self) -> float:
-        """The seconds of all steps of the slowest rank, without evaluations and checkpoints."""
+        """Return the seconds of all steps of the slowest rank; evaluations do not count."""
         return max((rank.timing.total for rank in self.ranks), default=0.0)
 
     @property
     def step_seconds(self) -> float:
-        """The mean seconds of the last steps of the slowest rank; NaN before the first."""
+        """Return the mean seconds of the last steps of the slowest rank; NaN before the first."""
         return max((rank.pace.mean("seconds") for rank in self.ranks if rank.pace), default=NAN)
 
     @property
     def sync_share(self) -> float:
-        """The share of the last steps that ranks waited for others; NaN if it is unknown."""
+        """Return the share of the last steps that ranks waited for others; NaN if it is unknown."""
         shares = self._rates("sync")
         return self._known(sum(shares) / len(shares)) if shares else NAN
 
     @property
     def throughput(self) -> float:
-        """The samples per second of all ranks, by their last steps; NaN if it is unknown."""
+        """Return the samples per second of all ranks, by their last steps; NaN if it is unknown."""
         return self._sum_of_rates("samples")
 
     @property
     def bytes_per_second(self) -> float:
-        """The bytes that the sync methods of all ranks send in a second; NaN if it is unknown."""
+        """Return the bytes per second that the sync methods of all ranks send; NaN if unknown."""
         return self._sum_of_rates("bytes_sent")
 
     @property
     def means(self) -> Means:
-        """The means over all iterations but the first, which warms up."""
+        """Return the means over all iterations but the first, which warms up."""
         return join_means(rank.timing.warm for rank in self.ranks)
 
     def _rates(self, figure: str) -> list[float]:

@@ -51,7 +51,7 @@ def _too_few_hosts(inputs: DecisionInput) -> str:
     at_least = inputs.policy.min_nodes
     if left >= (at_least or hosts):
         return ""
-    why = f"--min-nodes {at_least}" if at_least else "all are needed without --min-nodes"
+    why = f"--min-hosts {at_least}" if at_least else "all are needed without --min-hosts"
     return f"{left} of {hosts} hosts are left, {why}"
 
 

@@ -2,8 +2,8 @@
 
 A transport is one module or package of this folder. It assigns `TRANSPORT`, a `TransportKind`, at
 its top level, and importing it is cheap: what takes time to import is imported by its `make`.
-Its name is what a host's `transport` says in hosts.toml. `remote.transport.registry` finds it; nothing else
-names it.
+Its name is what a host's `transport` says in hosts.toml. `remote.transport.registry` finds it;
+nothing else names it.
 """
 
 from __future__ import annotations

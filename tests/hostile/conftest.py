@@ -11,14 +11,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import typer
 
 import tui
 from remote.cluster.hosts import Host
 from tests.hostile.host import Hosts, Keys
 from tests.hostile.launcher import Command, measured
 from training.wire.jsonl import dumps
-from tui.commands import cli
 
 Run = Callable[..., Command]
 HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1)
@@ -73,16 +71,9 @@ def signals(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     return sent
 
 
-@pytest.fixture(scope="session")
-def command_line() -> Callable[[], object]:
-    """The command line, built once: to build it takes longer than most commands."""
-    return typer.main.get_command(cli.application())
-
-
 @pytest.fixture
 def rankboard(
     desk: Path,
-    command_line: Callable[[], object],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     signals: list[tuple[int, int]],
@@ -91,7 +82,6 @@ def rankboard(
     players. It sends no signal."""
     before = {number: signal.getsignal(number) for number in HANDLED}
     monkeypatch.setattr(os, "nice", lambda step: 0)
-    monkeypatch.setattr(cli, "application", lambda: command_line)
 
     def run(*words: str, over: Hosts | None = None) -> Command:
         hosts = over or Hosts()

@@ -611,7 +611,7 @@ NUMBERS: list[tuple[dict[str, Any], str]] = [
         "--max-restarts 1000000000000000: give a number from 0 to 10000",
     ),
     ({"policy": {"start_timeout": 1e999}}, "--start-timeout inf: give a finite number of seconds"),
-    ({"policy": {"min_nodes": -1}}, "--min-nodes -1: give a number from 0 to 4096"),
+    ({"policy": {"min_nodes": -1}}, "--min-hosts -1: give a number from 0 to 4096"),
 ]
 
 
@@ -644,7 +644,7 @@ def test_numbers_beyond_bounds_are_mistakes_in_a_hosts_file(line: str, tmp_path:
         ({"start_timeout": float("nan")}, "--start-timeout nan: give a finite number of seconds"),
         ({"start_timeout": -1.0}, "--start-timeout -1.0: give a finite number of seconds"),
         ({"max_restarts": int("9" * 23)}, "--max-restarts 9+: give a number from 0 to 10000"),
-        ({"min_nodes": int("9" * 23)}, "--min-nodes 9+: give a number from 0 to 4096"),
+        ({"min_nodes": int("9" * 23)}, "--min-hosts 9+: give a number from 0 to 4096"),
     ],
 )
 def test_numbers_beyond_bounds_are_no_policy(settings: dict[str, Any], mistake: str) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+import io
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +22,7 @@ from remote.launch import Launcher
 from remote.session.session import Session
 from remote.transport import Transport
 from tui.app.show_run import LineOptions
+from tui.commands import cli
 from tui.flags import recorded, which_run
 
 
@@ -31,6 +35,34 @@ class Done:
     stderr: str
 
 
+def call_rankboard(*words: str, stdin: str = "", **environment: str) -> Done:
+    """Call `rankboard` with these words in this process."""
+    stdout = io.StringIO()
+    stderr = io.StringIO()
+    code: object = 0
+    with (
+        redirect_stdout(stdout),
+        redirect_stderr(stderr),
+        patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()))),
+        patch.dict(os.environ, environment),
+    ):
+        try:
+            cli.call(words)
+        except SystemExit as end:
+            code = end.code or 0
+    assert isinstance(code, int)
+    return Done(code, stdout.getvalue(), stderr.getvalue())
+
+
+def call_command(command: Callable[..., None], **flags: object) -> None:
+    """Call a command with its parameters by name, also those that are positional."""
+    positional = []
+    for name, parameter in inspect.signature(command).parameters.items():
+        if parameter.kind is parameter.POSITIONAL_ONLY and name in flags:
+            positional.append(flags.pop(name))
+    command(*positional, **flags)
+
+
 @pytest.fixture
 def run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -41,7 +73,7 @@ def run(
     def run(command: Callable[..., None], **flags: object) -> Done:
         code = 0
         try:
-            command(runs_dir=Path("runs"), **flags)
+            call_command(command, runs_dir=Path("runs"), **flags)
         except SystemExit as error:
             code = error.code or 0  # a bare SystemExit has none
         return Done(code, *capsys.readouterr())
@@ -82,7 +114,7 @@ def watching(watch: Watched, command: Callable[..., None]) -> Callable[..., None
 
     def watched(**flags: object) -> None:
         with patch("tui.app.show_run.watch", watch), patch("tui.app.show_run.check_terminal"):
-            command(**flags)
+            call_command(command, **flags)
 
     return watched
 

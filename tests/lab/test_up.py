@@ -34,7 +34,7 @@ from tests.kit.wait import wait
 
 NOBODY = 12345
 """A user who is in no list of users."""
-IMPORTS = "import typer, paramiko, torch, tui"
+IMPORTS = "import cyclopts, paramiko, torch, tui"
 
 needs_lab = pytest.mark.skipif(
     bool(refused()) or not SSHD,

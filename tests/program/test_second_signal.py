@@ -258,11 +258,11 @@ LAUNCHER = """
 import os, re, sys
 sys.path.insert(0, {root!r})
 from remote.run.output.script_readings import Expander
-from training.wire.events import Text
+from training.wire.events import OutputText
 take = Expander.__call__
 
 def hang(self, record):
-    if isinstance(record.event, Text) and "hang" in record.event.text:
+    if isinstance(record.event, OutputText) and "hang" in record.event.text:
         open("hanging", "w").close()
         re.match("(?:a|aa)+$", "a" * 90 + "b")
     return take(self, record)

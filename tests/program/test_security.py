@@ -32,12 +32,13 @@ from remote.run.apply import apply_record
 from remote.transport.ssh.known_hosts import find_known_keys
 from remote.transport.ssh.transport import SshTransport
 from tests.kit import labs
-from tests.kit.acted import ActedSession, cluster, make_plan, screen_text, until
+from tests.kit.acted import ActedSession, cluster, make_plan, until
 from tests.kit.agents import Host as AgentHost
 from tests.kit.agents import python
 from tests.kit.histories import History, raised, said
 from tests.kit.histories import plan as planned
 from tests.kit.launches import LONG, Launched, launch
+from tests.kit.looks import screen_text
 from tests.kit.sshd import Sshd
 from training.agent.host.redaction import Redaction
 from training.agent.ranks.pipes import CHUNK, LineDecoder, Pipe

@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
+from cyclopts import App
 
 from tests.kit.agents import ROOT
 from tui.commands import cli
+from tui.flags.parsing import Flags
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 FOR_USERS = [
@@ -25,12 +25,15 @@ WIDTH = 120
 ANCHOR = re.compile(r"[^\w\- ]")
 
 
-def flags(command: Any) -> Iterator[str]:
-    """Every flag of a command of typer and of its sub-commands."""
-    for parameter in command.params:
-        yield from (*parameter.opts, *parameter.secondary_opts)
-    for sub_command in getattr(command, "commands", {}).values():
-        yield from flags(sub_command)
+def flags(app: App) -> Iterator[str]:
+    """Every flag of a command and of its sub-commands."""
+    for name in app:
+        if name.startswith("-"):
+            yield name
+        else:
+            yield from flags(app[name])
+    if app.default_command:
+        yield from Flags(app, "rankboard").names
 
 
 def anchors(page: Path) -> set[str]:
@@ -63,7 +66,7 @@ def test_files_that_are_named_exist(page: Path) -> None:
 
 @pytest.mark.parametrize("page", FOR_USERS, ids=page_id)
 def test_flags_that_are_named_exist(page: Path) -> None:
-    commands = (typer.main.get_command(cli.application()), *map(cli.load, cli.COMMANDS))
+    commands = [cli.make_whole_app()]
     known = {*OTHERS, *chain.from_iterable(map(flags, commands))}
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", page.read_text()))
     assert named - known == set()

@@ -25,4 +25,4 @@ code_changed = False
 `remote.transport.bootstrap` sets it."""
 
 WHOLE = {"whole": True}
-"""The last line of the answer of an errand, as JSON: the answer is complete."""
+"""The last line of the answer of a host command, as JSON: the answer is complete."""

@@ -110,33 +110,34 @@ Action = Write | StartRanks | TerminateRanks | KillRanks | Finish
 
 @dataclass(slots=True)
 class AgentState:
-    """What an agent knows. Times are by its monotonic clock; `math.inf` is never.
-
-    Ranks: `attempt` is the last one started, -1 before the first. `again`: if ranks fail, a
-    launcher may start another attempt. `alive` are the ranks that have not exited. In this attempt,
-    `failed`: a rank failed, and was not stopped; `incomplete`: a rank exited with another code than
-    0. `exited_at` is the time of the last exit.
-
-    Launchers: `keep`: the run continues without one. `followers` is the number of connections,
-    `alone_since` the time of the last disconnect, `heard_at` of the last line or connection.
-
-    Stopping: `kill_at` is when ranks are killed that do not exit after TERM, `give_up_at` when the
-    agent stops waiting for killed ranks. `end` is the agent's last record, once it is ending.
-    """
+    """What an agent knows. Times are by its monotonic clock; `math.inf` is never."""
 
     keep: bool
+    """The run continues without a launcher."""
     alone_since: float
+    """When the last follower disconnected."""
     heard_at: float
+    """When the last line or connection came."""
     attempt: int = -1
+    """The last attempt started, -1 before the first."""
     again: bool = False
+    """If ranks fail, a launcher may start another attempt."""
     alive: set[int] = field(default_factory=set)
+    """The ranks that have not exited."""
     failed: bool = False
+    """A rank of this attempt failed, and was not stopped."""
     incomplete: bool = False
+    """A rank of this attempt exited with another code than 0."""
     exited_at: float = 0.0
+    """When the last rank exited."""
     followers: int = 0
+    """The number of connections."""
     kill_at: float = math.inf
+    """When ranks are killed that do not exit after TERM."""
     give_up_at: float = math.inf
+    """When the agent stops waiting for killed ranks."""
     end: AgentEnded | None = None
+    """The agent's last record, once it is ending."""
 
 
 def decide(state: AgentState, times: AgentTimes, now: float, incoming: Input) -> list[Action]:
@@ -230,7 +231,7 @@ def _note_exit(state: AgentState, now: float, exited: Exited) -> None:
 
 def _stop(state: AgentState, now: float, grace: float) -> list[Action]:
     state.kill_at = min(state.kill_at, now + grace)
-    state.give_up_at = math.inf
+    state.give_up_at = math.inf  # it counts from the kill
     return [TerminateRanks()]
 
 

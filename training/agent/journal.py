@@ -100,7 +100,8 @@ class Journal:
         data = os.pread(self._fd, size, 0)
         self._size = data.rfind(b"\n") + 1
         os.ftruncate(self._fd, self._size)
-        self._first, self._next = first, first + data.count(b"\n")
+        self._first = first
+        self._next = first + data.count(b"\n")
         self.last = decode(data[: self._size].rstrip(b"\n").rpartition(b"\n")[2])
 
     def write(self, attempt: int, events: Iterable[Event]) -> None:
@@ -110,9 +111,9 @@ class Journal:
             self._attempt = attempt
             self._lasting = [event for event in self._lasting if isinstance(event, Hello)]
         fresh = list(events)
-        written = (
-            [*self._lasting, *fresh] if self._size >= self._segment and self._turn() else fresh
-        )
+        written = fresh
+        if self._size >= self._segment and self._turn():
+            written = [*self._lasting, *fresh]  # what everybody has to know was dropped
         self._lasting += [event for event in fresh if isinstance(event, _LASTING)]
         now = time.time()
         records = [
@@ -122,7 +123,7 @@ class Journal:
         data = memoryview("".join(map(encode, records)).encode(errors="replace"))
         self._next += len(records)
         self._size += len(data)
-        while data:
+        while data:  # a disk that is almost full takes a part
             try:
                 data = data[os.write(self._fd, data) :]
             except OSError as error:
@@ -172,7 +173,9 @@ class JournalReader:
         self._folder = folder
         self._host = host
         self._after = after
-        self._segment = self._seq = self._offset = 0
+        self._segment = 0
+        self._seq = 0
+        self._offset = 0
         self._fd = -1
 
     def blocks(self) -> Iterator[bytes]:
@@ -189,7 +192,9 @@ class JournalReader:
     def _following(self) -> int | None:
         later = [first for first in list_segments(self._folder) if first > self._segment]
         below = [first for first in later if first <= self._after + 1]
-        return below[-1] if below else later[0] if later else None
+        if below:
+            return below[-1]
+        return later[0] if later else None
 
     def _enter(self, first: int) -> Iterator[bytes]:
         try:
@@ -210,7 +215,10 @@ class JournalReader:
             ).encode()
 
     def _rest(self) -> Iterator[bytes]:
-        while self._fd >= 0 and (block := self._block()):
+        while self._fd >= 0:
+            block = self._block()
+            if not block:
+                return
             known_lines = self._after - self._seq
             self._seq = self._seq + block.count(b"\n")
             if self._seq > self._after:

@@ -11,7 +11,7 @@
         stacks/PID                where a rank is
         checkpoints/step-NUMBER/  complete once manifest.json is there
         reports/                  what the ranks report
-        errors/ATTEMPT-RANK.json  what a user's own program failed of
+        errors/ATTEMPT-RANK.json  why a script failed
 
 With `--local` the workdir is `node/` in the run's own directory.
 """

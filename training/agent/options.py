@@ -10,23 +10,24 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class AgentOptions:
-    """The options of an agent. `folder` is the folder of the run on this host, `cwd` the working
-    directory of the ranks.
-
-    `found`: start an agent if there is none. `needs`: what the job needs of the host, as JSON.
-    `umask` is that of the ranks; -1 is the agent's own.
-    """
+    """The options of an agent."""
 
     folder: str
+    """The folder of the run on this host."""
     run: str
     host: int
     after: int = 0
+    """The number of the last record that the launcher has."""
     keep: bool = False
     route_to: str = ""
     cwd: str = "~"
+    """The working directory of the ranks."""
     umask: int = -1
+    """The umask of the ranks; -1 is the agent's own."""
     found: bool = True
+    """Start an agent if there is none."""
     needs: str = ""
+    """What the job needs of the host, as JSON."""
 
 
 def parse_options(words: Sequence[str], umask: int) -> AgentOptions:

@@ -7,21 +7,22 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class AgentTimes:
-    """All times of an agent and its follower, in seconds.
-
-    `tick`: from one sample to the next. `gather`: from one read of the ranks' output to the next.
-    `reconnect`: an agent without a follower for this long has no launcher. `lease`: neither has one
-    without a command for this long; and for this long a run that is kept waits for a launcher that
-    starts its ranks. `input`: a follower without input for this long exits. `grace`: from TERM to
-    KILL. `last`: how long to wait for processes that KILL does not end. `restart`: how long a
-    failed run that is kept waits for a launcher that restarts it.
-    """
+    """All times of an agent and its follower, in seconds."""
 
     tick: float = 1.0
+    """From one sample to the next."""
     gather: float = 0.1
+    """From one read of the ranks' output to the next."""
     reconnect: float = 2.0
+    """An agent without a follower for this long has no launcher."""
     lease: float = 60.0
+    """An agent without a command for this long has no launcher; and for this long a run that is
+    kept waits for a launcher that starts its ranks."""
     input: float = 60.0
+    """A follower without input for this long exits."""
     grace: float = 2.0
+    """From TERM to KILL."""
     last: float = 8.0
+    """How long to wait for processes that KILL does not end."""
     restart: float = 86400.0
+    """How long a failed run that is kept waits for a launcher that restarts it."""

@@ -41,7 +41,7 @@ from tui.kit.messages import (
 )
 from tui.kit.run_session import LiveScreen
 from tui.kit.themes import find_next_theme, remember_theme, use_themes
-from tui.kit.widgets.changes import Changes, Written
+from tui.kit.widgets.changes import ChangedCells, TerminalCells
 
 TICK = 0.5
 """Seconds between two drawings."""
@@ -81,7 +81,7 @@ class Dashboard(App[None], Generic[RunsT]):
         self._exiting = False
         self._ticks = 0
         self._screen_changed_at = 0.0
-        self._written = Written()
+        self._written = TerminalCells()
         use_themes(self)
 
     def on_mount(self) -> None:
@@ -105,7 +105,7 @@ class Dashboard(App[None], Generic[RunsT]):
     def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
         """Draw an update, of which only changed cells are written."""
         if isinstance(renderable, ChopsUpdate):
-            renderable = Changes(renderable, self._written)
+            renderable = ChangedCells(renderable, self._written)
         elif renderable is not None:
             self._written.forget()
         super()._display(screen, renderable)
@@ -254,13 +254,13 @@ class Dashboard(App[None], Generic[RunsT]):
             self.push_screen(StacksScreen(session, asks=self.sends_commands))
 
     def on_compare_run(self) -> None:
-        from tui.compare.alike import PickAlike
+        from tui.compare.pick_run import PickSimilarRun
 
         session = find_shown_session(self)
         if session:
             runs_dir = self.runs.runs_dir
             run = session.plan.run
-            self.push_screen(PickAlike(run, runs_dir), partial(self._compare, runs_dir, run))
+            self.push_screen(PickSimilarRun(run, runs_dir), partial(self._compare, runs_dir, run))
 
     def _compare(self, runs_dir: Path, run: str, other: str | None) -> None:
         """Compare a run with the one that the user has chosen, if any. The other one is the

@@ -1,12 +1,9 @@
-"""Start a run from the options of the command line: in the dashboard, as lines, or as a dry run."""
+"""Start a run from a command line: in the dashboard, as lines, or as a dry run."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
 
 from remote.launch import Launcher
 from remote.plan import serialize
@@ -18,165 +15,167 @@ from training.agent.layout import LAST
 from training.job import Job
 from tui.app import show_run as front
 from tui.app.show_run import LineOptions
-from tui.flags import script as scripts
-from tui.flags import selection, torchrun
-from tui.flags.common import RUNS
+from tui.flags.common import RUNS, make_notifier
 from tui.flags.mistakes import Mistakes, check_job
-from tui.flags.policy import policy
-from tui.flags.selection import Selection
+from tui.flags.policy import make_policy
+from tui.flags.run import RunCommand
+from tui.flags.script import make_script, with_cwd
+from tui.flags.selection import (
+    HostFlags,
+    Selection,
+    check_host_flags,
+    check_hosts_file,
+    open_transports,
+    select_hosts,
+    select_usual,
+)
+from tui.flags.torchrun import apply_to_host_flags, apply_to_hosts, apply_to_policy_flags
 from tui.kit.exit import UsageError
 from tui.kit.narrate import echo, narrate
 from tui.kit.runs import RunOptions
-
-if TYPE_CHECKING:
-    from remote.session.notify import Notifier
 
 NICE = 10
 """How far the launcher steps back behind ranks that may share its machine. Not with the dashboard:
 it takes some percent of a core, and its keys must work while the ranks take all of it."""
 
 
-@dataclass(frozen=True)
-class Options:
-    """The options of a run that are not about hosts, the job or the policy. The help of
-    `rankboard` describes them."""
+def check(command: RunCommand, mistakes: Mistakes) -> None:
+    """Look for mistakes in a command line. Raises: UsageError, with all mistakes.
 
-    upload: Sequence[Path]
-    as_lines: bool
-    dry_run: bool
-    json: bool
-    detach: bool
-    verbose: bool
-    name: str
-    runs_dir: Path
-    notifier: Notifier | None = None
-    in_form: bool = False
-
-
-@dataclass(frozen=True)
-class Flags:
-    """The options of a run, by what they are about."""
-
-    hosts: Mapping[str, Any]
-    job: Mapping[str, Any]
-    script: Mapping[str, Any]
-    policy: Mapping[str, Any]
-
-
-def check(flags: Flags, line: torchrun.Line, options: Options, mistakes: Mistakes) -> None:
-    """Look for mistakes in these options. Those in the hosts file come last, as the options can be
-    right without it. Raises: UsageError, with all mistakes."""
+    Those in the hosts file come last, as the command line can be right without it.
+    """
+    words = command.line.words
+    upload = command.run.upload
     with mistakes.noting():
-        marks.checked_name(options.name)
-    hosts = dict(flags.hosts)
-    with mistakes.noting("--local", "--nodes", "--slots"):
-        hosts = torchrun.hosts(line, flags.hosts)
+        marks.checked_name(command.run.name)
+    hosts = command.hosts
+    with mistakes.noting("--local", "--num-hosts", "--slots"):
+        hosts = apply_to_host_flags(command.line, command.hosts)
     with mistakes.noting("--local", "--slots"):
-        selection.check(hosts, options.upload)
+        check_host_flags(hosts, upload)
     with mistakes.noting():
-        scripts.script(line.words, flags.script, flags.job)
-    if not line.words:
+        make_script(words, command.script, command.job)
+    if not words:
         with mistakes.noting():
-            check_job(flags.job)
+            check_job(command.job)
     with mistakes.noting("--max-restarts"):
-        policy(torchrun.policy(line, flags.policy), keep=False)
-    if mistakes and not options.in_form:  # which does without a hosts file
+        make_policy(apply_to_policy_flags(command.line, command.policy), keep=False)
+    if mistakes and not command.run.form:  # which does without a hosts file
         with mistakes.noting("--local"):
-            selection.check_file(hosts)
+            check_hosts_file(hosts)
     mistakes.refuse()
 
 
-def start(flags: Flags, line: torchrun.Line, options: Options) -> int:
-    """Start a run and show it until it ends or is left; or print its plan. `line` has a program of
-    the user's own, if any.
+def start(command: RunCommand) -> int:
+    """Start a run and show it until it ends or the user leaves it; or print its plan.
 
-    Returns the exit code.
+    Returns the exit code. Raises: errors that `MISTAKES` lists.
     """
-    as_lines = options.as_lines
-    dry_run = options.dry_run
-    hosts = torchrun.hosts(line, flags.hosts)
-    flags = replace(flags, hosts=hosts, policy=torchrun.policy(line, flags.policy))
-    script = scripts.script(line.words, flags.script, flags.job)
-    has_work = script or any(value is not None for value in flags.job.values())
-    at_once = not options.in_form and bool(has_work)
-    asks = not (as_lines or dry_run or at_once) and front.is_on_terminal()
-    is_bare = asks and not (any(flags.hosts.values()) or options.upload)
-    chosen = selection.usual() if is_bare else selection.selection(flags.hosts, options.upload)
-    local = is_here(chosen.cluster.hosts)
-    used = scripts.with_cwd(chosen.hosts, flags.script["cwd"])
-    chosen = replace(chosen, hosts=torchrun.on_hosts(line, used, local=local))
-    marks.checked_name(options.name)
-    _check_lasting(chosen.ends, options.detach, flags.policy["on_disconnect"])
-    work = script or resume.job_of(flags.job, options.runs_dir, local)
-    if isinstance(work, Job) and flags.job.get("resume") == LAST:
-        narrate(f"{LAST} is {work.resume}")
-    with selection.transports(replace(chosen, spec=None) if dry_run else chosen) as transports:
-        keep = _keeps(chosen, local, options)
-        settings = policy(flags.policy, keep)
+    flags = command.run
+    hosts = apply_to_host_flags(command.line, command.hosts)
+    policy = apply_to_policy_flags(command.line, command.policy)
+    script = make_script(command.line.words, command.script, command.job)
+    starts_at_once = not flags.form and bool(script or command.job)
+    asks = not (flags.as_lines or flags.dry_run or starts_at_once) and front.is_on_terminal()
+    is_bare = asks and hosts == HostFlags() and not flags.upload
+    chosen = select_usual() if is_bare else select_hosts(hosts, flags.upload)
+    is_local = is_here(chosen.cluster.hosts)
+    used_hosts = with_cwd(chosen.hosts, command.script.cwd)
+    used_hosts = apply_to_hosts(command.line, used_hosts, local=is_local)
+    chosen = replace(chosen, hosts=used_hosts)
+    marks.checked_name(flags.name)
+    _check_can_outlive(chosen.ends, command)
+    work = script or _find_job(command, is_local)
+    lab = None if flags.dry_run else chosen.spec
+    with open_transports(replace(chosen, spec=lab)) as transports:
+        keep = _keeps(chosen, is_local, command)
         launcher = Launcher(
-            transports, options.runs_dir.absolute(), settings, notifier=options.notifier
+            transports,
+            flags.runs_dir.absolute(),
+            make_policy(policy, keep),
+            notifier=make_notifier(flags.notify),
         )
-        if dry_run:
-            _print_plan(launcher, chosen, work, options.json)
+        if flags.dry_run:
+            _print_plan(launcher, chosen, work, flags.json)
             return 0
-        if as_lines:
-            _step_back(chosen)
-            lines = LineOptions(options.json, detach=options.detach, verbose=options.verbose)
-            session = launcher.begin(launcher.plan(chosen.hosts, work), options.name)
-            return front.show_lines(launcher, session, lines)
+        if flags.as_lines:
+            return _show_lines(launcher, chosen, work, command)
         return front.show_dashboard(
             launcher,
             chosen.cluster,
             chosen.hosts,
             work,
-            name=options.name,
-            at_once=at_once,
-            home=is_bare and not options.in_form,
+            name=flags.name,
+            at_once=starts_at_once,
+            home=is_bare and not flags.form,
             ends=chosen.ends,
             keep=keep,
-            options=_run_options(flags, options),
+            options=_make_form_options(command, hosts, launcher),
             link=min(chosen.spec.rates) / 8 if chosen.spec else 0.0,
         )
 
 
-def _run_options(flags: Flags, options: Options) -> RunOptions:
-    """The other options of the command line, for the launch form."""
+def _find_job(command: RunCommand, is_local: bool) -> Job:
+    """Return the job of a command line, which may go on from a recorded run."""
+    job = resume.job_of(command.job, command.run.runs_dir, is_local)
+    if command.job.get("resume") == LAST:
+        narrate(f"{LAST} is {job.resume}")
+    return job
+
+
+def _show_lines(
+    launcher: Launcher, chosen: Selection, work: Job | Script, command: RunCommand
+) -> int:
+    flags = command.run
+    # Threads of the transport, which start the agents, are older and keep their priority.
+    if chosen.spec or any(host.address.startswith("127.") for host in chosen.hosts.hosts):
+        os.nice(NICE)
+    lines = LineOptions(flags.json, detach=flags.detach, verbose=flags.verbose)
+    session = launcher.begin(launcher.plan(chosen.hosts, work), flags.name)
+    return front.show_lines(launcher, session, lines)
+
+
+def _make_form_options(command: RunCommand, hosts: HostFlags, launcher: Launcher) -> RunOptions:
+    """Return the flags that the launch form has no fields for, for its command line."""
+    flags = command.run
+    notifier = launcher.notifier
     return RunOptions(
-        flags.hosts["host"] or "",
-        flags.hosts["slots"] or 0,
-        flags.hosts["link"],
-        flags.hosts["cpus"],
-        tuple(map(str, options.upload)),
-        "" if options.runs_dir == RUNS else str(options.runs_dir),
-        options.name,
-        options.notifier.shareable_target if options.notifier else "",
-        flags.script["cwd"],
+        hosts.host,
+        hosts.slots or 0,
+        hosts.link,
+        hosts.cpus,
+        tuple(map(str, flags.upload)),
+        "" if flags.runs_dir == RUNS else str(flags.runs_dir),
+        flags.name,
+        notifier.shareable_target if notifier else "",
+        command.script.cwd,
     )
 
 
-def _check_lasting(ends: str, detach: bool, on_disconnect: str | None) -> None:
-    """Raises: UsageError, where a run should outlive what it `ends` with."""
-    for flag, wanted in (("--detach", detach), ("--on-disconnect keep", on_disconnect == "keep")):
-        if wanted and ends:
+def _check_can_outlive(ends: str, command: RunCommand) -> None:
+    """Refuse flags by which a run outlives what it `ends` with. Raises: UsageError."""
+    given = {
+        "--detach": command.run.detach,
+        "--on-disconnect keep": command.policy.on_disconnect == "keep",
+    }
+    for flag, is_given in given.items():
+        if is_given and ends:
             raise UsageError(f"{flag}: {ends}")
 
 
-def _keeps(chosen: Selection, local: bool, options: Options) -> bool:
-    """Whether the run survives its launcher, unless --on-disconnect says otherwise."""
+def _keeps(chosen: Selection, is_local: bool, command: RunCommand) -> bool:
+    """Return whether the run survives its launcher, unless --on-disconnect says otherwise."""
+    if command.run.detach:
+        return True
     keep = chosen.cluster.keep
-    keep = keep if keep is not None else not options.as_lines
-    return options.detach or (keep and not local)
+    if keep is None:
+        keep = not command.run.as_lines
+    return keep and not is_local
 
 
 def _print_plan(launcher: Launcher, chosen: Selection, work: Job | Script, json: bool) -> None:
     plan = launcher.plan(chosen.hosts, work)
-    echo(serialize.dump(plan) if json else describe(plan), end="\n" if json else "")
-
-
-def _step_back(chosen: Selection) -> None:
-    """Lower the priority of our threads where ranks share this machine.
-
-    The transport's own threads, which start the agents, are older and keep theirs.
-    """
-    if chosen.spec or any(host.address.startswith("127.") for host in chosen.hosts.hosts):
-        os.nice(NICE)
+    if json:
+        echo(serialize.dump(plan))
+    else:
+        echo(describe(plan), end="")

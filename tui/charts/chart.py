@@ -24,10 +24,10 @@ from tui.charts.axis import Axis
 from tui.charts.plot_frame import PlotFrame, PlotOptions, make_frame
 from tui.charts.raster import FAINT, MARK_COLOUR, NO_COLOUR, Curve, DotPicture, dot_characters
 from tui.kit import palette
-from tui.kit.widgets.lines import Lines
+from tui.kit.widgets.lines import LineWidget
 
 
-class Chart(Lines, can_focus=True):
+class Chart(LineWidget, can_focus=True):
     """Curves over a common x axis, with ticks, and optionally a logarithmic y axis."""
 
     DEFAULT_CSS = """

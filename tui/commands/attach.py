@@ -6,39 +6,48 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import Annotated
 
-import typer
+from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from remote.plan.plan import RESTARTS
 from tui.app import show_run as front
 from tui.app.show_run import LineOptions
-from tui.flags.common import RUNS, Ascii, HostsFile, Run, RunsDir
-from tui.flags.notify import Notify, notifier
+from tui.flags.common import (
+    RUNS,
+    WHOLE_NUMBER,
+    Ascii,
+    HostsFile,
+    Notify,
+    RunName,
+    RunsDir,
+    make_notifier,
+)
 from tui.flags.recorded import open_run
 from tui.kit.exit import UsageError, refusing
 from tui.kit.narrate import narrate
 
 
 def attach(
-    run: Run,
+    run: RunName,
+    /,
+    *,
     hosts: HostsFile = None,
     max_restarts: Annotated[
         int | None,
-        typer.Option(
+        WHOLE_NUMBER,
+        Parameter(
             metavar="N",
-            min=0,
-            max=RESTARTS,
+            validator=Number(gte=0, lte=RESTARTS),
             help="restart a failed run up to N times (default: the limit that it was started with "
             "here)",
         ),
     ] = None,
     as_lines: Annotated[
-        bool, typer.Option("--run", help="follow without the dashboard, and print lines")
+        bool, Parameter(name="--run", help="follow without the dashboard, and print lines")
     ] = False,
-    json: Annotated[
-        bool, typer.Option("--json", help="with --run: print one JSON object per event")
-    ] = False,
+    json: Annotated[bool, Parameter(help="with --run: print one JSON object per event")] = False,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="with --run: print each step of the start")
+        bool, Parameter(name=("--verbose", "-v"), help="with --run: print each step of the start")
     ] = False,
     notify: Notify = "",
     ascii_only: Ascii = False,
@@ -59,14 +68,14 @@ def attach(
                 raise UsageError(f"{flag} needs --run")
         if not as_lines:
             front.check_terminal()  # before anything is recorded here
-        tells = notifier(notify)
+        notifier = make_notifier(notify)
     with (
         nullcontext() if as_lines else front.silence_terminal(),
         open_run(run, hosts, runs_dir, max_restarts) as (launcher, kept),
     ):
         if not as_lines and (ended := front.find_ended(launcher, kept.plan)):
             raise SystemExit(front.show_ended(launcher, ended))
-        launcher = replace(launcher, notifier=tells)
+        launcher = replace(launcher, notifier=notifier)
         session = launcher.attach(kept)
         if kept.foreign and max_restarts is None and not session.has_ended:
             narrate(

@@ -1,24 +1,20 @@
-"""The command line: all commands of `rankboard`."""
+"""The command line: find the command that the words name, parse its arguments, and call it."""
 
 from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
+from typing import TYPE_CHECKING
 
-import typer
-from typer.core import TyperCommand, TyperGroup
-
-from tui.commands import run
-from tui.flags import torchrun
-from tui.flags.job import with_job_flags
-from tui.flags.policy import with_policy_flags
-from tui.flags.script import with_script_flags
-from tui.flags.selection import with_host_flags
-from tui.flags.usage import Command, JobCommand, Rankboard
 from tui.kit import palette
 from tui.kit.exit import UsageError, refusing
+from tui.kit.narrate import echo
+
+if TYPE_CHECKING:
+    from cyclopts import App
 
 COMMANDS = (
     "doctor",
@@ -43,85 +39,146 @@ COMMANDS = (
     "lab",
 )
 """The commands, in the order of the help. Each is in the module of `tui.commands` with its name."""
-
-
-JOB_COMMANDS = ("doctor", "study")
-"""Those that take the flags of a job."""
-
-
-class CommandLine(Rankboard):
-    """The command line, which loads a command when it is asked for: loading all of them takes
-    longer than most commands do. After `--` stands a program of the user's own."""
-
-    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
-        """Take the program out of the arguments, and parse the others."""
-        own = [name for one in self.params for name in (*one.opts, *one.secondary_opts)]
-        before, dashes, words = _split(args)
-        ours, theirs = torchrun.taken_out(before, own)
-        if not dashes:
-            self._refuse_flags_of_torchrun(ctx, before, theirs)
-        elif not self._names_command(ctx, ours):
-            with refusing():
-                ctx.meta[torchrun.PROGRAM] = torchrun.read(words, theirs)
-            args = ours
-        return super().parse_args(ctx, args)
-
-    def _refuse_flags_of_torchrun(
-        self, ctx: typer.Context, args: list[str], theirs: list[str]
-    ) -> None:
-        """Say where flags of torchrun stand, unless they are those of another command."""
-        at = args.index(theirs[0]) if theirs else 0
-        if theirs and not set(args[:at]).intersection(self.list_commands(ctx)):
-            line = shlex.join([*args[:at], "--", *args[at:]])
-            with refusing():
-                raise UsageError(
-                    f"{theirs[0]} is a flag of torchrun; write it after --, before your program: "
-                    f"rankboard {line}"
-                )
-
-    def _names_command(self, ctx: typer.Context, args: list[str]) -> bool:
-        """Whether the name of a command is among these arguments, to which the others belong."""
-        return bool(self.make_parser(ctx).parse_args([*args])[1])
-
-    def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
-        """The names of all commands."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: typer.Context, cmd_name: str) -> TyperCommand | TyperGroup | None:  # type: ignore[override]
-        """The command of this name, if there is one."""
-        return load(cmd_name) if cmd_name in COMMANDS else None
-
-
-def _split(args: list[str]) -> tuple[list[str], bool, list[str]]:
-    """The arguments before the first `--`, whether there is one, and those after it."""
-    at = args.index("--") if "--" in args else len(args)
-    return args[:at], at < len(args), args[at + 1 :]
+HELP = ("--help", "-h")
+COMPLETE = "__complete"
+"""The word with which the script for completion asks for names."""
 
 
 def main() -> None:
-    """Run the `rankboard` command."""
+    """Run the `rankboard` command. Ends the process, unless a command has returned."""
     palette.make_fit(sys.stdout, sys.stderr)
-    application()()
+    call(sys.argv[1:])
 
 
-def application() -> typer.Typer:
-    """Build the command line."""
-    app = typer.Typer(cls=CommandLine, add_completion=False, pretty_exceptions_enable=False)
-    settings = {"help_option_names": ["-h", "--help"]}
-    app.callback(invoke_without_command=True, context_settings=settings)(
-        with_job_flags(with_policy_flags(with_script_flags(with_host_flags(run.run))))
+def call(words: Sequence[str]) -> None:
+    """Call the command that these words name. Raises: SystemExit, with the exit code."""
+    before_dashes = words[: words.index("--")] if "--" in words else words
+    if "--ascii" in before_dashes:
+        palette.use_ascii()
+    command = words[0] if words else ""
+    if command in COMMANDS:
+        _call_command(load(command), words[1:], f"rankboard {command}")
+    elif command in (COMPLETE, "--install-completion"):
+        make_whole_app()(list(words))
+    elif "--version" in before_dashes:
+        print_version()
+    else:
+        _call_root(words)
+
+
+def _call_command(app: App, words: Sequence[str], command: str) -> None:
+    """Call a command, or a command of a group such as `rankboard lab`."""
+    from tui.flags.command_help import print_help
+    from tui.flags.mistakes import Mistakes
+    from tui.flags.parsing import Flags, MissingParameter, parse
+    from tui.flags.unknown_command import refuse_command
+
+    before_dashes = words[: words.index("--")] if "--" in words else words
+    commands = [name for name in app if not name.startswith("-")]
+    if commands and words and words[0] in commands:
+        _call_command(app[words[0]], words[1:], f"{command} {words[0]}")
+        return
+    if (commands and not words) or any(flag in before_dashes for flag in HELP):
+        print_help(app)
+        return
+    with refusing(MissingParameter):
+        if commands:
+            raise UsageError(refuse_command(command, words[0], commands))
+        parsed = parse(app, words, Flags(app, command))
+        mistakes = Mistakes(parsed.mistakes)
+        if "mistakes" not in parsed.extras:  # the command finds no more of them
+            mistakes.refuse()
+    parsed.call({"mistakes": mistakes})
+
+
+def _call_root(words: Sequence[str]) -> None:
+    """Start a run: the words name no command. After `--` stands a script."""
+    from tui.flags import torchrun
+    from tui.flags.command_help import print_help, print_sync_options
+    from tui.flags.mistakes import Mistakes
+    from tui.flags.parsing import Flags, parse
+
+    app = make_root_app()
+    flags = Flags(app, "rankboard")
+    has_dashes = "--" in words
+    before_dashes = list(words[: words.index("--")] if has_dashes else words)
+    ours, theirs = torchrun.take_out_flags(before_dashes, flags.names)
+    given, rest = flags.split(ours)
+    if any(flag in given for flag in HELP):
+        print_help(make_whole_app())
+        print_sync_options()
+        return
+    with refusing():
+        line = torchrun.ScriptLine()
+        if has_dashes and not rest:
+            line = torchrun.parse_script_line(words[words.index("--") + 1 :], theirs)
+        elif theirs and not set(rest).intersection(COMMANDS):
+            _refuse_flags_of_torchrun(before_dashes, theirs[0])
+        parsed = parse(app, given, flags)
+        mistakes = Mistakes(parsed.mistakes)
+        if rest:
+            mistakes.refuse()  # what follows may be no command for that reason
+            _refuse_words(rest, given)
+    parsed.call({"mistakes": mistakes, "line": line})
+
+
+def _refuse_flags_of_torchrun(words: Sequence[str], flag: str) -> None:
+    """Say where flags of torchrun stand, of which `flag` is the first. Raises: UsageError."""
+    at = words.index(flag)
+    line = shlex.join([*words[:at], "--", *words[at:]])
+    raise UsageError(
+        f"{flag} is a flag of torchrun; write it after --, before your program: rankboard {line}"
     )
+
+
+def _refuse_words(words: Sequence[str], flags: Sequence[str]) -> None:
+    """Refuse words that stand behind the flags of a run. Raises: UsageError."""
+    from tui.flags.unknown_command import advise_command
+
+    if words[0] not in COMMANDS:
+        raise UsageError(advise_command(words, flags, COMMANDS))
+    names = ", ".join(word.partition("=")[0] for word in flags if word.startswith("-"))
+    raise UsageError(
+        f"{names} does not apply to {words[0]}; put options after the name of the command"
+    )
+
+
+def make_root_app() -> App:
+    """Make the command without a name, which starts a run."""
+    from tui.commands.run import run
+    from tui.flags.command_help import ROOT_USAGE, make_app
+
+    return make_app("rankboard", run, usage=ROOT_USAGE)
+
+
+def make_whole_app() -> App:
+    """Make the command line with all commands, for its help and for completion."""
+    from tui.flags.common import OPTIONS
+
+    app = make_root_app()
+    app.command(print_version, name="--version", help="print the version", group=OPTIONS)
+    app.register_install_completion_command(
+        help="complete words of this command in the shell, from the next one on", group=OPTIONS
+    )
+    for place, name in enumerate(COMMANDS):
+        command = load(name)
+        command.sort_key = place
+        app.command(command)
     return app
 
 
 @cache
-def load(name: str) -> TyperCommand | TyperGroup:
+def load(name: str) -> App:
     """Load the command, or the group of commands, of this name."""
+    from tui.flags.command_help import make_app
+
     module = import_module(f"tui.commands.{name}")
-    app = getattr(module, "app", None)
-    if not app:
-        app = typer.Typer(add_completion=False)
-        kind = JobCommand if name in JOB_COMMANDS else Command
-        app.command(name, cls=kind)(getattr(module, name))
-    command: TyperCommand | TyperGroup = typer.main.get_command(app)  # type: ignore[assignment]
-    return command
+    group: App | None = getattr(module, "app", None)
+    return group or make_app(f"rankboard {name}", getattr(module, name))
+
+
+def print_version() -> None:
+    """Print the version."""
+    from importlib import metadata
+
+    echo(f"rankboard {metadata.version('rankboard')}")

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from cyclopts import Parameter
 
 from tui.flags.common import RUNS, Ascii, RunsDir
 from tui.flags.recorded import folder_of
@@ -31,16 +31,18 @@ HEIGHT = 12
 def compare(
     runs: Annotated[
         list[str],
-        typer.Argument(
-            metavar="RUN",
+        Parameter(
+            name="RUN",
             help="the names of the runs, their beginnings, or last for the newest run; all are "
             "compared with the first",
         ),
     ],
-    json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="print Markdown")] = False,
+    /,
+    *,
+    json: Annotated[bool, Parameter(help="print one JSON object")] = False,
+    markdown: Annotated[bool, Parameter(help="print Markdown")] = False,
     dashboard: Annotated[
-        bool, typer.Option("--dashboard", help="compare them on the screen: by step and by time")
+        bool, Parameter(help="compare them on the screen: by step and by time")
     ] = False,
     ascii_only: Ascii = False,
     runs_dir: RunsDir = RUNS,
@@ -97,18 +99,18 @@ def _show_dashboard(folders: Sequence[Path]) -> int:
 
 
 def _show(compared: Sequence[ComparedRun], json: bool, markdown: bool) -> None:
-    from tui.compare import text as text
+    from tui.compare.comparison_text import print_comparison, to_markdown, to_object
 
     if json:
         from training.wire.jsonl import dumps
 
-        echo(dumps(text.objects(compared)))
+        echo(dumps(to_object(compared)))
     elif markdown:
-        echo(text.markdown(compared, _charts(compared, 80, colour=False)), end="")
+        echo(to_markdown(compared, _charts(compared, 80, colour=False)), end="")
     else:
         width = min(WIDTH, shutil.get_terminal_size().columns)
         colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        text.print_plain(compared, _charts(compared, width, colour=colour))
+        print_comparison(compared, _charts(compared, width, colour=colour))
 
 
 def _charts(compared: Sequence[ComparedRun], width: int, *, colour: bool) -> dict[str, list[str]]:

@@ -5,27 +5,37 @@ from __future__ import annotations
 import shutil
 import signal
 import sys
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Annotated
 
-import typer
+from cyclopts import Parameter
 
 from remote.launch import Launcher
 from remote.record import resume
-from remote.run.findings.start_waits import REACHING, Wait, waiting
+from remote.run.findings.start_waits import REACHING, waiting
+from remote.run.run_state import RunState
 from remote.session.examination import Examination
 from remote.transport.registry import is_here
 from training.wire.jsonl import dumps
 from tui.doctor import checks
-from tui.flags import arguments, selection, torchrun
-from tui.flags import script as scripts
 from tui.flags.common import RUNS, RunsDir
-from tui.flags.job import with_job_flags
+from tui.flags.job import JobFlags
 from tui.flags.mistakes import Mistakes, check_job
-from tui.flags.selection import with_host_flags
+from tui.flags.script import ScriptFlags, make_script, with_cwd
+from tui.flags.selection import (
+    HostFlags,
+    check_host_flags,
+    check_hosts_file,
+    open_transports,
+    select_hosts,
+)
+from tui.flags.torchrun import (
+    ScriptLine,
+    apply_to_host_flags,
+    apply_to_hosts,
+    parse_script_line,
+)
 from tui.kit.exit import refusing
 from tui.kit.narrate import narrate
 from tui.kit.session_clock import SessionClock
@@ -33,29 +43,29 @@ from tui.kit.text_table import GAP
 from tui.run import outcome
 
 
-@with_job_flags
-@with_host_flags
 def doctor(
-    context: typer.Context,
     program: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="-- PROGRAM", help="check the hosts for your own program"),
-    ] = None,
-    host_flags: Mapping[str, Any] = MappingProxyType({}),
+        tuple[str, ...],
+        Parameter(name="PROGRAM", help="after --: check the hosts for this program of your own"),
+    ] = (),
+    /,
+    *,
+    host_flags: HostFlags = HostFlags(),
     cwd: Annotated[
-        str, typer.Option(metavar="PATH", help="the folder on the hosts that the program works in")
+        str, Parameter(metavar="PATH", help="the folder on the hosts that the program works in")
     ] = "",
     upload: Annotated[
-        list[Path] | None,
-        typer.Option(
+        tuple[Path, ...],
+        Parameter(
             metavar="PATH",
             help="check for a run with this --upload: the program is looked for here, and nothing "
             "is sent (repeatable)",
         ),
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="print one JSON object per check")] = False,
+    ] = (),
+    json: Annotated[bool, Parameter(help="print one JSON object per check")] = False,
     runs_dir: RunsDir = RUNS,
-    **job_flags: Any,
+    job_flags: JobFlags = JobFlags(),
+    mistakes: Annotated[Mistakes, Parameter(parse=False)],
 ) -> None:
     """Check whether the hosts are ready for a run, and say how to fix what is not.
 
@@ -77,23 +87,23 @@ def doctor(
       130  stopped by the user
     """
     with refusing():
-        line = torchrun.read(program) if program else torchrun.Line()
-        named = torchrun.hosts(line, host_flags)
-        mistakes = Mistakes(context.meta[arguments.KEY])
+        line = parse_script_line(program) if program else ScriptLine()
+        named_hosts = apply_to_host_flags(line, host_flags)
+        job = job_flags.settings
         with mistakes.noting():
-            check_job({} if program else job_flags)
+            check_job({} if program else job)
         with mistakes.noting("--local", "--slots"):
-            selection.check(named, upload or ())
+            check_host_flags(named_hosts, upload)
         if mistakes:
             with mistakes.noting("--local"):
-                selection.check_file(named)
+                check_hosts_file(named_hosts)
         mistakes.refuse()
-        chosen = selection.selection(named, upload or ())
-        local = is_here(chosen.cluster.hosts)
-        hosts = torchrun.on_hosts(line, scripts.with_cwd(chosen.hosts, cwd), local=local)
-        script = scripts.script(line.words, {**scripts.USUAL, "cwd": cwd}, job_flags)
-        work = script or resume.job_of(job_flags, runs_dir, local)
-        with selection.transports(chosen) as transports:
+        chosen = select_hosts(named_hosts, upload)
+        is_local = is_here(chosen.cluster.hosts)
+        hosts = apply_to_hosts(line, with_cwd(chosen.hosts, cwd), local=is_local)
+        script = make_script(line.words, ScriptFlags(cwd), job)
+        work = script or resume.job_of(job, runs_dir, is_local)
+        with open_transports(chosen) as transports:
             launcher = Launcher(transports, runs_dir.absolute())
             code = _examine(launcher.check(launcher.plan(hosts, work)), json)
     raise SystemExit(code)
@@ -103,29 +113,31 @@ def _examine(examination: Examination, json: bool) -> int:
     """Run the checks and print what they found; return the exit code."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: examination.stop(outcome.interruption(number)))
-    clock = SessionClock()
-    said = ""
-    for _ in examination.batches():
-        reached = not any(host.phase in REACHING for host in examination.state.hosts)
-        waits = () if reached else waiting(examination.state, clock.now(examination.state))
-        who = ", ".join(wait.who for wait in waits)
-        if who and who != said:
-            narrate(*map(Wait.text, waits))
-        said = who
-    with suppress(OSError):  # a reader that went away
-        _print(examination, json)
-    return checks.code(examination.state)
-
-
-def _print(examination: Examination, json: bool) -> None:
     state = examination.state
+    clock = SessionClock()
+    narrated_hosts: list[str] = []
+    for _ in examination.batches():
+        is_reaching = any(host.phase in REACHING for host in state.hosts)
+        waits = waiting(state, clock.now(state)) if is_reaching else ()
+        waiting_hosts = [wait.who for wait in waits]
+        if waiting_hosts and waiting_hosts != narrated_hosts:
+            narrate(*(wait.text() for wait in waits))
+        narrated_hosts = waiting_hosts
+    with suppress(OSError):  # a reader that went away
+        _print(state, json)
+    return checks.code(state)
+
+
+def _print(state: RunState, json: bool) -> None:
+    lines: list[str] = []
     if json:
-        for one in checks.objects(state):
-            sys.stdout.write(dumps(one) + "\n")
+        lines += [dumps(check) for check in checks.objects(state)]
     else:
-        for line in checks.table(state, shutil.get_terminal_size().columns) if state.checks else ():
-            sys.stdout.write(GAP.join(text for _, text in line).rstrip() + "\n")
+        if state.checks:
+            for cells in checks.table(state, shutil.get_terminal_size().columns):
+                lines.append(GAP.join(text for _, text in cells).rstrip())
         for check in checks.problems(state):
-            sys.stdout.write("\n".join(checks.describe(state, check)) + "\n")
+            lines += checks.describe(state, check)
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
     sys.stdout.flush()
     narrate(checks.verdict(state))

@@ -7,14 +7,14 @@ import sys
 from remote.record import lock, read
 from tui.app import show_run as front
 from tui.app.show_run import LineOptions
-from tui.flags.common import RUNS, HostsFile, Run, RunsDir
+from tui.flags.common import RUNS, HostsFile, RunName, RunsDir
 from tui.flags.recorded import open_run, read_records
 from tui.kit.exit import UNREACHABLE
 from tui.kit.narrate import narrate
 from tui.run.json_printer import JsonPrinter
 
 
-def events(run: Run, hosts: HostsFile = None, runs_dir: RunsDir = RUNS) -> None:
+def events(*, run: RunName, hosts: HostsFile = None, runs_dir: RunsDir = RUNS) -> None:
     """Print the events of a run as JSON, one object per line, and follow a live run to its end.
 
     The output is that of --run --json. The first line is the plan, the last one the summary.

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from cyclopts import Parameter
 
 from remote.record.layout import PLAN
 from tui.flags.common import RUNS, RunsDir
@@ -39,19 +39,19 @@ OPTIONAL = ("tensorboardX", "pyarrow")
 def export(
     runs: Annotated[
         list[str],
-        typer.Argument(
-            metavar="RUN",
+        Parameter(
+            name="RUN",
             help="the names of runs, their beginnings, or last for the newest run",
         ),
     ],
-    to: Annotated[Format, typer.Option("--to", help="the format of the files")],
+    /,
+    *,
+    to: Annotated[Format, Parameter(help="the format of the files")],
     out: Annotated[
         Path | None,
-        typer.Option(metavar="PATH", help="the folder for the files (default: exports/FORMAT)"),
+        Parameter(metavar="PATH", help="the folder for the files (default: exports/FORMAT)"),
     ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="replace what was exported there before")
-    ] = False,
+    force: Annotated[bool, Parameter(help="replace what was exported there before")] = False,
     runs_dir: RunsDir = RUNS,
 ) -> None:
     """Export what recorded runs measured: each rank's series and their mean over ranks.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as encoding
 from typing import Annotated
 
-import typer
+from cyclopts import Parameter
 
 from remote.formats.candidates import looks_unread
 from remote.formats.catalog import LogFormat, known_formats
@@ -20,9 +20,11 @@ from tui.parse.readings import describe_reading, reading_json
 def formats(
     name: Annotated[
         str,
-        typer.Argument(metavar="[NAME]", help="show the lines of this format, and their values"),
+        Parameter(name="[NAME]", help="show the lines of this format, and their values"),
     ] = "",
-    json: Annotated[bool, typer.Option("--json", help="print one JSON object per format")] = False,
+    /,
+    *,
+    json: Annotated[bool, Parameter(help="print one JSON object per format")] = False,
 ) -> None:
     """List the log formats that rankboard reads, each with an example; or show one with all its
     samples.

@@ -6,36 +6,32 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated
 
-import typer
+from cyclopts import Parameter
 
 from remote.lab import daemon, logins
 from remote.lab.folder import Folder
 from remote.lab.lab import Lab, LabHost
 from remote.lab.spec import DEFAULT, LabError, parse, rate, show
-from tui.flags.usage import Command, Commands
+from tui.flags.command_help import make_app
+from tui.flags.common import WHOLE_NUMBER
 from tui.kit.exit import refusing
 from tui.kit.narrate import echo, narrate
 from tui.kit.text_table import Row, print_table
 
-app = typer.Typer(
-    name="lab",
-    cls=Commands,
-    add_completion=False,
-    no_args_is_help=True,
-    help="""Run a cluster in a box: hosts on this machine, each with its own network, sshd and home.
+HELP = """\
+Run a cluster in a box: hosts on this machine, each with its own network, sshd and home.
 
-    It needs Linux, but not root.
+It needs Linux, but not root.
 
-    Examples:
-      rankboard lab up --size 4 --link 1gbit
-      rankboard lab cut 3
-      rankboard lab down
-    """,
-)
-Name = Annotated[str, typer.Option(metavar="NAME", help="which lab, if there are several")]
-HostName = Annotated[
-    str, typer.Argument(metavar="HOST", help="a host of the lab, such as node3 or 3")
+Examples:
+  rankboard lab up --size 4 --link 1gbit
+  rankboard lab cut 3
+  rankboard lab down
+"""
+Name = Annotated[
+    str, Parameter(metavar="NAME", help=f"which lab, if there are several (default: {DEFAULT})")
 ]
+HostName = Annotated[str, Parameter(name="HOST", help="a host of the lab, such as node3 or 3")]
 
 
 @contextmanager
@@ -45,21 +41,26 @@ def _host(name: str, host: str) -> Iterator[tuple[Lab, str]]:
         yield lab, lab.host(f"node{host}" if host.isdigit() else host).name
 
 
-@app.command(cls=Command)
 def up(
-    size: Annotated[int, typer.Option(metavar="N", help="number of hosts")] = 4,
+    *,
+    size: Annotated[
+        int,
+        WHOLE_NUMBER,
+        Parameter(metavar="N", help="number of hosts (default: 4)"),
+    ] = 4,
     link: Annotated[
         str,
-        typer.Option(
+        Parameter(
             metavar="RATE",
-            help="the rate of their links, such as 1gbit or 100mbit: one for all, or one per host",
+            help="the rate of their links, such as 1gbit or 100mbit: one for all, or one per host "
+            "(default: 1gbit)",
         ),
     ] = "1gbit",
     cpus: Annotated[
-        str, typer.Option(metavar="CORES", help="limit each host to this many cores, e.g. 0.5")
+        str, Parameter(metavar="CORES", help="limit each host to this many cores, e.g. 0.5")
     ] = "",
     name: Name = DEFAULT,
-    hosts: Annotated[str, typer.Option(hidden=True)] = "",
+    hosts: Annotated[str, Parameter(show=False)] = "",
 ) -> None:
     """Start a lab and print its hosts file.
 
@@ -81,16 +82,14 @@ def up(
     narrate(*spec.remarks(), f"the lab is up; to use it, run: rankboard --hosts {path}")
 
 
-@app.command(cls=Command)
-def down(name: Name = DEFAULT) -> None:
+def down(*, name: Name = DEFAULT) -> None:
     """Stop a lab and everything that runs in it, and delete the homes of its hosts."""
     with refusing(OSError):
         Folder(name).down()
     narrate(f"the lab {name!r} is down: its hosts, and what ran on them, are gone")
 
 
-@app.command(cls=Command)
-def status(name: Name = DEFAULT) -> None:
+def status(*, name: Name = DEFAULT) -> None:
     """Show the hosts of a lab."""
     with refusing(OSError):
         folder = Folder(name)
@@ -105,26 +104,23 @@ def _row(host: LabHost) -> Row:
     return host.name, host.address, show(host.rate), link, sshd, str(host.pid)
 
 
-@app.command(cls=Command)
-def cut(host: HostName, name: Name = DEFAULT) -> None:
+def cut(host: HostName, /, *, name: Name = DEFAULT) -> None:
     """Unplug the cable of a host."""
     with _host(name, host) as (lab, node):
         lab.cut(node)
 
 
-@app.command(cls=Command)
-def heal(host: HostName, name: Name = DEFAULT) -> None:
+def heal(host: HostName, /, *, name: Name = DEFAULT) -> None:
     """Plug the cable of a host in again."""
     with _host(name, host) as (lab, node):
         lab.heal(node)
 
 
-@app.command(cls=Command, name="rate")
 def set_rate(
     host: HostName,
-    to: Annotated[
-        str, typer.Argument(metavar="RATE", help="the new rate, such as 1gbit or 100mbit")
-    ],
+    to: Annotated[str, Parameter(name="RATE", help="the new rate, such as 1gbit or 100mbit")],
+    /,
+    *,
     name: Name = DEFAULT,
 ) -> None:
     """Change the rate of a host's link in both directions.
@@ -136,3 +132,15 @@ def set_rate(
     """
     with _host(name, host) as (lab, node):
         lab.set_rate(node, rate(to, ""))
+
+
+app = make_app("rankboard lab", None, help=HELP)
+for command, function in (
+    ("up", up),
+    ("down", down),
+    ("status", status),
+    ("cut", cut),
+    ("heal", heal),
+    ("rate", set_rate),
+):
+    app.command(make_app(f"rankboard lab {command}", function))

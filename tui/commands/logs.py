@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
+from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from remote.events import Restarted, Said, expand
 from remote.host_commands import journals
@@ -16,7 +17,7 @@ from remote.run.apply import apply_record
 from remote.run.run_state import RunState
 from remote.sanitise import one_line
 from training.wire.events import SESSION, AgentEnded, Launched, OutputText, Record
-from tui.flags.common import RUNS, HostsFile, Run, RunsDir
+from tui.flags.common import RUNS, WHOLE_NUMBER, HostsFile, RunName, RunsDir
 from tui.flags.recorded import open_run, read_records
 from tui.kit.exit import UNREACHABLE, UsageError
 from tui.kit.narrate import echo, narrate
@@ -25,15 +26,20 @@ from tui.run.narration import prefixed
 
 
 def logs(
-    run: Run,
+    run: RunName,
+    /,
+    *,
     rank: Annotated[
-        int | None, typer.Option(metavar="R", min=0, help="show only this rank (default: all)")
+        int | None,
+        WHOLE_NUMBER,
+        Parameter(metavar="R", validator=Number(gte=0), help="show only this rank (default: all)"),
     ] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="keep printing new lines")] = False,
+    follow: Annotated[
+        bool, Parameter(name=("--follow", "-f"), help="keep printing new lines")
+    ] = False,
     parse: Annotated[
         bool,
-        typer.Option(
-            "--parse",
+        Parameter(
             help="print the steps and values that rankboard reads from a program's output",
         ),
     ] = False,

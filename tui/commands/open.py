@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from cyclopts import Parameter
 
 from remote.record.find import find
 from tui.app import show_run as front
@@ -22,14 +22,16 @@ SUFFIXES = (".err", ".log", ".out", ".txt")
 def open(
     names: Annotated[
         list[str],
-        typer.Argument(
-            metavar="RUN|FILE...",
+        Parameter(
+            name="RUN|FILE...",
             help="the run: its name, its beginning, or last for the newest run; or log files, one "
             "per rank",
         ),
     ],
+    /,
+    *,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="show also what is written to the log files")
+        bool, Parameter(name=("--follow", "-f"), help="show also what is written to the log files")
     ] = False,
     hosts: HostsFile = None,
     ascii_only: Ascii = False,

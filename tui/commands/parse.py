@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json as encoding
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TextIO
 
-import typer
+from cyclopts import Parameter
 
 from remote.cluster.rules import own_rules
 from remote.format import count
@@ -33,20 +33,23 @@ STDIN = "-"
 def parse(
     files: Annotated[
         list[str],
-        typer.Argument(
-            metavar="FILE...",
+        Parameter(
+            name="FILE...",
+            allow_leading_hyphen=True,  # - alone is the standard input
             help="log files; - for the standard input; a run, or its folder, for the logs of its "
             "ranks",
         ),
     ],
+    /,
+    *,
     rule: Annotated[
-        list[str] | None,
-        typer.Option(
+        tuple[str, ...],
+        Parameter(
             metavar="REGEX",
             help="read lines like this one first, such as 'round {step}: cost {loss}' (repeatable)",
         ),
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="print one JSON object per file")] = False,
+    ] = (),
+    json: Annotated[bool, Parameter(help="print one JSON object per file")] = False,
     hosts: HostsFile = None,
     runs_dir: RunsDir = RUNS,
 ) -> None:
@@ -54,7 +57,7 @@ def parse(
     not read.
 
     Tables, JSON and event files of TensorBoard, known by their names, are read as by --follow.
-    Rules of your own come first: those of --rule, then the [\\[format]] tables of rankboard.toml
+    Rules of your own come first: those of --rule, then the [[format]] tables of rankboard.toml
     and of the hosts file.
 
     Examples:
@@ -63,7 +66,7 @@ def parse(
       rankboard parse slurm-123.out --rule 'round {step}: cost {loss}'
     """
     with refusing():
-        rules = (*_checked_rules(rule or []), *own_rules(hosts))
+        rules = (*_checked_rules(rule), *own_rules(hosts))
         logs = [log for file in files for log in _find_logs(file, runs_dir)]
         for number, (name, log) in enumerate(logs):
             report = _read(name, log, rules)
@@ -75,7 +78,7 @@ def parse(
             _show(name, report)
 
 
-def _checked_rules(lines: list[str]) -> Iterator[Rule]:
+def _checked_rules(lines: Sequence[str]) -> Iterator[Rule]:
     for line in lines:
         rule = Rule(line)
         try:

@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from remote.format import UNKNOWN, age, count, size
 from remote.host_commands import inventory, pruning
 from remote.host_commands.inventory import RunInventory
 from remote.host_commands.pruning import ELSEWHERE, KeptRun, Removable
-from tui.flags.common import RUNS, HostsFile, RunsDir, Yes
+from tui.flags.common import RUNS, WHOLE_NUMBER, HostsFile, RunsDir, Yes
 from tui.flags.selection import reach_hosts, report_unreachable
 from tui.kit.exit import UsageError, refusing
 from tui.kit.narrate import narrate
@@ -30,39 +31,39 @@ UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 def prune(
     names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="RUN", help="only these runs, even if their hosts cannot be reached"
-        ),
-    ] = None,
+        tuple[str, ...],
+        Parameter(name="RUN", help="only these runs, even if their hosts cannot be reached"),
+    ] = (),
+    /,
+    *,
     hosts: HostsFile = None,
     older_than: Annotated[
         str | None,
-        typer.Option(
+        Parameter(
             metavar="AGE",
             help="only runs that ended at least this long ago: 12h, 7d, 2w; 0 for all (default: "
             "7d)",
         ),
     ] = None,
-    keep: Annotated[int, typer.Option(metavar="N", min=0, help="keep the N newest of them")] = 0,
+    keep: Annotated[
+        int,
+        WHOLE_NUMBER,
+        Parameter(metavar="N", validator=Number(gte=0), help="keep the N newest of them"),
+    ] = 0,
     not_started: Annotated[
         bool,
-        typer.Option(
-            "--not-started",
+        Parameter(
             help="only runs that ended before their first step, of any age",
         ),
     ] = False,
     elsewhere: Annotated[
         bool,
-        typer.Option(
-            "--elsewhere",
+        Parameter(
             help="also runs on the hosts that are not recorded here: started from another folder, "
             "or by somebody else",
         ),
     ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="only show what would be removed")
-    ] = False,
+    dry_run: Annotated[bool, Parameter(help="only show what would be removed")] = False,
     yes: Yes = False,
     runs_dir: RunsDir = RUNS,
 ) -> None:
@@ -90,7 +91,7 @@ def prune(
         older = _seconds(age_limit)
         transport, known = reach_hosts(hosts)
         found = inventory.take_inventory(transport, known, runs_dir, figures=not_started)
-        named = _match_names(names or (), found)
+        named = _match_names(names, found)
         going, kept = pruning.find_removable(
             found, older, keep, named, elsewhere=elsewhere, without_step=not_started
         )

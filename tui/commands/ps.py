@@ -9,7 +9,7 @@ from json import dumps
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from cyclopts import Parameter
 
 from remote.cluster.hosts import Host
 from remote.format import UNKNOWN, age, count, moment, or_unknown, size
@@ -35,13 +35,13 @@ DISPENSABLE = {"started": 1, "ranks": 2, "found as": 3}
 
 
 def ps(
+    *,
     hosts: HostsFile = None,
-    live: Annotated[bool, typer.Option("--live", help="show live runs only")] = False,
-    json: Annotated[bool, typer.Option("--json", help="print one JSON object per run")] = False,
+    live: Annotated[bool, Parameter(help="show live runs only")] = False,
+    json: Annotated[bool, Parameter(help="print one JSON object per run")] = False,
     orphans: Annotated[
         bool,
-        typer.Option(
-            "--orphans",
+        Parameter(
             help="show processes that ended runs left behind, and kill them if you agree",
         ),
     ] = False,

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from cyclopts import Parameter
 
 from remote.lab import spec
 from remote.record.layout import PLAN
@@ -33,25 +33,25 @@ MOST = 26
 def report(
     names: Annotated[
         list[str],
-        typer.Argument(
-            metavar="RUN|STUDY",
+        Parameter(
+            name="RUN|STUDY",
             help="studies by their names, and runs by their names, their beginnings, or last for "
             "the newest run; several runs are compared with the first",
         ),
     ],
+    /,
+    *,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="PATH", help="the folder of the report (default: report-NAME)"),
+        Parameter(metavar="PATH", help="the folder of the report (default: report-NAME)"),
     ] = None,
     submission: Annotated[
         bool,
-        typer.Option(
-            "--submission", help="also make an archive with a README, configuration, logs and code"
-        ),
+        Parameter(help="also make an archive with a README, configuration, logs and code"),
     ] = False,
     link: Annotated[
         str,
-        typer.Option(
+        Parameter(
             metavar="RATE", help="the rate of the hosts' links, such as 1gbit, where no lab set it"
         ),
     ] = "",

@@ -2,82 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Annotated
 
-import typer
+from cyclopts import Parameter
 
-from tui.flags import arguments, torchrun
-from tui.flags.common import RUNS, Ascii, RunsDir
+from tui.flags.common import make_notifier
+from tui.flags.job import JobFlags
 from tui.flags.mistakes import Mistakes
-from tui.flags.notify import Notify, notifier
-from tui.flags.usage import given, option
+from tui.flags.policy import PolicyFlags
+from tui.flags.run import RunCommand, RunFlags
+from tui.flags.script import ScriptFlags
+from tui.flags.selection import HostFlags
+from tui.flags.torchrun import ScriptLine
 from tui.kit.exit import UsageError, refusing
-from tui.kit.narrate import echo
-
-
-def print_version(wanted: bool) -> None:
-    """Print the version and end."""
-    if wanted:
-        from importlib import metadata
-
-        echo(f"rankboard {metadata.version('rankboard')}")
-        raise SystemExit
 
 
 def run(
-    context: typer.Context,
-    host_flags: Mapping[str, Any] = MappingProxyType({}),
-    upload: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="PATH",
-            help="copy this folder to every host and run the ranks there (repeatable)",
-        ),
-    ] = None,
-    as_lines: Annotated[
-        bool, typer.Option("--run", help="run without the dashboard, and print lines")
-    ] = False,
-    form: Annotated[
-        bool, typer.Option("--form", help="open the form with these options, and start nothing yet")
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="print which rank runs where, and start nothing")
-    ] = False,
-    json: Annotated[
-        bool,
-        typer.Option(
-            "--json",
-            help="with --run: print one JSON object per event; with --dry-run: the plan as JSON",
-        ),
-    ] = False,
-    detach: Annotated[
-        bool,
-        typer.Option(
-            "--detach",
-            help="with --run: return once all ranks train, or your own script has made a step or "
-            "run for 10 s; the run continues on the hosts",
-        ),
-    ] = False,
-    verbose: Annotated[
-        bool,
-        typer.Option("--verbose", "-v", help="with --run: print each step of the start"),
-    ] = False,
-    notify: Notify = "",
-    ascii_only: Ascii = False,
-    name: Annotated[
-        str, typer.Option(metavar="NAME", help="a name for the run, to find it by")
-    ] = "",
-    runs_dir: RunsDir = RUNS,
-    version: Annotated[
-        bool,
-        typer.Option("--version", is_eager=True, callback=print_version, help="print the version"),
-    ] = False,
-    script_flags: Mapping[str, Any] = MappingProxyType({}),
-    policy_flags: Mapping[str, Any] = MappingProxyType({}),
-    **job_flags: Any,
+    *,
+    hosts: HostFlags = HostFlags(),
+    flags: RunFlags = RunFlags(),
+    script: ScriptFlags = ScriptFlags(),
+    policy: PolicyFlags = PolicyFlags(),
+    job: JobFlags = JobFlags(),
+    line: Annotated[ScriptLine, Parameter(parse=False)],
+    mistakes: Annotated[Mistakes, Parameter(parse=False)],
 ) -> None:
     """Launch and watch data-parallel PyTorch training across machines.
 
@@ -94,7 +42,7 @@ def run(
       rankboard --run --sync ring --steps 45  train on the hosts and print lines
       rankboard --run --resume last           continue the newest run
       rankboard --run -- train.py --lr 0.1    run your own script on the hosts
-      rankboard --dry-run --nodes 2           show what would run where
+      rankboard --dry-run --num-hosts 2       show what would run where
       rankboard doctor                        check the hosts
 
     Exit codes:
@@ -104,70 +52,37 @@ def run(
       3    a host could not be reached, or was lost
       130  stopped by the user
     """
-    mistakes = Mistakes(context.meta.get(arguments.KEY, ()))
-    if context.invoked_subcommand:
-        with refusing():
-            mistakes.refuse()
-        _refuse_flags(context)
-        return
     with refusing():
         with mistakes.noting():
-            _check_flags(as_lines, dry_run, json, detach, verbose)
+            _check_needs_lines(flags)
         with mistakes.noting():
-            _check_form(form, as_lines, dry_run)
-        tells = None
+            _check_form(flags)
         with mistakes.noting():
-            tells = notifier(notify)
-        from tui.app.start_run import (  # the launcher, which the other commands do without
-            Flags,
-            Options,
-            check,
-            start,
-        )
+            make_notifier(flags.notify)
+        # The other commands do without the launcher, whose import takes time.
+        from tui.app.start_run import check, start
 
-        options = Options(
-            upload or (),
-            as_lines,
-            dry_run,
-            json,
-            detach,
-            verbose,
-            name,
-            runs_dir,
-            tells,
-            form,
-        )
-        flags = Flags(host_flags, job_flags, script_flags, policy_flags)
-        line = context.meta.get(torchrun.PROGRAM, torchrun.Line())
-        check(flags, line, options, mistakes)
-        code = start(flags, line, options)
+        command = RunCommand(hosts, flags, script, policy, job.settings, line)
+        check(command, mistakes)
+        code = start(command)
     raise SystemExit(code)
 
 
-def _refuse_flags(context: typer.Context) -> None:
-    """Refuse the options of a run before another command, which would ignore them."""
-    names = ", ".join(option(context, name) for name in given(context))
-    if names:
-        with refusing():
-            raise UsageError(
-                f"{names} does not apply to {context.invoked_subcommand}; put options after the "
-                "name of the command"
-            )
-
-
-def _check_flags(as_lines: bool, dry_run: bool, json: bool, detach: bool, verbose: bool) -> None:
-    """Raises: UsageError, where an option needs --run."""
-    for flag, wanted in (
-        ("--json", json and not dry_run),
-        ("--detach", detach),
-        ("--verbose", verbose),
-    ):
-        if wanted and not as_lines:
+def _check_needs_lines(flags: RunFlags) -> None:
+    """Refuse flags that need --run. Raises: UsageError."""
+    given = {
+        "--json": flags.json and not flags.dry_run,
+        "--detach": flags.detach,
+        "--verbose": flags.verbose,
+    }
+    for flag, is_given in given.items():
+        if is_given and not flags.as_lines:
             raise UsageError(f"{flag} needs --run")
 
 
-def _check_form(form: bool, as_lines: bool, dry_run: bool) -> None:
-    """Raises: UsageError, where there is to be a form and none can be shown."""
-    for flag, wanted in (("--run", as_lines), ("--dry-run", dry_run)):
-        if form and wanted:
+def _check_form(flags: RunFlags) -> None:
+    """Refuse --form if no form can be shown. Raises: UsageError."""
+    given = {"--run": flags.as_lines, "--dry-run": flags.dry_run}
+    for flag, is_given in given.items():
+        if flags.form and is_given:
             raise UsageError(f"--form opens the dashboard, which {flag} does without: drop one")

@@ -8,7 +8,7 @@ from json import dumps
 from pathlib import Path, PurePath
 from typing import Annotated
 
-import typer
+from cyclopts import Parameter
 
 from remote.format import count
 from remote.record import index, marks, query
@@ -25,37 +25,37 @@ from tui.kit.narrate import echo, narrate
 
 def runs(
     words: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="FILTER",
+        tuple[str, ...],
+        Parameter(
+            name="FILTER",
             help="only runs with this: KEY=VALUE, KEY!=VALUE, 'KEY<VALUE', 'KEY>VALUE', star, or "
             "a text",
         ),
-    ] = None,
+    ] = (),
+    /,
+    *,
     sort: Annotated[
-        str, typer.Option(metavar="KEY", help="sort by this key, the lowest value first")
+        str, Parameter(metavar="KEY", help="sort by this key, the lowest value first")
     ] = "run",
-    reverse: Annotated[bool, typer.Option("--reverse", "-r", help="reverse the order")] = False,
+    reverse: Annotated[bool, Parameter(name=("--reverse", "-r"), help="reverse the order")] = False,
     all_runs: Annotated[
-        bool, typer.Option("--all", "-a", help="list runs that made no step, too")
+        bool, Parameter(name=("--all", "-a"), help="list runs that made no step, too")
     ] = False,
-    json: Annotated[
-        bool, typer.Option("--json", help="print one JSON object per run, of all that fit")
-    ] = False,
+    json: Annotated[bool, Parameter(help="print one JSON object per run, of all that fit")] = False,
     star: Annotated[
-        list[str] | None, typer.Option(metavar="RUN", help="star this run (repeatable)")
-    ] = None,
+        tuple[str, ...], Parameter(metavar="RUN", help="star this run (repeatable)")
+    ] = (),
     unstar: Annotated[
-        list[str] | None,
-        typer.Option(metavar="RUN", help="remove the star of this run (repeatable)"),
-    ] = None,
+        tuple[str, ...],
+        Parameter(metavar="RUN", help="remove the star of this run (repeatable)"),
+    ] = (),
     note: Annotated[
         tuple[str, str] | None,
-        typer.Option(metavar="RUN TEXT", help="write this note on a run; '' removes it"),
+        Parameter(metavar="RUN TEXT", help="write this note on a run; '' removes it"),
     ] = None,
     name: Annotated[
         tuple[str, str] | None,
-        typer.Option(metavar="RUN TEXT", help="give a run this name; '' removes it"),
+        Parameter(metavar="RUN TEXT", help="give a run this name; '' removes it"),
     ] = None,
     runs_dir: RunsDir = RUNS,
 ) -> None:
@@ -83,9 +83,9 @@ def runs(
         if star or unstar or note or name:
             if words:
                 raise UsageError("give filters, or --star, --unstar, --note and --name, not both")
-            _mark(runs_dir, star or (), unstar or (), note, name)
+            _mark(runs_dir, star, unstar, note, name)
         else:
-            _list(runs_dir, words or (), sort, reverse, all_runs, json)
+            _list(runs_dir, words, sort, reverse, all_runs, json)
 
 
 def _list(
@@ -120,7 +120,7 @@ def _hidden(number: int) -> list[str]:
 
 
 def _unreadable(runs: Sequence[Entry], errors: Sequence[tuple[str, OSError]]) -> list[str]:
-    """A line for each reason why a plan of these runs, or another file, cannot be read."""
+    """Return a line for each reason why a plan of these runs, or another file, cannot be read."""
     first = {(PLAN, run.problem): run.name for run in reversed(runs) if run.problem}
     for name, error in errors:
         what = PurePath(error.filename).name if error.filename else "record"
@@ -161,7 +161,7 @@ def _mark(
 
 
 def _folder(name: str, runs_dir: Path) -> Path:
-    """The folder of a run. Raises: PlanError, UsageError."""
+    """Return the folder of a run. Raises: PlanError, UsageError."""
     folder = find(name, runs_dir)
     if not folder:
         raise UsageError(f"no run called {name!r} in {runs_dir}: rankboard runs lists all")

@@ -8,9 +8,10 @@ import socket
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from cyclopts import Parameter
+from cyclopts.validators import Number
 
-from tui.flags.common import RUNS, Ascii, Run, RunsDir
+from tui.flags.common import RUNS, WHOLE_NUMBER, Ascii, RunName, RunsDir
 from tui.flags.recorded import recorded_here
 from tui.kit.exit import UsageError, refusing, to_install
 from tui.kit.narrate import echo, narrate
@@ -20,9 +21,15 @@ OPTIONAL = ("aiohttp", "textual_serve")
 
 
 def serve(
-    run: Run,
+    run: RunName,
+    /,
+    *,
     port: Annotated[
-        int, typer.Option(metavar="N", min=0, max=65535, help="the port (default: a free one)")
+        int,
+        WHOLE_NUMBER,
+        Parameter(
+            metavar="N", validator=Number(gte=0, lte=65535), help="the port (default: a free one)"
+        ),
     ] = 0,
     ascii_only: Ascii = False,
     runs_dir: RunsDir = RUNS,

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from cyclopts import Parameter
 
 from remote.cluster.hosts import Host, select
 from remote.cluster.load import load
@@ -33,18 +33,19 @@ from tui.kit.prompt import confirm
 
 
 def setup(
+    *,
     hosts: HostsFile = None,
     only: Only = "",
     exclude: Exclude = "",
     torch: Annotated[
         str,
-        typer.Option(
+        Parameter(
             metavar="VERSION", help="the version of torch (default: the one on this machine)"
         ),
     ] = "",
     index_url: Annotated[
         str,
-        typer.Option(
+        Parameter(
             metavar="URL",
             help="the package index for pip, such as https://download.pytorch.org/whl/cpu",
         ),

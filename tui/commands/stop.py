@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from cyclopts import Parameter
 
 from remote.host_commands.kept_plan import KeptPlan
 from remote.launch import Launcher
@@ -22,7 +22,7 @@ from remote.run.state.phases import Verdict
 from remote.session.session import Session
 from tui.app import show_run as front
 from tui.app.show_run import LineOptions
-from tui.flags.common import RUNS, HostsFile, Run, RunsDir
+from tui.flags.common import RUNS, HostsFile, RunName, RunsDir
 from tui.flags.recorded import open_run
 from tui.kit.exit import STOPPED, UNREACHABLE
 from tui.kit.narrate import narrate
@@ -34,10 +34,10 @@ LOOK = 0.1
 
 
 def stop(
-    run: Run,
-    now: Annotated[
-        bool, typer.Option("--now", help="kill the ranks at once, without a grace period")
-    ] = False,
+    run: RunName,
+    /,
+    *,
+    now: Annotated[bool, Parameter(help="kill the ranks at once, without a grace period")] = False,
     hosts: HostsFile = None,
     runs_dir: RunsDir = RUNS,
 ) -> None:

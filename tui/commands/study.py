@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Annotated, Any
 
-import typer
+from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from remote.launch import Launcher
 from remote.plan.plan import Policy
@@ -22,60 +22,56 @@ from remote.study.runner import Runner
 from remote.transport.registry import Transports
 from tui.app import show_run as front
 from tui.app import show_study as study_front
-from tui.flags import arguments, selection
 from tui.flags.common import RUNS, Ascii, RunsDir
-from tui.flags.job import with_job_flags
+from tui.flags.job import JobFlags
 from tui.flags.mistakes import Mistakes, check_job
-from tui.flags.selection import with_host_flags
+from tui.flags.selection import HostFlags, select_hosts
 from tui.kit.exit import FAILED, STOPPED, UsageError, refusing
 from tui.kit.narrate import narrate
 from tui.kit.text_table import print_table
 from tui.study.text.plan import describe
 
 
-@with_job_flags
-@with_host_flags
 def study(
-    context: typer.Context,
     name: Annotated[
         str,
-        typer.Argument(
-            metavar="[STUDY]", help="a study file, a bundled study, or a study to continue"
-        ),
+        Parameter(name="[STUDY]", help="a study file, a bundled study, or a study to continue"),
     ] = "",
-    host_flags: Mapping[str, Any] = MappingProxyType({}),
+    /,
+    *,
+    host_flags: HostFlags = HostFlags(),
     quick: Annotated[
-        bool, typer.Option("--quick", help="make the short variant: at most 5 minutes on 2 cores")
+        bool, Parameter(help="make the short variant: at most 5 minutes on 2 cores")
     ] = False,
     until_stable: Annotated[
         float | None,
-        typer.Option(
+        Parameter(
             metavar="PERCENT",
-            min=0.01,
+            validator=Number(gte=0.01),
             help="repeat each cell until its 95% interval is at most ± this percentage",
         ),
     ] = None,
     as_lines: Annotated[
-        bool, typer.Option("--run", help="run without the dashboard, and print lines")
+        bool, Parameter(name="--run", help="run without the dashboard, and print lines")
     ] = False,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="print the settings, the runs and how long they may take"),
+        Parameter(help="print the settings, the runs and how long they may take"),
     ] = False,
     json: Annotated[
         bool,
-        typer.Option(
-            "--json",
+        Parameter(
             help="with --run: print an object when a run begins or ends, and the results; with "
             "--dry-run: an object per run",
         ),
     ] = False,
     new: Annotated[
-        bool, typer.Option("--new", help="start over; keep earlier results under another name")
+        bool, Parameter(help="start over; keep earlier results under another name")
     ] = False,
     ascii_only: Ascii = False,
     runs_dir: RunsDir = RUNS,
-    **job_flags: Any,
+    job_flags: JobFlags = JobFlags(),
+    mistakes: Annotated[Mistakes, Parameter(parse=False)],
 ) -> None:
     """Make all runs of a study, and report the result.
 
@@ -96,7 +92,6 @@ def study(
       2    refused before the start: a mistake in the study, the hosts or the command line
       130  stopped by the user
     """
-    mistakes = Mistakes(context.meta[arguments.KEY])
     if not name:
         with refusing():
             mistakes.refuse()
@@ -104,16 +99,20 @@ def study(
         return
     with refusing():
         with mistakes.noting():
-            check_job(job_flags, method="")
+            check_job(job_flags.settings, method="")
         with mistakes.noting():
             _check_flags(as_lines, dry_run, json)
         mistakes.refuse()
-        given = {key: value for key, value in job_flags.items() if value is not None}
         folder, call = start.find(
-            name, runs_dir.absolute(), given, _given_places(host_flags), quick=quick, new=new
+            name,
+            runs_dir.absolute(),
+            job_flags.settings,
+            _to_places(host_flags),
+            quick=quick,
+            new=new,
         )
         call.study(folder.name)  # so that mistakes in the file are told before those in the hosts
-        with _places(call.places) as places:
+        with _from_places(call.places) as places:
             call = replace(call, nodes=len(places.cluster.hosts))
             study = places.fitted(call.study(folder.name))
             places.check(study)
@@ -157,27 +156,26 @@ def _check_flags(as_lines: bool, dry_run: bool, json: bool) -> None:
         front.check_terminal()
 
 
-def _given_places(host_flags: Mapping[str, Any]) -> dict[str, Any]:
-    """The options for hosts that are given, as they are kept."""
-    given = {key: value for key, value in host_flags.items() if value not in (None, "", False)}
-    if "hosts" in given:
-        given["hosts"] = str(Path(given["hosts"]).absolute())
-    return given
+def _to_places(flags: HostFlags) -> dict[str, Any]:
+    """Return the flags for hosts that are given, as a study keeps them."""
+    places = asdict(flags)
+    places["nodes"] = places.pop("num_hosts")
+    if flags.hosts:
+        places["hosts"] = str(flags.hosts.absolute())
+    return {key: value for key, value in places.items() if value not in (None, "", False)}
 
 
-def _places(options: Mapping[str, Any]) -> Places:
-    """The hosts of these options: with --local, N hosts of one rank each."""
-    unset = dict.fromkeys(("hosts", "local", "slots", "nodes"))
-    empty = dict.fromkeys(("link", "cpus", "only", "exclude", "host"), "")
-    flags: dict[str, Any] = {"slurm": False, **unset, **empty, **options}
-    if flags["hosts"]:
-        flags["hosts"] = Path(flags["hosts"])
-    link = flags.pop("link")
-    cpus = flags.pop("cpus")
-    if flags["local"]:
-        flags["slots"] = flags["slots"] or 1
-    chosen = selection.selection(flags | {"link": "", "cpus": ""})
-    return Places(chosen.hosts, link, cpus)
+def _from_places(options: Mapping[str, Any]) -> Places:
+    """Select the hosts of flags as a study keeps them; with --local N, N hosts of one rank each."""
+    places = dict(options)
+    link = places.pop("link", "")
+    cpus = places.pop("cpus", "")
+    if "hosts" in places:
+        places["hosts"] = Path(places["hosts"])
+    flags = HostFlags(num_hosts=places.pop("nodes", None), **places)
+    if flags.local:
+        flags = replace(flags, slots=flags.slots or 1)
+    return Places(select_hosts(flags).hosts, link, cpus)
 
 
 def _code(runner: Runner) -> int:

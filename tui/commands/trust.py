@@ -3,10 +3,11 @@ accepts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated
 
-import typer
+from cyclopts import Parameter
 
 from remote.cluster.hosts import Cluster, Host, HostsError, select
 from remote.cluster.load import load
@@ -21,14 +22,14 @@ from tui.kit.prompt import confirm
 
 
 def trust(
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="HOST", help="hosts of the hosts file")
-    ] = None,
+    names: Annotated[tuple[str, ...], Parameter(name="HOST", help="hosts of the hosts file")] = (),
+    /,
+    *,
     hosts: HostsFile = None,
-    every: Annotated[bool, typer.Option("--all", help="all hosts of the file")] = False,
+    every: Annotated[bool, Parameter(name="--all", help="all hosts of the file")] = False,
     replace: Annotated[
         bool,
-        typer.Option("--replace", help="also accept the new key of a host whose key has changed"),
+        Parameter(help="also accept the new key of a host whose key has changed"),
     ] = False,
     yes: Yes = False,
 ) -> None:
@@ -48,12 +49,12 @@ def trust(
     """
     file = hosts or HOSTS
     with refusing():
-        chosen = _choose(load(file), names or [], every)
+        chosen = _choose(load(file), names, every)
         codes = Trusting(load_host_keys(chosen), replace, yes).hosts(chosen)
     raise SystemExit(max(codes))
 
 
-def _choose(cluster: Cluster, names: list[str], every: bool) -> tuple[Host, ...]:
+def _choose(cluster: Cluster, names: Sequence[str], every: bool) -> tuple[Host, ...]:
     """Raises: UsageError."""
     if every == bool(names):
         known = ", ".join(host.name for host in cluster.hosts)
@@ -61,7 +62,8 @@ def _choose(cluster: Cluster, names: list[str], every: bool) -> tuple[Host, ...]
     try:
         return select(cluster, only=names).hosts
     except HostsError as error:
-        raise UsageError(str(error).replace("--only ", "trust ")) from None
+        lines = [str(dataclasses.replace(mistake, flag="trust")) for mistake in error.mistakes]
+        raise UsageError("\n".join(lines)) from None
 
 
 class Trusting:

@@ -6,13 +6,13 @@ from pathlib import Path
 
 from remote.plan.plan import Plan
 from remote.record.watch import WatchedRun
-from tui.flags.common import RUNS, Ascii, Run, RunsDir
+from tui.flags.common import RUNS, Ascii, RunName, RunsDir
 from tui.flags.recorded import recorded_here
 from tui.kit.exit import UsageError, refusing
 from tui.kit.narrate import narrate
 
 
-def watch(run: Run, ascii_only: Ascii = False, runs_dir: RunsDir = RUNS) -> None:
+def watch(*, run: RunName, ascii_only: Ascii = False, runs_dir: RunsDir = RUNS) -> None:
     """Watch a run that somebody else has started, beside its launcher: read-only.
 
     Shows the run screen from the record of the run as it grows. No key stops or changes the run.

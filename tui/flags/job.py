@@ -1,63 +1,71 @@
-"""The options of a job: one per field of `Job`."""
+"""Make the flags of a job: one per field of `Job`."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
-from dataclasses import Field
-from typing import Annotated, Any, get_type_hints
+from dataclasses import Field, dataclass, field, make_dataclass
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-import typer
+from cyclopts import Group, Parameter
 
 from training.job import SEVERAL, TYPES, choices, flag, groups, help_text, no_flag
+from tui.flags.common import FIRST_JOB_GROUP, WHOLE_NUMBER
 
 METAVARS: dict[type[Any], str] = {int: "N", float: "X", str: "TEXT", tuple: "TEXT", bool: ""}
 
 
-def with_job_flags(command: Callable[..., None]) -> Callable[..., None]:
-    """Replace the `**job_flags` of a command by one option per field of `Job`, by default None."""
-    own = [
-        p
-        for p in inspect.signature(command).parameters.values()
-        if p.kind is not inspect.Parameter.VAR_KEYWORD
-    ]
-    hints = get_type_hints(command, include_extras=True)
-    parameters = [
-        p.replace(annotation=hints[p.name], kind=inspect.Parameter.KEYWORD_ONLY) for p in own
-    ]
-    for panel, setting in (
-        (f"Job: {name}", setting) for name, group in groups().items() for setting in group
-    ):
-        names = (
-            [f"{flag(setting)}/{no_flag(setting)}"] if setting.type == "bool" else [flag(setting)]
-        )
-        known = "on" if setting.default is True else setting.default
-        default = f" (default: {known})" if known or setting.type == "float" else ""
-        option = typer.Option(
-            *names,
-            help=help_text(setting) + default,
-            metavar=_metavar(setting),
-            rich_help_panel=panel,
-        )
-        kind: Any = list[str] if setting.type == SEVERAL else TYPES[str(setting.type)]
-        annotation = Annotated[kind | None, option]
-        parameters.append(
-            inspect.Parameter(
-                setting.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation
-            )
-        )
+@dataclass(frozen=True)
+class GivenJob:
+    """The job flags of a command line: an attribute per field of `Job`, None if it is not given."""
 
-    def launch(**values: Any) -> None:
-        command(**values)
-
-    launch.__doc__ = command.__doc__
-    launch.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    launch.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return launch
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings that are given, by the names of their fields."""
+        return {name: value for name, value in vars(self).items() if value is not None}
 
 
-def _metavar(setting: Field[Any]) -> str:
-    """Name the value of a setting in the help."""
-    return setting.metadata["metavar"] or (
-        "NAME" if choices(setting) else METAVARS[TYPES[str(setting.type)]]
+def _declare_flags() -> list[tuple[str, Any, Any]]:
+    """Return a field of `JobFlags` for each field of `Job`."""
+    declared: list[tuple[str, Any, Any]] = []
+    for place, (name, settings) in enumerate(groups().items()):
+        group = Group(f"Job: {name}", sort_key=FIRST_JOB_GROUP + place)
+        for setting in settings:
+            kind: Any = TYPES[str(setting.type)]
+            if setting.type == SEVERAL:
+                kind = tuple[str, ...]
+            annotation: Any = Annotated[kind | None, _declare_flag(setting, group)]
+            if kind is int:
+                annotation = Annotated[annotation, WHOLE_NUMBER]
+            declared.append((setting.name, annotation, field(default=None)))
+    return declared
+
+
+def _declare_flag(setting: Field[Any], group: Group) -> Parameter:
+    help = help_text(setting)
+    default = "on" if setting.default is True else setting.default
+    if default or setting.type == "float":
+        help = f"{help} (default: {default})"
+    is_switch = setting.type == "bool"
+    return Parameter(
+        name=flag(setting),
+        negative=no_flag(setting) if is_switch else "",
+        help=help,
+        metavar=_metavar(setting),
+        group=group,
     )
+
+
+def _metavar(setting: Field[Any]) -> str | None:
+    """Name the value of a setting in the help."""
+    if setting.metadata["metavar"]:
+        return str(setting.metadata["metavar"])
+    if choices(setting):
+        return "NAME"
+    return METAVARS[TYPES[str(setting.type)]] or None
+
+
+if TYPE_CHECKING:
+    JobFlags: TypeAlias = GivenJob
+else:
+    JobFlags = make_dataclass("JobFlags", _declare_flags(), bases=(GivenJob,), frozen=True)
+    JobFlags.__module__ = __name__  # cyclopts looks there for what the annotations name
+    JobFlags = Parameter(name="*")(JobFlags)

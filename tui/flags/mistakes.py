@@ -1,4 +1,4 @@
-"""All mistakes in a command line at once."""
+"""Gather all mistakes in a command line, to tell them at once."""
 
 from __future__ import annotations
 
@@ -12,40 +12,46 @@ from tui.kit.exit import MISTAKES, UsageError
 
 
 class Mistakes:
-    """Gathers mistakes. `wrong` are those that the parser has found: what these flags say is not
-    known."""
+    """The mistakes in a command line."""
 
-    def __init__(self, wrong: Sequence[Mistake] = ()) -> None:
-        self._found: list[Mistake | Exception] = [*wrong]
-        self._flags = {mistake.flag for mistake in wrong}
+    def __init__(self, parsing: Sequence[Mistake] = ()) -> None:
+        """`parsing` are those that the parser has found: the values of these flags are unknown."""
+        self._mistakes: list[Mistake | Exception] = [*parsing]
+        self._unknown_flags = {mistake.flag for mistake in parsing}
 
     def __bool__(self) -> bool:
-        return bool(self._found)
+        return bool(self._mistakes)
 
     @contextmanager
     def noting(self, *needed: str) -> Iterator[None]:
-        """Note a mistake of the user, and go on. What depends on a flag that is wrong itself is no
-        mistake: `needed` are such flags."""
+        """Note a mistake of the user, and go on.
+
+        What follows from a flag that is wrong itself is no mistake: `needed` are such flags.
+        """
         try:
             yield
         except MISTAKES as error:
-            if self._flags.isdisjoint(needed):
-                self._found.append(error)
+            if self._unknown_flags.isdisjoint(needed):
+                self._mistakes.append(error)
 
     def refuse(self) -> None:
-        """End with all mistakes, a line each, where there are any. Raises: UsageError."""
-        lines = [line for one in self._found for line in str(one).splitlines()]
+        """End with all mistakes, a line each, if there are any. Raises: UsageError."""
+        lines: list[str] = []
+        for mistake in self._mistakes:
+            lines += str(mistake).splitlines()
         if lines:
             raise UsageError("\n".join(dict.fromkeys(lines)))
 
 
-def check_job(flags: Mapping[str, Any], method: str = Job.sync) -> None:
-    """Check the flags of a job. `method` is the sync method where they name none; "" where that may
-    be any, as in a study. That of a run to resume is not known yet. Raises: JobError, with all
-    mistakes."""
-    given = {name: value for name, value in flags.items() if value is not None}
-    if not given.get("resume"):
-        given.setdefault("sync", method or None)
+def check_job(settings: Mapping[str, Any], method: str = Job.sync) -> None:
+    """Check the settings of a job that are given. Raises: JobError, with all mistakes.
+
+    `method` is the sync method if they name none: "" if it may be any, as in a study. That of a run
+    to resume is not known yet.
+    """
+    given = dict(settings)
+    if method and not given.get("resume"):
+        given.setdefault("sync", method)
     mistakes = find_mistakes(given)
     if mistakes:
         raise JobError(*mistakes)

@@ -1,94 +1,103 @@
-"""The options of the policy: what a run does after failures and disconnects."""
+"""Declare the flags of the policy: what a run does after failures and disconnects."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
-from typing import Annotated, Any, Literal
+from dataclasses import asdict, dataclass
+from typing import Annotated, Literal
 
-import typer
+from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from remote.plan.plan import OnNan, OnStall, PlanError, Policy
 from training.mistake import Mistake
-from tui.flags.group import with_group
-
-_option = partial(typer.Option, rich_help_panel="Failures and disconnects")
+from tui.flags.common import FAILURES, WHOLE_NUMBER
 
 
-def declared(
+@Parameter(name="*", group=FAILURES)
+@dataclass(frozen=True)
+class PolicyFlags:
+    """The flags of the policy; but for `on_disconnect`, each is a field of `Policy`."""
+
     on_disconnect: Annotated[
         Literal["keep", "stop"] | None,
-        _option(
+        Parameter(
             metavar="ACTION",
             help="keep the run going or stop it if the launcher or its connection is lost: keep, "
-            "stop",
-            show_default="stop; in the dashboard over SSH: keep",
+            "stop (default: stop; in the dashboard over SSH: keep)",
         ),
-    ] = None,
-    doctor: Annotated[bool, _option(help="check the hosts before the start")] = True,
+    ] = None
+    doctor: Annotated[
+        bool,
+        Parameter(negative="--no-doctor", help="check the hosts before the start (default: on)"),
+    ] = True
     start_timeout: Annotated[
         float,
-        _option(
+        Parameter(
             metavar="SECONDS",
-            min=0,
+            validator=Number(gte=0),
             help="stop the run if a rank makes no first step within this time (0: no limit)",
         ),
-    ] = 0.0,
+    ] = 0.0
     on_stall: Annotated[
         OnStall,
-        _option(
+        Parameter(
             metavar="ACTION",
-            help="what to do when ranks stop making progress: report, stop, restart",
+            help="what to do when ranks stop making progress: report, stop, restart (default: "
+            "report)",
         ),
-    ] = OnStall.REPORT,
+    ] = OnStall.REPORT
     on_nan: Annotated[
         OnNan,
-        _option(metavar="ACTION", help="what to do when a loss is NaN or infinite: warn, stop"),
-    ] = OnNan.WARN,
+        Parameter(
+            metavar="ACTION",
+            help="what to do when a loss is NaN or infinite: warn, stop (default: warn)",
+        ),
+    ] = OnNan.WARN
     max_restarts: Annotated[
         int,
-        _option(
+        WHOLE_NUMBER,
+        Parameter(
             metavar="N",
-            min=0,
+            validator=Number(gte=0),
             help="restart a failed run up to N times, from its last checkpoint",
         ),
-    ] = 0,
+    ] = 0
     min_nodes: Annotated[
         int,
-        _option(
+        WHOLE_NUMBER,
+        Parameter(
+            name="--min-hosts",
             metavar="K",
-            min=0,
+            validator=Number(gte=0),
             help="restart without lost hosts while K hosts are left (0: only with all hosts)",
         ),
-    ] = 0,
+    ] = 0
+    # --fetch alone names the files of a script.
     fetch: Annotated[
-        bool, _option(" /--no-fetch", help="copy checkpoints back from the hosts at the end")
-    ] = True,
-) -> None:
-    """The parameters are the options."""
+        bool,
+        Parameter(
+            name="--fetch-checkpoints",
+            negative="--no-fetch",
+            help="copy checkpoints back from the hosts at the end (default: on)",
+        ),
+    ] = True
 
 
-def with_policy_flags(command: Callable[..., None]) -> Callable[..., None]:
-    """Replace the parameter `policy_flags` of a command by one option per setting."""
-    return with_group(command, "policy_flags", declared)
-
-
-def policy(flags: Mapping[str, Any], keep: bool) -> Policy:
-    """Make the policy of these options. `keep` is the default of --on-disconnect.
-
-    Raises: PlanError.
-    """
-    settings = dict(flags)
-    wanted = settings.pop("on_disconnect")
+def make_policy(flags: PolicyFlags, keep: bool) -> Policy:
+    """Make the policy of these flags. `keep` is the default of --on-disconnect. Raises: PlanError,
+    with all mistakes."""
     mistakes = []
-    if settings["on_stall"] is OnStall.RESTART and not settings["max_restarts"]:
-        what = "--on-stall restart needs a limit"
-        hint = "add --max-restarts 1, or another number"
-        mistakes.append(Mistake(problem=what, hint=hint, about="--on-stall"))
-    if settings["min_nodes"] and not settings["max_restarts"]:
-        what = f"--min-nodes {settings['min_nodes']} applies to restarts"
-        hint = "add --max-restarts 1, or another number"
-        mistakes.append(Mistake(problem=what, hint=hint, about="--min-nodes"))
+    hint = "add --max-restarts 1, or another number"
+    if flags.on_stall is OnStall.RESTART and not flags.max_restarts:
+        problem = "--on-stall restart needs a limit"
+        mistakes.append(Mistake(problem=problem, hint=hint, about="--on-stall"))
+    if flags.min_nodes and not flags.max_restarts:
+        problem = f"--min-hosts {flags.min_nodes} applies to restarts"
+        mistakes.append(Mistake(problem=problem, hint=hint, about="--min-hosts"))
     if mistakes:
         raise PlanError(*mistakes)
-    return Policy(keep=wanted == "keep" if wanted else keep, **settings)
+    settings = asdict(flags)
+    on_disconnect = settings.pop("on_disconnect")
+    if on_disconnect:
+        keep = on_disconnect == "keep"
+    return Policy(keep=keep, **settings)

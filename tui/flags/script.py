@@ -1,109 +1,110 @@
-"""The options of a run whose ranks are a program of the user's own."""
+"""Declare the flags of a run whose ranks are the user's own script."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Annotated, Any
 
-import typer
+from cyclopts import Parameter
 
 from remote.cluster.hosts import Cluster
 from remote.plan.plan import PlanError, Script
 from training.job import flags_of
 from training.mistake import Mistake
-from tui.flags.group import with_group
-
-_option = partial(
-    typer.Option, rich_help_panel="Your own program: rankboard … -- train.py --lr 0.1"
-)
+from tui.flags.common import SCRIPT
 
 
-def _flags(
+@Parameter(name="*", group=SCRIPT)
+@dataclass(frozen=True)
+class ScriptFlags:
+    """The flags of a script."""
+
     cwd: Annotated[
         str,
-        _option(
+        Parameter(
             metavar="PATH",
-            help="the folder on the hosts to work in",
-            show_default="the uploaded one, else the path of this folder",
+            help="the folder on the hosts to work in (default: the uploaded one, else the path of "
+            "this folder)",
         ),
-    ] = "",
+    ] = ""
     watch: Annotated[
-        bool, _option(help="watch torch in your program to see loss, iterations and waits")
-    ] = True,
+        bool,
+        Parameter(
+            negative="--no-watch",
+            help="watch torch in your program to see loss, iterations and waits (default: on)",
+        ),
+    ] = True
     follow: Annotated[
-        list[str] | None,
-        _option(
-            "--follow",
+        tuple[str, ...],
+        Parameter(
             metavar="GLOB",
             help="read values from files that your program writes, such as '**/metrics.csv' "
             "(repeatable)",
         ),
-    ] = None,
+    ] = ()
     results: Annotated[
-        list[str] | None,
-        _option(
-            "--fetch",
+        tuple[str, ...],
+        Parameter(
+            name="--fetch",
             metavar="GLOB",
             help="copy these files from the hosts at the end, such as 'out/*.pt' (repeatable)",
         ),
-    ] = None,
-) -> None:
-    """The parameters are the options."""
+    ] = ()
 
 
-USUAL: Mapping[str, Any] = MappingProxyType({"watch": True, "follow": (), "results": ()})
-"""The options of a program where none is given, but for its folder."""
-
-
-def with_script_flags(command: Callable[..., None]) -> Callable[..., None]:
-    """Replace the parameter `script_flags` of a command by the options of a program."""
-    return with_group(command, "script_flags", _flags)
-
-
-def script(
-    words: Sequence[str], flags: Mapping[str, Any], job_flags: Mapping[str, Any]
+def make_script(
+    words: Sequence[str], flags: ScriptFlags, job_settings: Mapping[str, Any]
 ) -> Script | None:
-    """The program of a command line; None where it names none. Raises: PlanError."""
+    """Make the script of a command line, None if it names none. Raises: PlanError."""
     if not words:
-        for name, given in (
-            ("--cwd", flags["cwd"]),
-            ("--no-watch", not flags["watch"]),
-            ("--follow", flags["follow"]),
-            ("--fetch", flags["results"]),
-        ):
-            if given:
-                raise PlanError(
-                    f"{name} is for a program of your own, which comes last, after --, as in "
-                    "rankboard --run -- train.py --lr 0.1"
-                )
+        _refuse_script_flags(flags)
         return None
-    given = flags_of({name for name, value in job_flags.items() if value is not None})
-    if given:
+    job_flags = flags_of(job_settings)
+    if job_flags:
         raise PlanError(
-            f"{', '.join(given)}: options of rankboard's own training do not apply to your program "
-            f"({words[0]}): leave them out, or write them after its name"
+            f"{', '.join(job_flags)}: options of rankboard's own training do not apply to your "
+            f"program ({words[0]}): leave them out, or write them after its name"
         )
-    for pattern in flags["results"] or ():
-        if pattern.startswith(("/", "~")) or ".." in pattern.split("/"):
+    for pattern in flags.results:
+        leaves_folder = pattern.startswith(("/", "~")) or ".." in pattern.split("/")
+        if leaves_folder:
             hint = "write a pattern below the folder that your program works in, such as 'out/*.pt'"
             raise PlanError(Mistake("--fetch", pattern, hint=hint))
-    follow = tuple(flags["follow"] or ())
-    if not all(pattern.strip() and pattern.isprintable() for pattern in follow):
-        hint = "give the path of a file, or a pattern such as '**/metrics.csv'"
-        raise PlanError(Mistake("--follow", hint=hint))
-    return Script(tuple(words), flags["watch"], follow, tuple(flags["results"] or ()))
+    for pattern in flags.follow:
+        if not (pattern.strip() and pattern.isprintable()):
+            hint = "give the path of a file, or a pattern such as '**/metrics.csv'"
+            raise PlanError(Mistake("--follow", hint=hint))
+    return Script(tuple(words), flags.watch, flags.follow, flags.results)
+
+
+def _refuse_script_flags(flags: ScriptFlags) -> None:
+    """Refuse the flags of a script, as there is none. Raises: PlanError."""
+    given = {
+        "--cwd": flags.cwd,
+        "--no-watch": not flags.watch,
+        "--follow": flags.follow,
+        "--fetch": flags.results,
+    }
+    for name, value in given.items():
+        if value:
+            raise PlanError(
+                f"{name} is for a program of your own, which comes last, after --, as in "
+                "rankboard --run -- train.py --lr 0.1"
+            )
 
 
 def with_cwd(cluster: Cluster, path: str) -> Cluster:
-    """The hosts with this folder to work in; a relative one is relative to this folder."""
+    """Return the hosts with this folder to work in, which may be relative to the current one.
+
+    Raises: PlanError.
+    """
     if not path:
         return cluster
     if cluster.sync:
         what = "with --upload, the ranks work in the uploaded folder"
         raise PlanError(Mistake("--cwd", path, what, "leave one out"))
     folder = path if path.startswith("~") else str(Path(path).absolute())
-    return replace(cluster, hosts=tuple(replace(host, cwd=folder) for host in cluster.hosts))
+    hosts = tuple(replace(host, cwd=folder) for host in cluster.hosts)
+    return replace(cluster, hosts=hosts)

@@ -1,16 +1,16 @@
-"""Which hosts a command line selects, and their transports."""
+"""Select the hosts of a command line, and open transports to them."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import typer
+from cyclopts import Parameter
 
 from remote.cluster.hosts import (
     LOCAL,
@@ -25,13 +25,21 @@ from remote.lab.spec import LabError, Spec, parse, shared
 from remote.plan.plan import PlanError
 from remote.transport import Transport
 from remote.transport.registry import Transports
-from tui.flags.common import HOSTS, LAB_ENDS, Exclude, HostsFile, Only, split_names
-from tui.flags.group import with_group
+from tui.flags.common import (
+    HOSTS,
+    LAB_ENDS,
+    OPTIONS,
+    WHOLE_NUMBER,
+    Exclude,
+    HostsFile,
+    Only,
+    split_names,
+)
 from tui.kit.exit import UNREACHABLE
 from tui.kit.narrate import narrate
 
 RANKS = 4
-"""Ranks on this machine that the form starts with where there is no hosts file."""
+"""Ranks on this machine that the form starts with, if there is no hosts file."""
 NO_FILE = (
     f"There is no {HOSTS} in this folder: the ranks run on this machine. For other hosts, write "
     f"{HOSTS} with two lines per "
@@ -39,121 +47,119 @@ NO_FILE = (
 )
 
 
-def _flags(
-    hosts: HostsFile = None,
+@Parameter(name="*", group=OPTIONS)
+@dataclass(frozen=True)
+class HostFlags:
+    """The flags that select hosts."""
+
+    hosts: HostsFile = None
     host: Annotated[
         str,
-        typer.Option(
-            "--host",
-            "-H",
+        Parameter(
+            name=("--host", "-H"),
             metavar="HOSTS",
             help="use these hosts, each with its number of ranks, such as a:4,b:4",
         ),
-    ] = "",
+    ] = ""
     slurm: Annotated[
-        bool,
-        typer.Option("--slurm", help="the nodes of this Slurm job (default: within a job)"),
-    ] = False,
+        bool, Parameter(help="the nodes of this Slurm job (default: within a job)")
+    ] = False
     local: Annotated[
         int | None,
-        typer.Option(metavar="N", help="train with N ranks on this machine, without a hosts file"),
-    ] = None,
+        WHOLE_NUMBER,
+        Parameter(metavar="N", help="train with N ranks on this machine, without a hosts file"),
+    ] = None
     link: Annotated[
         str,
-        typer.Option(
+        Parameter(
             metavar="RATE",
             help="with --local: give each host a link of this rate, such as 1gbit or 100mbit",
         ),
-    ] = "",
+    ] = ""
     slots: Annotated[
         int | None,
-        typer.Option(
+        WHOLE_NUMBER,
+        Parameter(
             metavar="M",
-            help="with --local N: N/M hosts of M ranks each; in a Slurm job: M ranks on each node",
+            help="with --local N: N/M hosts of M ranks each; in a Slurm job: M ranks on each host",
         ),
-    ] = None,
+    ] = None
     cpus: Annotated[
         str,
-        typer.Option(
+        Parameter(
             metavar="CORES", help="with --link: limit each host to this many cores, e.g. 0.5"
         ),
-    ] = "",
-    nodes: Annotated[
-        int | None, typer.Option(metavar="K", help="use only the first K hosts")
-    ] = None,
-    only: Only = "",
-    exclude: Exclude = "",
-) -> None:
-    """The parameters are the options."""
-
-
-def with_host_flags(command: Callable[..., None]) -> Callable[..., None]:
-    """Replace the parameter `host_flags` of a command by the options that select hosts."""
-    return with_group(command, "host_flags", _flags)
+    ] = ""
+    num_hosts: Annotated[
+        int | None, WHOLE_NUMBER, Parameter(metavar="K", help="use only the first K hosts")
+    ] = None
+    only: Only = ""
+    exclude: Exclude = ""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The hosts of a command line: `cluster` are all hosts, `hosts` the selected ones.
-
-    `spec`: the lab to make of them, if any.
-    """
+    """The hosts of a command line."""
 
     cluster: Cluster
+    """All hosts."""
     hosts: Cluster
+    """The selected ones."""
     spec: Spec | None
+    """The lab to make of them, if any."""
 
     @property
     def ends(self) -> str:
-        """Why a run ends with this command, and what to do instead; "" where it need not."""
+        """Why a run ends with this command, and what to do instead; "" if it need not end."""
         return LAB_ENDS if self.spec else self.cluster.ends
 
 
-def usual() -> Selection:
-    """The hosts of the job, or of the usual file; this machine where there are none, or
-    mistakes."""
+def select_usual() -> Selection:
+    """Select the hosts of the Slurm job, or of the usual file.
+
+    Without any, or if there are mistakes in them, select this machine.
+    """
     why = NO_FILE
     if has_usual():
         try:
-            found = load_usual()
-            return Selection(found, found, None)
+            cluster = load_usual()
+            return Selection(cluster, cluster, None)
         except HostsError as error:
             why = str(error)
-    here = Cluster("this machine", (_local_host("local", RANKS),), (why,))
-    return Selection(here, here, None)
+    this_machine = Cluster("this machine", (_local_host("local", RANKS),), (why,))
+    return Selection(this_machine, this_machine, None)
 
 
-def selection(flags: Mapping[str, Any], upload: Sequence[Path] = ()) -> Selection:
-    """Select hosts by the options of `with_host_flags`, and print remarks on them.
+def select_hosts(flags: HostFlags, upload: Sequence[Path] = ()) -> Selection:
+    """Select hosts by these flags, and print remarks on them.
 
     `upload` adds to the uploads of the hosts file. Raises: HostsError, PlanError.
     """
-    check(flags, upload)
-    link = flags["link"]
-    spec = _lab_spec(flags["local"], flags["slots"], link, flags["cpus"])
-    cluster = _cluster(flags, upload)
+    check_host_flags(flags, upload)
+    spec = _make_spec(flags)
     if spec:
-        cluster = Cluster(f"lab, {link}", spec.hosts(), spec.remarks())
+        cluster = Cluster(f"lab, {flags.link}", spec.hosts(), spec.remarks())
+    elif flags.local:
+        cluster = _make_local_cluster(flags.local, flags.slots)
+    else:
+        cluster = _with_flags(_load_hosts(flags), flags.slots, upload)
     narrate(*cluster.remarks)
-    only = split_names(flags["only"])
-    exclude = split_names(flags["exclude"])
-    hosts = select(cluster, flags["nodes"], only, exclude)
-    return Selection(cluster, hosts, spec)
+    only = split_names(flags.only)
+    exclude = split_names(flags.exclude)
+    return Selection(cluster, select(cluster, flags.num_hosts, only, exclude), spec)
 
 
-def check(flags: Mapping[str, Any], upload: Sequence[Path] = ()) -> None:
-    """Check these options for what is wrong whatever the hosts are. Raises: PlanError, with all
+def check_host_flags(flags: HostFlags, upload: Sequence[Path] = ()) -> None:
+    """Check these flags for what is wrong whatever the hosts are. Raises: PlanError, with all
     mistakes."""
-    mistakes = [*_mistakes(flags, upload)]
+    mistakes = [*_find_mistakes(flags, upload)]
     if mistakes:
         raise PlanError(*mistakes)
 
 
-def _mistakes(flags: Mapping[str, Any], upload: Sequence[Path]) -> Iterator[str]:
-    local = flags["local"]
-    slots = flags["slots"]
-    nodes = flags["nodes"]
-    is_counted = all(count is None or count > 0 for count in (local, slots))
+def _find_mistakes(flags: HostFlags, upload: Sequence[Path]) -> Iterator[str]:
+    local = flags.local
+    slots = flags.slots
     if local is not None and local < 1:
         yield (
             f"--local {local}: give the number of ranks, 1 or more, or leave it out to use the "
@@ -161,60 +167,47 @@ def _mistakes(flags: Mapping[str, Any], upload: Sequence[Path]) -> Iterator[str]
         )
     if slots is not None and slots < 1:
         yield f"--slots {slots}: give the number of ranks of each host, 1 or more, or leave it out"
-    if nodes is not None and nodes < 1:
-        yield f"--nodes {nodes}: give the number of hosts, 1 or more, or leave it out"
-    given = {
-        f"--hosts {flags['hosts']}": flags["hosts"],
-        f"--host {flags['host']}": flags["host"],
-        "--slurm": flags["slurm"],
+    if flags.num_hosts is not None and flags.num_hosts < 1:
+        yield (
+            f"--num-hosts {flags.num_hosts}: give the number of hosts, 1 or more, or leave it out"
+        )
+    sources = {
+        f"--hosts {flags.hosts}": flags.hosts,
+        f"--host {flags.host}": flags.host,
+        "--slurm": flags.slurm,
         f"--local {local}": local,
     }
-    words = [word for word, value in given.items() if value]
-    if len(words) > 1:
-        yield f"{' and '.join(words)} cannot be combined: give one of them"
+    given = [word for word, value in sources.items() if value]
+    if len(given) > 1:
+        yield f"{' and '.join(given)} cannot be combined: give one of them"
     if upload and local:
         yield (
             f"--upload {upload[0]} is for other machines: with --local {local} the ranks work in "
             "this folder"
         )
-    in_slurm = flags["slurm"] or (is_slurm() and not flags["hosts"] and not flags["host"])
+    in_slurm = flags.slurm or (is_slurm() and not flags.hosts and not flags.host)
     if slots and not local and not in_slurm:
         yield f"--slots {slots} needs --local N; in a hosts file, write slots = {slots}"
-    if is_counted:
+    if all(count is None or count > 0 for count in (local, slots)):
         try:
-            _lab_spec(local, slots, flags["link"], flags["cpus"])
+            _make_spec(flags)
         except LabError as error:
             yield str(error)
 
 
-def check_file(flags: Mapping[str, Any]) -> None:
-    """Check the hosts file, if these options need one. Raises: HostsError, with all mistakes."""
-    if flags["local"] is None:
-        _elsewhere(flags)
+def check_hosts_file(flags: HostFlags) -> None:
+    """Check the hosts file, if these flags need one. Raises: HostsError, with all mistakes."""
+    if flags.local is None:
+        _load_hosts(flags)
 
 
-def _cluster(flags: Mapping[str, Any], upload: Sequence[Path]) -> Cluster:
-    """Load the hosts that the options name, or make this machine one host or several. Raises:
-    HostsError."""
-    local = flags["local"]
-    slots = flags["slots"]
-    if local:
-        return _here(local, slots)
-    found = _elsewhere(flags)
-    return replace(
-        found,
-        hosts=tuple(with_slots(host, slots or host.slots) for host in found.hosts),
-        sync=(*found.sync, *(os.path.abspath(one.expanduser()) for one in upload)),
-    )
-
-
-def _elsewhere(flags: Mapping[str, Any]) -> Cluster:
-    """The hosts that are named, else the usual ones."""
-    if flags["hosts"]:
-        return load(flags["hosts"])
-    if flags["host"]:
-        return load_named(flags["host"])
-    if flags["slurm"]:
+def _load_hosts(flags: HostFlags) -> Cluster:
+    """Load the hosts that are named, else the usual ones. Raises: HostsError."""
+    if flags.hosts:
+        return load(flags.hosts)
+    if flags.host:
+        return load_named(flags.host)
+    if flags.slurm:
         return load_slurm()
     if not has_usual():
         raise HostsError(
@@ -224,11 +217,18 @@ def _elsewhere(flags: Mapping[str, Any]) -> Cluster:
     return load_usual()
 
 
-def _here(local: int, slots: int | None) -> Cluster:
-    """This machine as one host or several."""
+def _with_flags(cluster: Cluster, slots: int | None, upload: Sequence[Path]) -> Cluster:
+    """Return the hosts with the flags --slots and --upload."""
+    hosts = tuple(with_slots(host, slots or host.slots) for host in cluster.hosts)
+    uploads = (os.path.abspath(path.expanduser()) for path in upload)
+    return replace(cluster, hosts=hosts, sync=(*cluster.sync, *uploads))
+
+
+def _make_local_cluster(ranks: int, slots: int | None) -> Cluster:
+    """Make this machine one host, or several of `slots` ranks each."""
     if not slots:
-        return Cluster("this machine", (_local_host("local", local),))
-    count = local // slots
+        return Cluster("this machine", (_local_host("local", ranks),))
+    count = ranks // slots
     hosts = tuple(_local_host(f"local{index}", slots) for index in range(1, count + 1))
     remarks = (shared(count, os.cpu_count() or 1),) if count > 1 else ()
     return Cluster("this machine", hosts, remarks)
@@ -238,30 +238,34 @@ def _local_host(name: str, slots: int) -> Host:
     return Host(name, "127.0.0.1", python=sys.executable, slots=slots, transport=LOCAL)
 
 
-def _lab_spec(local: int | None, slots: int | None, link: str, cpus: str) -> Spec | None:
-    """Read the options of a lab, if any."""
+def _make_spec(flags: HostFlags) -> Spec | None:
+    """Make the lab of these flags, if any. Raises: LabError."""
+    local = flags.local
+    slots = flags.slots
     if local and slots and local % slots:
-        fit = ", ".join(str(number) for number in range(1, local + 1) if local % number == 0)
+        divisors = [str(number) for number in range(1, local + 1) if local % number == 0]
         raise LabError(
-            f"--slots {slots} does not divide the {local} ranks of --local: give one of {fit}"
+            f"--slots {slots} does not divide the {local} ranks of --local: give one of "
+            f"{', '.join(divisors)}"
         )
-    if not link:
-        if cpus:
+    if not flags.link:
+        if flags.cpus:
             raise LabError(
-                f"--cpus {cpus} needs --link; for links without a limit, give --link 10gbit"
+                f"--cpus {flags.cpus} needs --link; for links without a limit, give --link 10gbit"
             )
         return None
     if not local:
         raise LabError(
-            f"--link {link} needs --local N: it gives the ranks of this machine a network; add "
-            "--local 4"
+            f"--link {flags.link} needs --local N: it gives the ranks of this machine a network; "
+            "add --local 4"
         )
-    return parse(local // (slots or 1), link, cpus, slots or 1)
+    ranks_per_host = slots or 1
+    return parse(local // ranks_per_host, flags.link, flags.cpus, ranks_per_host)
 
 
 @contextmanager
-def transports(chosen: Selection) -> Iterator[Transports]:
-    """Make the transports of the chosen hosts; their lab is up meanwhile. Raises: LabError."""
+def open_transports(chosen: Selection) -> Iterator[Transports]:
+    """Yield the transports of the chosen hosts; their lab is up meanwhile. Raises: LabError."""
     if not chosen.spec:
         yield Transports(chosen.cluster.hosts)
         return
@@ -272,9 +276,9 @@ def transports(chosen: Selection) -> Iterator[Transports]:
 
 
 def reach_hosts(path: Path | None) -> tuple[Transport | None, tuple[Host, ...]]:
-    """Load the hosts of a file or job, with the transport to them; nothing without any.
+    """Load the hosts of a file or Slurm job; return a transport to them, and these hosts.
 
-    Raises: HostsError.
+    Without any, there is no transport. Raises: HostsError.
     """
     if path is None and not has_usual():
         return None, ()

@@ -9,13 +9,14 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
-from typing import Any
 
 from remote.cluster.hosts import PLACE, Cluster, with_slots
 from remote.cluster.load import has_usual
 from remote.plan.plan import LOCAL_RANK, NO_PYTHON, PYTHONS
 from remote.plan.python_line import python_line
 from tui.flags.common import HOSTS
+from tui.flags.policy import PolicyFlags
+from tui.flags.selection import HostFlags
 from tui.kit.exit import UsageError
 from tui.kit.narrate import narrate
 
@@ -71,7 +72,7 @@ UNSUPPORTED = "rankboard does not support it"
 
 
 @dataclass(frozen=True)
-class Line:
+class ScriptLine:
     """A command line: the `words` of the program, the flags of torchrun and the variables `env`
     before them. `is_torchrun`: torchrun itself stands there."""
 
@@ -81,20 +82,16 @@ class Line:
     is_torchrun: bool = False
 
 
-PROGRAM = "rankboard.program"
-"""What `meta` of a context calls the `Line` of a program of the user's own."""
-
-
-def name_of(word: str) -> str:
-    """The flag of torchrun that this word names, "" where it names none."""
+def find_flag(word: str) -> str:
+    """Return the flag of torchrun that a word names; "" if it names none."""
     flag = word.partition("=")[0]
     flag = SHORT.get(flag, flag.replace("_", "-"))
     return flag if flag in (*SWITCHES, *VALUES) else ""
 
 
-def _begun(word: str) -> str:
-    """The same, also for the beginning of a flag, which torchrun understands."""
-    name = name_of(word)
+def _find_flag_by_beginning(word: str) -> str:
+    """Return the flag of torchrun that a word names or begins; torchrun understands both."""
+    name = find_flag(word)
     if name:
         return name
     flag = word.partition("=")[0].replace("_", "-")
@@ -102,28 +99,31 @@ def _begun(word: str) -> str:
     return near[0] if len(near) == 1 else ""
 
 
-def taken_out(words: Sequence[str], own: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The words without the flags of torchrun that are not `own` flags of rankboard; and these."""
+def take_out_flags(words: Sequence[str], own: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the words without the flags of torchrun that are not `own` flags of rankboard; and
+    these."""
     ours: list[str] = []
     theirs: list[str] = []
     rest = list(words)
     while rest:
         word = rest.pop(0)
-        is_theirs = word.startswith("-") and word.partition("=")[0] not in own and name_of(word)
+        is_theirs = word.startswith("-") and word.partition("=")[0] not in own and find_flag(word)
         (theirs if is_theirs else ours).append(word)
-        if is_theirs and name_of(word) in VALUES and "=" not in word and rest:
+        if is_theirs and find_flag(word) in VALUES and "=" not in word and rest:
             theirs.append(rest.pop(0))
     return ours, theirs
 
 
-def read(words: Sequence[str], before: Sequence[str] = ()) -> Line:
-    """The program of the words after `--`, which may begin with variables, torchrun or its flags;
-    `before` are its flags that stand before `--`. Raises: UsageError."""
-    variables, rest = _begin(words)
-    more, inner = _inner(rest)
-    launcher, arguments = _started(inner)
+def parse_script_line(words: Sequence[str], before: Sequence[str] = ()) -> ScriptLine:
+    """Parse the words after `--`, which may begin with variables, torchrun or its flags.
+
+    `before` are its flags that stand before `--`. Raises: UsageError.
+    """
+    variables, rest = _split_variables(words)
+    more, inner = _unwrap_starters(rest)
+    launcher, arguments = _find_program(inner)
     if launcher in OTHERS:
-        raise UsageError(_started_by(launcher, arguments))
+        raise UsageError(_refuse_launcher(launcher, arguments))
     is_torchrun = launcher in TORCHRUN
     if is_torchrun:
         variables = variables + more
@@ -138,7 +138,7 @@ def read(words: Sequence[str], before: Sequence[str] = ()) -> Line:
         word = rest.pop(0)
         if word == "--":
             break
-        name = _begun(word)
+        name = _find_flag_by_beginning(word)
         if not name:
             raise UsageError(
                 f"{word.partition('=')[0]} is not a flag of torchrun: write your program after --, "
@@ -153,28 +153,29 @@ def read(words: Sequence[str], before: Sequence[str] = ()) -> Line:
     if not rest or not rest[0]:
         raise UsageError("write your own program after --, as in rankboard --run -- train.py")
     program = _program(rest, flags, passes=launcher == LAUNCH)
-    return Line(program, flags, tuple(env.items()), is_torchrun)
+    return ScriptLine(program, flags, tuple(env.items()), is_torchrun)
 
 
-def _begin(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The variables that the words begin with, and the other words."""
+def _split_variables(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the variables that the words begin with, and the other words."""
     variables = list(takewhile(VARIABLE.match, words))
     return variables, list(words[len(variables) :])
 
 
-def _inner(words: list[str]) -> tuple[list[str], list[str]]:
-    """What these words start in the end: `env A=b torchrun x.py` has variables, then torchrun."""
+def _unwrap_starters(words: list[str]) -> tuple[list[str], list[str]]:
+    """Return what these words start in the end: `env A=b torchrun x.py` has variables, then
+    torchrun."""
     first = [os.path.basename(word) for word in words[:2]]
     for starter in STARTERS:
         if first[: len(starter)] == starter:
-            variables, rest = _begin(words[len(starter) :])
-            more, inner = _inner(rest)
+            variables, rest = _split_variables(words[len(starter) :])
+            more, inner = _unwrap_starters(rest)
             return variables + more, inner
     return [], words
 
 
-def _started(words: list[str]) -> tuple[str, list[str]]:
-    """The program, or the module of Python, that the words start, and its arguments."""
+def _find_program(words: list[str]) -> tuple[str, list[str]]:
+    """Return the program, or the module of Python, that the words start, and its arguments."""
     line = python_line(words)
     if line:
         return os.path.basename(line.name), list(line.rest)
@@ -183,19 +184,19 @@ def _started(words: list[str]) -> tuple[str, list[str]]:
 
 
 def _from_environment(env: Mapping[str, str]) -> dict[str, str]:
-    """The flags that torchrun takes from its environment."""
+    """Return the flags that torchrun takes from its environment."""
     return {flag: env[name] for name, flag in PET.items() if env.get(name)}
 
 
 def _program(rest: list[str], flags: Mapping[str, str], *, passes: bool) -> tuple[str, ...]:
-    """The words of the program. `passes`: it gets its number on the host as an argument."""
+    """Return the words of the program. `passes`: it gets its local rank as an argument."""
     rank = [f"--local-rank={LOCAL_RANK}"] * (passes and "--use-env" not in flags)
     first = ["-m"] * ("--module" in flags)
     first += [NO_PYTHON] * ("--no-python" in flags and rest[0].endswith((".py", *PYTHONS)))
     return (*first, rest[0], *rank, *rest[1:])
 
 
-def _started_by(launcher: str, words: list[str]) -> str:
+def _refuse_launcher(launcher: str, words: list[str]) -> str:
     program = next(
         (words[at:] for at, word in enumerate(words) if word.endswith(".py")), ["train.py"]
     )
@@ -205,52 +206,58 @@ def _started_by(launcher: str, words: list[str]) -> str:
     )
 
 
-def hosts(line: Line, flags: Mapping[str, Any]) -> dict[str, Any]:
-    """The flags that select hosts, with what torchrun's say of them. Raises: UsageError."""
-    found = dict(flags)
-    said = line.flags
-    if not (said or line.is_torchrun):
-        return found
-    nodes = said.get("--nnodes", "")
-    ranks = said.get("--nproc-per-node", "")
-    many = nodes.rpartition(":")[2]
-    if nodes and not all(_is_number(one, 1) for one in nodes.split(":", 1)):
+def apply_to_host_flags(line: ScriptLine, flags: HostFlags) -> HostFlags:
+    """Return the flags that select hosts, with what those of torchrun add. Raises: UsageError."""
+    if not (line.flags or line.is_torchrun):
+        return flags
+    nodes = line.flags.get("--nnodes", "")
+    if nodes and not all(_is_number(bound, 1) for bound in nodes.split(":", 1)):
         raise UsageError(f"--nnodes {nodes}: write a number from 1, or MIN:MAX")
-    is_alone = many in ("", "1") and not (
-        found["hosts"] or found["host"] or found["slurm"] or has_usual()
-    )
-    is_here = "--standalone" in said or is_alone or found["local"]
-    per_node = _here(ranks, {**os.environ, **dict(line.env)}) if ranks and is_here else 0
-    if "--standalone" in said or (is_alone and not found["local"]):
-        found["local"] = found["local"] or per_node or 1
-    elif found["local"]:
-        size, over = divmod(found["local"], int(many or 1))
-        if over:
-            raise UsageError(f"--nnodes {nodes}: does not divide the ranks of --local")
-        if per_node and found["local"] % per_node:
-            raise UsageError(
-                f"--nproc-per-node {ranks} does not divide the ranks of --local "
-                f"{found['local']}: leave one of them out"
-            )
-        found["slots"] = found["slots"] or per_node or size * bool(many) or None
-    else:
-        found["nodes"] = found["nodes"] or (int(many) if many else None)
-    return found
+    num_hosts = int(nodes.rpartition(":")[2] or 0)
+    is_standalone = "--standalone" in line.flags
+    names_hosts = flags.hosts or flags.host or flags.slurm or has_usual()
+    is_alone = num_hosts <= 1 and not names_hosts
+    ranks = line.flags.get("--nproc-per-node", "")
+    ranks_per_host = 0
+    if ranks and (is_standalone or is_alone or flags.local):
+        ranks_per_host = _count_local_ranks(ranks, {**os.environ, **dict(line.env)})
+    if is_standalone or (is_alone and not flags.local):
+        return replace(flags, local=flags.local or ranks_per_host or 1)
+    if flags.local:
+        return _split_local_ranks(flags, flags.local, num_hosts, ranks_per_host, line)
+    return replace(flags, num_hosts=flags.num_hosts or num_hosts or None)
 
 
-def policy(line: Line, flags: Mapping[str, Any]) -> dict[str, Any]:
-    """The flags of the policy, with what torchrun's say of it. Raises: UsageError."""
-    found = dict(flags)
+def _split_local_ranks(
+    flags: HostFlags, local: int, num_hosts: int, ranks_per_host: int, line: ScriptLine
+) -> HostFlags:
+    """Return the flags with the slots into which the ranks of --local are split. A number that is 0
+    is not given. Raises: UsageError."""
+    if num_hosts and local % num_hosts:
+        raise UsageError(f"--nnodes {line.flags['--nnodes']}: does not divide the ranks of --local")
+    if ranks_per_host and local % ranks_per_host:
+        raise UsageError(
+            f"--nproc-per-node {line.flags['--nproc-per-node']} does not divide the ranks of "
+            f"--local {local}: leave one of them out"
+        )
+    slots = flags.slots or ranks_per_host
+    if not slots and num_hosts:
+        slots = local // num_hosts
+    return replace(flags, slots=slots or None)
+
+
+def apply_to_policy_flags(line: ScriptLine, flags: PolicyFlags) -> PolicyFlags:
+    """Return the flags of the policy, with what those of torchrun add. Raises: UsageError."""
     restarts = line.flags.get("--max-restarts")
     if restarts:
-        found["max_restarts"] = _number("--max-restarts", restarts)
+        flags = replace(flags, max_restarts=_parse_number("--max-restarts", restarts))
     least, _, most = line.flags.get("--nnodes", "").partition(":")
-    if most and least != most and not found["min_nodes"]:
-        found["min_nodes"] = int(least)
-    return found
+    if most and least != most and not flags.min_nodes:
+        flags = replace(flags, min_nodes=int(least))
+    return flags
 
 
-def on_hosts(line: Line, cluster: Cluster, *, local: bool) -> Cluster:
+def apply_to_hosts(line: ScriptLine, cluster: Cluster, *, local: bool) -> Cluster:
     """The hosts, with what the other flags say of them. Prints what of a line of torchrun is
     ignored. Raises: UsageError."""
     said = line.flags
@@ -270,18 +277,18 @@ def on_hosts(line: Line, cluster: Cluster, *, local: bool) -> Cluster:
         )
     made = [
         replace(
-            with_slots(host, _number("--nproc-per-node", ranks, 1)) if ranks else host,
+            with_slots(host, _parse_number("--nproc-per-node", ranks, 1)) if ranks else host,
             env=(*host.env, *env),
         )
         for host in cluster.hosts
     ]
     port = said.get("--master-port") or said.get("--rdzv-endpoint", "").partition(":")[2]
     if made and port:
-        made[0] = replace(made[0], master_port=_number("--master-port", port))
+        made[0] = replace(made[0], master_port=_parse_number("--master-port", port))
     return replace(cluster, hosts=tuple(made))
 
 
-def _check(line: Line, cluster: Cluster, local: bool) -> None:
+def _check(line: ScriptLine, cluster: Cluster, local: bool) -> None:
     """Print what of a line of torchrun is ignored. Raises: UsageError, with all flags that mean
     nothing here where torchrun itself is not typed."""
     found: dict[str, list[str]] = {}
@@ -333,8 +340,8 @@ REFUSED = ("--run-path", "--virtual-local-rank")
 """The flags without which the program would be another one."""
 
 
-def _here(ranks: str, env: Mapping[str, str]) -> int:
-    """The number of ranks on this machine, for programs with these variables."""
+def _count_local_ranks(ranks: str, env: Mapping[str, str]) -> int:
+    """Return the number of ranks on this machine, for programs with these variables."""
     from training.agent.local_api import (  # of which other commands need nothing
         list_gpus,
         usable_cores,
@@ -342,22 +349,22 @@ def _here(ranks: str, env: Mapping[str, str]) -> int:
 
     if ranks in ("gpu", "auto"):
         visible = env.get("CUDA_VISIBLE_DEVICES")
-        found = len(list_gpus()) if visible is None else _visible(visible)
+        found = len(list_gpus()) if visible is None else _count_visible_gpus(visible)
         if found:
             return found
     if ranks in ("cpu", "auto"):
         return max(1, int(usable_cores()))
     if ranks == "gpu":
         raise UsageError("--nproc-per-node gpu: this machine has no NVIDIA GPU: write a number")
-    return _number("--nproc-per-node", ranks, 1)
+    return _parse_number("--nproc-per-node", ranks, 1)
 
 
-def _visible(devices: str) -> int:
-    """How many GPUs CUDA_VISIBLE_DEVICES names: CUDA sees none from the first that is no device."""
+def _count_visible_gpus(devices: str) -> int:
+    """Count the GPUs that CUDA_VISIBLE_DEVICES names: CUDA sees none from the first non-device."""
     return len([*takewhile(re.compile(r"\d|GPU-|MIG-").match, devices.split(","))])
 
 
-def _number(flag: str, text: str, least: int = 0) -> int:
+def _parse_number(flag: str, text: str, least: int = 0) -> int:
     if not _is_number(text, least):
         raise UsageError(f"{flag} {text}: write a number" + (f" from {least}" if least else ""))
     return int(text)

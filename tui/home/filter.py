@@ -36,7 +36,7 @@ class Filter(Input):
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a filter, or one is being typed."""
+        """Return True if there is a filter, or one is being typed."""
         return self.has_class("-open")
 
     def open(self) -> None:

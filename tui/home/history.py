@@ -61,7 +61,7 @@ class Answered:
 
     @property
     def is_silent(self) -> bool:
-        """Whether there is nothing to show of it."""
+        """Return True if there is nothing to show of it."""
         return not (self.live or self.ended or self.problems)
 
 
@@ -81,7 +81,7 @@ class RecordedStudy:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether runs are missing."""
+        """Return True if runs are missing."""
         return self.progress.settled < len(self.study.trials())
 
 
@@ -95,7 +95,7 @@ class History:
 
     @property
     def shown_dir(self) -> str:
-        """The folder as a person would write it."""
+        """Return the folder as a person would write it."""
         path = os.path.relpath(self.runs_dir)
         return str(self.runs_dir) if path.startswith("..") else os.path.join(".", path)
 
@@ -136,11 +136,11 @@ class History:
         return Answered(live, tuple(found.problems), asked, ended)
 
     def study(self, name: str) -> RecordedStudy:
-        """A study that was started. Raises: StudyError, OSError."""
+        """Return a study that was started. Raises: StudyError, OSError."""
         return RecordedStudy(_progress(StudyFolder.of(self.runs_dir, name)))
 
     def courses(self, runs: Collection[str], places: int) -> dict[str, list[float]]:
-        """The course of the loss of each of these runs."""
+        """Return the course of the loss of each of these runs."""
         return {run: self._course(self.runs_dir / run, places) for run in runs}
 
     def _course(self, folder: Path, places: int) -> list[float]:
@@ -149,7 +149,7 @@ class History:
         return []
 
     def launcher(self, plan: Plan) -> Launcher:
-        """A launcher for the hosts of a run."""
+        """Return a launcher for the hosts of a run."""
         policy = Policy(keep=not is_here(plan.hosts))
         return Launcher(self.transports, self.runs_dir.absolute(), policy)
 
@@ -223,7 +223,7 @@ class History:
         return folder
 
     def _hosts(self) -> tuple[Host, ...]:
-        """The hosts of the file or the job, if there is one. Raises: HostsError."""
+        """Return the hosts of the file or the job, if there is one. Raises: HostsError."""
         if self.hosts_file is None and not has_usual():
             return ()
         return (load(self.hosts_file) if self.hosts_file else load_usual()).hosts

@@ -1,4 +1,4 @@
-"""The list of all recorded runs as a table."""
+"""Print the list of all recorded runs as a table."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ ELSEWHERE = INCIDENTAL | {"sync", "sync_option", "model", "dataset"}
 
 
 def show(runs: Sequence[Entry], everyone: Sequence[Entry]) -> list[str]:
-    """Print a table of these runs, of all that are recorded. Returns what it does not show, as
-    all of them have it."""
+    """Print a table of these runs, of all that are recorded. Return what it does not show, as all
+    of them have it."""
     settings = [settings_of(run) for run in runs]
     table = _table(runs, settings, {})
     width = terminal_width()
@@ -65,16 +65,16 @@ def show(runs: Sequence[Entry], everyone: Sequence[Entry]) -> list[str]:
 
 
 def to_object(run: Entry) -> dict[str, Any]:
-    """A run for a program: all settings of its job, and `run` for its name."""
-    told = run._asdict()
+    """Return a run for a program: all settings of its job, and `run` for its name."""
+    values = run._asdict()
     job = None if run.job is None else DEFAULTS | run.job
-    return {"run": told.pop("name"), **told, "job": job}
+    return {"run": values.pop("name"), **values, "job": job}
 
 
 def _table(
     runs: Sequence[Entry], settings: Sequence[Sequence[str]], names: Mapping[str, str]
 ) -> list[Row]:
-    """The table of runs, with these settings, and with other names for theirs."""
+    """Return the table of runs, with these settings, and with other names for theirs."""
     rows = (
         row(run, names.get(run.name, run.name), of) for run, of in zip(runs, settings, strict=True)
     )
@@ -107,12 +107,13 @@ def row(run: Entry, name: str, settings: Sequence[str]) -> Row:
 
 
 def _verdict(run: Entry) -> str:
-    """How a run has ended; one whose loss was no number has not just finished."""
+    """Say how a run has ended; one whose loss was no number has not just finished."""
     return f"{run.verdict}, NaN" if run.verdict == "finished" and run.diverged else run.verdict
 
 
 def settings_of(run: Entry) -> list[str]:
-    """The settings that differ from the defaults and have no column, as filters have them."""
+    """Return the settings that differ from the defaults and have no column, as filters have
+    them."""
     if run.script:
         return [run.script]
     job = run.job or {}
@@ -128,8 +129,8 @@ def settings_of(run: Entry) -> list[str]:
 
 
 def _folded(table: Sequence[Row]) -> tuple[list[Row], list[str]]:
-    """The table without empty columns and, if it has several rows, without those in which all are
-    equal; and what these say."""
+    """Return the table without empty columns and, if it has several rows, without those in which
+    all are equal; and what these say."""
     shared = []
     kept = []
     for index, name in enumerate(table[0]):
@@ -144,14 +145,14 @@ def _folded(table: Sequence[Row]) -> tuple[list[Row], list[str]]:
 
 
 def _trials(runs: Sequence[Entry]) -> list[list[str]]:
-    """What each run is of its study, without the name of the first axis if all begin with it."""
+    """Return the trial of each run, without the name of the first axis if all begin with it."""
     axes = {run.trial.partition("=")[0] for run in runs}
     begin = f"{axes.pop()}=" if len(axes) == 1 else ""
     return [[run.trial.removeprefix(begin)] for run in runs]
 
 
 def beginnings(everyone: Sequence[Entry]) -> dict[str, str]:
-    """The beginning of each run's name that no other has: enough for every command."""
+    """Return the beginning of each run's name that no other has: enough for every command."""
     names = [run.name for run in everyone]  # sorted, so the nearest are neighbours
     found = {}
     for before, name, after in zip(["", *names], names, [*names[1:], ""], strict=False):
@@ -161,13 +162,13 @@ def beginnings(everyone: Sequence[Entry]) -> dict[str, str]:
 
 
 def _common(one: str, other: str) -> int:
-    """The number of characters with which both begin."""
+    """Return the number of characters with which both begin."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((index for index, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def _fitted(table: list[Row], width: float, turns: Mapping[str, int]) -> list[Row]:
-    """The table with as much of the notes and of these columns as there is room for."""
+    """Return the table with as much of the notes and of these columns as there is room for."""
     clipped = without(turns, _clipped(table, LEAST), width)
     if clipped[0][-1] != "note":
         return clipped
@@ -178,7 +179,7 @@ def _fitted(table: list[Row], width: float, turns: Mapping[str, int]) -> list[Ro
 
 
 def _clipped(table: Sequence[Row], most: int) -> list[Row]:
-    """The table with notes of so many characters at most."""
+    """Return the table with notes of so many characters at most."""
     if table[0][-1] != "note":
         return list(table)
     return [

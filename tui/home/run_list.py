@@ -17,8 +17,8 @@ from remote.study.progress import CellState, Progress
 from tui.home.history import Answered, Listed
 from tui.home.listing import HEAD, row, settings_of
 from tui.kit import palette
-from tui.kit.widgets.phase import PHASES, phase
-from tui.kit.widgets.table import Cell, Column, Row, fitted
+from tui.kit.widgets.phase import PHASE_STYLES, phase_cell
+from tui.kit.widgets.table import TableCell, TableColumn, TableRow, fit_column
 
 if TYPE_CHECKING:
     from remote.host_commands.listed_runs import ListedRun
@@ -49,7 +49,7 @@ class Item:
 
     @property
     def is_live(self) -> bool:
-        """Whether the run goes on now."""
+        """Return True if the run goes on now."""
         is_recorded_now = self.entry is not None and self.entry.verdict == RUNNING
         return is_recorded_now or bool(self.answer and self.answer.live)
 
@@ -106,15 +106,15 @@ def _newer_answer(run: Entry, answer: ListedRun | None, asked: float) -> ListedR
     return None if is_outdated else answer
 
 
-def state(item: Item) -> Cell:
-    """What becomes of it, as a sign and a word."""
+def state(item: Item) -> TableCell:
+    """Return what becomes of it, as a sign and a word."""
     if item.answer:
         word = item.answer.state
-        return phase(word if word in PHASES else RUNNING)
+        return phase_cell(word if word in PHASE_STYLES else RUNNING)
     if item.study:
-        return phase(_state_of(item.study))
+        return phase_cell(_state_of(item.study))
     assert item.entry
-    return phase("unreadable" if item.entry.problem else item.entry.verdict)
+    return phase_cell("unreadable" if item.entry.problem else item.entry.verdict)
 
 
 def _state_of(study: Progress) -> str:
@@ -124,7 +124,7 @@ def _state_of(study: Progress) -> str:
 
 
 def curve(losses: Sequence[float]) -> str:
-    """The course of the loss, from its least to its largest."""
+    """Draw the course of the loss, from its least to its largest."""
     if len(losses) < 2:
         return ""
     least = min(losses)
@@ -146,9 +146,9 @@ class Field:
     most: int = 0
 
     @property
-    def column(self) -> Column:
-        """The column of the table."""
-        return Column(self.title, self.width, right=self.right, most=self.most)
+    def column(self) -> TableColumn:
+        """Return the column of the table."""
+        return TableColumn(self.title, self.width, right=self.right, most=self.most)
 
 
 FIELDS = (
@@ -170,9 +170,9 @@ FIELDS = (
 )
 
 
-def fields(width: int, found: Sequence[Row] = ()) -> list[Field]:
-    """The columns for which there is room, those of numbers as wide as what stands in them. `found`
-    are rows with a cell for each of `FIELDS`."""
+def fields(width: int, found: Sequence[TableRow] = ()) -> list[Field]:
+    """Return the columns for which there is room, those of numbers as wide as what stands in them.
+    `found` are rows with a cell for each of `FIELDS`."""
     every = [_fit(one, [row[place] for row in found]) for place, one in enumerate(FIELDS)]
     kept = sorted(every, key=lambda one: one.turn)
     while len(kept) > 1 and sum(one.width for one in kept) > width:
@@ -180,14 +180,14 @@ def fields(width: int, found: Sequence[Row] = ()) -> list[Field]:
     return [one for one in every if one in kept]
 
 
-def _fit(field: Field, cells: Sequence[Cell]) -> Field:
-    """The column as wide as its numbers, or at most as its longest text."""
-    wide = fitted(field.column, cells).width
+def _fit(field: Field, cells: Sequence[TableCell]) -> Field:
+    """Return the column as wide as its numbers, or at most as its longest text."""
+    wide = fit_column(field.column, cells).width
     return replace(field, width=wide) if field.right else replace(field, most=min(field.most, wide))
 
 
-def table(found: Sequence[Row], width: int) -> tuple[list[Column], list[Row]]:
-    """The columns for which there is room, and of rows with a cell for each of `FIELDS` theirs."""
+def table(found: Sequence[TableRow], width: int) -> tuple[list[TableColumn], list[TableRow]]:
+    """Return the columns for which there is room, and the cells of these rows in them."""
     shown = fields(width, found)
     titles = [one.title for one in FIELDS]
     places = [titles.index(one.title) for one in shown]
@@ -199,20 +199,22 @@ def rows(
     names: Mapping[str, str],
     courses: Mapping[str, Sequence[float]],
     marked: Collection[str],
-) -> list[Row]:
-    """The rows of the table, with a cell for each of `FIELDS`. `names` are the short names of runs,
-    `courses` their losses, as far as known. Those that are `marked` have the letters that a
-    comparison gives them."""
+) -> list[TableRow]:
+    """Return the rows of the table, with a cell for each of `FIELDS`.
+
+    `names` are the short names of runs, `courses` their losses, as far as known. Those that are
+    `marked` have the letters that a comparison gives them.
+    """
     found = []
     letters = dict(zip(sorted(marked), ascii_uppercase, strict=False))
     for item in shown:
         texts = _texts(item, names.get(item.name, item.name))
-        cells = {title: Cell(plain(text)) for title, text in texts.items()}
-        cells[" course"] = Cell(f" {curve(courses.get(item.name, ()))}", "table--dim")
+        cells = {title: TableCell(plain(text)) for title, text in texts.items()}
+        cells[" course"] = TableCell(f" {curve(courses.get(item.name, ()))}", "table--dim")
         cells["state"] = state(item)
         star = "*" if item.entry and item.entry.star else " "
-        cells[" "] = Cell(f"{letters.get(item.name, ' ')}{star}")
-        found.append(tuple(cells.get(one.title, Cell("")) for one in FIELDS))
+        cells[" "] = TableCell(f"{letters.get(item.name, ' ')}{star}")
+        found.append(tuple(cells.get(one.title, TableCell("")) for one in FIELDS))
     return found
 
 
@@ -239,8 +241,8 @@ def _texts(item: Item, name: str) -> dict[str, str]:
 
 
 def about(item: Item | None, saved: int, key: Callable[[str], str]) -> str:
-    """What there is to say of the row under the cursor, in at most three lines. `saved` is the step
-    of its newest checkpoint, 0 where none is known; `key` gives the key of an action."""
+    """Describe the row under the cursor, in at most three lines. `saved` is the step of its newest
+    checkpoint, 0 if none is known; `key` gives the key of an action."""
     if item is None:
         return ""
     if item.study:
@@ -270,7 +272,7 @@ def about(item: Item | None, saved: int, key: Callable[[str], str]) -> str:
 
 
 def problems(answered: Answered, listed: Listed) -> list[str]:
-    """Which hosts do not answer, and which files cannot be read: at most two lines of each."""
+    """Say which hosts do not answer, and which files cannot be read: at most two lines of each."""
     hosts = answered.problems
     files = listed.problems
     if len(hosts) > 2:
@@ -282,7 +284,7 @@ def problems(answered: Answered, listed: Listed) -> list[str]:
 
 
 def hidden(number: int, key: Callable[[str], str]) -> str:
-    """Say how many runs are left out of the list; "" where there are none. `key` gives the key of
+    """Say how many runs are left out of the list; "" if there are none. `key` gives the key of
     an action."""
     if not number:
         return ""
@@ -291,7 +293,7 @@ def hidden(number: int, key: Callable[[str], str]) -> str:
 
 
 def hint(words: Sequence[str], folder: str, key: Callable[[str], str]) -> str:
-    """What to do where nothing is listed, with a filter of these words or without one. `key` gives
+    """Say what to do if nothing is listed, with a filter of these words or without one. `key` gives
     the key of an action."""
     if words:
         return f"No run matches the filter.\n{key('back')} removes it."

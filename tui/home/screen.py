@@ -36,8 +36,8 @@ from tui.kit.bindings import bindings, key_of
 from tui.kit.messages import CompareRuns, NewRun, OpenRun, OpenStudy
 from tui.kit.run_session import LiveScreen
 from tui.kit.text_table import justified
-from tui.kit.widgets.choices import Choices
-from tui.kit.widgets.keys import Keys
+from tui.kit.widgets.choices import ChoiceTable
+from tui.kit.widgets.keys import KeyFooter
 
 LOOK_EVERY = 3.0
 """Seconds between two looks at what is recorded here, at least."""
@@ -72,10 +72,10 @@ class HomeScreen(LiveScreen, Keeping):
 
     CSS = """
     HomeScreen #title { height: 1; padding: 0 1; background: $panel; text-style: bold; }
-    HomeScreen Choices { height: 1fr; min-height: 3; padding: 0 1; }
+    HomeScreen ChoiceTable { height: 1fr; min-height: 3; padding: 0 1; }
     HomeScreen #empty { display: none; height: 1fr; content-align: center middle; }
     HomeScreen.-empty #empty { display: block; }
-    HomeScreen.-empty Choices { display: none; }
+    HomeScreen.-empty ChoiceTable { display: none; }
     HomeScreen #hidden { height: auto; padding: 0 1; color: $text-muted; }
     HomeScreen #about { height: 3; padding: 0 1; color: $text-muted; }
     HomeScreen #said { height: auto; max-height: 4; padding: 0 1; color: $text-warning; }
@@ -85,7 +85,7 @@ class HomeScreen(LiveScreen, Keeping):
     VERTICAL_BREAKPOINTS = [(0, "-low"), (14, "-tall")]  # noqa: RUF012
     place = Place.HOME
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
-    AUTO_FOCUS = "Choices"
+    AUTO_FOCUS = "ChoiceTable"
 
     def __init__(self, history: History) -> None:
         super().__init__(history)
@@ -107,12 +107,12 @@ class HomeScreen(LiveScreen, Keeping):
     def compose(self) -> ComposeResult:
         yield Static(id="title", markup=False)
         yield Filter()
-        yield Choices()
+        yield ChoiceTable()
         yield Static(id="empty", markup=False)
         yield Static(id="hidden", markup=False)
         yield Static(id="said", markup=False)
         yield Static(id="about", markup=False)
-        yield Keys()
+        yield KeyFooter()
 
     def on_screen_resume(self) -> None:
         self.read()
@@ -173,7 +173,7 @@ class HomeScreen(LiveScreen, Keeping):
 
     def _trace(self) -> None:
         """Read the losses of the runs in view, of which they are not known yet or have grown."""
-        top = self.query_one(Choices).scroll_offset.y
+        top = self.query_one(ChoiceTable).scroll_offset.y
         names = [
             item.name
             for item in self._items[top : top + self.size.height]
@@ -200,7 +200,7 @@ class HomeScreen(LiveScreen, Keeping):
             self._listed, self._poll.answered, self._words, self._order, lists_all=self._lists_all
         )
         names = beginnings(self._listed.runs)
-        choices = self.query_one(Choices)
+        choices = self.query_one(ChoiceTable)
         cells = rows(self._items, names, self._courses, self._marked)
         choices.show(*table(cells, self._width))
         if not choices.is_cursor_placed:
@@ -262,8 +262,8 @@ class HomeScreen(LiveScreen, Keeping):
 
     @property
     def _chosen(self) -> Item | None:
-        """The row under the cursor."""
-        cursor = self.query_one(Choices).cursor
+        """Return the row under the cursor."""
+        cursor = self.query_one(ChoiceTable).cursor
         return self._items[cursor] if cursor < len(self._items) else None
 
     def choose_entry(self) -> Entry | None:
@@ -272,10 +272,10 @@ class HomeScreen(LiveScreen, Keeping):
 
     def _choose(self) -> Item | None:
         """Return the row under the cursor, on which the cursor stays from now on."""
-        self.query_one(Choices).is_cursor_placed = True
+        self.query_one(ChoiceTable).is_cursor_placed = True
         return self._chosen
 
-    def on_choices_chosen(self) -> None:
+    def on_choice_table_chosen(self) -> None:
         self._describe()
 
     def action_open(self) -> None:
@@ -312,7 +312,7 @@ class HomeScreen(LiveScreen, Keeping):
 
     def on_filter_left(self) -> None:
         self.refresh_bindings()
-        self.query_one(Choices).focus()
+        self.query_one(ChoiceTable).focus()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Go back only from a filter: this is the outermost screen. Without any run there is little
@@ -329,11 +329,11 @@ class HomeScreen(LiveScreen, Keeping):
 
     @property
     def _can_list_all(self) -> bool:
-        """Whether runs are left out that can be listed, or hidden again."""
+        """Return True if runs are left out that can be listed, or hidden again."""
         return bool(self._hidden or self._lists_all)
 
     def _key(self, name: str) -> str:
-        """The key of an action."""
+        """Return the key of an action."""
         return key_of(self.app, name)
 
     def action_back(self) -> None:
@@ -345,7 +345,7 @@ class HomeScreen(LiveScreen, Keeping):
         if run:
             self._marked ^= {run.name}
             self._draw()
-            self.query_one(Choices).cursor += 1
+            self.query_one(ChoiceTable).cursor += 1
 
     def action_compare(self) -> None:
         """Compare the marked runs."""

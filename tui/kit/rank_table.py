@@ -14,8 +14,8 @@ from textual.strip import Strip
 from remote.run.state.rank_state import RankState
 from tui.kit.actions import Place
 from tui.kit.bindings import bindings
-from tui.kit.widgets.choices import Choices
-from tui.kit.widgets.table import Column, Row, Table
+from tui.kit.widgets.choices import ChoiceTable
+from tui.kit.widgets.table import CellTable, TableColumn, TableRow
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class RankTableLine:
         return -1 - self.of_host if self.of_host >= 0 else self.ranks[0].rank
 
 
-class RankTable(Choices):
+class RankTable(ChoiceTable):
     """Lines that may change their places. The cursor is drawn while the table has the keys."""
 
     place = Place.ROWS
@@ -54,7 +54,10 @@ class RankTable(Choices):
         self._chosen: int | None = None
 
     def stand(
-        self, columns: Sequence[Column], lines: Sequence[RankTableLine], rows: Sequence[Row]
+        self,
+        columns: Sequence[TableColumn],
+        lines: Sequence[RankTableLine],
+        rows: Sequence[TableRow],
     ) -> None:
         """Show these lines, of which these are the rows."""
         self._lines = lines
@@ -78,7 +81,7 @@ class RankTable(Choices):
             self._chosen = self._lines[self.cursor].key
 
     def render_line(self, y: int) -> Strip:
-        return super().render_line(y) if self.has_focus else Table.render_line(self, y)
+        return super().render_line(y) if self.has_focus else CellTable.render_line(self, y)
 
     def on_focus(self) -> None:
         self.refresh()

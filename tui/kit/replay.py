@@ -45,7 +45,7 @@ class Replay(WatchedRun):
 
     @property
     def position(self) -> float:
-        """The time that is shown, in seconds since the run began."""
+        """Return the time that is shown, in seconds since the run began."""
         return min(self._now(), self.duration)
 
     @property
@@ -55,12 +55,12 @@ class Replay(WatchedRun):
 
     @property
     def is_playing(self) -> bool:
-        """Whether time passes."""
+        """Return True if time passes."""
         return self._playing and self._now() < self.duration
 
     @property
     def is_live(self) -> bool:
-        """Whether this follows a run that somebody else records now."""
+        """Return True if this follows a run that somebody else records now."""
         return self.launcher is not None and self._position == END
 
     @property
@@ -110,7 +110,7 @@ class Replay(WatchedRun):
 
     @property
     def _is_at_end(self) -> bool:
-        """Whether `state` is that of the end of the record."""
+        """Return True if `state` is that of the end of the record."""
         return self._until == END and self.state.elapsed >= self.duration
 
     @property

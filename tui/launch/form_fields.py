@@ -7,7 +7,6 @@ the flags of the policy. What is added there appears in the form by itself.
 from __future__ import annotations
 
 import dataclasses
-import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -18,7 +17,7 @@ from training import job as jobs
 from training import options, registry
 from training.job import TYPES, Job, JobError
 from training.mistake import NUMBERS, Mistake
-from tui.flags import policy as policy_module
+from tui.flags.policy import PolicyFlags, make_policy
 
 ON = "on"
 OFF = "off"
@@ -26,6 +25,8 @@ SWITCH = (ON, OFF)
 OPTIONS = "sync_option"
 """The setting of which the form has one field per option."""
 OPTION_FLAG = "--sync-option"
+POLICY_LABELS = {"min_nodes": "min-hosts"}
+"""Flags of the policy that are not called as the setting that they set."""
 SETTINGS = {setting.name: setting for setting in dataclasses.fields(Job)}
 
 
@@ -145,7 +146,7 @@ def make_policy_fields(keep: bool) -> tuple[FormField, ...]:
     """Return the fields of the policy. `keep` is the default of --on-disconnect."""
     fields = []
     for name, (kind, choices, help, default) in _read_declared().items():
-        label = name.replace("_", "-")
+        label = POLICY_LABELS.get(name, name.replace("_", "-"))
         text = _format_disconnect(keep) if default is None else format_value(default)
         is_numeric = kind in (int, float)
         fields.append(
@@ -164,7 +165,7 @@ def parse_policy(texts: Mapping[str, str], keep: bool) -> Policy:
             hint = f"write {options.join(field.choices)}"
             raise PlanError(Mistake(field.flag, text, hint=hint))
         values[name] = parse_value(_read_declared()[name][0], text, field.flag)
-    return policy_module.policy(values, keep)
+    return make_policy(PolicyFlags(**values), keep)
 
 
 def format_policy(policy: Policy) -> dict[str, str]:
@@ -198,11 +199,12 @@ def _format_disconnect(keep: bool) -> str:
 @cache
 def _read_declared() -> dict[str, tuple[type[Any], tuple[str, ...], str, Any]]:
     """Return type, choices, help and default of each flag of the policy."""
-    hints = get_type_hints(policy_module.declared, include_extras=True)
-    parameters = inspect.signature(policy_module.declared).parameters
+    hints = get_type_hints(PolicyFlags, include_extras=True)
     declared = {}
-    for name, parameter in parameters.items():
-        hint, option = get_args(hints[name])
+    for setting in dataclasses.fields(PolicyFlags):
+        hint, *options_of_flag = get_args(hints[setting.name])
+        help = options_of_flag[-1].help
+        help = help.partition(" (default: ")[0]  # the form shows what is chosen
         kinds = [part for part in get_args(hint) if part is not type(None)]
         kind = kinds[0] if kinds else hint
         choices: tuple[str, ...] = ()
@@ -213,5 +215,5 @@ def _read_declared() -> dict[str, tuple[type[Any], tuple[str, ...], str, Any]]:
             choices = SWITCH
         elif issubclass(kind, str):
             choices = tuple(map(str, kind))
-        declared[name] = (kind, choices, str(option.help), parameter.default)
+        declared[setting.name] = (kind, choices, help, setting.default)
     return declared

@@ -18,8 +18,8 @@ from tui.kit import palette
 from tui.kit.actions import Place
 from tui.kit.bindings import bindings
 from tui.kit.choice_dialogs import ChoiceDialog
-from tui.kit.widgets.choices import Choices
-from tui.kit.widgets.table import Cell, Column, Row
+from tui.kit.widgets.choices import ChoiceTable
+from tui.kit.widgets.table import TableCell, TableColumn, TableRow
 from tui.launch import script_fields
 from tui.launch.cell_editor import CellEditor
 from tui.launch.draft import HOSTS, FieldMistake, LaunchDraft
@@ -71,7 +71,7 @@ def _key_bindings() -> Iterator[Binding]:
         yield replace(binding, priority=True)
 
 
-class FormTable(Choices):
+class FormTable(ChoiceTable):
     """The fields of a draft, one row each, which are changed here."""
 
     place = Place.FIELD
@@ -158,7 +158,7 @@ class FormTable(Choices):
                 rows += [self._make_row(field) for field in fields]
         self.show(self._make_columns(), rows)
 
-    def _make_columns(self) -> list[Column]:
+    def _make_columns(self) -> list[TableColumn]:
         """Return columns as wide as the fields need and the room allows, beside a scrollbar."""
         width = self.size.width
         widest = 0
@@ -170,29 +170,29 @@ class FormTable(Choices):
         value = max(least, min(most, (width - label) * 2 // 5))
         note = max(1, width - self.styles.scrollbar_size_vertical - label - value)
         return [
-            Column("setting", label, right=False),
-            Column("value", value, right=False),
-            Column("", note, right=False),
+            TableColumn("setting", label, right=False),
+            TableColumn("value", value, right=False),
+            TableColumn("", note, right=False),
         ]
 
     # Rows
 
-    def _make_head(self, group: str, fields: Sequence[FormField]) -> Row:
+    def _make_head(self, group: str, fields: Sequence[FormField]) -> TableRow:
         """Return the head of a group, with what is changed and wrong in it."""
         is_folded = group in self.folded
         changed = self.draft.count_changed(group)
         text = f"{changed} changed" if changed else ""
-        note = Cell("", "table--dim")
+        note = TableCell("", "table--dim")
         if group == HOSTS:
             text = self._describe_hosts(fields)
-            note = Cell(self._summary, "table--dim")
+            note = TableCell(self._summary, "table--dim")
         wrong = [field for field in fields if field.name in self._mistakes]
         if wrong and is_folded:
             note = _make_bad_cell(count(len(wrong), "mistake"))
         elif not wrong and group in self._mistakes:
             note = _make_bad_cell(self._mistakes[group].short)
         sign = palette.sign("closed" if is_folded else "open")
-        return Cell(f"{sign} {group}", "table--head"), Cell(text), note
+        return TableCell(f"{sign} {group}", "table--head"), TableCell(text), note
 
     def _describe_hosts(self, fields: Sequence[FormField]) -> str:
         if not fields[0].is_switch:
@@ -200,14 +200,14 @@ class FormTable(Choices):
         ticked = [field for field in fields if self.draft.get_text(field.name) == ON]
         return f"{len(ticked)} of {count(len(fields), 'host')}"
 
-    def _make_row(self, field: FormField) -> Row:
+    def _make_row(self, field: FormField) -> TableRow:
         host = self.draft.find_host(field.name)
         if host and field.is_switch:
             return self._make_host_row(field, host)
         is_changed = field.name in self.draft.texts
         mistake = self._mistakes.get(field.name)
         ink = "" if is_changed else "table--dim"
-        note = Cell("")
+        note = TableCell("")
         if mistake:
             ink = "table--bad"
             note = _make_bad_cell(mistake.short)
@@ -215,20 +215,20 @@ class FormTable(Choices):
             note = _make_mark_cell(self._marks[host.name])
         elif is_changed:
             default = _or_placeholder(field, self.draft.get_default(field.name))
-            note = Cell(f"default: {default}", "table--dim")
+            note = TableCell(f"default: {default}", "table--dim")
         value = _or_placeholder(field, self.draft.get_text(field.name))
         if field.is_switch:
             value = f"[{'x' if value == ON else ' '}] {value}"
         star = "*" if is_changed else " "
-        return Cell(_format_label(field)), Cell(f"{star} {value}", ink), note
+        return TableCell(_format_label(field)), TableCell(f"{star} {value}", ink), note
 
-    def _make_host_row(self, field: FormField, host: Host) -> Row:
+    def _make_host_row(self, field: FormField, host: Host) -> TableRow:
         is_ticked = self.draft.get_text(field.name) == ON
-        note = Cell(count(host.slots, "rank"), "table--dim")
+        note = TableCell(count(host.slots, "rank"), "table--dim")
         if host.name in self._marks:
             note = _make_mark_cell(self._marks[host.name])
-        label = Cell(f"  [{'x' if is_ticked else ' '}] {host.name}")
-        return label, Cell(f"  {host.address}", "" if is_ticked else "table--dim"), note
+        label = TableCell(f"  [{'x' if is_ticked else ' '}] {host.name}")
+        return label, TableCell(f"  {host.address}", "" if is_ticked else "table--dim"), note
 
     # Changes
 
@@ -247,7 +247,7 @@ class FormTable(Choices):
         else:
             self._edit(field)
 
-    def on_choices_chosen(self, event: Choices.Chosen) -> None:
+    def on_choice_table_chosen(self, event: ChoiceTable.Chosen) -> None:
         event.stop()
         self.action_open()
 
@@ -329,12 +329,12 @@ class FormTable(Choices):
         self.post_message(self.Changed())
 
 
-def _make_bad_cell(text: str) -> Cell:
-    return Cell(f"{palette.sign('bad')} {text}", "table--bad")
+def _make_bad_cell(text: str) -> TableCell:
+    return TableCell(f"{palette.sign('bad')} {text}", "table--bad")
 
 
-def _make_mark_cell(mark: HostMark) -> Cell:
-    return Cell(f"{palette.sign(SIGNS[mark.outcome])} {mark.text}", INKS[mark.outcome])
+def _make_mark_cell(mark: HostMark) -> TableCell:
+    return TableCell(f"{palette.sign(SIGNS[mark.outcome])} {mark.text}", INKS[mark.outcome])
 
 
 def _or_placeholder(field: FormField, text: str) -> str:

@@ -186,7 +186,7 @@ def _check_types(table_name: str, table: Mapping[str, Any], types: Mapping[str, 
 
 
 def _parse_policy(table: Mapping[str, Any], keep: bool) -> Policy:
-    fields = {field.label.replace("-", "_"): field for field in make_policy_fields(keep)}
+    fields = {field.name.removeprefix("policy."): field for field in make_policy_fields(keep)}
     texts = {field.name: field.default for field in fields.values()}
     for name, value in table.items():
         where = f"[policy] {name}"
@@ -218,7 +218,7 @@ def _format(preset: Preset, keep: bool) -> str:
     for field in make_policy_fields(keep):
         text = texts[field.name]
         if text != field.default:
-            name = field.label.replace("-", "_")
+            name = field.name.removeprefix("policy.")
             value = getattr(preset.policy, name, text)
             policy[name] = value if isinstance(value, bool | int | float) else text
     lines = [

@@ -19,7 +19,7 @@ from tui.kit.dialogs import DiscardDialog, Leave
 from tui.kit.messages import CheckHosts, ShowChecks, StartRun
 from tui.kit.run_session import HostChecks, LiveScreen
 from tui.kit.runs import Launch
-from tui.kit.widgets.keys import Keys
+from tui.kit.widgets.keys import KeyFooter
 from tui.launch import script_fields
 from tui.launch.cell_editor import CellEditor
 from tui.launch.command_line import explain_missing, format_command_line
@@ -99,7 +99,7 @@ class LaunchScreen(LiveScreen, PresetForm):
                 about.border_title = " this run "
                 yield Static(id="amounts", markup=False)
         yield Static(id="help", markup=False)
-        yield Keys()
+        yield KeyFooter()
         yield self._editor
 
     def on_mount(self) -> None:
@@ -126,25 +126,9 @@ class LaunchScreen(LiveScreen, PresetForm):
         """Show what the form amounts to, or what keeps the run from starting."""
         self.checked = self.draft.check(self._launch.make_plan)
         self._show_marks()
-        self.query_one("#status", Static).update(self._format_status())
+        self.query_one("#status", Static).update(_format_status(self.checked, self._error))
         self.query_one("#amounts", Static).update(self._format_description())
         self._show_help()
-
-    def _format_status(self) -> Content:
-        """Return the first mistake, or what would start."""
-        problems = [mistake.text for mistake in self.checked.mistakes]
-        if self._error and not problems:
-            problems = [self._error]
-        ready = self.checked.ready
-        if ready and not problems:
-            ranks = count(ready.plan.world_size, "rank")
-            hosts = count(len(ready.plan.hosts), "host")
-            text = f"{palette.sign('good')} ready: {ready.plan.what}, {ranks} on {hosts}"
-            return Content.styled(text, "$text-success")
-        text = f"{palette.sign('bad')} {problems[0]}"
-        if len(problems) > 1:
-            text += f" (and {count(len(problems) - 1, 'more mistake')})"
-        return Content.styled(text, "$text-error")
 
     def _format_description(self) -> str:
         """Return what is known of the run, and the command line that starts it."""
@@ -295,3 +279,20 @@ class LaunchScreen(LiveScreen, PresetForm):
     def _leave(self, answer: Leave | None) -> None:
         if answer is Leave.DISCARD:
             self.dismiss()
+
+
+def _format_status(checked: CheckedDraft, error: str) -> Content:
+    """Return the first mistake, or what would start."""
+    problems = [mistake.text for mistake in checked.mistakes]
+    if error and not problems:
+        problems = [error]
+    if checked.ready and not problems:
+        plan = checked.ready.plan
+        ranks = count(plan.world_size, "rank")
+        hosts = count(len(plan.hosts), "host")
+        text = f"{palette.sign('good')} ready: {plan.what}, {ranks} on {hosts}"
+        return Content.styled(text, "$text-success")
+    text = f"{palette.sign('bad')} {problems[0]}"
+    if len(problems) > 1:
+        text += f" (and {count(len(problems) - 1, 'more mistake')})"
+    return Content.styled(text, "$text-error")

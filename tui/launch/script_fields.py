@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 
 from remote.plan.plan import PlanError, Script
 from training.mistake import Mistake
-from tui.flags import script as script_flags
-from tui.flags import torchrun
+from tui.flags.script import ScriptFlags, make_script
+from tui.flags.torchrun import parse_script_line
 from tui.kit.exit import UsageError
 from tui.launch.form_fields import OFF, ON, SWITCH, FormField
 
@@ -60,7 +60,7 @@ PROGRAM_FLAGS = {"--module", "--no-python", "--use-env"}
 def parse_script(get_text: Callable[[str], str]) -> Script:
     """Return the script that the texts of the fields describe. Raises: PlanError."""
     try:
-        line = torchrun.read(_split("--program", get_text(WORDS)))
+        line = parse_script_line(_split("--program", get_text(WORDS)))
     except UsageError as error:
         raise PlanError(Mistake("--program", problem=str(error))) from None
     other_flags = line.flags.keys() - PROGRAM_FLAGS
@@ -70,12 +70,12 @@ def parse_script(get_text: Callable[[str], str]) -> Script:
     if line.env:
         hint = "write variables in env of hosts.toml"
         raise PlanError(Mistake("--program", problem=line.env[0][0], hint=hint))
-    values = {
-        "watch": get_text(WATCH) == ON,
-        "follow": _split("--follow", get_text(FOLLOW)),
-        "results": _split("--fetch", get_text(FETCH)),
-    }
-    script = script_flags.script(line.words, values, {})
+    flags = ScriptFlags(
+        watch=get_text(WATCH) == ON,
+        follow=tuple(_split("--follow", get_text(FOLLOW))),
+        results=tuple(_split("--fetch", get_text(FETCH))),
+    )
+    script = make_script(line.words, flags, {})
     assert script  # there are words
     return script
 

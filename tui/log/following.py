@@ -7,10 +7,10 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 
-from tui.kit.widgets.lines import Lines
+from tui.kit.widgets.lines import LineWidget
 
 
-class FollowingView(ScrollView, Lines, can_focus=True):
+class FollowingView(ScrollView, LineWidget, can_focus=True):
     """Follow the newest line. Scrolling up pauses that, and scrolling to the end resumes it."""
 
     class Changed(Message):

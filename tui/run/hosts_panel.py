@@ -22,19 +22,19 @@ from tui.kit.bindings import bindings
 from tui.kit.panel import ScreenRow, TablePanel
 from tui.kit.session_clock import SessionClock
 from tui.kit.turn import Turn
-from tui.kit.widgets.phase import phase
-from tui.kit.widgets.table import UNSEEN, Cell, Column, Row, Table, fitted
+from tui.kit.widgets.phase import phase_cell
+from tui.kit.widgets.table import UNSEEN, CellTable, TableCell, TableColumn, TableRow, fit_column
 
 _T = TypeVar("_T")
 COLUMNS = (
-    Column("host", 6, right=False, most=15),
-    Column("phase", 8, right=False, most=19),
-    Column("CPU of cores", 14),
-    Column("GPU", 5),
-    Column("memory", 7),
-    Column("out/s", 6),
-    Column("in/s", 6),
-    Column("", 1, right=False, most=200),
+    TableColumn("host", 6, right=False, most=15),
+    TableColumn("phase", 8, right=False, most=19),
+    TableColumn("CPU of cores", 14),
+    TableColumn("GPU", 5),
+    TableColumn("memory", 7),
+    TableColumn("out/s", 6),
+    TableColumn("in/s", 6),
+    TableColumn("", 1, right=False, most=200),
 )
 GPU = 3
 """The place of a column that is there only where GPUs are measured."""
@@ -65,7 +65,7 @@ class Hosts(TablePanel):
         self._turn = Turn()
 
     def compose(self) -> ComposeResult:
-        yield Table(COLUMNS)
+        yield CellTable(COLUMNS)
 
     def show(self, run: RunState) -> None:
         is_calm = run.phase is RunPhase.TRAINING and not self.is_asked
@@ -77,9 +77,9 @@ class Hosts(TablePanel):
         now = self._clock.now(run)
         roomy = self.size.width >= ROOMY
         wired = not all(is_loopback(host.address) for host in run.plan.hosts)
-        table = self.query_one(Table)
+        table = self.query_one(CellTable)
         near = table.near
-        rows: list[Row] = [UNSEEN] * len(run.hosts)
+        rows: list[TableRow] = [UNSEEN] * len(run.hosts)
         found = loads(run.hosts, run.ranks)
         has_gpu = not all(math.isnan(load.gpu) for load in found)
         for host, load in zip(run.hosts, found, strict=True):
@@ -88,7 +88,7 @@ class Hosts(TablePanel):
                 row = _row(host, load, since, wired)
                 rows[host.index] = row if has_gpu else _without_gpu(row)
         seen = [row for row in rows if row]
-        first = [fitted(COLUMNS[place], [row[place] for row in seen]) for place in (0, 1, 2)]
+        first = [fit_column(COLUMNS[place], [row[place] for row in seen]) for place in (0, 1, 2)]
         rest = COLUMNS if has_gpu else _without_gpu(COLUMNS)
         table.fill(rows, [*first, *rest[3:]])
 
@@ -109,20 +109,20 @@ def _cpu(load: Load) -> str:
     return f"{percent(load.cpu)} of {number(load.cores)}" if load.cores else UNKNOWN
 
 
-def _row(host: HostState, load: Load, since: str, wired: bool) -> Row:
+def _row(host: HostState, load: Load, since: str, wired: bool) -> TableRow:
     """`wired`: the ranks' traffic goes over the interfaces that are counted, not over loopback."""
-    state = phase(host.phase)
+    state = phase_cell(host.phase)
     traffic = (host.sent, host.received) if wired else (0, 0)
     known = (
-        Cell(_cpu(load), "table--work" if load.cpu > FULL else ""),
-        Cell(percent(load.gpu)),
-        *(Cell(short_size(value)) for value in (load.memory, *traffic)),
+        TableCell(_cpu(load), "table--work" if load.cpu > FULL else ""),
+        TableCell(percent(load.gpu)),
+        *(TableCell(short_size(value)) for value in (load.memory, *traffic)),
     )
     # of a host that is not ready the figures are old
-    shown = known if host.phase is HostPhase.READY else (Cell(UNKNOWN),) * len(known)
+    shown = known if host.phase is HostPhase.READY else (TableCell(UNKNOWN),) * len(known)
     return (
-        Cell(plain(host.name)),
+        TableCell(plain(host.name)),
         replace(state, text=state.text + since),
         *shown,
-        Cell("" if host.phase is HostPhase.ENDED else f" {plain(host.reason)}", "table--dim"),
+        TableCell("" if host.phase is HostPhase.ENDED else f" {plain(host.reason)}", "table--dim"),
     )

@@ -23,7 +23,7 @@ from remote.run.state.types import Cause
 from remote.sanitise import plain
 from tui.kit import palette
 from tui.kit.turn import Turn
-from tui.kit.widgets.phase import phase
+from tui.kit.widgets.phase import phase_cell
 from tui.kit.written import written
 from tui.run import hints, outcome
 
@@ -73,7 +73,7 @@ class Outcome(VerticalScroll):
 def _text(run: RunState, room: int, *, brief: bool) -> str:
     lines = _cause(run.cause, run.plan, room) if run.cause is not None else []
     if run.verdict is not None:
-        sign = phase(run.verdict.word).text.split()[0]
+        sign = phase_cell(run.verdict.word).text.split()[0]
         if run.verdict is Verdict.FINISHED and run.progress.diverged:
             sign = palette.sign("warn")
         lines.insert(bool(lines), f"{sign} {outcome.verdict(run)}")

@@ -27,8 +27,8 @@ from tui.kit.actions import Place
 from tui.kit.bindings import bindings
 from tui.kit.run_session import LiveScreen, RunSession
 from tui.kit.session_clock import SessionClock
-from tui.kit.widgets.keys import Keys
-from tui.kit.widgets.table import INKS
+from tui.kit.widgets.keys import KeyFooter
+from tui.kit.widgets.table import CELL_STYLES
 from tui.log.panel import LogPanel
 from tui.run.components.rank_facts import TROUBLE, Fact, facts
 from tui.run.components.row import state
@@ -86,7 +86,7 @@ class RankScreen(Screen[None], LiveScreen):
         yield LogPanel()
         with VerticalScroll(id="stack"):
             yield Static()
-        yield Keys()
+        yield KeyFooter()
 
     def on_mount(self) -> None:
         self.query_one("#stack").border_title = " stack, newest call first "
@@ -133,7 +133,7 @@ class RankScreen(Screen[None], LiveScreen):
         others = f"{palette.sign('less')} {palette.sign('more')} other ranks"
         doing = state(rank, run, now)
         who = f"rank {rank.rank} of {len(run.ranks)}, on {plain(run.host_name(rank.host))}"
-        title = Content.assemble(who, "  ", (doing.text, INKS.get(doing.ink, "")))
+        title = Content.assemble(who, "  ", (doing.text, CELL_STYLES.get(doing.style, "")))
         room = self.app.size.width - 2 - title.cell_length - len(others)
         if room > 1:
             title = Content.assemble(title, " " * room, (others, "$text-muted"))

@@ -21,8 +21,8 @@ from tui.kit.panel import ScreenRow, TablePanel
 from tui.kit.rank_table import RankTable, RankTableLine
 from tui.kit.session_clock import SessionClock
 from tui.kit.turn import Turn
-from tui.kit.widgets.heat import Heat
-from tui.kit.widgets.table import UNSEEN, Cell, Column, Row, Table, fitted
+from tui.kit.widgets.heat import HeatStrip
+from tui.kit.widgets.table import UNSEEN, CellTable, TableCell, TableColumn, TableRow, fit_column
 from tui.run.components import heat
 from tui.run.components.fold import FoldedColumns, is_empty
 from tui.run.components.groups import GROUPED, is_grouped, lines
@@ -42,7 +42,7 @@ SMALL = 17
 class Ranks(TablePanel):
     """One line per rank or host, and a cell for each of many ranks."""
 
-    DEFAULT_CSS = "Ranks Heat { dock: top; }"
+    DEFAULT_CSS = "Ranks HeatStrip { dock: top; }"
     title = "ranks"
     place = Place.RANKS
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
@@ -73,7 +73,7 @@ class Ranks(TablePanel):
 
     def compose(self) -> ComposeResult:
         yield RankTable()
-        yield Heat()
+        yield HeatStrip()
 
     def show(self, run: RunState) -> None:
         is_asked = self.is_asked
@@ -92,7 +92,7 @@ class Ranks(TablePanel):
         near = table.near
         views = [self._view(line, run) for line in found[near.start : near.stop]]
         folded, columns, seen = self._columns(run, views, table.room)
-        rows: list[Row] = [UNSEEN] * len(found)
+        rows: list[TableRow] = [UNSEEN] * len(found)
         rows[near.start : near.start + len(seen)] = seen
         table.stand(columns, found, rows)
         marked = len(found) > room and severity(found[0].ranks[0], run) < UNMARKED
@@ -110,7 +110,7 @@ class Ranks(TablePanel):
 
     def _columns(
         self, run: RunState, views: Sequence[View], width: int
-    ) -> tuple[list[Figure], list[Column], list[Row]]:
+    ) -> tuple[list[Figure], list[TableColumn], list[TableRow]]:
         """The columns that tell something of a rank, and the rows. Returns also the figures that
         are left out because all ranks agree on them: only where not all columns fit. A column that
         has appeared stays, and gets no narrower, while the run is in the same phase."""
@@ -145,7 +145,7 @@ class Ranks(TablePanel):
 
     def _show_heat(self, run: RunState) -> None:
         """Draw a cell for each of many ranks above the table, in at most half of the panel."""
-        strip = self.query_one(Heat)
+        strip = self.query_one(HeatStrip)
         height = self.size.height
         strip.display = len(run.ranks) >= heat.LEAST and height >= LOW
         if not strip.display:
@@ -162,7 +162,7 @@ class Ranks(TablePanel):
     def action_sort(self) -> None:
         """Sort by the next figure."""
         self._order = (self._order + 1) % len(ORDERS)
-        self.post_message(Table.Uncovered())
+        self.post_message(CellTable.Uncovered())
 
     def on_rank_table_opened(self, message: RankTable.Opened) -> None:
         """Open the page of a rank; show or hide the ranks of a host."""
@@ -172,7 +172,7 @@ class Ranks(TablePanel):
             self.post_message(ShowRank(message.line.ranks[0].rank))
         else:
             self._opened ^= {host}
-            self.post_message(Table.Uncovered())
+            self.post_message(CellTable.Uncovered())
 
 
 def _scale(ranks: Sequence[RankState]) -> Scale:
@@ -185,11 +185,11 @@ def _scale(ranks: Sequence[RankState]) -> Scale:
     return Scale("seconds", medians, 0.0)
 
 
-def _fitted(figure: Figure, cells: Sequence[Cell], width: int) -> Column:
+def _fitted(figure: Figure, cells: Sequence[TableCell], width: int) -> TableColumn:
     """The column, as wide as its longest cell: a number that is cut would be another one. A trend
     takes what is left."""
     column = figure.column
     if column.tail:
         return column
     small = max(SMALL, column.width) if width < NARROW and not column.right else 0
-    return fitted(column, cells, small)
+    return fit_column(column, cells, small)

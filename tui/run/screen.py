@@ -23,7 +23,7 @@ from tui.kit.messages import CompareRun, GoHome, NewRun, OtherRun, ShowChecks, S
 from tui.kit.panel import Panel
 from tui.kit.replay import Replay
 from tui.kit.run_session import LiveScreen, RunSession
-from tui.kit.widgets.keys import Keys
+from tui.kit.widgets.keys import KeyFooter
 from tui.run.body import Body
 from tui.run.components.alerts import Alerts, listed
 from tui.run.components.header import Header
@@ -79,7 +79,7 @@ class RunScreen(LiveScreen, Screen[None]):
         yield self._body
         if self._slider:
             yield self._slider
-        yield Keys()
+        yield KeyFooter()
 
     def on_mount(self) -> None:
         self._body.lay_out()
@@ -103,7 +103,7 @@ class RunScreen(LiveScreen, Screen[None]):
         if isinstance(self.session, Replay) and self not in self.app.screen_stack:
             self.session.pause()
 
-    def on_table_uncovered(self) -> None:
+    def on_table_cell_table_uncovered(self) -> None:
         self.tick()
 
     def tick(self) -> None:

@@ -21,7 +21,7 @@ from tui.kit.actions import Place
 from tui.kit.bindings import bindings
 from tui.kit.run_session import LiveScreen, RunSession
 from tui.kit.session_clock import SessionClock
-from tui.kit.widgets.keys import Keys
+from tui.kit.widgets.keys import KeyFooter
 from tui.run.components.stack import last_step, stack, summary, told
 
 
@@ -51,7 +51,7 @@ class StacksScreen(LiveScreen, Screen[None]):
         yield Static(id="stall", markup=False)
         with VerticalScroll():
             yield Static(id="stacks")
-        yield Keys()
+        yield KeyFooter()
 
     def on_mount(self) -> None:
         self.query_one(VerticalScroll).focus()

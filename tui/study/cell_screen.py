@@ -26,19 +26,19 @@ from tui.kit.actions import Place
 from tui.kit.bindings import bindings
 from tui.kit.messages import OpenRun, ShowRun
 from tui.kit.run_session import LiveScreen
-from tui.kit.widgets.choices import Choices
-from tui.kit.widgets.keys import Keys
-from tui.kit.widgets.phase import phase
-from tui.kit.widgets.table import Cell, Column, Row
+from tui.kit.widgets.choices import ChoiceTable
+from tui.kit.widgets.keys import KeyFooter
+from tui.kit.widgets.phase import phase_cell
+from tui.kit.widgets.table import TableCell, TableColumn, TableRow
 from tui.study.cells import value
 
 RUN_COLUMNS = (
-    Column("#", 4),
-    Column("run", 20, right=False, most=48),
-    Column("state", 13, right=False),
-    Column("value", 9),
-    Column("took", 8),
-    Column(" why", 1, right=False, most=200),
+    TableColumn("#", 4),
+    TableColumn("run", 20, right=False, most=48),
+    TableColumn("state", 13, right=False),
+    TableColumn("value", 9),
+    TableColumn("took", 8),
+    TableColumn(" why", 1, right=False, most=200),
 )
 
 
@@ -47,7 +47,7 @@ class CellScreen(LiveScreen, Screen[None]):
 
     CSS = """
     CellScreen #title { height: auto; padding: 0 1; background: $panel; }
-    CellScreen Choices { height: 1fr; min-height: 3; padding: 0 1; }
+    CellScreen ChoiceTable { height: 1fr; min-height: 3; padding: 0 1; }
     CellScreen #about {
         height: auto; max-height: 50%; padding: 0 1; scrollbar-size-vertical: 1;
         border-top: solid $primary 40%;
@@ -66,10 +66,10 @@ class CellScreen(LiveScreen, Screen[None]):
 
     def compose(self) -> ComposeResult:
         yield Static(id="title", markup=False)
-        yield Choices(RUN_COLUMNS)
+        yield ChoiceTable(RUN_COLUMNS)
         with VerticalScroll(id="about"):
             yield Static(markup=False)
-        yield Keys()
+        yield KeyFooter()
 
     def on_mount(self) -> None:
         cell = self._runner.progress.cells[self._key].cell
@@ -77,7 +77,7 @@ class CellScreen(LiveScreen, Screen[None]):
         where = f"{count(place.ranks, 'rank')} on {count(place.nodes, 'host')}"
         what = f"{described(cell.work)}, {where}"
         self.query_one("#title", Static).update(f"{self._key}\n{what}")
-        self.query_one(Choices).focus()
+        self.query_one(ChoiceTable).focus()
         self.tick()
 
     def on_resize(self, event: Resize) -> None:
@@ -90,7 +90,7 @@ class CellScreen(LiveScreen, Screen[None]):
             if is_new:
                 self._changes = self._runner.changes
                 self._progress = self._runner.progress.copy()
-        table = self.query_one(Choices)
+        table = self.query_one(ChoiceTable)
         if is_new:
             self._runs = runs_of(self._progress, self._progress.cells[self._key])
             metric = self._runner.study.metric
@@ -113,7 +113,7 @@ class CellScreen(LiveScreen, Screen[None]):
         lines += row.stability.warnings
         return "\n".join(dict.fromkeys(line for line in lines if line)) or "no remarks"
 
-    def on_choices_chosen(self) -> None:
+    def on_choice_table_chosen(self) -> None:
         self.tick()
 
     def action_back(self) -> None:
@@ -139,16 +139,16 @@ class CellRun:
     run: str = UNKNOWN
     end: Ended | None = None
 
-    def row(self, number: int, metric: str) -> Row:
+    def row(self, number: int, metric: str) -> TableRow:
         """Its row in the table."""
         took = duration(self.end.seconds) if self.end and self.end.seconds else UNKNOWN
         return (
-            Cell(str(number)),
-            Cell(plain(self.run)),
-            phase(self.state),
-            Cell(value(self.end.value if self.end else None, metric)),
-            Cell(took),
-            Cell(plain(f" {self.end.cause}") if self.end else "", "table--dim"),
+            TableCell(str(number)),
+            TableCell(plain(self.run)),
+            phase_cell(self.state),
+            TableCell(value(self.end.value if self.end else None, metric)),
+            TableCell(took),
+            TableCell(plain(f" {self.end.cause}") if self.end else "", "table--dim"),
         )
 
 

@@ -28,10 +28,10 @@ from tui.kit.messages import ShowCell, ShowRun
 from tui.kit.run_session import LiveScreen
 from tui.kit.session_clock import SessionClock
 from tui.kit.text_table import justified
-from tui.kit.widgets.choices import Choices
-from tui.kit.widgets.keys import Keys
-from tui.kit.widgets.phase import phase
-from tui.kit.widgets.table import Cell, Column, Row
+from tui.kit.widgets.choices import ChoiceTable
+from tui.kit.widgets.keys import KeyFooter
+from tui.kit.widgets.phase import phase_cell
+from tui.kit.widgets.table import TableCell, TableColumn, TableRow
 from tui.run.components.header import Header
 from tui.study.cells import Cells, cells
 from tui.study.text.words import opening
@@ -52,7 +52,7 @@ class StudyScreen(LiveScreen, Screen[None]):
 
     CSS = """
     StudyScreen #title { height: 2; padding: 0 1; background: $panel; }
-    StudyScreen Choices { height: 1fr; min-height: 3; padding: 0 1; }
+    StudyScreen ChoiceTable { height: 1fr; min-height: 3; padding: 0 1; }
     StudyScreen #run { height: auto; border-top: solid $primary 40%; }
     StudyScreen #run Header { background: $background; }
     StudyScreen #which { height: 1; padding: 0 1; color: $text-muted; }
@@ -77,16 +77,16 @@ class StudyScreen(LiveScreen, Screen[None]):
 
     def compose(self) -> ComposeResult:
         yield Static(id="title", markup=False)
-        yield Choices(())
+        yield ChoiceTable(())
         with Container(id="run"):
             yield Static(id="which", markup=False)
             yield Header()
         with VerticalScroll(id="answer"):
             yield Static(markup=False)
-        yield Keys()
+        yield KeyFooter()
 
     def on_mount(self) -> None:
-        self.query_one(Choices).focus()
+        self.query_one(ChoiceTable).focus()
         self.tick()
 
     def on_resize(self, event: Resize) -> None:
@@ -109,7 +109,7 @@ class StudyScreen(LiveScreen, Screen[None]):
             self._show_title(took)
 
     def _show_cells(self) -> None:
-        table = self.query_one(Choices)
+        table = self.query_one(ChoiceTable)
         result = results(self._progress)
         room = self.app.size.width - SPACE * 2 - SIGN
         shown = cells(result, room)
@@ -166,18 +166,18 @@ class StudyScreen(LiveScreen, Screen[None]):
         """What becomes of the study, as a sign and a word."""
         is_stopped = self.runner.is_stopped and not self.runner.is_refused
         if is_stopped:
-            return phase("stopped" if self._is_over else "stopping").text
+            return phase_cell("stopped" if self._is_over else "stopping").text
         if not self._is_over:
-            return phase("running").text
+            return phase_cell("running").text
         failed = any(cell.failed for cell in self._progress.cells.values())
-        return phase("failed" if failed else "done").text
+        return phase_cell("failed" if failed else "done").text
 
     # Keys
 
     @property
     def _chosen(self) -> str:
         """The cell under the cursor."""
-        return self._keys[self.query_one(Choices).cursor]
+        return self._keys[self.query_one(ChoiceTable).cursor]
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Go back only from a study that is recorded."""
@@ -186,7 +186,7 @@ class StudyScreen(LiveScreen, Screen[None]):
     def action_back(self) -> None:
         self.dismiss()
 
-    def on_choices_chosen(self) -> None:
+    def on_choice_table_chosen(self) -> None:
         self.action_open()
 
     def action_open(self) -> None:
@@ -201,26 +201,26 @@ class StudyScreen(LiveScreen, Screen[None]):
         self.post_message(ShowCell(self._chosen))
 
 
-def columns(shown: Cells) -> list[Column]:
+def columns(shown: Cells) -> list[TableColumn]:
     """The columns of the table of cells; labels give way where there is little room."""
     found = []
     for number, (title, *texts) in enumerate(zip(shown.head, *shown.rows, strict=True)):
         wide = max(map(len, (title, *texts))) + SPACE
         if number < shown.labels:
-            found.append(Column(title, min(wide, NARROW + SPACE), right=False, most=wide))
+            found.append(TableColumn(title, min(wide, NARROW + SPACE), right=False, most=wide))
         elif number == shown.labels:
-            found.append(Column(title, wide + SIGN, right=False))
+            found.append(TableColumn(title, wide + SIGN, right=False))
         else:
-            found.append(Column(title, wide, right=False))
+            found.append(TableColumn(title, wide, right=False))
     return found
 
 
-def rows(shown: Cells) -> list[Row]:
+def rows(shown: Cells) -> list[TableRow]:
     """The rows of the table of cells, each state as a sign and a word."""
     found = []
     for texts, state in zip(shown.rows, shown.states, strict=True):
-        row = [Cell(plain(text)) for text in texts]
-        row[shown.labels] = phase(state.value)
+        row = [TableCell(plain(text)) for text in texts]
+        row[shown.labels] = phase_cell(state.value)
         found.append(tuple(row))
     return found
 

@@ -1,4 +1,4 @@
-"""How much of what it may use a host does use. Pure."""
+"""Measures how much of what it may use a host does use. Pure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Load:
 
 
 def loads(hosts: Sequence[HostState], ranks: Sequence[RankState]) -> list[Load]:
-    """The loads of all hosts of a run, in order."""
+    """Return the loads of all hosts of a run, in order."""
     memory = Counter[int]()
     gpus = defaultdict[int, list[float]](list)
     for rank in ranks:

@@ -1,5 +1,4 @@
-"""Reading a rank's stack: the frames of its main thread, and whether it waits for other ranks.
-Pure.
+"""Reads a rank's stack: the frames of its main thread, and whether it waits for other ranks. Pure.
 
 The text of a `Stack` begins with a line `state: S (sleeping), in futex_wait`; then comes what
 faulthandler or py-spy wrote.
@@ -37,8 +36,8 @@ _WAITING = re.compile(r"\.(?:wait|synchronize)\(|\bstore\.get\(")
 
 
 ON_GPU = "a step on its GPU"
-"""Where a rank is that can only say that: its own kernels and the exchange with others are one
-queue there."""
+"""The place of a rank of which no more is known: its own kernels and the exchange with others are
+one queue there."""
 
 
 class Presence(Enum):
@@ -60,41 +59,43 @@ class Frame:
     code: str = ""
 
     def text(self) -> str:
-        """In short: "train.py:41, load_batch"."""
+        """Return it in short: "train.py:41, load_batch"."""
         ours = _OURS.search(self.file)
         return f"{ours[1] if ours else self.file.rpartition('/')[2]}:{self.line}, {self.function}"
 
 
 @dataclass(frozen=True, slots=True)
 class Whereabouts:
-    """What a stack says of its rank. `where` is the collective for one that is inside, else a place
-    in its program."""
+    """What a stack says of its rank."""
 
     presence: Presence
     where: str
+    """The collective that it is inside, else a place in its script."""
 
 
 def threads(text: str) -> list[list[str]]:
-    """The lines of the text, the state first, then each thread's in a list of its own, the main
-    thread's before the others'."""
+    """Return the lines of the text: the state first, then each thread's in a list of its own.
+
+    The main thread's come before the others'.
+    """
     parts: list[list[str]] = [[]]
     for line in shown(text.rstrip()):
         if _HEAD.fullmatch(line):
             parts.append([])
         parts[-1].append(line)
-    head, *found = parts
-    named = [part for part in found if _MAIN.match(part[0])]
-    main = named or found[-1:]  # faulthandler writes the newest thread first
-    return [head, *main, *(part for part in found if part not in main)]
+    head, *bodies = parts
+    named = [body for body in bodies if _MAIN.match(body[0])]
+    main = named or bodies[-1:]  # faulthandler writes the newest thread first
+    return [head, *main, *(body for body in bodies if body not in main)]
 
 
 def frames(text: str) -> list[Frame]:
-    """The main thread's frames, the newest call first; none where nobody could tell."""
+    """Return the main thread's frames, the newest call first; none if the stack has none."""
     return next((calls(thread) for thread in threads(text)[1:]), [])
 
 
 def calls(thread: Iterable[str]) -> list[Frame]:
-    """The frames in the lines of one thread, the newest call first."""
+    """Return the frames in the lines of one thread, the newest call first."""
     found: list[Frame] = []
     for line in thread:
         match = _FAULTHANDLER.fullmatch(line) or _PY_SPY.fullmatch(line)
@@ -107,14 +108,13 @@ def calls(thread: Iterable[str]) -> list[Frame]:
 
 
 def state(text: str) -> str:
-    """The letter that Linux has for the process's state, such as S or T; "" where it is not
-    known."""
+    """Return Linux's letter for the state of the process, such as S or T; "" if it is unknown."""
     match = _STATE.match(text)
     return match["letter"] if match else ""
 
 
 def whereabouts(stack: Stack) -> Whereabouts:
-    """Whether the rank is inside a collective, and where it is."""
+    """Return whether the rank is inside a collective, and where it is."""
     found = frames(stack.text)
     letter = state(stack.text)
     if letter in ("T", "t"):
@@ -122,16 +122,15 @@ def whereabouts(stack: Stack) -> Whereabouts:
     if not found:
         return Whereabouts(Presence.UNKNOWN, next(iter(shown(stack.text)), ""))
     inside = _collective(found, busy=letter == "R")
-    return (
-        Whereabouts(Presence.INSIDE, inside)
-        if inside
-        else Whereabouts(Presence.ELSEWHERE, _place(found))
-    )
+    if inside:
+        return Whereabouts(Presence.INSIDE, inside)
+    return Whereabouts(Presence.ELSEWHERE, _place(found))
 
 
 def _collective(found: list[Frame], *, busy: bool) -> str:
-    """The collective that the newest calls belong to, or ""; one that waits in C++ is known by the
-    Python line that called it.
+    """Return the collective that the newest calls belong to, or "".
+
+    One that waits in C++ is known by the Python line that called it.
 
     Frames further out prove nothing: a model's own code runs inside DDP's forward. `busy`: it
     computes, so it waits for nobody.
@@ -155,24 +154,22 @@ def _collective(found: list[Frame], *, busy: bool) -> str:
             if _COLLECTIVE.search(frame.file) and frame.function != "wrapper"
         ]
         return named[0] if named else "torch.distributed"
-    if (
-        _METER.search(ours[0].file) and ours[0].function == "phases"
-    ):  # where the host waits for a step's end on its GPU
+    # There the host waits for the end of a step on its GPU.
+    if _METER.search(ours[0].file) and ours[0].function == "phases":
         return ON_GPU
     if busy:
         return ""
     if _EXCHANGE.search(ours[0].file):
-        return (
-            "rendezvous"
-            if ours[0].file.endswith("/rendezvous.py")
-            else "the exchange of " + _method(ours)
-        )
-    return f"wait at {ours[0].text()}" if ours[0] is newest and _WAITING.search(newest.code) else ""
+        if ours[0].file.endswith("/rendezvous.py"):
+            return "rendezvous"
+        return f"the exchange of {_method(ours)}"
+    if ours[0] is newest and _WAITING.search(newest.code):
+        return f"wait at {newest.text()}"
+    return ""
 
 
 def _method(found: list[Frame]) -> str:
-    """The sync method's name: its module's, where one that is not shared is among the newest
-    frames."""
+    """Return the name of the sync method: of its module, if that is among the newest frames."""
     for frame in found:
         if not _EXCHANGE.search(frame.file):
             break
@@ -183,15 +180,16 @@ def _method(found: list[Frame]) -> str:
 
 
 def _inner(frame: Frame) -> bool:
-    """Whether it is the standard library's or torch's, but no collective's: then it is as its
-    caller is."""
+    """Return True if it is the standard library's or torch's, but no collective's.
+
+    Then it is where its caller is.
+    """
     inside_torch = _TORCH.search(frame.file) and not _COLLECTIVE.search(frame.file)
     return bool(_STANDARD.search(frame.file) or inside_torch)
 
 
 def _place(found: list[Frame]) -> str:
-    """The newest place in the program itself, not in what is installed beside it; "" where nothing
-    is known."""
+    """Return the newest place in the script itself, not in a package; "" if it is unknown."""
     own = (frame for frame in found if not _inner(frame) and not _INSTALLED.search(frame.file))
     frame = next(own, found[0] if found else None)
     return frame.text() if frame else ""

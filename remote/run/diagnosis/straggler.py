@@ -72,7 +72,7 @@ class Straggler:
 
     @property
     def factor(self) -> float:
-        """How many times as long as the others it takes."""
+        """Return how many times as long as the others it takes."""
         return self.ready / self.others
 
     @property
@@ -82,7 +82,7 @@ class Straggler:
 
     @property
     def mark(self) -> str:
-        """Its mark in a table: "slow?" or "SLOW 7.0x"."""
+        """Return its mark in a table: "slow?" or "SLOW 7.0x"."""
         return f"SLOW {self.factor:.1f}x" if self.is_slow else self.grade.value
 
 

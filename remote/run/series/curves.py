@@ -1,4 +1,4 @@
-"""The curves of a run: its series over steps and time, in bounded memory."""
+"""Keeps the curves of a run: its series over steps and time, in bounded memory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _figures: Callable[[events.StepFinished], tuple[float, ...]] = attrgetter(*STEP.
 
 
 class Curves:
-    """What is kept of all series of a run. `version` rises with every point.
+    """All series of a run. `version` rises with every point.
 
     Points are gathered first, so that a record costs next to nothing, and made into arrays when
     they are many or somebody reads.
@@ -43,13 +43,13 @@ class Curves:
 
     @property
     def version(self) -> int:
-        """How many points have come."""
+        """Return how many points have come."""
         return sum(history.version for history in self._kept.values())
 
     # Writing
 
     def take(self, event: object, row: int, step: int, time: float) -> None:
-        """Take in what rank `row` says, `time` seconds after the run began and after `step`."""
+        """Take in what rank `row` reports, `time` seconds after the run began and after `step`."""
         match event:
             case events.StepFinished():
                 self._step = step
@@ -90,31 +90,33 @@ class Curves:
 
     @property
     def metrics(self) -> list[str]:
-        """The series of the metrics that have come, in order."""
+        """Return the series of the metrics that have come, in order."""
         return list(self._kept)[len(SOURCES) :]
 
     def rows(self, series: str) -> tuple[int, ...]:
-        """The ranks or hosts that have points of a series, in order."""
+        """Return the ranks or hosts that have points of a series, in order."""
         history = self._of(series)
         history.pack()
         return tuple(sorted(history.seen))
 
     def has_values(self, series: str) -> bool:
-        """Whether a series has a value that is not 0."""
+        """Return True if a series has a value that is not 0."""
         if series not in self._with_values:
             mean = self.whole(series).mean
-            self._with_values |= (
-                {series} if len(mean) and (mean[mean == mean] != 0).any() else set()
-            )
+            known = mean[mean == mean]  # NaN is not equal to itself
+            if (known != 0).any():
+                self._with_values.add(series)
         return series in self._with_values
 
     def of(self, series: str, row: int, since: float = 0.0) -> Points:
-        """The curve of one rank or host; finer where only what comes `since` a step is wanted."""
+        """Return the curve of one rank or host; it is finer for only what comes `since` a step."""
         return _points(self._of(series), SERIES[series], row, since)
 
     def whole(self, series: str, since: float = 0.0) -> Points:
-        """The curve of all ranks or hosts together, see `Spec.adds`; `low` and `high` are those of
-        a single one. See `of`."""
+        """Return the curve of all ranks or hosts together, see `of` and `Spec.adds`.
+
+        `low` and `high` are those of a single one.
+        """
         return _points(self._of(series), SERIES[series], None, since)
 
     def _of(self, series: str) -> SourceHistory:
@@ -123,7 +125,7 @@ class Curves:
 
 
 def _points(history: SourceHistory, spec: Spec, row: int | None, since: float) -> Points:
-    """The curve of a row, or of all together."""
+    """Return the curve of a row, or of all together."""
     from remote.run.series.downsampling import NO_POINTS, Points
 
     buckets = history.finest(since, each=row is not None)

@@ -32,20 +32,30 @@ class Unit(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Figures that come together in one event. `by_time`: with the time, not with a step."""
+    """Figures that come together in one event."""
 
     name: str
     scope: Scope
     figures: tuple[str, ...]
+    """Fields of the event."""
     by_time: bool = False
+    """They come with the time, not with a step."""
 
 
 STEP = Source(
     "step",
     Scope.RANK,
     (
-        *("loss", "seconds", "data", "compute", "sync", "ready"),
-        *("samples", "correct", "bytes_sent", "staleness"),
+        "loss",
+        "seconds",
+        "data",
+        "compute",
+        "sync",
+        "ready",
+        "samples",
+        "correct",
+        "bytes_sent",
+        "staleness",
     ),
 )
 RANK_SAMPLE = Source("rank sample", Scope.RANK, ("cpu", "memory"), by_time=True)
@@ -61,11 +71,7 @@ SOURCES = (STEP, RANK_SAMPLE, GPU_SAMPLE, HOST_SAMPLE, CORES, TEST)
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """A series: a `figure` of a source, or what it comes to divided by another figure, `over`.
-
-    `factor` turns the recorded value into one of `unit`. `adds`: ranks and hosts fold into their
-    sum, else into their mean.
-    """
+    """A series: a figure of a source, or a figure divided by another one."""
 
     id: str
     title: str
@@ -73,29 +79,32 @@ class Spec:
     source: Source
     figure: str
     over: str = ""
+    """The figure by which it is divided, if any."""
     adds: bool = False
+    """Ranks and hosts fold into their sum, else into their mean."""
     factor: float = 1.0
+    """By which a recorded value is multiplied to be one of `unit`."""
 
     @property
     def scope(self) -> Scope:
-        """Whose figure it is."""
+        """Return whose figure it is."""
         return self.source.scope
 
 
 METRIC = "metric:"
-"""What the ids of metrics begin with."""
+"""The beginning of the ids of metrics."""
 VALUE = "value"
 """The figure of a metric."""
 
 
 def metric_id(name: str) -> str:
-    """The id of the series of a metric."""
+    """Return the id of the series of a metric."""
     return METRIC + name
 
 
 @lru_cache(maxsize=1024)
 def _metric(name: str) -> Spec:
-    """The series of a metric: normalised names tell the unit, see `remote.formats.names`."""
+    """Return the series of a metric; normalised names show the unit, see `remote.formats.names`."""
     source = Source(metric_id(name), Scope.RANK, (VALUE,))
     return Spec(source.name, _TITLES.get(name, name), _unit(name), source, VALUE)
 

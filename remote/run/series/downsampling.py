@@ -1,4 +1,4 @@
-"""Numbers that never end, kept in bounded memory. Needs numpy, so it is imported late."""
+"""Keeps numbers that never end in bounded memory. Needs numpy, so it is imported late."""
 
 from __future__ import annotations
 
@@ -14,79 +14,82 @@ Bools = NDArray[np.bool_]
 Array = NDArray[Any]
 
 FARTHEST = 2.0**62
-"""Places further along x than this are there; the numbers of buckets are of 64 bits."""
+"""Places further along x than this count as this one: the numbers of buckets are of 64 bits."""
 
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """A curve: columns of one length, in order.
-
-    `step` and `time`, in seconds since the run began, are means over the values that a point stands
-    for, and so is `mean`; `low` and `high` are the least and the greatest of them. They are NaN
-    where none was a number. `lowest` and `highest` are the rows, such as ranks, of `low` and
-    `high`.
-    """
+    """A curve: columns of one length, in order. Values are NaN if none was a number."""
 
     step: Floats
+    """The mean step of the values that a point stands for."""
     time: Floats
+    """Their mean time, in seconds since the run began."""
     low: Floats
+    """The least of them."""
     high: Floats
+    """The greatest of them."""
     mean: Floats
     lowest: Ints
+    """The row, such as a rank, that had `low`."""
     highest: Ints
+    """The row that had `high`."""
 
     def __len__(self) -> int:
         return len(self.step)
 
-    def where(self, kept: Bools) -> Points:
-        """The points that are marked True."""
+    def where(self, mask: Bools) -> Points:
+        """Return the points that are marked True."""
         return Points(
-            self.step[kept],
-            self.time[kept],
-            self.low[kept],
-            self.high[kept],
-            self.mean[kept],
-            self.lowest[kept],
-            self.highest[kept],
+            self.step[mask],
+            self.time[mask],
+            self.low[mask],
+            self.high[mask],
+            self.mean[mask],
+            self.lowest[mask],
+            self.highest[mask],
         )
 
     def lasting(self) -> Points:
-        """The points that count: a run that was restarted makes some steps anew."""
+        """Return the points that count: a run that was restarted makes some steps anew."""
         if not len(self):
             return self
         later = np.minimum.accumulate(self.step[::-1])[::-1]
         return self.where(self.step <= later)
 
 
-_NONE = np.empty(0)
-_NOBODY = np.empty(0, np.int64)
-NO_POINTS = Points(_NONE, _NONE, _NONE, _NONE, _NONE, _NOBODY, _NOBODY)
+_NO_VALUES = np.empty(0)
+_NO_ROWS = np.empty(0, np.int64)
+NO_POINTS = Points(_NO_VALUES, _NO_VALUES, _NO_VALUES, _NO_VALUES, _NO_VALUES, _NO_ROWS, _NO_ROWS)
 
 
 @dataclass(frozen=True, eq=False)
 class Gathered:
-    """What was measured at places along x: one line for each row and place, in order of both.
-
-    `x`, `other` and `total` are sums over the `points` of a line; per figure, `known` counts the
-    values that are numbers. `lowest` and `highest` are those who had `low` and `high`; without
-    columns where nobody asks.
-    """
+    """What was measured at places along x: one line for each row and place, in order of both."""
 
     row: Ints
     place: Ints
+    """The whole part of x."""
     x: Floats
+    """The sum of x over the points of the line."""
     other: Floats
+    """The sum of the other one of step and time."""
     points: Ints
+    """How many points the line stands for."""
     total: Floats
+    """Of each figure, the sum of its values that are numbers."""
     known: Ints
+    """Of each figure, how many these are."""
     low: Floats
     high: Floats
     lowest: Ints
+    """Who had `low`; without columns if nobody asks."""
     highest: Ints
+    """Who had `high`."""
 
     @classmethod
     def of(cls, row: Ints, who: Ints | None, x: Floats, other: Floats, values: Floats) -> Gathered:
-        """Gather points: the row of each, who had it, its x, the other of step and time, and a
+        """Gather points: of each its row, who had it, its x, the other one of step and time, and a
         value for each figure."""
         place = np.floor(np.clip(x, -FARTHEST, FARTHEST)).astype(np.int64)
         order = np.lexsort((place, row))
@@ -94,7 +97,8 @@ class Gathered:
         place = place[order]
         values = values[order]
         is_known = ~np.isnan(values)
-        low, high = (np.where(is_known, values, none) for none in (np.inf, -np.inf))
+        low = np.where(is_known, values, np.inf)
+        high = np.where(is_known, values, -np.inf)
         total = np.where(is_known, values, 0.0)
         known = is_known.astype(np.int64)
         names = np.empty((len(row), 0), np.int64)
@@ -107,7 +111,7 @@ class Gathered:
         return gathered.merged(_starts(place, row))
 
     def merged(self, starts: Ints) -> Gathered:
-        """All lines from one of the starts to the next as one."""
+        """Return all lines from one of the starts to the next as one."""
         if len(starts) == len(self.row):
             return self
         with np.errstate(invalid="ignore", over="ignore"):
@@ -117,41 +121,42 @@ class Gathered:
             )
         low = np.minimum.reduceat(self.low, starts)
         high = np.maximum.reduceat(self.high, starts)
-        lowest = _who(self.low, low, self.lowest, starts)
-        highest = _who(self.high, high, self.highest, starts)
+        lowest = _first_with(self.low, low, self.lowest, starts)
+        highest = _first_with(self.high, high, self.highest, starts)
         row = self.row[starts]
         place = self.place[starts]
         return Gathered(row, place, x, other, points, total, known, low, high, lowest, highest)
 
-    def where(self, kept: Bools) -> Gathered:
-        """The lines that are marked True."""
-        return self if kept.all() else Gathered(*(one[kept] for one in vars(self).values()))
+    def where(self, mask: Bools) -> Gathered:
+        """Return the lines that are marked True."""
+        if mask.all():
+            return self
+        return Gathered(*(column[mask] for column in vars(self).values()))
 
 
 def _starts(*keys: Ints) -> Ints:
-    """Where lines begin that differ from the ones before in one of the keys."""
+    """Return where lines begin that differ from the ones before in one of the keys."""
     differs = np.ones(len(keys[0]), np.bool_)
     differs[1:] = np.logical_or.reduce([key[1:] != key[:-1] for key in keys])
     return np.flatnonzero(differs)
 
 
-def _who(values: Floats, found: Floats, names: Ints, starts: Ints) -> Ints:
-    """Who was the first in each part that begins at `starts` to have the value `found`."""
+def _first_with(values: Floats, extremes: Floats, names: Ints, starts: Ints) -> Ints:
+    """Return who was the first in each part that begins at `starts` to have its extreme value."""
     if not names.shape[1]:
         return names[starts]
     count = len(values)
-    hits = values == np.repeat(found, np.diff(starts, append=count), axis=0)
+    hits = values == np.repeat(extremes, np.diff(starts, append=count), axis=0)
     lines = np.where(hits, np.arange(count)[:, None], count - 1)
     return np.take_along_axis(names, np.minimum.reduceat(lines, starts), axis=0)
 
 
-class Buckets:
-    """Figures of each of `rows`, gathered along x: steps, or seconds.
+class Downsampler:
+    """Figures of each of `rows`, gathered in buckets along x: steps, or seconds.
 
-    A bucket is `span` wide, a power of two, and begins at a multiple of it. Where more than
-    `capacity` of them were needed, neighbours are merged and `span` doubles; with `recent`, the
-    older half is forgotten instead. A NaN is no value. Unless `named`, all figures of a row are
-    its own.
+    A bucket is `span` wide, a power of two, and begins at a multiple of it. If more than `capacity`
+    of them are needed, neighbours are merged and `span` doubles; with `recent`, the older half is
+    forgotten instead. A NaN is no value. Unless `named`, all figures of a row are its own.
     """
 
     def __init__(
@@ -161,7 +166,8 @@ class Buckets:
         self._recent = recent
         self._named = named
         self.span = 1
-        self._first = self._used = 0  # the number of the bucket in slot 0; slots in use
+        self._first = 0  # the number of the bucket in slot 0
+        self._used = 0  # slots in use
         # The figures of a bucket lie beside each other, as they come together.
         places = (rows, capacity)
         shape = (rows, capacity, figures)
@@ -195,16 +201,16 @@ class Buckets:
             newest = int(number.max())
             if self._used:
                 newest = max(newest, self._first + self._used - 1)
-            kept = number > newest - self._capacity // 2
-            if not kept.any():
+            is_recent = number > newest - self._capacity // 2
+            if not is_recent.any():
                 return
-            gathered = gathered.where(kept)
-            number = number[kept]
+            gathered = gathered.where(is_recent)
+            number = number[is_recent]
         self._make_room(int(number.min()), int(number.max()))
         self._put(gathered)
 
     def _number(self, gathered: Gathered) -> Ints:
-        """The numbers of the buckets of its places."""
+        """Return the numbers of the buckets of its places."""
         return gathered.place >> self.span.bit_length() - 1
 
     def _put(self, gathered: Gathered) -> None:
@@ -228,8 +234,7 @@ class Buckets:
                 _flat(names)[at] = np.where(found != before, by, _flat(names)[at])
 
     def _make_room(self, lowest: int, highest: int) -> None:
-        """Have a slot for these buckets and those between, in buckets of twice the width if need
-        be."""
+        """Make slots for these buckets and those between; if need be, double the width of all."""
         first = lowest
         last = highest
         if self._used:
@@ -269,15 +274,14 @@ class Buckets:
         self._used = (last >> 1) - self._first + 1
 
     def _neighbours(self, column: Array, none: float) -> tuple[Array, Array]:
-        """Of each two buckets that become one the first and the second; `none` stands for those
-        that there are not."""
+        """Return the left and right halves of each merged pair, padded with `none`."""
         if self._first % 2:
             edge = np.full_like(column[:, :1], none)
             column = np.concatenate([edge, column, edge], axis=1)
         return column[:, 0::2], column[:, 1::2]
 
     def _shift(self, by: int) -> None:
-        """Move all by so many slots; what comes to none is forgotten."""
+        """Move all buckets by so many slots; those that come to no slot are forgotten."""
         if not by or not self._used:
             return
         gone = max(0, -by)
@@ -295,12 +299,12 @@ class Buckets:
             self._empty(slice(keep, None))
             self._used = keep
 
-    def resized(self, rows: int, capacity: int) -> Buckets:
-        """The same with so many rows, at least as many as now, and buckets of each."""
+    def resized(self, rows: int, capacity: int) -> Downsampler:
+        """Return the same with so many rows, at least as many as now, and buckets of each."""
         while self._used > capacity:
             self._halve()
         figures = self._total.shape[2]
-        new = Buckets(figures, rows, capacity, recent=self._recent, named=self._named)
+        new = Downsampler(figures, rows, capacity, recent=self._recent, named=self._named)
         new.span = self.span
         new._first = self._first
         new._used = self._used
@@ -312,43 +316,44 @@ class Buckets:
 
     @property
     def begin(self) -> float:
-        """Where the first bucket begins; NaN where there is none."""
+        """Return where the first bucket begins; NaN if there is none."""
         return float(self._first * self.span) if self._used else np.nan
 
     def columns(self, row: int) -> tuple[Floats, Floats, Bools]:
-        """The mean x and the other coordinate of the buckets of a row, and which ones have
-        points."""
+        """Return the mean x and the other coordinate of a row's buckets, and which have points."""
         points = self._points[row, : self._used]
         filled = points > 0
         count = np.maximum(points, 1)
         return self._x[row, : self._used] / count, self._other[row, : self._used] / count, filled
 
     def mean(self, figure: int, row: int) -> Floats:
-        """The mean of a figure in each bucket."""
-        total, known = (one[row, : self._used, figure] for one in (self._total, self._known))
+        """Return the mean of a figure in each bucket."""
+        total = self._total[row, : self._used, figure]
+        known = self._known[row, : self._used, figure]
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             return np.asarray(np.where(known > 0, total / known, np.nan))
 
     def ratio(self, figure: int, over: int, row: int) -> Floats:
-        """What a figure comes to in each bucket, divided by another."""
-        total, divisor = (self._total[row, : self._used, one] for one in (figure, over))
+        """Return the sum of a figure in each bucket, divided by that of another."""
+        total = self._total[row, : self._used, figure]
+        divisor = self._total[row, : self._used, over]
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             return np.asarray(np.where(divisor > 0, total / divisor, np.nan))
 
     def ends(self, figure: int, row: int) -> tuple[Floats, Floats, Ints, Ints]:
-        """The least and the greatest value of each bucket, and who had them."""
+        """Return the least and the greatest value of each bucket, and who had them."""
         at = (row, slice(self._used), figure)
         known = self._known[at] > 0
-        low, high = (np.where(known, one[at], np.nan) for one in (self._low, self._high))
+        low = np.where(known, self._low[at], np.nan)
+        high = np.where(known, self._high[at], np.nan)
         if not self._named:
             own = np.full(self._used, row)
             return low, high, own, own
-        lowest, highest = (one[at].astype(np.int64) for one in (self._lowest, self._highest))
-        return low, high, lowest, highest
+        return low, high, self._lowest[at].astype(np.int64), self._highest[at].astype(np.int64)
 
 
 def _flat(column: Array) -> Array:
-    """The buckets of all rows, one after the other."""
+    """Return the buckets of all rows, one after the other."""
     return column.reshape(-1, *column.shape[2:])
 
 

@@ -1,4 +1,4 @@
-"""What happened in a run that charts mark: by step and by time."""
+"""Keeps what happened in a run that charts mark: by step and by time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ from dataclasses import dataclass
 
 MOST = 1024
 """Marks of one kind; of more, every second one is kept."""
-EPOCH, TEST, CHECKPOINT, RESTART, STALL = "ETCRS"
+EPOCH = "E"
+TEST = "T"
+CHECKPOINT = "C"
+RESTART = "R"
+STALL = "S"
 KINDS = {
     EPOCH: "epoch",
     TEST: "test",
@@ -30,11 +34,11 @@ class Marks:
     """The marks of a run, in order."""
 
     def __init__(self) -> None:
-        self._of: dict[str, list[Mark]] = {letter: [] for letter in KINDS}
+        self._by_letter: dict[str, list[Mark]] = {letter: [] for letter in KINDS}
 
     def add(self, letter: str, step: int, time: float) -> None:
         """Add a mark, unless it is the same as the last of its kind."""
-        marks = self._of[letter]
+        marks = self._by_letter[letter]
         if marks and marks[-1].step == step and letter != RESTART:
             return
         marks.append(Mark(letter, step, time))
@@ -44,8 +48,10 @@ class Marks:
     def rewind(self, step: int) -> None:
         """Forget what was reached behind this step: it comes anew."""
         for letter in (EPOCH, TEST, CHECKPOINT):
-            self._of[letter] = [mark for mark in self._of[letter] if mark.step <= step]
+            self._by_letter[letter] = [
+                mark for mark in self._by_letter[letter] if mark.step <= step
+            ]
 
     def all(self) -> list[Mark]:
-        """All marks, by kind."""
-        return [mark for marks in self._of.values() for mark in marks]
+        """Return all marks, by kind."""
+        return [mark for marks in self._by_letter.values() for mark in marks]

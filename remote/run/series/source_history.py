@@ -1,4 +1,4 @@
-"""What is kept of the figures that come together, such as those of a step."""
+"""Keeps the figures that come together, such as those of a step."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from remote.run.series.definitions import CORES, Source
 
 if TYPE_CHECKING:  # numpy takes a while to import
-    from remote.run.series.downsampling import Buckets, Floats
+    from remote.run.series.downsampling import Downsampler, Floats
 
-BLOCK = 4096
+MOST_FRESH = 4096
 """Points that are gathered before they become an array."""
-WAITING = 2 * BLOCK
+WAITING = 2 * MOST_FRESH
 """Points that may wait until each row gets its own. Those of one row are seldom looked at, and many
 points at once are quicker."""
 CAPACITY = 1024
@@ -30,10 +30,12 @@ METRIC_LEAST = 16
 
 @dataclass(frozen=True)
 class Era:
-    """The steps after `begin`, those of an attempt. `rows` have points there."""
+    """The steps of an attempt."""
 
     begin: int
+    """Its steps come after this one."""
     rows: set[int] = field(default_factory=set)
+    """The rows that have points there."""
 
 
 class SourceHistory:
@@ -47,19 +49,19 @@ class SourceHistory:
         self._rows = rows
         self._format = f"{4 + len(source.figures)}d"
         self._fresh = bytearray()
-        self._most = self._block = BLOCK * calcsize(self._format)
+        self._most = self._block = MOST_FRESH * calcsize(self._format)
         self._waiting: list[Floats] = []
-        self._each: list[Buckets] = []
-        self._together: list[Buckets] = []
+        self._each: list[Downsampler] = []
+        self._together: list[Downsampler] = []
         """Over the whole run, then of the last steps."""
 
     @property
     def seen(self) -> set[int]:
-        """The rows that have points."""
+        """Return the rows that have points."""
         return set().union(*(era.rows for era in self._eras))
 
     def counts(self, steps: Floats) -> Floats:
-        """How many rows have points in the era of each of these steps."""
+        """Return how many rows have points in the era of each of these steps."""
         import numpy as np
 
         begins = [era.begin for era in self._eras[1:]]
@@ -82,19 +84,22 @@ class SourceHistory:
         self._spread()
         for buckets in (*self._each, *self._together):
             buckets.rewind(step + 1)
-        kept = [era for era in self._eras if era.rows and era.begin < step]
-        self._eras = [*kept, Era(step)]
+        earlier = [era for era in self._eras if era.rows and era.begin < step]
+        self._eras = [*earlier, Era(step)]
 
-    def finest(self, since: float, *, each: bool) -> Buckets | None:
-        """The finest buckets that reach back to this step, of each row or of all together; None
-        before the first point."""
+    def finest(self, since: float, *, each: bool) -> Downsampler | None:
+        """Return the finest buckets that reach back to this step, or None before the first point.
+
+        They are of each row, or of all together.
+        """
         self.pack()
         if each:
             self._spread()
-        kept = self._each if each else self._together
-        if not kept:
+        whole_and_recent = self._each if each else self._together
+        if not whole_and_recent:
             return None
-        return kept[-1] if kept[-1].begin <= since else kept[0]
+        whole, recent = whole_and_recent[0], whole_and_recent[-1]
+        return recent if recent.begin <= since else whole
 
     def pack(self) -> None:
         """Make an array of the points that have come."""
@@ -138,15 +143,15 @@ class SourceHistory:
             each.add(gathered)
 
     def place(self, row: int) -> int | None:
-        """Where the buckets of a rank or host are; None where it has none."""
+        """Return the row of the buckets of a rank or host, or None if it has none."""
         return row
 
     def _placed(self, points: Floats) -> Floats:
-        """The points that are kept of each row, and where."""
+        """Return the points that are kept of each row, with the row of its buckets."""
         return points
 
     def _along(self, points: Floats) -> tuple[Floats, Floats, Floats]:
-        """The x of points, the other of step and time, and the figures."""
+        """Return the x of points, the other one of step and time, and the figures."""
         step = points[:, 2]
         time = points[:, 3]
         values = points[:, 4:]
@@ -154,26 +159,30 @@ class SourceHistory:
 
     @property
     def _has_parts(self) -> bool:
-        """Whether a row, as a host, has several that tell the same figure, as its cores."""
+        """Return True if a row has several of the same figure, as a host has cores."""
         return self.source is CORES
 
     def _make(self) -> None:
-        from remote.run.series.downsampling import Buckets
+        from remote.run.series.downsampling import Downsampler
 
         figures = len(self.source.figures)
         for recent in (False, True):
             fits = ROOM // self._rows // (4 if recent else 1)
             capacity = _power(max(LEAST, min(CAPACITY, fits)))
             named = self._has_parts
-            self._each.append(Buckets(figures, self._rows, capacity, recent=recent, named=named))
+            self._each.append(
+                Downsampler(figures, self._rows, capacity, recent=recent, named=named)
+            )
             most = CAPACITY * (4 if recent else 1)
-            self._together.append(Buckets(figures, 1, most, recent=recent))
+            self._together.append(Downsampler(figures, 1, most, recent=recent))
 
 
 class MetricHistory(SourceHistory):
-    """The values of a metric, which perhaps one rank of a thousand tells. Each rank that does has a
-    row, the coarser the more there are, until there is no room left; then it counts in all
-    together alone."""
+    """The values of a metric, which perhaps one rank of a thousand reports.
+
+    Each rank that does has a row, the coarser the more there are, until there is no room left; then
+    it counts only in all together.
+    """
 
     def __init__(self, source: Source) -> None:
         super().__init__(source, 0)
@@ -184,10 +193,12 @@ class MetricHistory(SourceHistory):
         return self._places.get(row)
 
     def _make(self) -> None:
-        from remote.run.series.downsampling import Buckets
+        from remote.run.series.downsampling import Downsampler
 
-        self._each = [Buckets(1, 1, METRIC_CAPACITY, named=False)]
-        self._together = [Buckets(1, 1, METRIC_CAPACITY, recent=recent) for recent in (False, True)]
+        self._each = [Downsampler(1, 1, METRIC_CAPACITY, named=False)]
+        self._together = [
+            Downsampler(1, 1, METRIC_CAPACITY, recent=recent) for recent in (False, True)
+        ]
         self._rows = 1
 
     def _placed(self, points: Floats) -> Floats:
@@ -209,5 +220,5 @@ class MetricHistory(SourceHistory):
 
 
 def _power(number: int) -> int:
-    """The greatest power of two that is no greater."""
+    """Return the greatest power of two that is no greater."""
     return 1 << (number.bit_length() - 1)

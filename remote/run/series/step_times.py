@@ -133,7 +133,7 @@ class StepTotals:
 
     @property
     def early(self) -> Means:
-        """The means over iterations `first_early` to `last_early`, which the assignment asks for.
+        """Return the means that the assignment asks for: iterations `first_early` to `last_early`.
 
         If the first iterations have no time, these are the 39 after them.
         """
@@ -141,52 +141,52 @@ class StepTotals:
 
     @property
     def rule(self) -> float:
-        """The mean seconds by the assignment's rule: of iterations 2 to 40, see `early`."""
+        """Return the mean seconds by the assignment's rule: of iterations 2 to 40, see `early`."""
         return self.early.seconds
 
     @property
     def first_early(self) -> int:
-        """The number of the first iteration of `early`."""
+        """Return the number of the first iteration of `early`."""
         return max(2, self._untimed + 1)
 
     @property
     def last_early(self) -> int:
-        """The number of the last iteration of `early`."""
+        """Return the number of the last iteration of `early`."""
         return self._untimed + min(self.count, self._most_early)
 
     @property
     def warm(self) -> Means:
-        """The means over all iterations but the first, which warms up."""
+        """Return the means over all iterations but the first, which warms up."""
         return _means_between(self._first, self._sums())
 
     @property
     def whole(self) -> Means:
-        """The means over all iterations."""
+        """Return the means over all iterations."""
         return _means_between(self._NOTHING, self._sums())
 
     @property
     def mean(self) -> float:
-        """The mean seconds of all iterations."""
+        """Return the mean seconds of all iterations."""
         return self.whole.seconds
 
     @property
     def total(self) -> float:
-        """The seconds of all iterations together; 0 before the first."""
+        """Return the seconds of all iterations together; 0 before the first."""
         return self._seconds
 
     @property
     def median(self) -> float:
-        """The seconds that half of the iterations took at most."""
+        """Return the seconds that half of the iterations took at most."""
         return self._quantile(0.5)
 
     @property
     def p95(self) -> float:
-        """The seconds that 95 % of the iterations took at most."""
+        """Return the seconds that 95 % of the iterations took at most."""
         return self._quantile(0.95)
 
     @property
     def _most_early(self) -> int:
-        """The number of iterations with a time, up to the last one of `early`."""
+        """Return the number of iterations with a time, up to the last one of `early`."""
         return LAST_EARLY - 1 if self._untimed else LAST_EARLY
 
     def _look_at_early(self) -> None:
@@ -278,7 +278,7 @@ class RecentSteps:
 
     @property
     def seconds(self) -> float:
-        """The median seconds of a step."""
+        """Return the median seconds of a step."""
         return self.median("seconds")
 
     def median(self, figure: str) -> float:

@@ -115,7 +115,7 @@ class HostState:
 
     @property
     def used(self) -> float:
-        """The share of the cores that it may use which its ranks keep busy; NaN if unknown."""
+        """Return the share of its cores that its ranks keep busy; NaN if it is unknown."""
         if not self.hello or not self.hello.cores or not self.loads:
             return NAN
         return sum(self.loads.values()) / 100 / self.hello.cores
@@ -127,7 +127,7 @@ class HostState:
 
     @property
     def away(self) -> float:
-        """The seconds of its last silence."""
+        """Return the seconds of its last silence."""
         return self.back - self.silent_from
 
     def enter(self, phase: HostPhase, when: float) -> None:

@@ -95,7 +95,7 @@ class LauncherState:
 
     @property
     def attempts_allowed(self) -> int:
-        """How many attempts the run may have in all; 0 if that is not known.
+        """Return how many attempts the run may have in all; 0 if that is not known.
 
         Another launcher may have started more of them than this one allows.
         """
@@ -114,7 +114,7 @@ class LauncherState:
 
     @property
     def ending_at(self) -> float:
-        """The time at which all hosts were told to end, or to end their ranks; infinite before."""
+        """Return when all hosts were told to end, or to end their ranks; infinite before."""
         return self.stopping_at if self.closing_at == math.inf else self.closing_at
 
     def is_transferring(self, name: str) -> bool:

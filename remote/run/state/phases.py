@@ -66,7 +66,7 @@ class Verdict(Enum):
 
     @property
     def word(self) -> str:
-        """The word for it in every list, message and file: a key of `RUN_STATES`."""
+        """Return the word for it in every list, message and file: a key of `RUN_STATES`."""
         return self.name.lower()
 
 

@@ -45,7 +45,7 @@ class Diverged:
 
     @property
     def what(self) -> str:
-        """The loss in a word: NaN or infinite."""
+        """Return the loss in a word: NaN or infinite."""
         return "NaN" if math.isnan(self.value) else "infinite"
 
 

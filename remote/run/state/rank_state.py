@@ -124,17 +124,17 @@ class RankState:
 
     @property
     def timing(self) -> StepTotals:
-        """The times of all its steps."""
+        """Return the times of all its steps."""
         return self.step_times.totals
 
     @property
     def pace(self) -> RecentSteps:
-        """Its last steps in the present attempt; False if it has made none."""
+        """Return its last steps in the present attempt; False if it has made none."""
         return self.step_times.recent
 
     @property
     def doing(self) -> str:
-        """Its phase in a word, or that it has come to a halt in it."""
+        """Return its phase in a word, or that it has come to a halt in it."""
         return "stalled" if self.stalled and self.phase not in FATES else self.phase.value
 
     @property
@@ -149,12 +149,12 @@ class RankState:
 
     @property
     def between(self) -> float:
-        """The seconds from one report of its steps to the next; NaN before the first."""
+        """Return the seconds from one report of its steps to the next; NaN before the first."""
         return self.pace.seconds
 
     @property
     def epoch_seconds(self) -> list[float]:
-        """The seconds of the epochs that it has finished, in order."""
+        """Return the seconds of the epochs that it has finished, in order."""
         return list(self.epoch_times.values())
 
     @property

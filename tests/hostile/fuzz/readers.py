@@ -17,7 +17,7 @@ from remote.metrics import compare
 from remote.metrics.run import RunFigures
 from remote.metrics.run import read_figures as figures_of
 from remote.record import checkpoints, index, layout, query, resume, tape
-from remote.record.alike import most_alike
+from remote.record.alike import find_similar
 from remote.record.events_file import RunFolderError, follow_records, read_records
 from remote.record.find import find
 from remote.record.log_files import LogFiles
@@ -40,7 +40,7 @@ from training.job import JobError
 from training.registry import UnknownName
 from training.wire.events import OutputText
 from tui.commands import parse
-from tui.compare import text as compare_text
+from tui.compare import comparison_text as compare_text
 from tui.export import csv as csv_export
 from tui.export import json as json_export
 from tui.flags.recorded import recorded_here
@@ -128,7 +128,7 @@ def list_runs(case: Case) -> None:
     )
     list(filter(query.parse([word]), found))
     if found:
-        most_alike(found[0], found)
+        find_similar(found[0], found)
 
 
 def list_home(case: Case) -> None:
@@ -219,7 +219,7 @@ def print_logs(case: Case) -> None:
 def parse_logs(case: Case) -> None:
     """`rankboard parse`, of its log files."""
     is_json = case.random.random() < 0.5
-    parse.parse([case.run], rule=None, json=is_json, hosts=None, runs_dir=case.runs)
+    parse.parse([case.run], json=is_json, hosts=None, runs_dir=case.runs)
 
 
 def open_logs(case: Case) -> None:
@@ -288,8 +288,8 @@ def export_run(case: Case) -> None:
 def compare_runs(case: Case) -> None:
     """`rankboard compare`."""
     compared = compare.compare_runs(_figures(case))
-    json.dumps(compare_text.objects(compared), allow_nan=False)
-    compare_text.markdown(compared, {})
+    json.dumps(compare_text.to_object(compared), allow_nan=False)
+    compare_text.to_markdown(compared, {})
 
 
 def report_runs(case: Case) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from remote.record.alike import most_alike
+from remote.record.alike import find_similar
 from remote.record.entry import Entry
 
 
@@ -16,7 +16,7 @@ RUN = entry("run", sync="ring", batch_size=64)
 
 
 def names(*others: Entry) -> list[str]:
-    return [one.run.name for one in most_alike(RUN, [RUN, *others])]
+    return [one.run.name for one in find_similar(RUN, [RUN, *others])]
 
 
 def test_the_most_alike_comes_first_then_the_newest() -> None:
@@ -25,15 +25,15 @@ def test_the_most_alike_comes_first_then_the_newest() -> None:
     old = entry("old", 1.0, sync="ring", batch_size=64)
     new = entry("new", 2.0, sync="ring", batch_size=64, seed=7)
     assert names(far, near, old, new) == ["new", "old", "near", "far"]
-    found = most_alike(RUN, [RUN, far, near, old, new])
+    found = find_similar(RUN, [RUN, far, near, old, new])
     assert [one.differing for one in found] == [(), (), ("sync",), ("sync", "batch-size")]
 
 
 def test_hosts_and_ranks_are_settings_and_so_is_a_program() -> None:
-    (other,) = most_alike(RUN, [entry("x", sync="ring", batch_size=64)._replace(ranks=8)])
+    (other,) = find_similar(RUN, [entry("x", sync="ring", batch_size=64)._replace(ranks=8)])
     assert other.differing == ("ranks",)
     script = Entry("script", script="train.py", hosts=("a", "b"), ranks=4, step=1)
-    (other,) = most_alike(RUN, [script])
+    (other,) = find_similar(RUN, [script])
     assert other.differing == ("program", "sync", "batch-size", "nodes")
 
 

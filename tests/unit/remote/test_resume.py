@@ -317,7 +317,7 @@ def test_over_ssh_a_run_goes_on_without_the_host_of_its_first_rank(
     sshd: Sshd, tmp_path: Path
 ) -> None:
     job = (*QUICK, "--sync", "all_reduce", "--steps", "200", "--checkpoint-every", "20")
-    policy = ("--max-restarts", "1", "--min-nodes", "3")
+    policy = ("--max-restarts", "1", "--min-hosts", "3")
     begun = launch(tmp_path, "--hosts", str(sshd.hosts_toml(sshd.make_hosts(4))), *job, *policy)
     agents = {event["host"]: event["pid"] for event in begun.events("hello", 4)}
     ranks = {event["rank"]: event["pid"] for event in begun.events("spawned", 4)}

@@ -13,12 +13,12 @@ import time
 from pathlib import Path
 
 import pytest
-import typer
 from rich.cells import cell_len
 
 from tests.kit.acted import until
 from tests.kit.dashboard import Stage, asked
-from tui.commands.cli import application, load
+from tui.commands.cli import load, make_root_app
+from tui.flags.parsing import Flags
 from tui.kit import palette
 
 RANKBOARD = Path(sys.executable).parent / "rankboard"
@@ -145,8 +145,8 @@ def test_without_a_hosts_file_the_form_is_for_this_machine_and_in_the_terminals_
 
 @pytest.mark.parametrize("name", ["attach", "compare", "open", "run", "serve", "study", "watch"])
 def test_every_command_with_a_dashboard_draws_in_ascii_on_request(name: str) -> None:
-    command = typer.main.get_command(application()) if name == "run" else load(name)
-    assert "--ascii" in [option for one in command.params for option in one.opts]
+    app = make_root_app() if name == "run" else load(name)
+    assert "--ascii" in Flags(app, "rankboard").names
 
 
 def read_until(terminal: int, part: str) -> bytes:

@@ -30,12 +30,13 @@ from remote.run.run_state import RunState
 from remote.run.state.phases import RunPhase
 from remote.study.folder import Begun, Ended, Outcome, StudyFolder
 from remote.study.progress import Progress
-from tests.kit.acted import ActedSession, cluster, make_plan, screen_text, until
+from tests.kit.acted import ActedSession, cluster, make_plan, until
 from tests.kit.commands import Done
 from tests.kit.commands import run as run
 from tests.kit.dashboard import asked
 from tests.kit.histories import START, plan
 from tests.kit.histories import History as Told
+from tests.kit.looks import screen_text
 from tests.kit.recorded import record, recorded
 from training.job import Job
 from training.wire.events import SESSION
@@ -54,7 +55,7 @@ from tui.kit.messages import OpenRun
 from tui.kit.replay import Replay
 from tui.kit.run_session import RunSession
 from tui.kit.runs import Launch
-from tui.kit.widgets.table import Cell, layout
+from tui.kit.widgets.table import TableCell, choose_columns
 from tui.launch.screen import LaunchScreen
 from tui.run.screen import RunScreen
 
@@ -491,13 +492,13 @@ async def test_the_form_takes_the_settings_of_the_run_that_was_left(
         await home.is_at(pilot, HomeScreen)
         await pilot.press("n")
         form = await home.is_at(pilot, LaunchScreen)
-        assert form.draft.job() == Job()
+        assert form.draft.parse_work() == Job()
         await pilot.press("escape")
         home.app.post_message(OpenRun("b-2"))
         await home.is_at(pilot, RunScreen)
         await pilot.press("n")
         form = await home.is_at(pilot, LaunchScreen)
-        assert form.draft.job() == Job(sync="ring")
+        assert form.draft.parse_work() == Job(sync="ring")
 
 
 async def test_what_hosts_do_not_answer_is_told_beside_the_list(
@@ -846,7 +847,7 @@ async def test_marked_runs_have_the_letters_of_their_comparison(runs_dir: Path) 
 
 @pytest.mark.parametrize("width", [78, 118, 120, 158])
 def test_a_number_is_not_cut(width: int) -> None:
-    row = tuple(Cell("188/3001000" if one.title == "step" else "") for one in FIELDS)
+    row = tuple(TableCell("188/3001000" if one.title == "step" else "") for one in FIELDS)
     shown, found = table([row], width)
     assert sum(column.width for column in shown) <= width
     steps = [column.width for column in shown if column.title == "step"]
@@ -873,6 +874,6 @@ def test_a_note_has_the_room_that_settings_do_not_need() -> None:
     note = "the baseline of all others, on four hosts"
     entry = Entry("a", verdict="finished", job={"batch_size": 256}, note=note)
     columns, (row,) = table(rows([Item("a", entry)], {}, {}, ()), 200)
-    shown = layout(columns, 200)
+    shown = choose_columns(columns, 200)
     assert row[-1].text == note
     assert shown.widths[-1] > len(note)

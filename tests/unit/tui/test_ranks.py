@@ -19,7 +19,7 @@ from training.wire import events
 from tui.kit import turn
 from tui.kit.rank_table import RankTable
 from tui.kit.turn import Turn, ticks
-from tui.kit.widgets.heat import Heat
+from tui.kit.widgets.heat import HeatStrip
 from tui.run.components.fold import CALM, FoldedColumns, are_alike
 from tui.run.components.groups import lines
 from tui.run.components.heat import grid, heat
@@ -263,7 +263,7 @@ def test_a_cell_is_as_high_as_its_rank_is_late_or_has_the_sign_of_its_state() ->
     ready = [rank.pace.median("ready") for rank in ranks]
     cells = heat(ranks, session.state, ready, 0.02, 1)
     assert [cell.text for cell in cells].count("▂") == 13
-    assert (cells[5].text, cells[5].ink) == ("▲", "table--bad")
+    assert (cells[5].text, cells[5].style) == ("▲", "table--bad")
     assert cells[13].text == "✗"
     assert cells[2].text == "●"
     shared = heat(ranks, session.state, ready, 0.02, 8)
@@ -276,7 +276,7 @@ async def test_from_16_ranks_on_there_is_a_heat_strip() -> None:
         async with stage.app.run_test(size=(80, 24)) as pilot:
             stage.session.start()
             stage.session.steps(1, 40, late=3)
-            strip = stage.screen.query_one(Heat)
+            strip = stage.screen.query_one(HeatStrip)
             await until(pilot, lambda: bool(shown(stage)) and "▲" in "".join(table(stage)))  # noqa: B023
             assert strip.display == display
             if display:

@@ -29,7 +29,7 @@ from training.wire.events import SESSION, Exited, Spawned
 from tui.commands.runs import runs
 from tui.home import listing as text
 from tui.kit import text_table as table
-from tui.kit.widgets.phase import PHASES
+from tui.kit.widgets.phase import PHASE_STYLES
 
 HOSTILE = "\x1b[31mred\x1b[0m \u202e<script>"
 METHODS = ("ddp", "ring", "all_reduce")
@@ -253,7 +253,7 @@ def test_what_a_link_leads_to_is_not_marked(
 
 def test_the_list_loads_neither_a_library_for_figures_nor_the_launcher() -> None:
     code = (
-        "import sys; from tui.commands.cli import application; import tui.commands.runs; "
+        "import sys; from tui.commands.cli import load; load('runs'); "
         "not_needed = {'numpy', 'torch', 'textual', 'matplotlib', 'remote.launch'}; "
         "print(sorted(not_needed & {*sys.modules}))"
     )
@@ -359,7 +359,7 @@ def test_a_program_that_was_restarted_may_have_made_steps(tmp_path: Path) -> Non
 
 def test_there_is_one_word_for_each_state_and_the_page_lists_it() -> None:
     assert set(RUN_STATES) >= {*VERDICTS, *recorded_index.FATES, *host_runs.ORDER}
-    assert set(RUN_STATES) - {host_runs.NOT_STARTED} <= set(PHASES)
+    assert set(RUN_STATES) - {host_runs.NOT_STARTED} <= set(PHASE_STYLES)
     page = (Path(__file__).parents[3] / "docs" / "running.md").read_text()
     listed = [line for line in page.splitlines() if line.startswith("| `")]
     rows = [f"| `{state}` | {meaning} |" for state, meaning in RUN_STATES.items()]

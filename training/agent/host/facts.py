@@ -1,7 +1,7 @@
 """The facts of this host for `Hello`. The version of torch is read from its files; torch is never
 imported.
 
-The errand `check` does little more than this, so this module avoids what is slow to import or
+The host command `check` does little more than this, so this module avoids what is slow to import or
 compile: contextlib, importlib.util and regular expressions.
 """
 
@@ -99,21 +99,31 @@ def package_version(package: str) -> str:
 def _constants(package: str) -> dict[str, str]:
     """Return the strings that the version.py of an installed package assigns to names; none if
     there is no such file."""
-    finders = [finder for finder in sys.meta_path if hasattr(finder, "find_spec")]
-    try:
-        spec = next(filter(None, (finder.find_spec(package, None) for finder in finders)), None)
-    except (ImportError, ValueError):
-        return {}
-    folders = (spec.submodule_search_locations if spec else None) or ()
-    found = {}
-    for line in next(
-        filter(None, (read_text(f"{folder}/version.py") for folder in folders)), ""
-    ).splitlines():
+    constants = {}
+    for line in _version_file(package).splitlines():
         name, _, value = line.partition("=")
         quote = value.strip()[:1]
         if quote in ("'", '"'):
-            found[name.partition(":")[0].strip()] = value.split(quote)[1]
-    return found
+            constants[name.partition(":")[0].strip()] = value.split(quote)[1]
+    return constants
+
+
+def _version_file(package: str) -> str:
+    """Return the text of the version.py of an installed package, or ""."""
+    for finder in sys.meta_path:
+        if not hasattr(finder, "find_spec"):
+            continue
+        try:
+            spec = finder.find_spec(package, None)
+        except (ImportError, ValueError):
+            return ""
+        if spec:
+            for folder in spec.submodule_search_locations or ():
+                text = read_text(f"{folder}/version.py")
+                if text:
+                    return text
+            return ""
+    return ""
 
 
 def usable_cores(root: str = "/sys/fs/cgroup") -> float:
@@ -126,29 +136,31 @@ def usable_cores(root: str = "/sys/fs/cgroup") -> float:
 def _groups(controller: str, root: str) -> list[str]:
     """Return the folders of this process's control group and of its parents, as far as they are
     visible."""
-    found = [root]
+    folders = [root]
     for controllers, path in cgroups():
-        folder = (
-            f"{root}/{controller}"
-            if controller in controllers
-            else root
-            if controllers == [""]
-            else ""
-        )
-        if folder:
-            found.append(folder)
-            for part in filter(None, path.split("/")):
-                found.append(f"{found[-1]}/{part}")
-    return found
+        if controller in controllers:
+            folder = f"{root}/{controller}"
+        elif controllers == [""]:  # version 2, which has one tree for all controllers
+            folder = root
+        else:
+            continue
+        folders.append(folder)
+        for part in path.split("/"):
+            if part:
+                folder = f"{folder}/{part}"
+                folders.append(folder)
+    return folders
 
 
 def _quota(folder: str) -> float:
     """Return the CPU quota of a control group in cores, or infinity."""
-    given = read_text(f"{folder}/cpu.max") or read_text(f"{folder}/cpu.cfs_quota_us") + read_text(
-        f"{folder}/cpu.cfs_period_us"
-    )
-    quota, period = (*given.split(), "", "")[:2]
-    return int(quota) / int(period) if quota.isdigit() and period.isdigit() else math.inf
+    words = read_text(f"{folder}/cpu.max").split()
+    if not words:  # version 1
+        words += read_text(f"{folder}/cpu.cfs_quota_us").split()
+        words += read_text(f"{folder}/cpu.cfs_period_us").split()
+    if len(words) < 2 or not (words[0].isdigit() and words[1].isdigit()):  # "max" or -1
+        return math.inf
+    return int(words[0]) / int(words[1])
 
 
 def memory_free(root: str = "/sys/fs/cgroup") -> int:
@@ -189,10 +201,13 @@ def list_gpus() -> tuple[str, ...]:
     """Return the names of the NVIDIA GPUs that the driver lists."""
     folder = "/proc/driver/nvidia/gpus"
     names = sorted(os.listdir(folder)) if os.path.isdir(folder) else ()
-    lines = (
-        line for name in names for line in read_text(f"{folder}/{name}/information").splitlines()
-    )
-    return tuple(line[6:].strip() for line in lines if line.startswith("Model:"))
+    models: list[str] = []
+    for name in names:
+        for line in read_text(f"{folder}/{name}/information").splitlines():
+            key, _, value = line.partition(":")
+            if key == "Model":
+                models.append(value.strip())
+    return tuple(models)
 
 
 def list_interfaces() -> tuple[Interface, ...]:

@@ -1,4 +1,4 @@
-"""Looks for what a user's own program needs on this host, before it is started: itself, and what
+"""Looks for what a script needs on this host, before it is started: itself, and what
 frameworks would miss. Nothing is imported or run."""
 
 from __future__ import annotations

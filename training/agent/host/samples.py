@@ -38,7 +38,8 @@ class ProcSampler:
     """Reads /proc (Linux)."""
 
     def __init__(self) -> None:
-        self._hertz, self._page = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
+        self._hertz = os.sysconf("SC_CLK_TCK")
+        self._page = os.sysconf("SC_PAGE_SIZE")
         self._cores = _core_ticks()
         self._net = _net_bytes()
         self._trees: dict[int, tuple[float, dict[int, _Usage]]] = {}
@@ -46,7 +47,8 @@ class ProcSampler:
     def host(self) -> HostSample:
         cores = _core_ticks()
         before = self._cores
-        (received, sent), (received_before, sent_before) = _net_bytes(), self._net
+        received, sent = _net_bytes()
+        received_before, sent_before = self._net
         self._cores = cores
         self._net = (received, sent)
         total, available = memory()
@@ -60,22 +62,23 @@ class ProcSampler:
         )
 
     def rank(self, number: int, pid: int) -> RankSample | None:
-        tree = {
-            member: usage
-            for member in (pid, *processes.descendants(pid))
-            if (usage := _usage(member))
-        }
+        tree: dict[int, _Usage] = {}
+        for member in (pid, *processes.descendants(pid)):
+            member_usage = _usage(member)
+            if member_usage:
+                tree[member] = member_usage
         since, before = self._trees.pop(pid, (0.0, {}))
         if pid not in tree:
             return None
         now = time.clock_gettime(time.CLOCK_BOOTTIME)
         self._trees[pid] = (now, tree)
-        spent = sum(
-            usage.ticks - (before[member].ticks if member in before else 0)
-            for member, usage in tree.items()
-        )
+        ticks = 0
+        for member, usage in tree.items():
+            ticks += usage.ticks
+            if member in before:
+                ticks -= before[member].ticks
         seconds = now - (since or tree[pid].started / self._hertz)
-        percent = max(0.0, 100 * spent / self._hertz / max(seconds, 1 / self._hertz))
+        percent = max(0.0, 100 * ticks / self._hertz / max(seconds, 1 / self._hertz))
         return RankSample(
             number,
             round(percent, 1),
@@ -91,17 +94,18 @@ def _core_ticks() -> dict[str, tuple[int, int]]:
         for line in file:
             name, *fields = line.split()
             if name.startswith("cpu") and name != "cpu":
-                ticks = [
-                    int(field) for field in fields[:8]
-                ]  # the rest are a guest's, which are part of the user time
+                # The rest are a guest's, which are part of the user time.
+                ticks = [int(field) for field in fields[:8]]
                 cores[name] = (sum(ticks), ticks[3] + ticks[4])
     return cores
 
 
 def _percent(now: tuple[int, int], before: tuple[int, int]) -> float:
-    total = now[0] - before[0]
-    idle = now[1] - before[1]
-    return round(100 * min(1.0, max(0.0, 1 - idle / total)), 1) if total > 0 else 0.0
+    total_ticks = now[0] - before[0]
+    idle_ticks = now[1] - before[1]
+    return (
+        round(100 * min(1.0, max(0.0, 1 - idle_ticks / total_ticks)), 1) if total_ticks > 0 else 0.0
+    )
 
 
 def _net_bytes() -> tuple[int, int]:
@@ -138,9 +142,8 @@ def _usage(pid: int) -> _Usage | None:
     yet."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            fields = (
-                file.read().rpartition(b")")[2].split()
-            )  # the name before it may contain anything
+            # The name before the last parenthesis may contain anything.
+            fields = file.read().rpartition(b")")[2].split()
     except OSError:
         return None
     usage = _Usage(

@@ -59,7 +59,8 @@ class StackCollector:
     def __init__(
         self, selector: selectors.BaseSelector, say: Callable[[Event], None], folder: str
     ) -> None:
-        self._say, self._folder = say, os.path.join(os.path.realpath(folder), STACKS)
+        self._say = say
+        self._folder = os.path.join(os.path.realpath(folder), STACKS)
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         self._found: SimpleQueue[Stack] = SimpleQueue()
         self._ready, self._wake = os.pipe()

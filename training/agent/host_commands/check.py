@@ -1,5 +1,5 @@
-"""The errand `check`: the facts of a host, whether a port is free there, and which other hosts it
-can reach.
+"""The host command `check`: the facts of a host, whether a port is free there, and which other
+hosts it can reach.
 
 It answers with events, as JSON objects with their time: first `hello`, then one for each command
 on stdin. It starts nothing and keeps nothing. It imports little, since dataclasses take long to
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from typing import Any
 
 PATIENCE = 600.0
-"""Seconds without a command after which the errand ends: its launcher is gone."""
+"""Seconds without a command after which the command ends: its launcher is gone."""
 CHUNK = 1 << 16
 
 
 def check(words: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """The facts, then the answer to each command until `close` or the end of stdin.
+    """Yield the facts, then the answer to each command until `close` or the end of stdin.
 
     Words: the run's folder on this host; the address whose route `hello` shows, perhaps empty; and
     what the job needs as JSON, perhaps empty (see `training.agent.host.needs`).
@@ -40,21 +40,21 @@ def check(words: Sequence[str]) -> Iterator[dict[str, Any]]:
     problem = obstacle(folder)
     if problem:
         advice = "fix that"
-        what = f"cannot use its workdir: {problem}"
-        yield {"error": what, "cause": "workdir", "advice": advice}
+        error = f"cannot use its workdir: {problem}"
+        yield {"error": error, "cause": "workdir", "advice": advice}
         return
     yield _event("hello", facts.hello(folder, route_to, needs))
     yield from HostCheck().answers()
 
 
 def obstacle(folder: str) -> str:
-    """Why a run cannot use or make this folder; "" where it can."""
-    there = system.nearest_existing(folder)
-    if not os.access(there, os.W_OK | os.X_OK):
-        return f"{there} is not writable"
-    next_one = os.path.join(there, os.path.relpath(folder, there).split(os.sep)[0])
-    if os.path.lexists(next_one) and not os.path.isdir(next_one):
-        return f"{next_one} is not a folder"
+    """Say why a run cannot use or make this folder; "" if it can."""
+    nearest = system.nearest_existing(folder)
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        return f"{nearest} is not writable"
+    next_path = os.path.join(nearest, os.path.relpath(folder, nearest).split(os.sep)[0])
+    if os.path.lexists(next_path) and not os.path.isdir(next_path):
+        return f"{next_path} is not a folder"
     return ""
 
 
@@ -63,7 +63,7 @@ def _event(name: str, fields: dict[str, Any]) -> dict[str, Any]:
 
 
 class HostCheck:
-    """Obeys `Reserve`, `Connect` and `Close`. The port stays reserved until the errand ends, so
+    """Obeys `Reserve`, `Connect` and `Close`. The port stays reserved until the command ends, so
     that other hosts can connect to it."""
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class HostCheck:
         self._answers: list[dict[str, Any]] = []
 
     def answers(self) -> Iterator[dict[str, Any]]:
-        """Each as soon as it is known."""
+        """Yield each answer as soon as it is known."""
         while self._answers or not self._over:
             answers = self._answers
             self._answers = []
@@ -122,8 +122,8 @@ class HostCheck:
         self._answer("reserved", {"address": address, "port": port, "error": error})
 
     def _connected(self, address: str, port: int, seconds: float, error: str) -> None:
-        found = {"address": address, "port": port, "seconds": seconds, "error": error}
-        self._answer("connected", found)
+        fields = {"address": address, "port": port, "seconds": seconds, "error": error}
+        self._answer("connected", fields)
 
     def _answer(self, name: str, fields: dict[str, Any]) -> None:
         self._answers.append(_event(name, fields))

@@ -36,6 +36,8 @@ from training.wire.requirements import lacking
 Told = Iterator[dict[str, Any]]
 _UNFINISHED = "unfinished"
 _INSTALLING = "Installing collected packages"
+_ERROR = "ERROR: "
+"""How pip begins a line with an error."""
 _USER = re.compile(r"(?<=//)\S*@")
 """User and password in an address, also where a / in them is not written as %2F."""
 _UNREACHABLE = re.compile(
@@ -60,22 +62,22 @@ class Venv:
         self.mark = self.folder / _UNFINISHED
 
     def complete(self) -> bool:
-        """Whether it works, and nothing was going on in it when it was left."""
+        """Return True if it works, and nothing was going on in it when it was left."""
         return os.access(self.python, os.X_OK) and not self.mark.exists()
 
     def versions(self, packages: Sequence[str]) -> dict[str, str]:
-        """The versions of these packages in it, "" for one that it does not have."""
-        found = dict.fromkeys(packages, "")
-        for installed in metadata.distributions(
+        """Return the versions of these packages in it, "" for one that it does not have."""
+        versions = dict.fromkeys(packages, "")
+        for distribution in metadata.distributions(
             path=[str(path) for path in self.folder.glob("lib/python3*/site-packages")]
         ):
-            if installed.metadata["Name"] in found:
-                found[installed.metadata["Name"]] = installed.version
-        return found
+            if distribution.metadata["Name"] in versions:
+                versions[distribution.metadata["Name"]] = distribution.version
+        return versions
 
 
 def look(words: Sequence[str]) -> Told:
-    """What this Python has of the packages, what the workdir's environment has, and whether one
+    """Report what this Python has of the packages, what the workdir's environment has, and why none
     could be made."""
     workdir, *packages = words
     venv = Venv(workdir)
@@ -118,8 +120,8 @@ def install(words: Sequence[str]) -> Told:
 
 
 def _beat(folder: str) -> None:
-    """Say all the while that this host goes on, as pip may be quiet for minutes; where its disk
-    hangs, that is not said."""
+    """Report all the while that this host goes on, as pip may be quiet for minutes; not while its
+    disk hangs."""
     while True:
         time.sleep(BEAT)
         system.disk_free(folder)  # which no cache answers
@@ -148,65 +150,58 @@ def _make(venv: Venv, order: dict[str, Any], child: ChildProcess) -> Told:
     version = re.search(r"pip (\d+)\.(\d+)", "".join(child.lines([*pip, "--version"])))
     if not version:  # it was left before it had pip
         venv.mark.touch()
-    raw = version is not None and (int(version[1]), int(version[2])) >= _RAW_PROGRESS
-    said = []
-    index = (
-        {"PIP_INDEX_URL": order["index"]} if order["index"] else {}
-    )  # not an argument: it may hold a password
-    words = [
-        "install",
-        "--retries",
-        "2",
-        "--progress-bar",
-        "raw" if raw else "off",
-        *order["requirements"],
-    ]
-    for line in child.lines([*pip, *words], **index):
-        said.append(line)
+    is_raw = version is not None and (int(version[1]), int(version[2])) >= _RAW_PROGRESS
+    output = []
+    variables = {}
+    if order["index"]:
+        variables["PIP_INDEX_URL"] = order["index"]  # not an argument: it may hold a password
+    progress_bar = "raw" if is_raw else "off"
+    words = ["install", "--retries", "2", "--progress-bar", progress_bar, *order["requirements"]]
+    for line in child.lines([*pip, *words], **variables):
+        output.append(line)
         if line.startswith(_INSTALLING):
             # not earlier: where pip gets nothing, the environment stays as it was
             venv.mark.touch()
-        told = _progress(line)
-        if told:
-            yield told
-    _check(said, child, order)
+        progress = _progress(line)
+        if progress:
+            yield progress
+    _check(output, child, order)
     venv.mark.unlink(missing_ok=True)
 
 
 def _progress(line: str) -> dict[str, Any] | None:
-    """What a line of pip tells: a phase, or how many bytes of how many are there."""
-    found = re.match(r"Progress (\d+) of (\d+)", line)
-    if found:
-        return {"bytes": int(found[1]), "of": int(found[2])}
-    found = re.match(r"\s*(?:Downloading|Using cached|Processing) (\S+)", line)
-    if found:
-        return {"phase": f"getting {found[1].rpartition('/')[2]}"}
+    """Read a line of pip: the phase that begins, or how many bytes of how many are there."""
+    match = re.match(r"Progress (\d+) of (\d+)", line)
+    if match:
+        return {"bytes": int(match[1]), "of": int(match[2])}
+    match = re.match(r"\s*(?:Downloading|Using cached|Processing) (\S+)", line)
+    if match:
+        return {"phase": f"getting {match[1].rpartition('/')[2]}"}
     if line.startswith(_INSTALLING):
         return {"phase": f"installing {line.count(',') + 1} packages"}
     return None
 
 
-def _check(said: list[str], child: ChildProcess, order: dict[str, Any]) -> None:
-    """Raises: CannotInstall, with the reason in what the child has said, unless it ended well."""
+def _check(output: list[str], child: ChildProcess, order: dict[str, Any]) -> None:
+    """Raise CannotInstall, with the reason in the output of the child, unless it ended well."""
     if child.status == 0:
         return
-    errors = [line.removeprefix("ERROR: ") for line in said if line.startswith("ERROR: ")] or [
-        line for line in said if line
-    ]
-    why = errors[0].strip()[:500] if errors else f"exit code {child.status}"
-    if any(map(_UNREACHABLE.search, said)):
-        where = _USER.sub("", order["index"]) or "its package index"
+    errors = [line.removeprefix(_ERROR) for line in output if line.startswith(_ERROR)]
+    if not errors:
+        errors = [line for line in output if line]
+    reason = errors[0].strip()[:500] if errors else f"exit code {child.status}"
+    if any(map(_UNREACHABLE.search, output)):
+        index_name = _USER.sub("", order["index"]) or "its package index"
         raise CannotInstall(
-            f"pip cannot reach {where} from there; give the host network, or an --index-url that "
-            "it can reach"
+            f"pip cannot reach {index_name} from there; give the host network, or an --index-url "
+            "that it can reach"
         )
-    raise CannotInstall(
-        f"pip says: {why}" if "pip" in child.words else f"python -m venv says: {why}"
-    )
+    program = "pip" if "pip" in child.words else "python -m venv"
+    raise CannotInstall(f"{program} says: {reason}")
 
 
 class ChildProcess:
-    """What is run for an errand: one program after the other, each in a process group of its
+    """What is run for a host command: one program after the other, each in a process group of its
     own."""
 
     def __init__(self) -> None:
@@ -215,7 +210,8 @@ class ChildProcess:
         self._pid = 0
 
     def lines(self, words: Sequence[str], **env: str) -> Iterator[str]:
-        """Run a program to its end; its lines as they come, without the passwords of addresses."""
+        """Run a program to its end. Yield its lines as they come, without the passwords of
+        addresses."""
         self.words = words
         process = subprocess.Popen(
             words,

@@ -1,5 +1,5 @@
-"""The errands that move files: `receive` takes the operator's in before a run, `send` gives a run's
-results out after it.
+"""The host commands that move files: `receive` takes the operator's in before a run, `send` gives a
+run's results out after it.
 
 Both are one conversation. Who has the files announces all of them (`entries`, with digests), the
 other end says which of them it lacks (`need`, their numbers), and those come, one after the other,
@@ -39,14 +39,14 @@ from training.transfer.tree import DamagedTransfer, Tree, list_files
 from training.writing import write_whole
 
 PATIENCE = 60
-"""Seconds without a byte from or to the launcher after which an errand ends, as nobody is there any
+"""Seconds without a byte from or to the launcher after which a command ends, as nobody is there any
 more."""
 
 BEAT = 10
-"""Seconds after which an errand that reads long says so."""
-_said = time.monotonic()
+"""Seconds after which a host command that reads long says so."""
+_reported_at = time.monotonic()
 
-Said = Iterator["dict[str, Any] | bytes"]
+Answers = Iterator["dict[str, Any] | bytes"]
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class UploadedFile:
     stamp: Stamp | None = None
 
 
-def receive(words: Sequence[str]) -> Said:
+def receive(words: Sequence[str]) -> Answers:
     """`receive FOLDER NAME MARK`: make FOLDER/NAME hold what is announced on stdin; what an earlier
     upload put there, and is not announced any more, goes, unless it has changed since. MARK stands
     for the announcement: where the last upload had the same, it is not asked for again.
@@ -80,88 +80,93 @@ def receive(words: Sequence[str]) -> Said:
     signal.alarm(0)
 
 
-def _take_in(tree: Tree, record: str, mark: str, incoming: TransferReader) -> Said:
+def _take_in(tree: Tree, record: str, mark: str, incoming: TransferReader) -> Answers:
     tree.sweep()
-    known, last = _read(record)
-    if mark == last:
-        entries = [one.entry for one in known.values()]
+    uploaded, last_mark = _read(record)
+    if mark == last_mark:
+        entries = [file.entry for file in uploaded.values()]
     else:
         yield {"unknown": mark}
         entries = entries_of(incoming.line().get("entries"))
     announced = {entry.path: entry for entry in entries}
-    kept = _remove(tree, {path: one for path, one in known.items() if path not in announced})
+    unannounced = {path: file for path, file in uploaded.items() if path not in announced}
+    kept_paths = _remove(tree, unannounced)
     states = tree.states(announced)
-    stamps = {path: _there(tree, one, known.get(path), states) for path, one in announced.items()}
-    need = [number for number, entry in enumerate(entries) if not stamps[entry.path]]
-    replaced = [
-        path
-        for path in (entries[number].path for number in need)
-        if path in states and _changed(known.get(path), states[path])
-    ]
-    _check_room(tree, sum(entries[number].size for number in need))
-    if need or known.keys() != announced.keys():
-        # what comes now is ours, even if its upload breaks half way
-        _write(
-            record,
-            {path: known.get(path, UploadedFile(entry)) for path, entry in announced.items()},
-        )
-    yield {"need": need, "kept": kept, "replaced": replaced}
-    damaged = []
-    for number in need:
+    stamps: dict[str, Stamp | None] = {}
+    for path, entry in announced.items():
+        stamps[path] = _there(tree, entry, uploaded.get(path), states)
+    needed = [number for number, entry in enumerate(entries) if not stamps[entry.path]]
+    replaced: list[str] = []
+    for number in needed:
+        path = entries[number].path
+        if path in states and _changed(uploaded.get(path), states[path]):
+            replaced.append(path)
+    _check_room(tree, sum(entries[number].size for number in needed))
+    if needed or uploaded.keys() != announced.keys():
+        # What comes now is ours, even if its upload breaks half way.
+        begun = {path: uploaded.get(path, UploadedFile(entry)) for path, entry in announced.items()}
+        _write(record, begun)
+    yield {"need": needed, "kept": kept_paths, "replaced": replaced}
+    damaged: list[str] = []
+    for number in needed:
         try:
             tree.put(entries[number], incoming.take(entries[number].size))
         except DamagedTransfer as error:
             damaged.append(str(error))
     for path in damaged:
         announced.pop(path)
-    now = {
-        path: UploadedFile(entry, stamps[path] or _stamp(tree, path))
-        for path, entry in announced.items()
-    }
+    complete: dict[str, UploadedFile] = {}
+    for path, entry in announced.items():
+        complete[path] = UploadedFile(entry, stamps[path] or _stamp(tree, path))
     if damaged:
         mark = ""
-    if (now, mark) != (known, last):
-        _write(record, now, mark)
+    if (complete, mark) != (uploaded, last_mark):
+        _write(record, complete, mark)
     yield {"damaged": damaged}
 
 
-def _remove(tree: Tree, gone: dict[str, UploadedFile]) -> list[str]:
-    """Remove what an upload put here and is not announced any more; the paths of what has changed
-    since, and stays."""
-    kept = []
-    for path, known in gone.items():
+def _remove(tree: Tree, unannounced: dict[str, UploadedFile]) -> list[str]:
+    """Remove what an upload put here and is not announced any more. Return the paths of what has
+    changed since, and stays."""
+    changed_paths = []
+    for path, uploaded in unannounced.items():
         with contextlib.suppress(Misplaced):  # what lies behind a link is not what we put here
             if tree.state(path) is None:
                 continue
-            if known.stamp == _stamp(tree, path) or tree.holds(known.entry, _working):
+            if uploaded.stamp == _stamp(tree, path) or tree.holds(uploaded.entry, _working):
                 tree.remove(path)
             else:
-                kept.append(path)
-    return kept
+                changed_paths.append(path)
+    return changed_paths
 
 
 def _there(
-    tree: Tree, entry: FileEntry, known: UploadedFile | None, states: Mapping[str, os.stat_result]
+    tree: Tree,
+    entry: FileEntry,
+    uploaded: UploadedFile | None,
+    states: Mapping[str, os.stat_result],
 ) -> Stamp | None:
-    """The stamp of a file that is there as announced; it is also made executable, or not, as
-    announced. None where it is not there."""
+    """Return the stamp of a file that is there as announced, None if it is not there.
+
+    The file is also made executable, or not, as announced.
+    """
     state = states.get(entry.path)
     if state is None:
         return None
-    if known and known.stamp == stamp_of(state):
-        there = (known.entry.digest, known.entry.link) == (entry.digest, entry.link)
+    if uploaded and uploaded.stamp == stamp_of(state):
+        is_there = (uploaded.entry.digest, uploaded.entry.link) == (entry.digest, entry.link)
     else:
-        there = tree.holds(entry, _working)
-    if there and not entry.link and bool(state.st_mode & stat.S_IXUSR) != entry.executable:
+        is_there = tree.holds(entry, _working)
+    if is_there and not entry.link and bool(state.st_mode & stat.S_IXUSR) != entry.executable:
         tree.mark(entry)
         return _stamp(tree, entry.path)
-    return stamp_of(state) if there else None
+    return stamp_of(state) if is_there else None
 
 
-def _changed(known: UploadedFile | None, state: os.stat_result) -> bool:
-    """Whether what is there is no longer what an upload put there."""
-    return stat.S_ISREG(state.st_mode) and (
-        known is None or (known.stamp is not None and known.stamp != stamp_of(state))
+def _changed(uploaded: UploadedFile | None, status: os.stat_result) -> bool:
+    """Return True if what is there is no longer what an upload put there."""
+    return stat.S_ISREG(status.st_mode) and (
+        uploaded is None or (uploaded.stamp is not None and uploaded.stamp != stamp_of(status))
     )
 
 
@@ -180,35 +185,35 @@ def _check_room(tree: Tree, size: int) -> None:
 
 
 def _read(record: str) -> tuple[dict[str, UploadedFile], str]:
-    """What uploads have put here, and the mark of the last one that came to its end; nothing where
-    that is not known."""
+    """Read what uploads have put here, and the mark of the last one that came to its end; nothing
+    if that is not known."""
     try:
         with open(record, "rb") as file:
-            found = json.load(file)
-        entries = entries_of(found["entries"])
-        stamps = found["stamps"]
-        known = [
+            data = json.load(file)
+        entries = entries_of(data["entries"])
+        stamps = data["stamps"]
+        uploaded = [
             UploadedFile(entry, read_stamp(mark) if mark else None)
             for entry, mark in zip(entries, stamps, strict=True)
         ]
-        return {one.entry.path: one for one in known}, str(found["mark"])
+        return {file.entry.path: file for file in uploaded}, str(data["mark"])
     except (OSError, ValueError, LookupError, TypeError):
         return {}, ""
 
 
-def _write(record: str, known: dict[str, UploadedFile], mark: str = "") -> None:
+def _write(record: str, uploaded: dict[str, UploadedFile], mark: str = "") -> None:
     """Write the record, whole or not at all."""
     data = {
-        "entries": [vars(one.entry) for one in known.values()],
-        "stamps": [one.stamp for one in known.values()],
+        "entries": [vars(file.entry) for file in uploaded.values()],
+        "stamps": [file.stamp for file in uploaded.values()],
         "mark": mark,
     }
     write_whole(record, json.dumps(data).encode())
 
 
 def _locked(lock: int) -> Iterator[None]:
-    """Wait for the lock; gives something about each second until it is there. A disk without locks
-    has to do without."""
+    """Wait for the lock; yield about each second until it is there. A disk without locks has to do
+    without."""
     for turn in range(1 << 62):
         try:
             if try_lock(lock):
@@ -221,7 +226,7 @@ def _locked(lock: int) -> Iterator[None]:
         time.sleep(0.05)
 
 
-def send(words: Sequence[str]) -> Said:
+def send(words: Sequence[str]) -> Answers:
     """`send FOLDER PATTERN…`: announce the files of FOLDER that match these glob patterns, and all
     files in the folders that do, and send those that are asked for on stdin. `unread` are the paths
     of those that cannot be read, each with why."""
@@ -247,28 +252,32 @@ def send(words: Sequence[str]) -> Said:
 
 
 def _matching(root: str, patterns: Sequence[str]) -> set[str]:
-    """The paths below `root` of the files and links that these patterns mean."""
-    found: set[str] = set()
+    """Return the paths below `root` of the files and links that these patterns mean."""
+    paths: set[str] = set()
     for path in Search(folders=True).find(patterns, root):
         name = os.path.relpath(path, root)
         if os.path.isdir(path) and not os.path.islink(path):
-            found.update(list_files(root, [name]))
+            paths.update(list_files(root, [name]))
         elif os.path.lexists(path):
-            found.add(name)
-    return found
+            paths.add(name)
+    return paths
 
 
 def _announced(root: str, path: str) -> list[FileEntry]:
-    """The entry of a file or of a link that stays in the folder; what is neither, or half written,
-    is left out."""
-    state = os.lstat(full := os.path.join(root, path))
+    """Return the entry of a file or of a link that stays in the folder; nothing for anything else,
+    or a half written file."""
+    full = os.path.join(root, path)
+    state = os.lstat(full)
     if stat.S_ISLNK(state.st_mode):
-        return [FileEntry(path, link=link)] if stays_inside(path, link := os.readlink(full)) else []
+        link = os.readlink(full)
+        return [FileEntry(path, link=link)] if stays_inside(path, link) else []
     if not stat.S_ISREG(state.st_mode) or path.endswith(".part"):
         return []
     with open_file(full) as file:
-        found = compute_digest(file, _working)
-        return [FileEntry(path, os.fstat(file).st_size, found, bool(state.st_mode & stat.S_IXUSR))]
+        checksum = compute_digest(file, _working)
+        return [
+            FileEntry(path, os.fstat(file).st_size, checksum, bool(state.st_mode & stat.S_IXUSR))
+        ]
 
 
 def _stdin() -> bytes:
@@ -277,15 +286,15 @@ def _stdin() -> bytes:
 
 
 def _working() -> None:
-    """Nothing to say yet: that is said each few seconds, so that the launcher knows."""
-    global _said
+    """Report every few seconds that there is nothing to report yet, so that the launcher knows."""
+    global _reported_at
     _alive()
-    if time.monotonic() > _said + BEAT:
-        _said = time.monotonic()
+    if time.monotonic() > _reported_at + BEAT:
+        _reported_at = time.monotonic()
         os.write(1, b'{"busy":""}\n')
 
 
 def _alive() -> None:
-    """The errand has moved. If it stays the last time, the kernel ends it: the far end may be gone
-    without a word."""
+    """Note that the command has moved. If it stays the last time, the kernel ends it: the far end
+    may be gone without a word."""
     signal.alarm(PATIENCE)

@@ -38,8 +38,8 @@ _WEIGHTY = re.compile(rb'"event":"(?:hello|launched|spawned|exited|stopheard|end
 
 
 def read_ends(folder: str, host: int) -> Iterator[Record]:
-    """The journal's first records, the weighty ones of its last two segments, and all of its last
-    stretch."""
+    """Yield the journal's first records, the important ones of its last two segments, and all of
+    its last stretch."""
     starts = list_segments(folder)
     if not starts:
         return
@@ -55,11 +55,13 @@ def read_ends(folder: str, host: int) -> Iterator[Record]:
 
 
 def find_important_records(block: bytes) -> Iterator[Record]:
-    """Those records of some whole lines that tell how agent and ranks began and ended. In a rank's
-    text quotes are escaped."""
-    for found in _WEIGHTY.finditer(block):
+    """Yield the records of some whole lines that say how agent and ranks began and ended.
+
+    In a rank's text quotes are escaped, so it does not match.
+    """
+    for match in _WEIGHTY.finditer(block):
         yield from _records(
-            [block[block.rfind(b"\n", 0, found.start()) + 1 : block.index(b"\n", found.end())]]
+            [block[block.rfind(b"\n", 0, match.start()) + 1 : block.index(b"\n", match.end())]]
         )
 
 
@@ -87,7 +89,7 @@ class JournalSummary:
     failed: float = 0.0
 
     def hear(self, record: Record) -> None:
-        """Take the next record."""
+        """Take in the next record."""
         self.began, self.last = self.began or record.time, max(self.last, record.time)
         match record.event:
             case Hello(boot_id=boot_id, hostname=hostname):
@@ -107,8 +109,8 @@ class JournalSummary:
             case AgentEnded():
                 self.ended = record.event
             case OutputText():
-                for said in expand(record):
-                    self._hear_rank(said.event)
+                for rank_record in expand(record):
+                    self._hear_rank(rank_record.event)
 
     def _begin(self, attempt: int) -> None:
         """Forget how another attempt ended. A stop may come before the start of its attempt. Of a
@@ -132,24 +134,24 @@ class JournalSummary:
 
     @property
     def here(self) -> bool:
-        """Whether it is this machine that tells."""
+        """Return True if this machine wrote the journal."""
         return self.boot_id in ("", own_boot_id()) or self.hostname == socket.gethostname()
 
     def perhaps_elsewhere(self, now: float) -> bool:
-        """Whether another machine, whose locks may not reach here, shares this folder and may still
-        be at work in it."""
+        """Return True if another machine, whose locks may not reach here, shares this folder and
+        may still be at work in it."""
         return not self.here and not self.ended and now - self.last < STILL
 
     def doing(self) -> str:
-        """What the ranks of a live run do; once all have exited, what became of them."""
+        """Return what the ranks of a live run do; once all have exited, what became of them."""
         return self._fate() if self.ranks and len(self.exits) == len(self.ranks) else self.phase
 
     def verdict(self) -> str:
-        """What became of the run on this host, which has ended."""
+        """Return what became of the run on this host, which has ended."""
         if not self.ended or self.ended.died:
             return "lost"
-        fate = self._fate()
-        return "stopped" if self.ended.reason in _STOPPED and fate != "failed" else fate
+        outcome = self._fate()
+        return "stopped" if self.ended.reason in _STOPPED and outcome != "failed" else outcome
 
     def _fate(self) -> str:
         exits = self.exits.values()
@@ -165,7 +167,7 @@ def _is_failure(exit: Exited) -> bool:
 
 
 def own_boot_id() -> str:
-    """What `Hello` tells as the boot id of this machine."""
+    """Return what `Hello` reports as the boot id of this machine."""
     with suppress(OSError), open("/proc/sys/kernel/random/boot_id") as file:
         return file.read().strip()
     return socket.gethostname()

@@ -56,7 +56,8 @@ Found = dict[int, tuple[str, int, str]]
 
 
 def list_orphans(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """The errand `orphans WORKDIR`: the runs that are live there, and what ended ones have left."""
+    """Run the host command `orphans WORKDIR`: yield the runs that are live there, and what ended
+    ones have left."""
     if not LINUX:
         yield {"error": "to find processes of ended runs needs Linux"}
         return
@@ -71,125 +72,131 @@ def list_orphans(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
 
 
 def end(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """The errand `end WORKDIR PID:START …`: TERM, grace, KILL to those of these processes that are
-    still found there."""
-    wanted = [
-        (int(pid), int(start)) for pid, _, start in (word.partition(":") for word in arguments[1:])
-    ]
-    yield from map(codec.object, end_processes([expand_workdir(arguments[0])], wanted))
+    """Run the host command `end WORKDIR PID:START …`: TERM, grace, KILL to those of these processes
+    that are still found there."""
+    targets: list[tuple[int, int]] = []
+    for word in arguments[1:]:
+        pid, _, start = word.partition(":")
+        targets.append((int(pid), int(start)))
+    yield from map(codec.object, end_processes([expand_workdir(arguments[0])], targets))
 
 
 def end_processes(
     workdirs: Sequence[str],
-    wanted: Sequence[tuple[int, int]],
+    targets: Sequence[tuple[int, int]],
     times: AgentTimes = AgentTimes(),  # noqa: B008
 ) -> Iterator[Signalled]:
-    """End those of these processes, by pid and start, that are still found: TERM, grace, KILL. What
-    became of each."""
-    found = {(orphan.pid, orphan.start) for orphan in find_orphans(workdirs)}
-    left = [process for process in wanted if process in found]
+    """End those of these processes, by pid and start, that are still found: TERM, grace, KILL.
+    Yield what became of each."""
+    orphans = {(orphan.pid, orphan.start) for orphan in find_orphans(workdirs)}
+    remaining = [process for process in targets if process in orphans]
     for number, seconds in ((signal.SIGTERM, times.grace), (signal.SIGKILL, times.last)):
-        for process in left:
+        for process in remaining:
             process_table.send_signal(*process, number)
         deadline = time.monotonic() + seconds
-        while (
-            left := [process for process in left if process_table.is_running(*process)]
-        ) and time.monotonic() < deadline:
+        while True:
+            remaining = [process for process in remaining if process_table.is_running(*process)]
+            if not remaining or time.monotonic() >= deadline:
+                break
             time.sleep(0.01)
-    for pid, start in wanted:
+    for pid, start in targets:
         yield Signalled(pid, start, not process_table.is_running(pid, start))
 
 
 def find_orphans(workdirs: Sequence[str]) -> list[Orphan]:
-    """The processes of ended runs of these workdirs."""
+    """Return the processes of ended runs of these workdirs."""
     table = process_table.list_processes()
     safe = process_table.live_run_pids(table) | process_table.ancestors(table, os.getpid())
     candidates = {pid: process for pid, process in table.items() if process.own and pid not in safe}
-    found: Found = {}
+    owners: Found = {}
     for workdir in workdirs:
         for run, host in list_run_folders(workdir):
             if not is_held(workdir, run, host):
                 with suppress(OSError):  # it has just been removed
-                    for pid, how in _recorded(
+                    for pid, evidence in _recorded(
                         run_folder(workdir, run, host), host, candidates
                     ).items():
-                        found.setdefault(pid, (run, host, how))
-    _add_descendants(found, candidates)
+                        owners.setdefault(pid, (run, host, evidence))
+    _add_descendants(owners, candidates)
     homes = {os.path.realpath(os.path.join(workdir, RUNS)) for workdir in workdirs}
-    for pid in candidates.keys() - found.keys():
-        named = _named(pid, homes)
-        if named:
-            found[pid] = (*named, _ENVIRONMENT)
-    _add_descendants(found, candidates)
+    for pid in candidates.keys() - owners.keys():
+        named_run = _named(pid, homes)
+        if named_run:
+            owners[pid] = (*named_run, _ENVIRONMENT)
+    _add_descendants(owners, candidates)
     return [
-        _orphan(table[pid], *found[pid])
-        for pid in sorted(found, key=lambda pid: (found[pid][:2], pid))
+        _orphan(table[pid], *owners[pid])
+        for pid in sorted(owners, key=lambda pid: (owners[pid][:2], pid))
     ]
 
 
-def _orphan(process: HostProcess, run: str, host: int, how: str) -> Orphan:
+def _orphan(process: HostProcess, run: str, host: int, evidence: str) -> Orphan:
     return Orphan(
         run,
         host,
         process.pid,
         process.start,
         process.began,
-        how,
+        evidence,
         process_table.command_line(process.pid),
     )
 
 
-def _add_descendants(found: Found, candidates: ProcessTable) -> None:
-    for pid, root in process_table.root_of_descendants(candidates, found).items():
-        if pid not in found:
-            run, host, how = found[root]
-            found[pid] = (
+def _add_descendants(owners: Found, candidates: ProcessTable) -> None:
+    for pid, root in process_table.root_of_descendants(candidates, owners).items():
+        if pid not in owners:
+            run, host, evidence = owners[root]
+            owners[pid] = (
                 run,
                 host,
-                how if how == _ENVIRONMENT else f"below {how.removeprefix('below ')}",
+                evidence
+                if evidence == _ENVIRONMENT
+                else f"below {evidence.removeprefix('below ')}",
             )
 
 
 def _recorded(folder: str, host: int, candidates: ProcessTable) -> dict[int, str]:
-    """The processes that a journal leads to, and how."""
+    """Return the processes that a journal leads to, and how."""
     if read_format(folder) != FORMAT or _clean(folder, host):
         return {}
-    agent: dict[int, float] = {}
+    agents: dict[int, float] = {}
     ranks: dict[int, tuple[int, float]] = {}
-    left: dict[int, float] = {}
+    unkillable: dict[int, float] = {}
     for record in _weighty(folder, host, 0):
         match record.event:
             case Hello(boot_id=boot_id) if boot_id != own_boot_id():
                 return {}
             case Hello(pid=pid):
-                agent[pid] = record.time
+                agents[pid] = record.time
             case Spawned(rank, pid):
                 ranks[rank] = (pid, record.time)
             case Exited(rank):  # from here on its number may be somebody else's
                 ranks.pop(rank, None)
             case AgentEnded(left=pids) if not _is_abandoned(record):
                 ranks.clear()
-                left = dict.fromkeys(pids, record.time)
-    found = {pid: "agent" for pid in agent if _was(candidates, pid, agent[pid])}
-    found |= {pid: "could not be killed" for pid in left if _was(candidates, pid, left[pid])}
+                unkillable = dict.fromkeys(pids, record.time)
+    evidence = {pid: "agent" for pid in agents if _was(candidates, pid, agents[pid])}
+    evidence |= {
+        pid: "could not be killed" for pid in unkillable if _was(candidates, pid, unkillable[pid])
+    }
     last = _last(folder, host) if ranks else 0.0
     for rank, (pid, when) in ranks.items():
-        found |= _of_rank(candidates, rank, pid, when, max(when, last))
-    return found
+        evidence |= _of_rank(candidates, rank, pid, when, max(when, last))
+    return evidence
 
 
 def _of_rank(
-    candidates: ProcessTable, rank: int, pid: int, when: float, last: float
+    candidates: ProcessTable, rank: int, pid: int, seen_at: float, last_alive: float
 ) -> dict[int, str]:
-    """A rank that had this pid at `when`, and until `last` at least, with its process group and
-    session."""
-    if pid in candidates and not _was(candidates, pid, when):
+    """Return a rank that had this pid at `seen_at`, and until `last_alive` at least, with its
+    process group and session."""
+    if pid in candidates and not _was(candidates, pid, seen_at):
         return {}
     members = {
         member.pid for member in candidates.values() if pid in (member.group, member.session)
     }
     if pid not in candidates and not any(
-        when - EARLIEST <= candidates[member].began <= last + SLACK for member in members
+        seen_at - EARLIEST <= candidates[member].began <= last_alive + SLACK for member in members
     ):
         return {}  # the number has been free, and these have it from somebody else
     return {
@@ -197,13 +204,13 @@ def _of_rank(
     }
 
 
-def _was(candidates: ProcessTable, pid: int, when: float) -> bool:
-    """Whether who has this pid now had it at that time already."""
-    return pid in candidates and when - EARLIEST <= candidates[pid].began <= when + SLACK
+def _was(candidates: ProcessTable, pid: int, seen_at: float) -> bool:
+    """Return True if who has this pid now had it at that time already."""
+    return pid in candidates and seen_at - EARLIEST <= candidates[pid].began <= seen_at + SLACK
 
 
 def _clean(folder: str, host: int) -> bool:
-    """Whether the journal ends with the word that nothing is left."""
+    """Return True if the journal ends with the word that nothing is left."""
     starts = list_segments(folder)
     last = None
     for record in _weighty(folder, host, starts[-1] - 1) if starts else ():
@@ -212,14 +219,14 @@ def _clean(folder: str, host: int) -> bool:
 
 
 def _is_abandoned(record: Record) -> bool:
-    """Whether it is the end of an agent whose guard was gone too, so that nobody killed its
+    """Return True if it is the end of an agent whose guard was gone too, so that nobody killed its
     ranks."""
     return isinstance(record.event, AgentEnded) and record.event.reason is EndReason.ABANDONED
 
 
 def _last(folder: str, host: int) -> float:
-    """The time of the last record, up to which the agent lived, and so knew of every rank that
-    exited."""
+    """Return the time of the last record: until then the agent lived, and so knew of every rank
+    that exited."""
     return max(
         (record.time for record in read_ends(folder, host) if not _is_abandoned(record)),
         default=0.0,
@@ -232,7 +239,8 @@ def _weighty(folder: str, host: int, after: int) -> Iterator[Record]:
 
 
 def _named(pid: int, homes: set[str]) -> tuple[str, int] | None:
-    """The ended, or removed, run of these folders of runs that a process's environment names."""
+    """Return the ended, or removed, run of these folders of runs that a process's environment
+    names."""
     env = process_table.read_environment(pid)
     run = env.get(RUN, "")
     folder = os.path.realpath(env.get(FOLDER, ""))

@@ -37,21 +37,27 @@ ProcessTable = Mapping[int, HostProcess]
 
 
 def list_processes() -> dict[int, HostProcess]:
-    """All that run now; no zombies."""
-    now = time.time()
+    """Return all processes that run now; no zombies."""
+    wall_time = time.time()
     since_boot = time.clock_gettime(time.CLOCK_BOOTTIME)
     hertz = os.sysconf("SC_CLK_TCK")
-    user = os.getuid()
-    found = {}
+    user_id = os.getuid()
+    table = {}
     for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
         with suppress(OSError):
-            own = os.stat(f"/proc/{pid}").st_uid == user
+            is_own = os.stat(f"/proc/{pid}").st_uid == user_id
             state, parent, group, session, start = _stat(pid)
             if state not in ("Z", "X"):
-                found[pid] = HostProcess(
-                    pid, parent, group, session, start, now - since_boot + start / hertz, own
+                table[pid] = HostProcess(
+                    pid,
+                    parent,
+                    group,
+                    session,
+                    start,
+                    wall_time - since_boot + start / hertz,
+                    is_own,
                 )
-    return found
+    return table
 
 
 def _stat(pid: int) -> tuple[str, int, int, int, int]:
@@ -61,33 +67,35 @@ def _stat(pid: int) -> tuple[str, int, int, int, int]:
 
 
 def root_of_descendants(table: ProcessTable, roots: Iterable[int]) -> dict[int, int]:
-    """Every process that descends from one of `roots`, and from which."""
+    """Return every process that descends from one of `roots`, and from which."""
     children = defaultdict(list)
     for process in table.values():
         children[process.parent].append(process.pid)
-    found = {root: root for root in roots}
-    todo = list(found)
-    for pid in todo:
+    root_by_pid = {root: root for root in roots}
+    pids = list(root_by_pid)
+    for pid in pids:
         for child in children[pid]:
-            if child not in found:
-                found[child] = found[pid]
-                todo.append(child)  # the loop goes on over what is added
-    return found
+            if child not in root_by_pid:
+                root_by_pid[child] = root_by_pid[pid]
+                pids.append(child)  # the loop goes on over what is added
+    return root_by_pid
 
 
 def ancestors(table: ProcessTable, pid: int) -> set[int]:
-    """A process and all its ancestors."""
-    found: set[int] = set()
-    while pid in table and pid not in found:
-        found.add(pid)
+    """Return a process and all its ancestors."""
+    pids: set[int] = set()
+    while pid in table and pid not in pids:
+        pids.add(pid)
         pid = table[pid].parent
-    return found
+    return pids
 
 
 def live_run_pids(table: ProcessTable) -> set[int]:
-    """Every process of a live run of any workdir: the guards, which have their locks open, all
-    below them, and all above: the follower that began the run may be there still, and who started
-    that."""
+    """Return every process of a live run of any workdir.
+
+    These are the guards, which have their locks open, all below them, and all above: the follower
+    that began the run may be there still, and who started that.
+    """
     guards = [process.pid for process in table.values() if process.own and _guards(process.pid)]
     return set(root_of_descendants(table, guards)).union(
         *(ancestors(table, guard) for guard in guards)
@@ -105,7 +113,7 @@ def _guards(pid: int) -> bool:
 
 
 def read_environment(pid: int) -> dict[str, str]:
-    """What a process was started with; nothing where that cannot be read."""
+    """Return the variables that a process was started with; none if that cannot be read."""
     with suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
         entries = file.read().decode(errors="replace").split("\0")
         return {name: value for name, _, value in (entry.partition("=") for entry in entries)}
@@ -113,7 +121,7 @@ def read_environment(pid: int) -> dict[str, str]:
 
 
 def command_line(pid: int) -> str:
-    """Its command line, or its name where it has none."""
+    """Return its command line, or its name if it has none."""
     with suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
         words = file.read().rstrip(b"\0")
         if words:
@@ -124,7 +132,7 @@ def command_line(pid: int) -> str:
 
 
 def is_running(pid: int, start: int) -> bool:
-    """Whether it is still that process, and no zombie."""
+    """Return True if it is still that process, and no zombie."""
     try:
         state, *_, started = _stat(pid)
     except OSError:
@@ -138,10 +146,8 @@ def send_signal(pid: int, start: int, number: signal.Signals) -> None:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
         return
-    except (
-        AttributeError,
-        OSError,
-    ):  # a kernel older than 5.3: nothing better than to look and then be quick
+    except (AttributeError, OSError):
+        # A kernel older than 5.3 has nothing better than to look and then be quick.
         if is_running(pid, start):
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, number)

@@ -31,10 +31,10 @@ class RemovalRefused(Exception):
 
 
 def remove(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """The errand `remove WORKDIR NAME …`, each name a folder below WORKDIR: `runs/RUN/HOST INDEX`
-    or `code/DIGEST`."""
+    """Run the host command `remove WORKDIR NAME …`, each name a folder below WORKDIR:
+    `runs/RUN/HOST INDEX` or `code/DIGEST`."""
     workdir = expand_workdir(arguments[0])
-    left = (
+    runs_with_orphans = (
         {(orphan.run, orphan.host) for orphan in leftovers.find_orphans([workdir])}
         if LINUX
         else set()
@@ -42,7 +42,7 @@ def remove(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
     parents = [os.path.join(workdir, name) for name in (RUNS, ARCHIVES)]
     for name in arguments[1:]:
         try:
-            _remove(workdir, name, left)
+            _remove(workdir, name, runs_with_orphans)
         except RemovalRefused as error:
             yield codec.object(Removed(name, str(error)))
         except OSError as error:
@@ -53,18 +53,18 @@ def remove(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
             yield codec.object(Removed(name))
 
 
-def _remove(workdir: str, name: str, left: set[tuple[str, int]]) -> None:
-    found = _NAME.fullmatch(name)
-    if not found or any(part in (".", "..") for part in name.split("/")):
+def _remove(workdir: str, name: str, runs_with_orphans: set[tuple[str, int]]) -> None:
+    match = _NAME.fullmatch(name)
+    if not match or any(part in (".", "..") for part in name.split("/")):
         raise RemovalRefused("no name of a run's folder or of code")
-    if found[3]:
-        _remove_archive(workdir, found[3])
+    if match[3]:
+        _remove_archive(workdir, match[3])
         return
-    run = found[1]
-    host = int(found[2])
+    run = match[1]
+    host = int(match[2])
     if (run, host) not in run_folders.list_run_folders(workdir):
         raise RemovalRefused("no such folder, or a link")
-    if (run, host) in left:
+    if (run, host) in runs_with_orphans:
         raise RemovalRefused("processes of it are left: rankboard ps --orphans")
     if run_folders.examine(workdir, run, host).live:
         raise RemovalRefused("it is live")
@@ -75,13 +75,13 @@ def _remove(workdir: str, name: str, left: set[tuple[str, int]]) -> None:
 
 
 def _remove_archive(workdir: str, name: str) -> None:
-    found = [
+    run_folders_there = [
         run_folders.examine(workdir, run, host)
         for run, host in run_folders.list_run_folders(workdir)
     ]
     if not any(
         archive.name == name and not archive.used
-        for archive in run_folders.list_archives(workdir, found)
+        for archive in run_folders.list_archives(workdir, run_folders_there)
     ):
         raise RemovalRefused("a run uses it, or may")
     begin_removal(os.path.join(workdir, ARCHIVES, name), os.path.join(workdir, ARCHIVES))
@@ -131,15 +131,15 @@ def _remove_all(folder: str) -> None:
 
 def _flatten(folder: str) -> None:
     """Move every folder that lies deeper to the top, so that none is left in another."""
-    top = [name for name in os.listdir(folder) if _is_folder(os.path.join(folder, name))]
+    pending = [name for name in os.listdir(folder) if _is_folder(os.path.join(folder, name))]
     moved = 0
-    while top:
-        here = os.path.join(folder, top.pop())
-        for name in os.listdir(here):
-            if _is_folder(inner := os.path.join(here, name)):
+    while pending:
+        current = os.path.join(folder, pending.pop())
+        for name in os.listdir(current):
+            if _is_folder(inner := os.path.join(current, name)):
                 moved += 1
-                top.append(f"{_GOING}{os.getpid()}-{moved}")
-                os.rename(inner, os.path.join(folder, top[-1]))
+                pending.append(f"{_GOING}{os.getpid()}-{moved}")
+                os.rename(inner, os.path.join(folder, pending[-1]))
 
 
 def _is_folder(path: str) -> bool:

@@ -28,34 +28,37 @@ the newest that most hosts of a run know."""
 
 
 def runs(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """The errand `runs WORKDIR`: every run folder and every archive of code there."""
+    """Run the host command `runs WORKDIR`: yield every run folder and every archive of code
+    there."""
     workdir = expand_workdir(arguments[0])
-    found = []
+    run_folders = []
     for run, host in list_run_folders(workdir):
         try:
-            found.append(examine(workdir, run, host))
+            run_folders.append(examine(workdir, run, host))
         except FileNotFoundError:  # it has just been removed
             continue
         except OSError as error:
             yield {"error": f"{error.filename or run}: {error.strerror}"}
         else:
-            yield codec.object(found[-1])
-    yield from map(codec.object, list_archives(workdir, found))
+            yield codec.object(run_folders[-1])
+    yield from map(codec.object, list_archives(workdir, run_folders))
 
 
 def live(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """The errand `live WORKDIR [RUN …]`: every run folder there of which the run is live, and those
-    of the given runs also where they have ended, without their sizes. Launchers ask for it again
-    and again, so what else has ended long ago is not read."""
+    """Run the host command `live WORKDIR [RUN …]`: yield every live run folder there, and those of
+    the given runs even if they have ended, without their sizes.
+
+    Launchers ask for it again and again, so what else has ended long ago is not read.
+    """
     workdir = expand_workdir(arguments[0])
     asked_of = arguments[1:]
     for run, host in list_run_folders(workdir):
         try:
             is_asked_of = run in asked_of
             if is_asked_of or _is_perhaps_live(run_folder(workdir, run, host)):
-                found = examine(workdir, run, host, sized=False)
-                if found.live or is_asked_of:
-                    yield codec.object(found)
+                folder = examine(workdir, run, host, sized=False)
+                if folder.live or is_asked_of:
+                    yield codec.object(folder)
         except FileNotFoundError:  # it has just been removed
             continue
         except OSError as error:
@@ -63,66 +66,69 @@ def live(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
 
 
 def _is_perhaps_live(folder: str) -> bool:
-    """Whether a guard holds the folder, or another machine that shares it may be at work there.
-    Raises: OSError."""
+    """Return True if a guard holds the folder, or another machine that shares it may be at work
+    there. Raises: OSError."""
     if is_locked(os.path.join(folder, LOCK)):
         return True
     return time.time() - _changed(folder) < STILL
 
 
 def _changed(folder: str) -> float:
-    """When something was last written there. Raises: OSError."""
+    """Return when something was last written there. Raises: OSError."""
     entries = (entry.stat(follow_symlinks=False).st_mtime for entry in os.scandir(folder))
     return max(entries, default=0.0)
 
 
 def plan(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """The errand `plan WORKDIR RUN`: answers with the kept plans of the runs that RUN may mean.
+    """Run the host command `plan WORKDIR RUN`: answer with the kept plans of the runs that RUN may
+    mean.
 
     RUN is the name of a run, the name that a person gave it, the beginning of its name, or `last`:
-    then these are the newest runs that have begun, and all that are live. Each answer is
-    `{"run": NAME, "plan": TEXT, "live": IS_LIVE, "begun": HAS_BEGUN, "now": TIME}`, with what time
-    it is here.
+    then these are the newest runs that have begun, and all that are live. Each answer is `{"run":
+    NAME, "plan": TEXT, "live": IS_LIVE, "begun": HAS_BEGUN, "now": TIME}`, with what time it is
+    here.
     """
     workdir = expand_workdir(arguments[0])
-    wanted = arguments[1]
-    kept: dict[str, list[int]] = {}
+    requested = arguments[1]
+    hosts_by_run: dict[str, list[int]] = {}
     for run, host in list_run_folders(workdir):
         if os.path.exists(os.path.join(run_folder(workdir, run, host), PLAN)):
-            kept.setdefault(run, []).append(host)
+            hosts_by_run.setdefault(run, []).append(host)
     plans: dict[str, dict[str, Any]] = {}
-    for run in _newest(workdir, kept) if wanted == LAST else kept:
+    for run in _newest(workdir, hosts_by_run) if requested == LAST else hosts_by_run:
         with suppress(OSError):
-            text = read_small_file(os.path.join(run_folder(workdir, run, kept[run][-1]), PLAN))
-            if wanted == LAST or _is_meant(wanted, run, text):
+            text = read_small_file(
+                os.path.join(run_folder(workdir, run, hosts_by_run[run][-1]), PLAN)
+            )
+            if requested == LAST or _is_meant(requested, run, text):
                 plans[run] = {"run": run, "plan": text.decode(errors="replace")}
-    if wanted in plans:
-        plans = {wanted: plans[wanted]}
+    if requested in plans:
+        plans = {requested: plans[requested]}
     for run, answer in plans.items():
-        answer["live"] = _is_live(workdir, run, kept[run])
-        answer["begun"] = answer["live"] or _has_begun(workdir, run, kept[run])
+        answer["live"] = _is_live(workdir, run, hosts_by_run[run])
+        answer["begun"] = answer["live"] or _has_begun(workdir, run, hosts_by_run[run])
     # as late as can be: the launcher compares it with the moment in which the first of this comes
     now = time.time()
     for answer in plans.values():
         yield {**answer, "now": now}
 
 
-def _newest(workdir: str, kept: dict[str, list[int]]) -> list[str]:
-    """Return the newest runs that have begun, and all live ones; where none has begun, the newest
+def _newest(workdir: str, hosts_by_run: dict[str, list[int]]) -> list[str]:
+    """Return the newest runs that have begun, and all live ones; if none has begun, the newest
     run."""
     newest: list[str] = []
-    for run in reversed(kept):
-        is_live = _is_live(workdir, run, kept[run])
+    for run in reversed(hosts_by_run):
+        is_live = _is_live(workdir, run, hosts_by_run[run])
         # journals are looked at no longer than necessary: there may be hundreds
-        is_newest = len(newest) < NEWEST and _has_begun(workdir, run, kept[run])
+        is_newest = len(newest) < NEWEST and _has_begun(workdir, run, hosts_by_run[run])
         if is_live or is_newest:
             newest.append(run)
-    return newest or list(kept)[-1:]
+    return newest or list(hosts_by_run)[-1:]
 
 
-def _is_meant(wanted: str, run: str, plan: bytes) -> bool:
-    """Return whether somebody may mean this run."""
-    return run.startswith(wanted) or (load(plan) or {}).get("label") == wanted
+def _is_meant(requested: str, run: str, plan: bytes) -> bool:
+    """Return True if somebody may mean this run."""
+    return run.startswith(requested) or (load(plan) or {}).get("label") == requested
 
 
 def _is_live(workdir: str, run: str, hosts: Sequence[int]) -> bool:
@@ -144,7 +150,7 @@ def _has_begun(workdir: str, run: str, hosts: Sequence[int]) -> bool:
 
 
 def list_run_folders(workdir: str) -> Iterator[tuple[str, int]]:
-    """Each run's name with each host index that there is a folder of; links are none."""
+    """Yield each run's name with each host index that there is a folder of; links are none."""
     for run in _folders_in(os.path.join(workdir, RUNS)):
         for host in _folders_in(os.path.join(workdir, RUNS, run)):
             if host.isascii() and host.isdigit() and str(int(host)) == host:
@@ -164,7 +170,7 @@ def _folders_in(folder: str) -> list[str]:
 
 
 def is_held(workdir: str, run: str, host: int) -> bool:
-    """Whether a run's guard is alive, or may be: the folder of another user is not for us to
+    """Return True if a run's guard is alive, or may be: the folder of another user is not for us to
     judge."""
     try:
         return is_locked(os.path.join(run_folder(workdir, run, host), LOCK))
@@ -173,84 +179,90 @@ def is_held(workdir: str, run: str, host: int) -> bool:
 
 
 def examine(workdir: str, run: str, host: int, *, sized: bool = True) -> RunFolder:
-    """What there is to know of a run's folder; `sized`: with its bytes on disk, which takes longest
-    where there is much. Raises: OSError."""
+    """Read what there is to know of a run's folder. Raises: OSError.
+
+    `sized`: with its bytes on disk, which takes longest if there is much.
+    """
     folder = run_folder(workdir, run, host)
     now = time.time()
-    is_held = is_locked(
+    is_guarded = is_locked(
         os.path.join(folder, LOCK)
     )  # before the journal: what has ended by then has written its last record
-    number = read_format(folder)
-    if number != FORMAT:
-        return _of_another_format(folder, run, host, is_held, number)
-    outline = JournalSummary()
+    format_number = read_format(folder)
+    if format_number != FORMAT:
+        return _of_another_format(folder, run, host, is_guarded, format_number)
+    summary = JournalSummary()
     for record in read_ends(folder, host):
-        outline.hear(record)
-    live = is_held or outline.perhaps_elsewhere(now)
-    planned, hosts, world_size, label = _planned(folder)
+        summary.hear(record)
+    live = is_guarded or summary.perhaps_elsewhere(now)
+    has_plan, hosts, world_size, label = _planned(folder)
     return RunFolder(
         run=run,
         host=host,
         folder=folder,
         live=live,
-        phase=outline.doing() if live else outline.verdict(),
-        began=outline.began,
-        last=outline.last,
+        phase=summary.doing() if live else summary.verdict(),
+        began=summary.began,
+        last=summary.last,
         now=now,
         size=folder_size(folder) if sized else 0,
-        step=outline.step,
-        steps=outline.steps,
-        ranks=outline.ranks,
-        exits=tuple(outline.exits.values()),
+        step=summary.step,
+        steps=summary.steps,
+        ranks=summary.ranks,
+        exits=tuple(summary.exits.values()),
         hosts=hosts,
         world_size=world_size,
-        planned=planned,
-        here=outline.here,
-        ended=outline.ended,
+        planned=has_plan,
+        here=summary.here,
+        ended=summary.ended,
         label=label,
-        attempt=outline.attempt,
-        stop_heard=outline.stop_heard,
-        failed=outline.failed,
+        attempt=summary.attempt,
+        stop_heard=summary.stop_heard,
+        failed=summary.failed,
     )
 
 
-def _of_another_format(folder: str, run: str, host: int, is_held: bool, number: int) -> RunFolder:
-    """What can be known of a run without reading its records. Raises: OSError."""
+def _of_another_format(
+    folder: str, run: str, host: int, is_guarded: bool, format_number: int
+) -> RunFolder:
+    """Return what can be known of a run without reading its records. Raises: OSError."""
     now = time.time()
-    last = _changed(folder)
+    changed = _changed(folder)
     return RunFolder(
         run=run,
         host=host,
         folder=folder,
-        live=is_held
-        or now - last < STILL,  # another machine, which shares the folder, may write it
+        live=is_guarded
+        or now - changed < STILL,  # another machine, which shares the folder, may write it
         phase="unknown",
         began=0.0,
-        last=last,
+        last=changed,
         now=now,
         size=folder_size(folder),
-        format=number,
+        format=format_number,
     )
 
 
 def _planned(folder: str) -> tuple[bool, int, int, str]:
-    """Whether the plan is there, its hosts and its ranks, and the name that a person gave."""
+    """Return if the plan is there, its hosts and its ranks, and the name that a person gave."""
     try:
-        data = load(read_small_file(os.path.join(folder, PLAN)))
+        plan_data = load(read_small_file(os.path.join(folder, PLAN)))
     except FileNotFoundError:
         return False, 0, 0, ""
-    hosts = data.get("hosts") if data and format_of(data) == FORMAT else None
-    if not data or not isinstance(hosts, list):
+    hosts = plan_data.get("hosts") if plan_data and format_of(plan_data) == FORMAT else None
+    if not plan_data or not isinstance(hosts, list):
         return True, 0, 0, ""
-    slots = [host.get("slots", 1) if isinstance(host, dict) else 1 for host in hosts]
-    ranks = sum(number for number in slots if isinstance(number, int))
-    label = data.get("label")
-    return True, len(hosts), ranks, label if isinstance(label, str) else ""
+    slots_by_host = [host.get("slots", 1) if isinstance(host, dict) else 1 for host in hosts]
+    rank_count = sum(number for number in slots_by_host if isinstance(number, int))
+    label = plan_data.get("label")
+    return True, len(hosts), rank_count, label if isinstance(label, str) else ""
 
 
 def folder_size(folder: str) -> int:
-    """Bytes that a folder takes on its disk; links count as themselves. What cannot be looked at,
-    as it has just gone or lies too deep, counts as nothing."""
+    """Return the bytes that a folder takes on its disk; links count as themselves.
+
+    What cannot be looked at, as it has just gone or lies too deep, counts as nothing.
+    """
     total = 0
     list_run_folders = [folder]
     while list_run_folders:
@@ -263,23 +275,27 @@ def folder_size(folder: str) -> int:
     return total
 
 
-def list_archives(workdir: str, found: Sequence[RunFolder]) -> Iterator[CodeArchive]:
-    """The code in the workdir. Where a live run does not name its code, any may be its."""
-    used = {_code(folder) for folder in found if folder.live} | {os.path.realpath(OWN_CODE)}
+def list_archives(workdir: str, run_folders: Sequence[RunFolder]) -> Iterator[CodeArchive]:
+    """Yield the code in the workdir. If a live run does not name its code, any may be its."""
+    used_folders = {_code(folder) for folder in run_folders if folder.live} | {
+        os.path.realpath(OWN_CODE)
+    }
     for name in _folders_in(os.path.join(workdir, ARCHIVES)):
         folder = os.path.join(workdir, ARCHIVES, name)
         with suppress(FileNotFoundError):
-            idle = time.time() - os.stat(folder).st_mtime
+            idle_seconds = time.time() - os.stat(folder).st_mtime
             yield CodeArchive(
                 name,
                 folder_size(folder),
-                "" in used or os.path.realpath(folder) in used or idle < STILL,
-                idle,
+                "" in used_folders
+                or os.path.realpath(folder) in used_folders
+                or idle_seconds < STILL,
+                idle_seconds,
             )
 
 
 def _code(folder: RunFolder) -> str:
     with suppress(OSError, ValueError):
-        named = read_small_file(os.path.join(folder.folder, CODE)).decode().strip()
-        return os.path.realpath(named) if named else ""
+        path = read_small_file(os.path.join(folder.folder, CODE)).decode().strip()
+        return os.path.realpath(path) if path else ""
     return ""

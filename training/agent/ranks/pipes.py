@@ -37,7 +37,9 @@ class LineDecoder:
     def __init__(self, redaction: Redaction | None = None, most: int = sys.maxsize) -> None:
         self._redaction = redaction or Redaction()
         self._most = most
-        self._length = self._left_out = 0  # of the present line, in bytes
+        # Bytes of the present line, and how many of them are left out.
+        self._length = 0
+        self._left_out = 0
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._parts: list[str] = []
         self._size = 0
@@ -58,7 +60,7 @@ class LineDecoder:
         """Return the present part of an incomplete line, without what may be the beginning of a
         secret."""
         text, rest = self._redaction.cut(self._take(""))
-        self._parts, self._size = [rest], len(rest)
+        self._restart_with(rest)
         return text or None
 
     def states(self) -> str | None:
@@ -67,7 +69,7 @@ class LineDecoder:
         end = text.rfind("\r", 0, -1)  # the last character may be half a CR LF
         if end <= 0:
             return None
-        self._parts, self._size = [text[end:]], len(text) - end
+        self._restart_with(text[end:])
         return text[:end]
 
     def end(self) -> str | None:
@@ -83,7 +85,7 @@ class LineDecoder:
         if end < 0:
             if not self._left_out:  # what may be the beginning of a secret goes, too
                 text, rest = self._redaction.cut(self._take(""))
-                self._parts, self._size = [text], len(text)
+                self._restart_with(text)
                 self._left_out = len(rest.encode(errors="replace"))
             self._left_out += len(block)
             return b""
@@ -99,6 +101,10 @@ class LineDecoder:
         number = self._left_out
         self._left_out = 0
         return f" … {number:,} bytes left out".encode() if number else b""
+
+    def _restart_with(self, text: str) -> None:
+        self._parts = [text]
+        self._size = len(text)
 
     def _take(self, more: str) -> str:
         text = "".join((*self._parts, more)).replace("\r\n", "\n")
@@ -119,12 +125,14 @@ class Pipe:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         os.set_blocking(fd, False)
-        self._clock, self._told = clock, clock()
+        self._clock = clock
+        self._reported_at = clock()
         self._fd = fd
         self._rank = rank
         self._stream = stream
         self._lines = LineDecoder(redaction, MOST)
-        self.ended = self.filled = False
+        self.ended = False
+        self.filled = False
 
     def fileno(self) -> int:
         """Return the descriptor, for a selector."""
@@ -136,12 +144,13 @@ class Pipe:
             block = os.read(self._fd, CHUNK)
         except BlockingIOError:
             return
-        self.ended, self.filled = not block, len(block) >= CHUNK // 2
+        self.ended = not block
+        self.filled = len(block) >= CHUNK // 2
         text = self._lines.feed(block) if block else self._lines.end()
-        if text is None and b"\r" in block and self._clock() - self._told >= STATES:
+        if text is None and b"\r" in block and self._clock() - self._reported_at >= STATES:
             text = self._lines.states()
         if text is not None:
-            self._told = self._clock()
+            self._reported_at = self._clock()
             yield OutputText(self._rank, self._stream, text)
 
     def finish(self) -> Iterator[OutputText]:
@@ -154,7 +163,8 @@ class Pipe:
                 break
             self.ended = not block
             bytes_left -= len(block)
-            if block and (text := self._lines.feed(block)) is not None:
+            text = self._lines.feed(block) if block else None
+            if text is not None:
                 yield OutputText(self._rank, self._stream, text)
         text = self._lines.end() if bytes_left > 0 else self._lines.piece()
         if text is not None:

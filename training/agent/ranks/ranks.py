@@ -61,9 +61,8 @@ class RankProcesses:
         self._say = say
         self._gather = gather
         self._redaction = redaction
-        self._pipes = (
-            selectors.DefaultSelector()
-        )  # all of them behind one descriptor, which leaves the loop and comes back
+        # All pipes are behind one descriptor, which leaves the loop while they gather.
+        self._pipes = selectors.DefaultSelector()
         self._selector.register(self._pipes, selectors.EVENT_READ, self._hear)
         self.listen_at = math.inf
         self._live: dict[int, RankProcess] = {}
@@ -171,11 +170,10 @@ class RankProcesses:
 
 def open_pipes(number: int, redaction: Redaction) -> tuple[tuple[Pipe, Pipe], Ends]:
     """Open pipes for the stdout and stderr of this rank, or of AGENT."""
-    (out, out_end), (err, err_end) = os.pipe(), os.pipe()
-    return (Pipe(out, number, "stdout", redaction), Pipe(err, number, "stderr", redaction)), (
-        out_end,
-        err_end,
-    )
+    out, out_end = os.pipe()
+    err, err_end = os.pipe()
+    pipes = (Pipe(out, number, "stdout", redaction), Pipe(err, number, "stderr", redaction))
+    return pipes, (out_end, err_end)
 
 
 def signal_name(code: int) -> str:

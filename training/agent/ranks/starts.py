@@ -203,8 +203,12 @@ class RankStarter:
         for line in (self._preload.lines.feed(block) or "").splitlines():
             verb, number, value = line.split()
             for rank in self._ranks.live:
-                if rank.number == int(number):
-                    (self._ranks.spawned if verb == "pid" else self._ranks.exited)(rank, int(value))
+                if rank.number != int(number):
+                    continue
+                if verb == "pid":
+                    self._ranks.spawned(rank, int(value))
+                else:
+                    self._ranks.exited(rank, int(value))
 
     def reaped(self, pid: int, status: int) -> None:
         """Note that a child of the agent has exited: preload, a rank that was started as a program,

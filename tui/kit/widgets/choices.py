@@ -15,27 +15,26 @@ from textual.strip import Strip
 
 from tui.kit.actions import Place
 from tui.kit.bindings import bindings
-from tui.kit.widgets.table import Column, Row, Table
+from tui.kit.widgets.table import CellTable, TableColumn, TableRow
 
 
-class Choices(Table):
-    """A table with a cursor. Its columns may change with the room there is.
-
-    `is_cursor_placed`: a person has put the cursor where it is."""
+class ChoiceTable(CellTable):
+    """A table with a cursor. Its columns may change with the room there is."""
 
     DEFAULT_CSS = """
-    Choices > .choices--cursor { background: $block-cursor-background 30%; text-style: bold; }
+    ChoiceTable > .choices--cursor { background: $block-cursor-background 30%; text-style: bold; }
     """
-    COMPONENT_CLASSES = Table.COMPONENT_CLASSES | {"choices--cursor"}
+    COMPONENT_CLASSES = CellTable.COMPONENT_CLASSES | {"choices--cursor"}
     place = Place.LIST
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
     cursor: reactive[int] = reactive(0)
     is_cursor_placed = False
+    """Whether the user has put the cursor where it is."""
 
     class Chosen(Message):
-        """The row under the cursor was clicked."""
+        """Posted when the row under the cursor was clicked."""
 
-    def show(self, columns: Sequence[Column], rows: Sequence[Row]) -> None:
+    def show(self, columns: Sequence[TableColumn], rows: Sequence[TableRow]) -> None:
         """Show these rows, each with one cell per column."""
         self.fill(rows, columns)
         self.cursor = self.validate_cursor(self.cursor)
@@ -48,31 +47,30 @@ class Choices(Table):
         self.show_cursor()
 
     def show_cursor(self) -> None:
-        """Scroll to it as far as needed; the head takes the first line."""
+        """Scroll to the cursor as far as needed. The head takes the first line."""
         room = max(1, self.size.height - 1)
         top = self.scroll_offset.y
-        if self.cursor < top or self.cursor >= top + room:
-            line = self.cursor if self.cursor < top else self.cursor - room + 1
-            self.scroll_to(y=line, animate=False, force=True)
+        if self.cursor < top:
+            self.scroll_to(y=self.cursor, animate=False, force=True)
+        elif self.cursor >= top + room:
+            self.scroll_to(y=self.cursor - room + 1, animate=False, force=True)
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """A line as of `Table`; that of the cursor is highlighted."""
+        """Draw line `y`, and highlight it if the cursor is there."""
         strip = super().render_line(y)
-        if y and y + self.scroll_offset.y == self.cursor + 1 and self._rows:
-            ground = self.get_component_rich_style("choices--cursor")
-            ink = self.rich_style.color if self._has_few_colours else None
-            bar = Style(color=ink, bgcolor=ground.bgcolor, bold=True)
-            return Strip(Segment.apply_style(strip, post_style=bar), strip.cell_length)
-        return strip
-
-    @property
-    def _has_few_colours(self) -> bool:
-        """Whether the terminal has 16 colours, of which not all can be read on the cursor's."""
-        return self.app.console.color_system == "standard"
+        is_at_cursor = y > 0 and y + self.scroll_offset.y == self.cursor + 1
+        if not is_at_cursor or not self._rows:
+            return strip
+        background = self.get_component_rich_style("choices--cursor").bgcolor
+        # Not all of 16 colours can be read on the cursor's background.
+        has_few_colours = self.app.console.color_system == "standard"
+        colour = self.rich_style.color if has_few_colours else None
+        style = Style(color=colour, bgcolor=background, bold=True)
+        return Strip(Segment.apply_style(strip, post_style=style), strip.cell_length)
 
     def place_cursor(self, row: int) -> None:
-        """Put the cursor on a row, as a person asks for."""
+        """Put the cursor on a row, because the user asks for it."""
         self.is_cursor_placed = True
         self.cursor = row
 
@@ -86,8 +84,10 @@ class Choices(Table):
         self.place_cursor(row if row >= 0 else len(self._rows) - 1)
 
     def on_click(self, event: events.Click) -> None:
-        at = event.get_content_offset(self)  # without a border
-        number = at.y + self.scroll_offset.y - 1 if at else -1
-        if at and at.y and number < len(self._rows):
-            self.place_cursor(number)
+        offset = event.get_content_offset(self)  # without a border
+        if offset is None or offset.y == 0:
+            return
+        row = offset.y + self.scroll_offset.y - 1
+        if row < len(self._rows):
+            self.place_cursor(row)
             self.post_message(self.Chosen())

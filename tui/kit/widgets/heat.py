@@ -1,50 +1,56 @@
-"""Many cells in few lines, on the line API: in blocks, each line with the number of its first
-cell."""
+"""Many cells of one character in few lines, in blocks, each line with the number of its first."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
 from textual.geometry import Region
 from textual.strip import Strip
 
-from tui.kit.widgets.lines import Lines
-from tui.kit.widgets.table import INKS, Cell, inks
+from tui.kit.widgets.lines import LineWidget
+from tui.kit.widgets.table import CELL_STYLES, TableCell, cell_style_css
 
-BLOCK = 8
+CELLS_PER_BLOCK = 8
 """Cells between two gaps."""
-LABEL = 6
-"""Cells of the number of the first one of a line, and of the gap behind it."""
+LABEL_WIDTH = 6
+"""Cells of the number at the beginning of a line, and of the gap behind it."""
 
 
-class Heat(Lines):
-    """Cells of one character each. They are numbered by what they stand for: the first one is 0,
-    the next one `step`."""
+class HeatStrip(LineWidget):
+    """Cells of one character each, numbered by what they stand for."""
 
     DEFAULT_CSS = f"""
-    Heat {{ height: 1; }}
-    {inks("Heat")}
+    HeatStrip {{ height: 1; }}
+    {cell_style_css("HeatStrip")}
     """
-    COMPONENT_CLASSES = set(INKS)  # noqa: RUF012
+    COMPONENT_CLASSES: ClassVar[set[str]] = set(CELL_STYLES)
 
     def __init__(self) -> None:
         super().__init__()
-        self._cells: Sequence[Cell] = ()
-        self._layout = (BLOCK, 1)
+        self._cells: Sequence[TableCell] = ()
+        self._cells_per_line = CELLS_PER_BLOCK
+        self._numbers_per_cell = 1
 
-    def fill(self, cells: Sequence[Cell], in_line: int, step: int) -> None:
-        """Show these cells, so many in a line; only lines that differ are drawn."""
-        before = self._cells
+    def fill(self, cells: Sequence[TableCell], cells_per_line: int, numbers_per_cell: int) -> None:
+        """Show these cells. Each stands for so many numbers, from 0 on."""
+        previous_cells = self._cells
+        has_new_layout = (self._cells_per_line, self._numbers_per_cell) != (
+            cells_per_line,
+            numbers_per_cell,
+        )
         self._cells = cells
-        if self._layout != (in_line, step) or len(before) != len(cells):
-            self._layout = in_line, step
+        self._cells_per_line = cells_per_line
+        self._numbers_per_cell = numbers_per_cell
+        if has_new_layout or len(previous_cells) != len(cells):
             self._strips.clear()
             self.refresh()
             return
-        for line, first in enumerate(range(0, len(cells), in_line)):
-            if before[first : first + in_line] != cells[first : first + in_line]:
+        for line, first in enumerate(range(0, len(cells), cells_per_line)):
+            part = slice(first, first + cells_per_line)
+            if previous_cells[part] != cells[part]:
                 self._strips.pop(line, None)
                 self.refresh(Region(0, line, self.size.width, 1))
 
@@ -52,24 +58,23 @@ class Heat(Lines):
         self._strips.clear()
 
     def render_line(self, y: int) -> Strip:
-        """Line `y`."""
+        """Draw line `y`."""
         if y not in self._strips:
             line = Strip(self._segments(y))
             self._strips[y] = line.crop_extend(0, self.size.width, self.rich_style)
         return self._strips[y]
 
     def _segments(self, y: int) -> list[Segment]:
-        in_line, step = self._layout
-        first = y * in_line
-        cells = self._cells[first : first + in_line]
+        first = y * self._cells_per_line
+        cells = self._cells[first : first + self._cells_per_line]
         if not cells:
             return []
-        label = f"{first * step:>{LABEL - 1}} "
+        label = f"{first * self._numbers_per_cell:>{LABEL_WIDTH - 1}} "
         segments = [Segment(label, self.get_component_rich_style("table--dim"))]
-        for number, cell in enumerate(cells):
-            gap = " " if number % BLOCK == BLOCK - 1 else ""
-            segments.append(Segment(cell.text + gap, self._style(cell.ink)))
+        for index, cell in enumerate(cells, 1):
+            gap = " " if index % CELLS_PER_BLOCK == 0 else ""
+            segments.append(Segment(cell.text + gap, self._cell_style(cell.style)))
         return segments
 
-    def _style(self, ink: str) -> Style:
-        return self.get_component_rich_style(ink) if ink else self.rich_style
+    def _cell_style(self, name: str) -> Style:
+        return self.get_component_rich_style(name) if name else self.rich_style

@@ -1,9 +1,8 @@
-"""The last line of a screen: its keys."""
+"""The last line of a screen, which shows its keys."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import accumulate
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from textual.app import ComposeResult
@@ -13,85 +12,98 @@ from textual.screen import Screen
 from textual.style import Style
 from textual.widgets import Footer, Static
 
-KEY = "bold $footer-key-foreground on $footer-key-background"
-NAME = "$footer-description-foreground on $footer-description-background"
-UNDER_MOUSE = "$footer-key-foreground on $block-hover-background"
+KEY_STYLE = "bold $footer-key-foreground on $footer-key-background"
+NAME_STYLE = "$footer-description-foreground on $footer-description-background"
+HOVER_STYLE = "$footer-key-foreground on $block-hover-background"
 
-FIRST = ("Back", "Quit", "Help")
-"""What is shown first, in every place: the way out, and the list of all keys."""
+FIRST_NAMES = ("Back", "Quit", "Help")
+"""The way out and the list of all keys come first in every place."""
 
 
-class Shown(NamedTuple):
-    """A key, how it is written, and what it does."""
+class ShownKey(NamedTuple):
+    """A key in the footer."""
 
     key: str
-    written: str
-    does: str
+    key_text: str
+    """How the key is written."""
+    name: str
+    """What the key does."""
     enabled: bool
 
 
-class Keys(Footer):
-    """Textual's footer with one widget, not one for each key: those took a third of the time in
-    which a screen comes up, and were made anew whenever the focus changed."""
+class KeyFooter(Footer):
+    """Textual's footer with one widget instead of one per key.
+
+    Those took a third of the time in which a screen comes up, and were made anew whenever the
+    focus changed.
+    """
 
     def compose(self) -> ComposeResult:
-        yield Line()
+        yield KeyLine()
 
     def bindings_changed(self, screen: Screen[object]) -> None:
         """Show the keys that work now."""
         if screen.app.app_focus and self.is_attached and screen is self.screen:
-            self.call_after_refresh(self._show)
+            self.call_after_refresh(self._update_keys)
 
     def on_resize(self) -> None:
-        self._show()
+        self._update_keys()
 
-    def _show(self) -> None:
-        if not self.is_attached or not self.query(Line):  # any more: the screen goes
-            return
-        shown: dict[str, Shown] = {}
+    def _update_keys(self) -> None:
+        if not self.is_attached or not self.query(KeyLine):
+            return  # the screen is being removed
+        keys: dict[str, ShownKey] = {}
         for _, binding, enabled, _ in self.screen.active_bindings.values():
-            if binding.show and binding.description not in shown:
-                key = self.app.get_key_display(binding)
-                shown[binding.description] = Shown(binding.key, key, binding.description, enabled)
-        if "Back" in shown and "Quit" in shown and "+" in shown["Quit"].key:
-            del shown["Quit"]  # there is a shorter way out
-        first = [shown.pop(name) for name in FIRST if name in shown]
-        self.query_one(Line).show(_that_fit([*first, *shown.values()], self.size.width))
+            name = binding.description
+            if binding.show and name not in keys:
+                key_text = self.app.get_key_display(binding)
+                keys[name] = ShownKey(binding.key, key_text, name, enabled)
+        if "Back" in keys and "Quit" in keys and "+" in keys["Quit"].key:
+            del keys["Quit"]  # `Back` is the shorter way out
+        first = [keys.pop(name) for name in FIRST_NAMES if name in keys]
+        fitting = _fitting_keys([*first, *keys.values()], self.size.width)
+        self.query_one(KeyLine).show(fitting)
 
 
-def _that_fit(keys: Sequence[Shown], room: int) -> tuple[Shown, ...]:
-    """As many of the keys as there is room for; none is cut off."""
-    ends = accumulate(len(one.written) + len(one.does) + 3 for one in keys)
-    return tuple(one for one, end in zip(keys, ends, strict=True) if end <= room)
+def _fitting_keys(keys: Iterable[ShownKey], room: int) -> tuple[ShownKey, ...]:
+    """Return as many of the keys as there is room for. None is cut off."""
+    fitting = []
+    for key in keys:
+        room -= len(key.key_text) + len(key.name) + 3
+        if room < 0:
+            break
+        fitting.append(key)
+    return tuple(fitting)
 
 
-class Line(Static):
-    """Keys, beside each other. A click on a key presses it."""
+class KeyLine(Static):
+    """Keys beside each other. A click on a key presses it."""
 
     ALLOW_SELECT = False
-    DEFAULT_CSS = "Line { width: auto; height: 1; text-wrap: nowrap; }"
+    DEFAULT_CSS = "KeyLine { width: auto; height: 1; text-wrap: nowrap; }"
 
     def __init__(self) -> None:
         super().__init__()
-        self._shown: tuple[Shown, ...] = ()
-        self._under_mouse = ""
+        self._keys: Sequence[ShownKey] = ()
+        self._hovered_key = ""
 
-    def show(self, shown: tuple[Shown, ...]) -> None:
-        """Draw these keys, if they are others than before."""
-        if shown != self._shown:
-            self._shown = shown
+    def show(self, keys: Sequence[ShownKey]) -> None:
+        """Show these keys."""
+        if keys != self._keys:
+            self._keys = keys
             self._draw()
 
     def _draw(self) -> None:
-        self.update(Content("").join(self._drawn(one) for one in self._shown))
+        self.update(Content("").join(self._draw_key(key) for key in self._keys))
 
-    def _drawn(self, one: Shown) -> Content:
-        here = one.key == self._under_mouse
-        key, name = (UNDER_MOUSE, UNDER_MOUSE) if here else (KEY, NAME)
-        content = Content.assemble((f" {one.written} ", key), (f"{one.does} ", name))
-        if not one.enabled:
+    def _draw_key(self, key: ShownKey) -> Content:
+        is_hovered = key.key == self._hovered_key
+        key_style = HOVER_STYLE if is_hovered else KEY_STYLE
+        name_style = HOVER_STYLE if is_hovered else NAME_STYLE
+        content = Content.assemble((f" {key.key_text} ", key_style), (f"{key.name} ", name_style))
+        if not key.enabled:
             return content.stylize("dim")
-        return content.stylize(Style.from_meta({"key": one.key}))
+        return content.stylize(Style.from_meta({"key": key.key}))
 
     def on_mouse_down(self, event: MouseDown) -> None:
         key = event.style.meta.get("key")
@@ -99,13 +111,12 @@ class Line(Static):
             self.app.simulate_key(key)
 
     def on_mouse_move(self, event: MouseMove) -> None:
-        self._point(event.style.meta.get("key", ""))
+        self._hover(event.style.meta.get("key", ""))
 
     def on_leave(self, event: Leave) -> None:
-        self._point("")
+        self._hover("")
 
-    def _point(self, key: str) -> None:
-        """Highlight the key under the mouse."""
-        if key != self._under_mouse:
-            self._under_mouse = key
+    def _hover(self, key: str) -> None:
+        if key != self._hovered_key:
+            self._hovered_key = key
             self._draw()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tui.kit import palette
-from tui.kit.widgets.table import Cell
+from tui.kit.widgets.table import TableCell
 
-PHASES = {
+PHASE_STYLES = {
     "waiting": ("wait", "table--dim"),
     "connecting": ("work", "table--work"),
     "deploying": ("work", "table--work"),
@@ -40,7 +40,7 @@ PHASES = {
 """The sign and the colour of every phase of a study's cell, a run, a host and a rank."""
 
 
-def phase(name: str) -> Cell:
-    """Format a phase as a sign and a word."""
-    sign, ink = PHASES[name]
-    return Cell(f"{palette.sign(sign)} {name}", ink)
+def phase_cell(name: str) -> TableCell:
+    """Return a phase as a cell with a sign and a word."""
+    sign, style = PHASE_STYLES[name]
+    return TableCell(f"{palette.sign(sign)} {name}", style)

@@ -1,4 +1,4 @@
-"""A table with a fixed head, on the line API: only the lines that changed are drawn again.
+"""A table with a fixed head, of which only the lines that changed are drawn again.
 
 Textual's DataTable makes every visible cell anew after one has changed: 7.4 ms for 8 x 10 cells,
 where this takes 2.0.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
@@ -18,75 +19,81 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tui.kit import palette
-from tui.kit.widgets.lines import Lines
+from tui.kit.widgets.lines import LineWidget
 
 
 @dataclass(frozen=True)
-class Column:
-    """A column at least `width` cells wide, at the right edge of which numbers stand, and up to
-    `most` where there is room. `tail`: of a text that is too long the end is shown."""
+class TableColumn:
+    """A column of a table. Widths are in cells of the terminal."""
 
     title: str
     width: int
+    """The least width."""
     right: bool = True
+    """Whether texts stand at the right edge, as numbers do."""
     most: int = 0
+    """The width up to which the column grows if there is room."""
     tail: bool = False
+    """Whether a text that is too long shows its end."""
 
 
 @dataclass(frozen=True)
-class Cell:
-    """A cell's text and its colour: "#rrggbb", the name of one of the table's component classes, or
-    the default."""
+class TableCell:
+    """A cell of a table."""
 
     text: str
-    ink: str = ""
+    style: str = ""
+    """A colour such as "#rrggbb", a name of `CELL_STYLES`, or "" for the usual style."""
 
 
-Row = tuple[Cell, ...]
-UNSEEN: Row = ()
-"""A row that is out of view, for which no cells were made."""
+TableRow = tuple[TableCell, ...]
+UNSEEN: TableRow = ()
+"""Stands for a row out of view, for which no cells were made."""
 
-
-INKS = {
+CELL_STYLES = {
     "table--head": "bold $text-muted",
     "table--good": "$text-success",
     "table--work": "$text-warning",
     "table--bad": "bold $text-error",
     "table--dim": "$text-muted",
 }
-"""The component classes of widgets with cells, and their styles, as text in them has them."""
+"""The component classes of widgets with cells, and their styles in Textual's markup."""
 
 
-def inks(widget: str) -> str:
-    """The CSS of the component classes of a widget."""
-    return "\n".join(f"{widget} > .{name} {{ {_css(style)} }}" for name, style in INKS.items())
+def cell_style_css(widget: str) -> str:
+    """Return the CSS of `CELL_STYLES` for a widget."""
+    rules = []
+    for name, style in CELL_STYLES.items():
+        *attributes, colour = style.split()
+        css = f"color: {colour};"
+        if attributes:
+            css += f" text-style: {' '.join(attributes)};"
+        rules.append(f"{widget} > .{name} {{ {css} }}")
+    return "\n".join(rules)
 
 
-def _css(style: str) -> str:
-    *letters, colour = style.split()
-    return f"color: {colour};" + f" text-style: {' '.join(letters)};" * bool(letters)
+class CellTable(ScrollView, LineWidget, can_focus=True):
+    """Rows of cells beneath the titles of their columns.
 
-
-class Table(ScrollView, Lines, can_focus=True):
-    """Rows of cells beneath the titles of their columns. The first column stays in view; only whole
-    columns are shown, and signs in the head tell that there are more. One scrolls sideways by whole
-    columns: `scroll_x` counts those that are left out."""
+    The first column stays in view. Only whole columns are shown, and signs in the head say that
+    there are more. One scrolls sideways by whole columns, so `scroll_x` counts those left out.
+    """
 
     DEFAULT_CSS = f"""
-    Table {{ scrollbar-size-horizontal: 0; scrollbar-size-vertical: 1; }}
-    {inks("Table")}
+    CellTable {{ scrollbar-size-horizontal: 0; scrollbar-size-vertical: 1; }}
+    {cell_style_css("CellTable")}
     """
-    COMPONENT_CLASSES = set(INKS)  # noqa: RUF012
+    COMPONENT_CLASSES: ClassVar[set[str]] = set(CELL_STYLES)
 
     class Uncovered(Message):
-        """Rows have come into view for which no cells were made."""
+        """Posted when rows have come into view for which no cells were made."""
 
-    def __init__(self, columns: Sequence[Column] = ()) -> None:
+    def __init__(self, columns: Sequence[TableColumn] = ()) -> None:
         super().__init__()
         self._columns = columns
-        self._rows: Sequence[Row] = ()
-        self._layout: Layout | None = None
-        self._inks: dict[str, Style] = {}
+        self._rows: Sequence[TableRow] = ()
+        self._layout: TableLayout | None = None
+        self._cached_styles: dict[str, Style] = {}
 
     @property
     def room(self) -> int:
@@ -95,30 +102,32 @@ class Table(ScrollView, Lines, can_focus=True):
 
     @property
     def near(self) -> range:
-        """The numbers of the rows that are in view or less than a page away."""
+        """The rows that are in view or less than a page away."""
         top = self.scroll_offset.y
         page = max(1, self.size.height)
         return range(max(0, top - page), top + 2 * page)
 
-    def fill(self, rows: Sequence[Row], columns: Sequence[Column] | None = None) -> None:
-        """Show these rows, each with one cell per column, and other columns where some are
-        given."""
-        before = self._rows
+    def fill(self, rows: Sequence[TableRow], columns: Sequence[TableColumn] | None = None) -> None:
+        """Show these rows, each with one cell per column, and these columns if any are given."""
+        previous_rows = self._rows
         self._rows = rows
-        changed = columns is not None and columns != self._columns
+        has_new_columns = columns is not None and columns != self._columns
         if columns is not None:
             self._columns = columns
-        if changed or len(before) != len(rows):
+        if has_new_columns or len(previous_rows) != len(rows):
             self._lay_out()
-            return
-        pairs = enumerate(zip(before, rows, strict=True), 1)
-        changed_rows = [number for number, (old, new) in pairs if old != new]
-        for number in changed_rows:
-            self._strips.pop(number, None)
+        else:
+            self._refresh_changed_rows(previous_rows)
+
+    def _refresh_changed_rows(self, previous_rows: Sequence[TableRow]) -> None:
         top = self.scroll_offset.y
-        width = self.size.width
-        if changed_rows:
-            self.refresh(*(Region(0, number - top, width, 1) for number in changed_rows))
+        regions = []
+        for number, (old, new) in enumerate(zip(previous_rows, self._rows, strict=True), 1):
+            if old != new:
+                self._strips.pop(number, None)
+                regions.append(Region(0, number - top, self.size.width, 1))
+        if regions:
+            self.refresh(*regions)
 
     def on_resize(self) -> None:
         self._lay_out()
@@ -139,132 +148,147 @@ class Table(ScrollView, Lines, can_focus=True):
             self.post_message(self.Uncovered())
 
     def _lay_out(self) -> None:
-        """Begin anew, as rows, columns or the room are others."""
+        """Draw everything anew, as the rows, the columns or the room have changed."""
         self._layout = None
         self._strips.clear()
-        skippable = most_skipped(self._columns, self.room)
+        # The virtual width lets `scroll_x` count columns.
+        skippable = max_skipped(self._columns, self.room)
         self.virtual_size = Size(self.size.width + skippable, len(self._rows) + 1)
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """Line `y` of what is in view; the head is line 0, however far one has scrolled."""
+        """Draw line `y` of what is in view. Line 0 is the head, however far one has scrolled."""
         number = y + self.scroll_offset.y if y else 0
         width = self.size.width
         if number > len(self._rows):
             return Strip.blank(width, self.rich_style)
         if number not in self._strips:
-            line = self._line(self._rows[number - 1]) if number else self._head()
+            line = self._draw_row(self._rows[number - 1]) if number else self._draw_head()
             self._strips[number] = line.crop_extend(0, width, self.rich_style)
         return self._strips[number]
 
-    def _laid_out(self) -> Layout:
+    def _current_layout(self) -> TableLayout:
         if self._layout is None:
-            self._layout = layout(self._columns, self.room, self.scroll_offset.x)
+            self._layout = choose_columns(self._columns, self.room, self.scroll_offset.x)
         return self._layout
 
-    def _head(self) -> Strip:
-        """The titles, and signs where columns are left out."""
-        shown = self._laid_out()
-        line = self._line(tuple(Cell(column.title, "table--head") for column in self._columns))
-        if shown.before:
-            line = self._with_sign(line, "less", shown.widths[0] - 1)
-        return self._with_sign(line, "more", self.room - 1) if shown.behind else line
+    def _draw_head(self) -> Strip:
+        """Draw the titles, and signs where columns are left out."""
+        layout = self._current_layout()
+        titles = tuple(TableCell(column.title, "table--head") for column in self._columns)
+        line = self._draw_row(titles)
+        if layout.has_columns_before:
+            line = self._put_sign(line, "less", layout.widths[0] - 1)
+        if layout.has_columns_behind:
+            line = self._put_sign(line, "more", self.room - 1)
+        return line
 
-    def _with_sign(self, line: Strip, name: str, place: int) -> Strip:
+    def _put_sign(self, line: Strip, name: str, column: int) -> Strip:
         whole = line.crop_extend(0, self.size.width, self.rich_style)
-        sign = Strip([Segment(palette.sign(name), self._style("table--head"))])
-        return Strip.join([whole.crop(0, place), sign, whole.crop(place + 1)])
+        sign = Strip([Segment(palette.sign(name), self._cell_style("table--head"))])
+        return Strip.join([whole.crop(0, column), sign, whole.crop(column + 1)])
 
-    def _line(self, cells: Row) -> Strip:
+    def _draw_row(self, cells: TableRow) -> Strip:
         if cells == UNSEEN:
             return Strip([])
-        shown = self._laid_out()
-        return Strip(
-            [
-                Segment(
-                    _fit(cells[number].text, width, self._columns[number]),
-                    self._style(cells[number].ink),
-                )
-                for number, width in zip(shown.columns, shown.widths, strict=True)
-            ]
-        )
+        layout = self._current_layout()
+        segments = []
+        for number, width in zip(layout.columns, layout.widths, strict=True):
+            cell = cells[number]
+            text = _fit_text(cell.text, width, self._columns[number])
+            segments.append(Segment(text, self._cell_style(cell.style)))
+        return Strip(segments)
 
-    def _style(self, ink: str) -> Style:
-        if ink not in self._inks:  # they are asked for often, and seldom change
-            if ink.startswith("table--"):
-                self._inks[ink] = self.get_component_rich_style(ink)
+    def _cell_style(self, name: str) -> Style:
+        style = self._cached_styles.get(name)
+        if style is None:
+            if name.startswith("table--"):
+                style = self.get_component_rich_style(name)
             else:
-                self._inks[ink] = self.rich_style + Style(color=ink or None)
-        return self._inks[ink]
+                style = self.rich_style + Style(color=name or None)
+            self._cached_styles[name] = style
+        return style
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
-        self._inks.clear()
+        self._cached_styles.clear()
 
 
-def fitted(column: Column, cells: Sequence[Cell], most: int = 0) -> Column:
-    """The column, as wide as its longest cell: at least its own width, and at most `most`."""
+# Widths
+
+
+def fit_column(column: TableColumn, cells: Sequence[TableCell], max_width: int = 0) -> TableColumn:
+    """Return the column as wide as its longest cell.
+
+    It keeps its own width at least, and has `max_width` (0: the column's `most`) at the most.
+    """
     longest = max((cell_len(cell.text) for cell in cells), default=0) + 1
-    limit = most or column.most or longest
+    limit = max_width or column.most or longest
     return replace(column, width=max(column.width, min(longest, limit)), most=0)
 
 
 @dataclass(frozen=True)
-class Layout:
-    """The numbers of the columns that are shown and their widths; whether some are left out
-    `before` them, after the first, or `behind` them."""
+class TableLayout:
+    """The columns that are shown."""
 
     columns: Sequence[int]
     widths: Sequence[int]
-    before: bool
-    behind: bool
+    has_columns_before: bool
+    """Whether columns are left out after the first one."""
+    has_columns_behind: bool
+    """Whether columns are left out behind the last one."""
 
 
-def layout(columns: Sequence[Column], room: int, skipped: int = 0) -> Layout:
+def choose_columns(columns: Sequence[TableColumn], room: int, skipped: int = 0) -> TableLayout:
     """Choose the columns that fit as a whole: the first one, and those after the `skipped` ones."""
-    chosen = [0] if columns else []
-    used = sum(column.width for column in columns[:1])
+    if not columns:
+        return TableLayout([], [], skipped > 0, False)
+    last = len(columns) - 1
+    chosen = [0]
+    used = columns[0].width
     for number in range(1 + skipped, len(columns)):
         used += columns[number].width
-        is_last = number == len(columns) - 1
-        if used > room - (not is_last):  # the sign of more takes a cell
+        sign_width = 0 if number == last else 1  # the sign that there are more takes a cell
+        if used > room - sign_width:
             break
         chosen.append(number)
-    behind = bool(columns) and max(chosen[-1], skipped) < len(columns) - 1
-    widths = _widths([columns[number] for number in chosen], room - behind)
-    return Layout(chosen, widths, skipped > 0, behind)
+    has_more = max(chosen[-1], skipped) < last
+    widths = _share_out([columns[number] for number in chosen], room - has_more)
+    return TableLayout(chosen, widths, skipped > 0, has_more)
 
 
-def most_skipped(columns: Sequence[Column], room: int) -> int:
-    """How many columns have to be left out after the first, so that the last one is in view."""
-    left = room - sum(column.width for column in columns[:1])
+def max_skipped(columns: Sequence[TableColumn], room: int) -> int:
+    """Return how many columns have to be skipped so that the last one is in view."""
+    if not columns:
+        return 0
+    room -= columns[0].width
     for number in range(len(columns) - 1, 0, -1):
-        left -= columns[number].width
-        if left < 0:
+        room -= columns[number].width
+        if room < 0:
             return min(number, len(columns) - 2)
     return 0
 
 
-def _widths(columns: Sequence[Column], room: int) -> list[int]:
-    """What is left of the room goes first to the columns that want more, then to all alike."""
+def _share_out(columns: Sequence[TableColumn], room: int) -> list[int]:
+    """Return widths that share out the room: first to columns that may grow, then to all alike."""
     spare = max(0, room - sum(column.width for column in columns))
     widths = []
     for column in columns:
-        more = min(spare, max(0, column.most - column.width))
-        spare -= more
-        widths.append(column.width + more)
-    return [width + min(2, spare // len(columns)) for width in widths]
+        growth = min(spare, max(0, column.most - column.width))
+        spare -= growth
+        widths.append(column.width + growth)
+    extra = min(2, spare // len(columns))
+    return [width + extra for width in widths]
 
 
-def _fit(text: str, width: int, column: Column) -> str:
-    """The text in `width` cells, one of them a space at the right."""
+def _fit_text(text: str, width: int, column: TableColumn) -> str:
+    """Return the text in `width` cells, of which the last one is a space."""
     room = max(0, width - 1)
-    wide = cell_len(text)
-    if wide > room:
+    if cell_len(text) > room:
         if column.tail:
             text = text[len(text) - room :]
         else:
             text = set_cell_size(text, max(0, room - 1)) + "…"[:room]
-        wide = cell_len(text)
-    blank = " " * (room - wide)
-    return (blank + text if column.right else text + blank) + " " * (width - room)
+    blank = " " * (room - cell_len(text))
+    padded = blank + text if column.right else text + blank
+    return padded + " " * (width - room)

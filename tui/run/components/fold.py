@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from remote.format import UNKNOWN
 from remote.run.run_state import RunState
 from remote.run.state.rank_state import RankState
-from tui.kit.widgets.table import Cell
+from tui.kit.widgets.table import TableCell
 from tui.run.components.row import Figure
 
 SPREAD = 0.05
@@ -56,6 +56,6 @@ def are_alike(values: Sequence[object]) -> bool:
     return max(numbers) - min(numbers) <= SPREAD * max(map(abs, numbers))
 
 
-def is_empty(cells: Sequence[Cell]) -> bool:
+def is_empty(cells: Sequence[TableCell]) -> bool:
     """Whether a column tells nothing of any row."""
     return all(cell.text in ("", UNKNOWN) for cell in cells)

@@ -23,7 +23,7 @@ from tui.kit import palette
 from tui.kit.session_clock import SessionClock
 from tui.kit.text_table import justified
 from tui.kit.turn import Turn
-from tui.kit.widgets.phase import phase
+from tui.kit.widgets.phase import phase_cell
 
 GAP = "  "
 _TIE = "\xa0"
@@ -143,7 +143,7 @@ def _phase(run: RunState) -> str:
     allowed = run.course.attempts_allowed
     of = f" of {allowed}" if allowed else ""
     attempt = f" (attempt {run.attempt + 1}{of})" if run.attempt else ""
-    text = phase(name).text
+    text = phase_cell(name).text
     if run.verdict is Verdict.FINISHED and run.progress.diverged:
         text = f"{palette.sign('warn')} finished, loss {run.progress.diverged.what}"
     return f"{text}{attempt}"

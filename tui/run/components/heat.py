@@ -11,9 +11,9 @@ from remote.run.run_state import RunState
 from remote.run.state.phases import RankPhase
 from remote.run.state.rank_state import RankState
 from tui.kit import palette
-from tui.kit.widgets.heat import BLOCK, LABEL
-from tui.kit.widgets.phase import phase
-from tui.kit.widgets.table import Cell
+from tui.kit.widgets.heat import CELLS_PER_BLOCK, LABEL_WIDTH
+from tui.kit.widgets.phase import phase_cell
+from tui.kit.widgets.table import TableCell
 from tui.run.components.order import SLOW, SUSPECTED, severity
 
 LEAST = 16
@@ -33,10 +33,13 @@ class Grid:
 
 
 def grid(ranks: int, width: int, height: int) -> Grid:
-    """Lay out ranks in a room. Lines hold a power of two times `BLOCK` cells, so that each
-    begins with a round number; where there is no room for all, several ranks share a cell."""
-    blocks = max(1, (width - LABEL) // (BLOCK + 1))
-    cells = BLOCK * 2 ** int(math.log2(blocks))
+    """Lay out ranks in a room.
+
+    Lines hold a power of two times `CELLS_PER_BLOCK` cells, so each begins with a round number.
+    If there is no room for all, several ranks share a cell.
+    """
+    blocks = max(1, (width - LABEL_WIDTH) // (CELLS_PER_BLOCK + 1))
+    cells = CELLS_PER_BLOCK * 2 ** int(math.log2(blocks))
     shared = 1
     while ranks > shared * cells * max(1, height):
         shared *= 2
@@ -45,7 +48,7 @@ def grid(ranks: int, width: int, height: int) -> Grid:
 
 def heat(
     ranks: Sequence[RankState], run: RunState, ready: Sequence[float], typical: float, shared: int
-) -> list[Cell]:
+) -> list[TableCell]:
     """The cells: each shows that one of its ranks which needs most to be seen. `ready` are the
     medians of the ranks, `typical` that of all, 0 where it is not known."""
     seen = [
@@ -66,11 +69,11 @@ def _lateness(rank: RankState, ready: float, typical: float) -> float:
     return ready / typical
 
 
-def _cell(rank: RankState, mark: int, late: float) -> Cell:
+def _cell(rank: RankState, mark: int, late: float) -> TableCell:
     if not late:
-        state = phase(rank.doing)
-        return Cell(state.text[0], state.ink)
+        state = phase_cell(rank.doing)
+        return TableCell(state.text[0], state.style)
     if mark == SLOW:
-        return Cell(palette.sign("slow"), "table--bad")
+        return TableCell(palette.sign("slow"), "table--bad")
     level = palette.level((late - LOWEST) / (HIGHEST - LOWEST))
-    return Cell(level, "table--work" if mark == SUSPECTED else "table--good")
+    return TableCell(level, "table--work" if mark == SUSPECTED else "table--good")

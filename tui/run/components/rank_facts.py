@@ -15,7 +15,7 @@ from remote.run.state.phases import FATES, HostPhase, RankPhase
 from remote.run.state.rank_state import RankState
 from remote.run.state.script_rank import ScriptRank
 from training.wire.events import Exited, GpuSample
-from tui.kit.widgets.phase import phase
+from tui.kit.widgets.phase import phase_cell
 from tui.run.components.row import PHASES, accuracy, mean_loss, quiet, split
 
 BAR = 20
@@ -140,7 +140,7 @@ def _gpu(gpu: GpuSample) -> str:
 
 def _host(host: HostState, run: RunState) -> str:
     load = loads(run.hosts, run.ranks)[host.index]
-    said = [phase(host.phase).text + (f": {host.reason}" if host.reason else "")]
+    said = [phase_cell(host.phase).text + (f": {host.reason}" if host.reason else "")]
     if host.phase in (HostPhase.ENDED, HostPhase.LOST):  # its figures are old
         return said[0]
     if not math.isnan(load.cpu):

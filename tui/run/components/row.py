@@ -15,8 +15,8 @@ from remote.run.state.rank_state import RankState
 from remote.run.state.script_rank import ScriptRank
 from remote.sanitise import plain
 from tui.kit import palette
-from tui.kit.widgets.phase import phase
-from tui.kit.widgets.table import Cell, Column
+from tui.kit.widgets.phase import phase_cell
+from tui.kit.widgets.table import TableCell, TableColumn
 from tui.run.components.order import SLOW, UNMARKED, severity
 
 PHASES = ("data", "compute", "sync")
@@ -83,44 +83,44 @@ class Figure:
     what of a rank, where all ranks agree on it, need not be in the table; `said` is how it is told
     then, after the text of a cell."""
 
-    column: Column
-    cell: Callable[[View], Cell]
+    column: TableColumn
+    cell: Callable[[View], TableCell]
     where: Callable[[Plan], bool] = lambda plan: True
     alike: Callable[[RankState, RunState], object] | None = None
     said: str = ""
 
 
-def _number(view: View) -> Cell:
+def _number(view: View) -> TableCell:
     if len(view.ranks) == 1:
-        return Cell(str(view.rank.rank), palette.colour(view.rank.rank, view.dark))
+        return TableCell(str(view.rank.rank), palette.colour(view.rank.rank, view.dark))
     numbers = [rank.rank for rank in view.ranks]
-    return Cell(f"{min(numbers)}-{max(numbers)}")
+    return TableCell(f"{min(numbers)}-{max(numbers)}")
 
 
-def _host(view: View) -> Cell:
-    return Cell(view.sign + plain(view.run.host_name(view.rank.host)))
+def _host(view: View) -> TableCell:
+    return TableCell(view.sign + plain(view.run.host_name(view.rank.host)))
 
 
-def state(rank: RankState, run: RunState, now: float) -> Cell:
+def state(rank: RankState, run: RunState, now: float) -> TableCell:
     """Its phase, while it starts with the age of it; that it holds the others up while it trains,
     or did so to the end of a run."""
     straggler = run.stragglers.by_rank.get(rank.rank)
     was_slow = rank.phase in FATES and severity(rank, run) == SLOW
     if straggler and (rank.doing == RankPhase.TRAINING or was_slow):
         ink = "table--bad" if straggler.is_slow else "table--work"
-        return Cell(f"{palette.sign('slow')} {straggler.mark}", ink)
-    cell = phase(rank.doing)
+        return TableCell(f"{palette.sign('slow')} {straggler.mark}", ink)
+    cell = phase_cell(rank.doing)
     if rank.phase in STARTING[1:] and not rank.stalled and run.phase is not RunPhase.ENDED:
-        return Cell(f"{cell.text} {duration(age(rank.since, run, now))}", cell.ink)
+        return TableCell(f"{cell.text} {duration(age(rank.since, run, now))}", cell.style)
     return cell
 
 
-def _loss(view: View) -> Cell:
+def _loss(view: View) -> TableCell:
     """The mean of the last steps, but for a loss that is no number."""
     for rank in view.ranks:
         if rank.step and not math.isfinite(rank.loss) and rank.is_diverged:
-            return Cell(str(rank.loss), "table--bad")
-    return Cell(number(view.mean(mean_loss)))
+            return TableCell(str(rank.loss), "table--bad")
+    return TableCell(number(view.mean(mean_loss)))
 
 
 def mean_loss(rank: RankState) -> float:
@@ -145,27 +145,27 @@ def split(shares: Sequence[float], width: int) -> str:
     return "".join(bar)
 
 
-def _split(view: View) -> Cell:
-    return Cell(split([view.mean(_each_second(name)) for name in PHASES], BAR), "table--dim")
+def _split(view: View) -> TableCell:
+    return TableCell(split([view.mean(_each_second(name)) for name in PHASES], BAR), "table--dim")
 
 
 def _each_second(name: str) -> Callable[[RankState], float]:
     return lambda rank: rank.pace.per_second(name)
 
 
-def _ready(view: View) -> Cell:
+def _ready(view: View) -> TableCell:
     most = max(map(view.ready, view.ranks))
-    return Cell(number(most if most or view.run.plan.job else math.nan))
+    return TableCell(number(most if most or view.run.plan.job else math.nan))
 
 
-def _trend(view: View) -> Cell:
+def _trend(view: View) -> TableCell:
     scale = view.scale
     if not scale.typical > 0:
-        return Cell("")
+        return TableCell("")
     values = view.rank.pace.last(scale.figure)[-STEPS:]
     text = "".join(palette.level(value / scale.typical / 2) for value in values)
     marked = severity(view.rank, view.run) < UNMARKED
-    return Cell(text, "table--work" if marked else "table--dim")
+    return TableCell(text, "table--work" if marked else "table--dim")
 
 
 def accuracy(rank: RankState) -> float:
@@ -185,17 +185,17 @@ def quiet(rank: RankState, run: RunState, now: float) -> float:
     return seconds if seconds >= QUIET else 0.0
 
 
-def _quiet(view: View) -> Cell:
+def _quiet(view: View) -> TableCell:
     seconds = quiet(view.rank, view.run, view.now)
-    return Cell(f"{duration(seconds)} ago" if seconds else "", "table--work")
+    return TableCell(f"{duration(seconds)} ago" if seconds else "", "table--work")
 
 
 def _rate(value: float) -> str:
     return UNKNOWN if math.isnan(value) else rate(value)
 
 
-def _gpu(view: View) -> Cell:
-    return Cell(percent(view.mean(lambda one: one.gpu.use if one.gpu else math.nan) / 100))
+def _gpu(view: View) -> TableCell:
+    return TableCell(percent(view.mean(lambda one: one.gpu.use if one.gpu else math.nan) / 100))
 
 
 def _gpu_memory(rank: RankState) -> float:
@@ -217,58 +217,62 @@ def _size(value: float) -> str:
 
 
 FIGURES = (
-    Figure(Column("rank", 5), _number),
+    Figure(TableColumn("rank", 5), _number),
     Figure(
-        Column("host", 5, right=False, most=HOST + 1),
+        TableColumn("host", 5, right=False, most=HOST + 1),
         _host,
         lambda plan: len(plan.hosts) > 1,
     ),
     Figure(
-        Column("state", 13, right=False, most=24),
+        TableColumn("state", 13, right=False, most=24),
         lambda view: state(view.rank, view.run, view.now),
         alike=lambda rank, run: rank.doing if severity(rank, run) == UNMARKED else rank.rank,
     ),
-    Figure(Column("heard", 10), _quiet),
+    Figure(TableColumn("heard", 10), _quiet),
     Figure(
-        Column("step", 7), lambda view: Cell(str(min(one.step for one in view.ranks) or UNKNOWN))
+        TableColumn("step", 7),
+        lambda view: TableCell(str(min(one.step for one in view.ranks) or UNKNOWN)),
     ),
-    Figure(Column("loss", 7), _loss),
+    Figure(TableColumn("loss", 7), _loss),
     Figure(
-        Column("s/iter", 7),
-        lambda view: Cell(number(view.mean(lambda one: one.pace.mean("seconds")))),
+        TableColumn("s/iter", 7),
+        lambda view: TableCell(number(view.mean(lambda one: one.pace.mean("seconds")))),
         alike=lambda rank, run: rank.pace.mean("seconds"),
         said="s/iter",
     ),
     Figure(
-        Column("ready", 7),
+        TableColumn("ready", 7),
         _ready,
     ),
-    Figure(Column("trend", 10, right=False, most=STEPS + 1, tail=True), _trend),
-    Figure(Column("split", BAR + 1, right=False), _split),
-    Figure(Column("rank CPU", 9), lambda view: Cell(percent(view.sum(lambda one: one.cpu) / 100))),
-    Figure(Column("GPU", 5), _gpu),
+    Figure(TableColumn("trend", 10, right=False, most=STEPS + 1, tail=True), _trend),
+    Figure(TableColumn("split", BAR + 1, right=False), _split),
     Figure(
-        Column("GPU mem", 8),
-        lambda view: Cell(_size(view.sum(_gpu_memory))),
+        TableColumn("rank CPU", 9),
+        lambda view: TableCell(percent(view.sum(lambda one: one.cpu) / 100)),
+    ),
+    Figure(TableColumn("GPU", 5), _gpu),
+    Figure(
+        TableColumn("GPU mem", 8),
+        lambda view: TableCell(_size(view.sum(_gpu_memory))),
         alike=lambda rank, run: _gpu_memory(rank),
         said="GPU memory",
     ),
     Figure(
-        Column("samples/s", 10),
-        lambda view: Cell(_rate(_per_second("samples")(view))),
+        TableColumn("samples/s", 10),
+        lambda view: TableCell(_rate(_per_second("samples")(view))),
         alike=lambda rank, run: rank.pace.per_second("samples"),
         said="samples/s",
     ),
-    Figure(Column("acc", 5), lambda view: Cell(percent(view.mean(accuracy)))),
+    Figure(TableColumn("acc", 5), lambda view: TableCell(percent(view.mean(accuracy)))),
     Figure(
-        Column("memory", 7),
-        lambda view: Cell(short_size(sum(one.memory for one in view.ranks))),
+        TableColumn("memory", 7),
+        lambda view: TableCell(short_size(sum(one.memory for one in view.ranks))),
         alike=lambda rank, run: float(rank.memory),
         said="memory",
     ),
     Figure(
-        Column("sent/s", 7),
-        lambda view: Cell(_size(_per_second("bytes_sent")(view))),
+        TableColumn("sent/s", 7),
+        lambda view: TableCell(_size(_per_second("bytes_sent")(view))),
         alike=lambda rank, run: rank.pace.per_second("bytes_sent"),
         said="sent/s",
     ),

@@ -275,7 +275,7 @@ def test_selection_of_unknown_hosts() -> None:
 
 @pytest.mark.parametrize("nodes", [-1, 0, 5])
 def test_selection_of_more_or_fewer_than_there_are(nodes: int) -> None:
-    with pytest.raises(HostsError, match=f"^--nodes {nodes}: "):
+    with pytest.raises(HostsError, match=f"^--num-hosts {nodes}: "):
         select(CLUSTER, nodes)
 
 

@@ -19,7 +19,7 @@ from tui.charts.chart import Chart
 from tui.charts.panel import Charts
 from tui.kit.actions import ACTIONS, WITHIN, Place
 from tui.kit.key_names import format_key, parse_key
-from tui.kit.widgets.keys import Line
+from tui.kit.widgets.keys import KeyLine
 from tui.log.panel import LogPanel
 from tui.run.panels import PANELS
 
@@ -95,7 +95,7 @@ async def test_no_key_of_the_line_of_keys_is_cut_off() -> None:
         await until(pilot, lambda: "Quit" in foot(stage))
         for width in range(40, 60, 3):
             await pilot.resize_terminal(width, 24)
-            line = stage.screen.query_one(Line)
+            line = stage.screen.query_one(KeyLine)
             await until(pilot, lambda width=width, line=line: 30 < line.region.right <= width)
 
 

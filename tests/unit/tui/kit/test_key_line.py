@@ -7,19 +7,20 @@ from rich.color import Color
 
 from tests.kit.acted import until
 from tests.kit.dashboard import Stage
+from tests.kit.looks import render_strips
 from tui.app.help import HelpDialog
 from tui.kit.dialogs import QuitDialog
-from tui.kit.widgets.keys import Keys, Line
+from tui.kit.widgets.keys import KeyFooter, KeyLine
 
 
 async def test_a_click_on_a_key_presses_it() -> None:
     stage = Stage()
     async with stage.shown() as pilot:
         await until(pilot, lambda: "q Quit  ? Help" in stage.text())
-        await pilot.click(Line, offset=(10, 0))
+        await pilot.click(KeyLine, offset=(10, 0))
         await until(pilot, lambda: isinstance(stage.app.screen, HelpDialog))
         await pilot.press("escape")
-        await pilot.click(Line, offset=(1, 0))
+        await pilot.click(KeyLine, offset=(1, 0))
         await until(pilot, lambda: isinstance(stage.app.screen, QuitDialog))
 
 
@@ -47,10 +48,10 @@ async def test_the_key_under_the_mouse_is_highlighted() -> None:
         await until(pilot, lambda: "q Quit  ? Help" in stage.text())
         first, second = _colours(stage, 1, 10)
         assert first == second
-        await pilot.hover(Line, offset=(1, 0))
+        await pilot.hover(KeyLine, offset=(1, 0))
         await until(pilot, lambda: _colours(stage, 1) != [first])
         assert _colours(stage, 10) == [second]
-        await pilot.hover(Line, offset=(10, 0))
+        await pilot.hover(KeyLine, offset=(10, 0))
         await until(pilot, lambda: _colours(stage, 10) != [second])
         assert _colours(stage, 1) == [first]
         await pilot.hover(offset=(1, 1))
@@ -61,13 +62,13 @@ async def test_keys_that_change_while_their_screen_goes_are_not_drawn() -> None:
     stage = Stage()
     async with stage.shown() as pilot:
         await until(pilot, lambda: "q Quit  ? Help" in stage.text())
-        keys = stage.app.screen.query_one(Keys)
-        await keys.query(Line).remove()
+        keys = stage.app.screen.query_one(KeyFooter)
+        await keys.query(KeyLine).remove()
         keys._show()
 
 
 def _colours(stage: Stage, *columns: int) -> list[Color | None]:
     """The background of the last line there."""
-    line = stage.app.screen._compositor.render_strips()[-1]
+    line = render_strips(stage.app)[-1]
     styles = [next(iter(line.crop(column, column + 1))).style for column in columns]
     return [style and style.bgcolor for style in styles]

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from remote.cluster.hosts import LOCAL, Cluster, Host, select, with_slots
 from remote.plan.plan import OnStall, Policy, Script
@@ -296,20 +295,21 @@ def test_no_command_line_starts_other_ranks_on_the_host_of_a_file() -> None:
 def test_the_command_line_is_understood_as_the_same_job(
     job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from tests.kit.commands import call_rankboard
     from tui.app import start_run as start
-    from tui.commands import cli
+    from tui.flags.run import RunCommand
 
     heard: list[Job] = []
 
-    def hear(flags: start.Flags, *_: Any) -> int:
-        heard.append(Job.of(flags.job))
-        assert (flags.hosts["local"], flags.policy["max_restarts"]) == (4, 1)
+    def hear(command: RunCommand) -> int:
+        heard.append(Job.of(command.job))
+        assert (command.hosts.local, command.policy.max_restarts) == (4, 1)
         return 0
 
     monkeypatch.setattr(start, "start", hear)
     form = LaunchDraft.create(HERE, HERE, job, Policy(max_restarts=1), keep=False)
     words = shlex.split(line(form))
-    assert CliRunner().invoke(cli.application(), words[1:]).exit_code == 0
+    assert call_rankboard(*words[1:]).returncode == 0
     assert heard == [job]
 
 
@@ -360,14 +360,16 @@ def test_a_mistake_in_a_program_is_shown_beside_it(name: str, text: str, message
 def test_the_command_line_of_a_program_is_understood_as_the_same(
     script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from tests.kit.commands import call_rankboard
     from tui.app import start_run as start
-    from tui.commands import cli
-    from tui.flags import script as scripts
+    from tui.flags.run import RunCommand
+    from tui.flags.script import make_script
 
     heard = []
 
-    def hear(flags: start.Flags, line: Any, _: Any) -> int:
-        heard.append((scripts.script(line.words, flags.script, flags.job), flags.script["cwd"]))
+    def hear(command: RunCommand) -> int:
+        script = make_script(command.line.words, command.script, command.job)
+        heard.append((script, command.script.cwd))
         return 0
 
     monkeypatch.setattr(start, "start", hear)
@@ -375,7 +377,7 @@ def test_the_command_line_of_a_program_is_understood_as_the_same(
     found = ready(form)
     policy = format_policy_flags(form.get_policy_texts(), keep=False)
     text = format_command_line(HERE, found.cluster, found.plan.work, policy, RunOptions(), "/x")
-    assert CliRunner().invoke(cli.application(), shlex.split(text)[1:]).exit_code == 0
+    assert call_rankboard(*shlex.split(text)[1:]).returncode == 0
     assert heard == [(script, "/x")]
 
 

@@ -7,10 +7,9 @@ from contextlib import chdir
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
 from remote.formats.catalog import known_formats
-from tui.commands.cli import application
+from tests.kit.commands import Done, call_rankboard
 
 LOG = """\
 loading 0.5 of the data
@@ -29,9 +28,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(folder: Path, *words: str, given: str | None = None) -> Result:
+def run(folder: Path, *words: str, given: str = "") -> Done:
     with chdir(folder):
-        return CliRunner().invoke(application(), list(words), input=given)
+        return call_rankboard(*words, stdin=given)
 
 
 def test_a_log_is_told_by_its_format_its_readings_and_what_is_not_read(folder: Path) -> None:
@@ -132,7 +131,7 @@ def test_rules_stand_in_files(folder: Path, file: str) -> None:
 def test_a_wrong_rule_is_said_with_its_place(folder: Path, table: str, message: str) -> None:
     (folder / "rankboard.toml").write_text(table)
     done = run(folder, "parse", "train.log")
-    assert done.exit_code == 2
+    assert done.returncode == 2
     assert message in done.stderr
 
 
@@ -147,7 +146,7 @@ def test_a_wrong_rule_is_said_with_its_place(folder: Path, table: str, message: 
 )
 def test_a_mistake_is_said(folder: Path, words: tuple[str, ...], message: str) -> None:
     done = run(folder, *words)
-    assert done.exit_code == 2
+    assert done.returncode == 2
     assert message in done.stderr
 
 
@@ -186,5 +185,5 @@ def test_a_log_of_a_run_that_is_a_link_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "a-run" / "logs").mkdir(parents=True)
     (tmp_path / "a-run" / "logs" / "rank-0.log").symlink_to("/dev/zero")
     done = run(tmp_path, "parse", "a-run")
-    assert done.exit_code == 2
+    assert done.returncode == 2
     assert "rank-0.log: is a link, or no file" in done.stderr

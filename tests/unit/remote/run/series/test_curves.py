@@ -16,7 +16,7 @@ from remote.run.apply import apply_record
 from remote.run.run_state import RunState
 from remote.run.series.curves import Curves
 from remote.run.series.definitions import SERIES, Scope, Unit
-from remote.run.series.downsampling import Buckets, Gathered, Points
+from remote.run.series.downsampling import Downsampler, Gathered, Points
 from remote.run.series.source_history import CAPACITY, WAITING, SourceHistory
 from tests.kit.histories import START, History, plan, state_of, stepped
 from training.wire.events import (
@@ -41,7 +41,7 @@ def as_lists(points: Points) -> list[list[float]]:
     return [list(column) for column in (points.step, points.low, points.high, points.mean)]
 
 
-def add(buckets: Buckets, values: list[float], first: int = 0) -> None:
+def add(buckets: Downsampler, values: list[float], first: int = 0) -> None:
     x = np.arange(first, first + len(values), dtype=float)
     rows = np.zeros(len(values), np.int64)
     buckets.add(Gathered.of(rows, rows, x, x / 10, np.array([values]).T))
@@ -52,7 +52,7 @@ def add(buckets: Buckets, values: list[float], first: int = 0) -> None:
 def test_buckets_are_bounded_and_right(count: int, block: int) -> None:
     dice = random.Random(count)
     values = [math.nan if dice.random() < 0.3 else dice.gauss(0, 1) for _ in range(count)]
-    buckets = Buckets(1, 1, 8)
+    buckets = Downsampler(1, 1, 8)
     for start in range(0, count, block):
         add(buckets, values[start : start + block], start)
     span = 1
@@ -74,7 +74,7 @@ def test_points_may_come_in_any_order() -> None:
     dice = random.Random(3)
     places = list(range(500, 900))
     dice.shuffle(places)
-    shuffled, sorted_ = Buckets(1, 1, 16), Buckets(1, 1, 16)
+    shuffled, sorted_ = Downsampler(1, 1, 16), Downsampler(1, 1, 16)
     add(sorted_, [math.sin(place) for place in range(500, 900)], 500)
     for place in places:
         add(shuffled, [math.sin(place)], place)
@@ -84,7 +84,7 @@ def test_points_may_come_in_any_order() -> None:
 
 
 def test_recent_buckets_keep_each_of_the_last_points() -> None:
-    buckets = Buckets(1, 1, 64, recent=True)
+    buckets = Downsampler(1, 1, 64, recent=True)
     for start in range(0, 5_000, 10):
         add(buckets, [float(value) for value in range(start, start + 10)], start)
         assert buckets.span == 1

@@ -1,0 +1,103 @@
+"""Make commands, and print their help."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Callable
+
+from cyclopts import App, Parameter
+
+from training import options, registry
+from tui.flags.common import ARGUMENTS, COMMANDS, OPTIONS
+
+ROOT_USAGE = """\
+Usage: rankboard [OPTIONS]
+       rankboard [OPTIONS] -- PROGRAM [ARGS]...
+       rankboard COMMAND [ARGS]..."""
+PARAMETERS = Parameter(
+    negative="",
+    allow_repeating=True,
+    show_default=False,  # the help of a flag says its default, as it says its choices
+    show_choices=False,
+)
+
+
+def make_app(
+    command: str, function: Callable[..., None] | None, help: str = "", usage: str = ""
+) -> App:
+    """Make the command of a function, whose docstring is the help. `command` is what the user
+    writes, such as `rankboard lab up`."""
+    app = App(
+        name=command.rpartition(" ")[2],
+        usage=usage,
+        help=_join_lines(help or inspect.getdoc(function) or ""),
+        help_format="plaintext",
+        help_flags=("--help", "-h"),
+        version_flags=(),
+        group_arguments=ARGUMENTS,
+        group_parameters=OPTIONS,
+        group_commands=COMMANDS,
+        default_parameter=PARAMETERS,
+        result_action="return_value",
+    )
+    app["--help"].group = (OPTIONS,)
+    app["--help"].help = "show this message"
+    if function:
+        app.default(function)
+        app.usage = usage or _write_usage(command, app)
+    else:
+        app.usage = f"Usage: {command} [OPTIONS] COMMAND [ARGS]..."
+    return app
+
+
+def _write_usage(command: str, app: App) -> str:
+    words = []
+    for argument in app.assemble_argument_collection():
+        name = argument.names[0]
+        if not argument.parse or name.startswith(("-", "*")):
+            continue
+        word = name if argument.required or name.startswith("[") else f"[{name}]"
+        takes_several = argument.token_count()[1] and not name.endswith("...")
+        words.append(f"{word}..." if takes_several else word)
+    return " ".join((f"Usage: {command} [OPTIONS]", *words))
+
+
+def _join_lines(text: str) -> str:
+    """Put each paragraph into one line; indented lines, such as examples, stay as they are."""
+    return re.sub(r"(?<!\n)\n(?![\n ])", " ", text)
+
+
+def print_help(app: App) -> None:
+    """Print the help of a command."""
+    # Only the help needs rich, whose import would slow every other command.
+    from cyclopts.help import DefaultFormatter
+    from rich.console import Console
+
+    class Formatter(DefaultFormatter):
+        """Prints the whole docstring: cyclopts leaves out the examples and the exit codes."""
+
+        def render_description(
+            self, console: Console, options: object, description: object
+        ) -> None:
+            console.print(app.help.rstrip(), end="\n\n")
+
+    app.help_formatter = Formatter()
+    app.help_print([], console=Console(file=sys.stdout, markup=False, highlight=False))
+
+
+def print_sync_options() -> None:
+    """Print a box with the options of each sync method that has any."""
+    from rich.console import Console
+    from rich.panel import Panel
+    from rich.table import Table
+
+    console = Console(file=sys.stdout)
+    for method in registry.names("sync"):
+        table = Table.grid(padding=(0, 1))
+        for option in options.declared(method):
+            table.add_row(options.describe([option]), option.help)
+        if table.rows:
+            title = f"--sync-option, with --sync {method}"
+            console.print(Panel(table, title=title, title_align="left"))

@@ -1,0 +1,248 @@
+"""Parse the words behind a command, and gather all mistakes in them.
+
+The parser stops at the first mistake, with words of its own. So what is wrong is taken out, and the
+rest is parsed again.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cyclopts import (
+    App,
+    Argument,
+    CycloptsError,
+    MissingArgumentError,
+    UnusedCliTokensError,
+)
+from cyclopts.validators import Number
+
+from training.mistake import WRITE_NUMBER, Mistake
+from training.options import join
+from training.registry import did_you_mean
+
+EXAMPLES = {"SECONDS": "60", "PERCENT": "5"}
+"""A number that fits, by what the help calls the value of a flag."""
+RENAMED = {"--nodes": "--num-hosts", "--min-nodes": "--min-hosts"}
+"""Flags of earlier versions, which still work."""
+
+
+@dataclass(frozen=True)
+class ParsedCommand:
+    """A command and its arguments, as far as they are right."""
+
+    function: Callable[..., None]
+    bound: inspect.BoundArguments
+    extras: tuple[str, ...]
+    """Names of parameters that no word sets; the command line passes them."""
+    mistakes: list[Mistake] = field(default_factory=list)
+
+    def call(self, extras: dict[str, Any]) -> None:
+        """Call the command with those of `extras` that it takes."""
+        given = {name: extras[name] for name in self.extras}
+        self.function(*self.bound.args, **self.bound.kwargs, **given)
+
+
+class MissingParameter(Exception):
+    """A parameter that has to be given is missing, so the command cannot be called."""
+
+    def __init__(self, mistakes: list[Mistake]) -> None:
+        super().__init__("\n".join(map(str, mistakes)))
+        self.mistakes = mistakes
+
+
+class Flags:
+    """The flags and the positional parameters of a command."""
+
+    def __init__(self, app: App, command: str) -> None:
+        """`command` is what the user writes, such as `rankboard lab up`."""
+        self.see_help = f"see {command} --help"
+        self._arguments: dict[str, Argument] = {}
+        for argument in app.assemble_argument_collection():
+            if argument.parse:
+                self._arguments |= dict.fromkeys(argument.names, argument)
+        self._arguments.pop("*", None)
+
+    @property
+    def names(self) -> list[str]:
+        """All flags, and the names of positional parameters."""
+        return [*self._arguments]
+
+    def find(self, word: str) -> Argument | None:
+        """Return the argument that a word such as `--steps=3` or `-v` names."""
+        name = word.partition("=")[0]
+        argument = self._arguments.get(name)
+        is_short = len(word) > 1 and word[1] != "-"
+        if argument is None and is_short:
+            return self._arguments.get(word[:2])  # several letters, or a letter with its value
+        return argument
+
+    def split(self, words: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Split words at the first one that is no flag and no value of a flag."""
+        at = 0
+        while at < len(words) and _is_flag(words[at]):
+            argument = self.find(words[at])
+            takes_value = argument is None or _takes_value(argument)
+            is_whole = "=" in words[at]
+            at += 1
+            if takes_value and not is_whole and at < len(words) and not _is_flag(words[at]):
+                at += 1
+        return list(words[:at]), list(words[at:])
+
+
+def parse(app: App, words: Sequence[str], flags: Flags) -> ParsedCommand:
+    """Parse the words behind a command, whose parameters are `flags`. Raises: MissingParameter."""
+    mistakes: list[Mistake] = []
+    remaining = _take_out_unknown(words, flags, mistakes)
+    while True:
+        try:
+            function, bound, extras = app.parse_args(
+                remaining, exit_on_error=False, print_error=False
+            )
+        except UnusedCliTokensError as error:
+            for word in error.unused_tokens or ():
+                problem = "one argument too many"
+                mistakes.append(Mistake(word, problem=problem, hint=flags.see_help))
+                remaining.remove(word)
+        except CycloptsError as error:
+            remaining = _take_out(error, remaining, flags, mistakes)
+        else:
+            return ParsedCommand(function, bound, tuple(extras), mistakes)
+
+
+def _take_out_unknown(words: Sequence[str], flags: Flags, mistakes: list[Mistake]) -> list[str]:
+    """Return the words without flags that do not exist; note these."""
+    known: list[str] = []
+    rest = [_rename(word) for word in words]
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            return [*known, word, *rest]
+        if not _is_flag(word) or flags.find(word):
+            known.append(word)
+            continue
+        name = word.partition("=")[0]
+        near = did_you_mean(name, flags.names) if name.startswith("--") else ""
+        hint = near or f": {flags.see_help}"
+        mistakes.append(Mistake(name, problem=f"there is no such option{hint}"))
+        if "=" not in word and rest and not _is_flag(rest[0]):
+            rest.pop(0)  # it may be the value of the flag
+    return known
+
+
+def _rename(word: str) -> str:
+    """Return the word with the present name of a flag."""
+    name, equals, value = word.partition("=")
+    return RENAMED.get(name, name) + equals + value
+
+
+def _take_out(
+    error: CycloptsError, words: list[str], flags: Flags, mistakes: list[Mistake]
+) -> list[str]:
+    """Return the words without a flag that the parser refuses; note the mistake.
+
+    Raises: MissingParameter.
+    """
+    argument: Argument | None = getattr(error, "argument", None)
+    places = [] if argument is None else _find_places(words, argument, flags)
+    if argument is None or not places:
+        if not mistakes:  # it may be missing for their sake
+            mistakes.append(_describe_missing(error, argument, flags))
+        raise MissingParameter(mistakes)
+    at = places[0]
+    if isinstance(error, MissingArgumentError):
+        mistakes.append(_describe_no_value(argument))
+        at = places[-1] if len(places) > 1 else at
+    else:
+        value = argument.tokens[-1].value if argument.tokens else ""
+        for place in places:
+            if value and value in words[place : place + 2]:
+                at = place
+        mistakes.append(_describe_value(argument, value))
+    end = at + 1
+    has_value = "=" not in words[at] and end < len(words) and not _is_flag(words[end])
+    if has_value and _takes_value(argument):
+        end += 1
+    return [*words[:at], *words[end:]]
+
+
+def _find_places(words: Sequence[str], argument: Argument, flags: Flags) -> list[int]:
+    """Return the indices of the words that name this argument."""
+    places = []
+    for place, word in enumerate(words):
+        if word == "--":
+            break
+        named = flags.find(word) if _is_flag(word) else None
+        if named is not None and named.names == argument.names:
+            places.append(place)
+    return places
+
+
+def _describe_missing(error: CycloptsError, argument: Argument | None, flags: Flags) -> Mistake:
+    if argument is None:
+        return Mistake(problem=str(error).rstrip("."), hint=flags.see_help)
+    name = argument.names[0]
+    hint = advise(argument) if _is_flag(name) else flags.see_help
+    return Mistake(problem=f"{name} is missing", hint=hint)
+
+
+def _describe_no_value(argument: Argument) -> Mistake:
+    return Mistake(argument.names[0], problem="its value is missing", hint=advise(argument))
+
+
+def _describe_value(argument: Argument, value: str) -> Mistake:
+    """Describe a value that does not fit its flag."""
+    if not _takes_value(argument):
+        hint = f"write {join(argument.names)} alone"
+        return Mistake(argument.names[0], problem="it takes no value", hint=hint)
+    return Mistake(argument.names[0], value, hint=advise(argument, value))
+
+
+def advise(argument: Argument, text: str = "") -> str:
+    """Say what to write for a flag, in place of this text."""
+    choices = argument.get_choices(force=True)
+    if choices:
+        near = did_you_mean(text, choices) if text else ""
+        return f"write {join(choices)}{near}"
+    metavar = argument.parameter.metavar or "VALUE"
+    kind = _find_type(argument.hint)
+    if kind not in WRITE_NUMBER:
+        return f"write {argument.names[0]} {metavar}"
+    hint = WRITE_NUMBER[kind]
+    if metavar in EXAMPLES:
+        hint = f"write a number of {metavar.lower()}, such as {EXAMPLES[metavar]}"
+    for validator in _find_bounds(argument):
+        if validator.gte is not None and validator.lte is not None:
+            return f"{hint}, from {validator.gte} to {validator.lte}"
+        if validator.gte is not None:
+            return f"{hint}, {validator.gte} or more"
+    return hint
+
+
+def _takes_value(argument: Argument) -> bool:
+    return _find_type(argument.hint) is not bool
+
+
+def _find_type(hint: Any) -> Any:
+    """Return the type of a value, which may be optional."""
+    if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
+        return next(kind for kind in typing.get_args(hint) if kind is not type(None))
+    return hint
+
+
+def _find_bounds(argument: Argument) -> Iterable[Number]:
+    validators: Any = argument.parameter.validator
+    return [validator for validator in validators if isinstance(validator, Number)]
+
+
+def _is_flag(word: str) -> bool:
+    """Return whether a word is a flag, not a value such as -3."""
+    if not word.startswith("-") or word in ("-", "--"):
+        return False
+    digits = word[1:].replace(".", "", 1)
+    return not digits.isdigit()
