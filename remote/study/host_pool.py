@@ -18,7 +18,7 @@ from remote.study.reader import StudyError
 from remote.study.study import Cell, CellPlace, Study
 from remote.transport import Transport
 from remote.transport.registry import Transports, is_here
-from remote.transport.warm import Warm
+from remote.transport.warm import WarmTransport
 from training.agent.local_api import usable_cores
 
 AS_IT_IS = "as it is"
@@ -56,7 +56,9 @@ class HostPool:
     link: str = ""
     cpus: str = ""
     _open: ExitStack = field(default_factory=ExitStack)
-    _reached: dict[tuple[str, str], tuple[tuple[Host, ...], Warm]] = field(default_factory=dict)
+    _reached: dict[tuple[str, str], tuple[tuple[Host, ...], WarmTransport]] = field(
+        default_factory=dict
+    )
 
     def fitted(self, study: Study) -> Study:
         """The study as it can be made here."""
@@ -166,14 +168,14 @@ class HostPool:
             f"{'thread' if threads == [1] else 'threads'} in every run, also on fewer hosts"
         )
 
-    def _reach(self, link: str, cpus: str) -> tuple[tuple[Host, ...], Warm]:
+    def _reach(self, link: str, cpus: str) -> tuple[tuple[Host, ...], WarmTransport]:
         if not link:
             return self.cluster.hosts, self._warm(Transports(self.cluster.hosts))
         lab = self._open.enter_context(Lab.start(parse(len(self.cluster.hosts), link, cpus)))
         return lab.hosts, self._warm(Transports(lab.hosts, lab.enter))
 
-    def _warm(self, transport: Transport) -> Warm:
-        return self._open.enter_context(closing(Warm(transport)))
+    def _warm(self, transport: Transport) -> WarmTransport:
+        return self._open.enter_context(closing(WarmTransport(transport)))
 
     def _wires(self, place: CellPlace) -> tuple[str, str]:
         """Link and cores of the lab of a place; ("", "") without a lab."""

@@ -209,7 +209,7 @@ class RankboardApp(Dashboard[Runs]):
         if failure:
             self.notify(failure, severity="error", markup=False)
 
-    def on_start_run(self, message: StartRun) -> None:
+    def on_program_start_run(self, message: StartRun) -> None:
         self.pop_screen()
         self._start(message.cluster, message.work, message.policy)
 

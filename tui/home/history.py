@@ -34,8 +34,8 @@ from tui.kit.replay import Replay
 from tui.kit.run_session import RunSession
 
 if TYPE_CHECKING:  # all that asks hosts is loaded once they are asked
+    from remote.host_commands.listed_runs import ListedRun
     from remote.host_commands.pruning import Removable
-    from remote.host_commands.runs import Run
 
 
 @dataclass(frozen=True)
@@ -54,10 +54,10 @@ class Answered:
     the Unix time at which they were asked. `ended` are runs of which they were asked by name and
     that are live nowhere."""
 
-    live: tuple[Run, ...] = ()
+    live: tuple[ListedRun, ...] = ()
     problems: tuple[str, ...] = ()
     asked: float = 0.0
-    ended: tuple[Run, ...] = ()
+    ended: tuple[ListedRun, ...] = ()
 
     @property
     def is_silent(self) -> bool:
@@ -121,7 +121,7 @@ class History:
 
         hosts = self._hosts()
         asked = time.time()
-        found = inventory.take(
+        found = inventory.take_inventory(
             self.transports,
             hosts,
             self.runs_dir,
@@ -192,8 +192,8 @@ class History:
 
         if marks.is_starred(self.runs_dir / run):
             return (), "it has a star"
-        found = inventory.take(self.transports, self._hosts(), self.runs_dir, {run})
-        going, kept = pruning.removable(found, 0.0, 0, {run})
+        found = inventory.take_inventory(self.transports, self._hosts(), self.runs_dir, {run})
+        going, kept = pruning.find_removable(found, 0.0, 0, {run})
         return going, "; ".join(one.why for one in kept)
 
     def remove(self, going: Sequence[Removable]) -> tuple[int, list[str]]:
@@ -201,7 +201,7 @@ class History:
         Raises: HostsError."""
         from remote.host_commands import pruning
 
-        return pruning.remove(self.transports, self._hosts(), self.runs_dir, going)
+        return pruning.remove_files(self.transports, self._hosts(), self.runs_dir, going)
 
     def star(self, run: str, starred: bool) -> None:
         """Star a run, or take its star away. Raises: OSError, PlanError."""
@@ -229,7 +229,7 @@ class History:
         return (load(self.hosts_file) if self.hosts_file else load_usual()).hosts
 
 
-def _has_ended(run: Run, *, is_complete: bool) -> bool:
+def _has_ended(run: ListedRun, *, is_complete: bool) -> bool:
     """Return whether hosts know the run and it is live nowhere. `is_complete`: all have answered,
     else each host of the run must have."""
     return bool(run.parts) and not run.live and (is_complete or len(run.parts) == run.hosts)

@@ -21,7 +21,7 @@ from tui.kit.widgets.phase import PHASE_STYLES, phase_cell
 from tui.kit.widgets.table import TableCell, TableColumn, TableRow, fit_column
 
 if TYPE_CHECKING:
-    from remote.host_commands.runs import Run
+    from remote.host_commands.listed_runs import ListedRun
 
 PLACES = 10
 """Cells of a curve of the loss."""
@@ -44,7 +44,7 @@ class Item:
 
     name: str
     entry: Entry | None = None
-    answer: Run | None = None
+    answer: ListedRun | None = None
     study: StudyProgress | None = None
 
     @property
@@ -90,7 +90,7 @@ def items(
     return Selection([*live, *elsewhere, *studies, *left, *others], hidden)
 
 
-def _with_end(run: Entry, answer: Run | None) -> Entry:
+def _with_end(run: Entry, answer: ListedRun | None) -> Entry:
     """Return a recorded run with the end that its hosts tell, where none is recorded."""
     if answer is None or run.verdict != UNKNOWN_END:
         return run
@@ -99,7 +99,7 @@ def _with_end(run: Entry, answer: Run | None) -> Entry:
     return run._replace(verdict=answer.state, step=step, steps=steps)
 
 
-def _newer_answer(run: Entry, answer: Run | None, asked: float) -> Run | None:
+def _newer_answer(run: Entry, answer: ListedRun | None, asked: float) -> ListedRun | None:
     """Return what hosts answered on a recorded run, unless the record is newer: a launcher records
     the run now, or it ended after the hosts were `asked`."""
     is_outdated = run.verdict == RUNNING or asked < run.ended

@@ -23,7 +23,7 @@ from remote.study.results import StudyResult, compute_results
 from remote.study.shortcomings import shortcoming_lines
 from remote.study.study import Cell, Study, split_trial_key
 from training.job import Job
-from tui.compare.text import verdicts
+from tui.compare.verdict_text import format_verdicts
 from tui.kit.palette import RUN_LETTERS
 from tui.report.subject import (
     STEP_SECONDS,
@@ -95,7 +95,7 @@ class SubjectReader:
         else:
             name = "runs"
             title = f"{len(runs)} runs compared"
-            verdict = tuple(verdicts(compare_runs(runs)))
+            verdict = tuple(format_verdicts(compare_runs(runs)))
             lettered = zip(RUN_LETTERS, runs, strict=False)
             labels = [f"{letter}: {_describe_work(run)}" for letter, run in lettered]
         return ReportSubject(

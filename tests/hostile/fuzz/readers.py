@@ -40,7 +40,7 @@ from training.job import JobError
 from training.registry import UnknownName
 from training.wire.events import OutputText
 from tui.commands import parse
-from tui.compare import text as compare_text
+from tui.compare import comparison_text as compare_text
 from tui.export import csv as csv_export
 from tui.export import json as json_export
 from tui.flags.recorded import recorded_here
@@ -149,10 +149,10 @@ def find_run(case: Case) -> None:
 
 def look_around(case: Case) -> None:
     """`rankboard ps` and `prune`, without hosts."""
-    found = inventory.take(None, (), case.runs, left=True)
-    pruning.removable(found, 0.0, 0, set())
-    one = inventory.take(None, (), case.runs, {case.run})
-    pruning.removable(one, 0.0, 0, {case.run})
+    found = inventory.take_inventory(None, (), case.runs, left=True)
+    pruning.find_removable(found, 0.0, 0, set())
+    one = inventory.take_inventory(None, (), case.runs, {case.run})
+    pruning.find_removable(one, 0.0, 0, {case.run})
 
 
 # One run ------------------------------------------------------------------------------------------
@@ -288,8 +288,8 @@ def export_run(case: Case) -> None:
 def compare_runs(case: Case) -> None:
     """`rankboard compare`."""
     compared = compare.compare_runs(_figures(case))
-    json.dumps(compare_text.objects(compared), allow_nan=False)
-    compare_text.markdown(compared, {})
+    json.dumps(compare_text.to_object(compared), allow_nan=False)
+    compare_text.to_markdown(compared, {})
 
 
 def report_runs(case: Case) -> None:

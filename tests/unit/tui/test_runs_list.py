@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from remote.events import Refused, Restarted
-from remote.host_commands import runs as host_runs
+from remote.host_commands import listed_runs as host_runs
 from remote.plan.plan import PlanError
 from remote.record import index as recorded_index
 from remote.record import marks

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from tests.kit.acted import ActedSession, screen_text, until
+from tests.kit.acted import ActedSession, until
 from tests.kit.acted_study import acted_runner, finish, stopped
 from tests.kit.dashboard import asked
+from tests.kit.looks import screen_text
 from tui.app.study_app import StudyApp
 from tui.kit.messages import ShowRun
 from tui.run.screen import RunScreen
