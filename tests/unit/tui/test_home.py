@@ -28,15 +28,9 @@ from remote.record.entry import Entry
 from remote.record.write import Recorder
 from remote.run.run_state import RunState
 from remote.run.state.phases import RunPhase
-<<<<<<< HEAD
 from remote.study.folder import RunBegun, RunEnded, StudyFolder, TrialOutcome
 from remote.study.progress import StudyProgress
-from tests.kit.acted import ActedSession, cluster, make_plan, screen_text, until
-=======
-from remote.study.folder import Begun, Ended, Outcome, StudyFolder
-from remote.study.progress import Progress
 from tests.kit.acted import ActedSession, cluster, make_plan, until
->>>>>>> main
 from tests.kit.commands import Done
 from tests.kit.commands import run as run
 from tests.kit.dashboard import asked

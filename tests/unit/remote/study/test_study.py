@@ -27,19 +27,12 @@ from remote.study.folder import JOURNAL, RunBegun, RunEnded, StudyFolder, TrialO
 from remote.study.host_pool import HostPool
 from remote.study.progress import CellState, StudyProgress
 from remote.study.reader import StudyError
-<<<<<<< HEAD:tests/unit/remote/study/test_study.py
 from remote.study.results import compute_results
 from remote.study.runner import LIMIT, StudyRunner
 from remote.study.shortcomings import failure_lines, limit_lines
 from remote.study.study import CellPlace, Study, Trial
 from remote.study.study_file import parse_study, read_bundled_studies, read_study_text
-from remote.transport.warm import Warm
-=======
-from remote.study.results import results
-from remote.study.runner import LIMIT, Runner
-from remote.study.study import Place, Study, Trial
 from remote.transport.warm import WarmTransport
->>>>>>> main:tests/unit/remote/test_study.py
 from tests.kit.acted_study import acted_runner, finish
 from training.job import Job
 from training.wire import events
@@ -321,17 +314,10 @@ def test_the_two_labs_used_last_stay_warm(monkeypatch: pytest.MonkeyPatch) -> No
         yield SimpleNamespace(hosts=(_host(1),), enter=spec.rates[0])
         up.remove(spec.rates[0])
 
-<<<<<<< HEAD:tests/unit/remote/study/test_study.py
     monkeypatch.setattr("remote.study.host_pool.Lab", SimpleNamespace(start=lab))
     monkeypatch.setattr("remote.study.host_pool.Transports", lambda hosts, enter: enter)
-    monkeypatch.setattr(Warm, "cool", lambda warm: cooled.append(warm._reach))
-    with HostPool(Cluster("here", (_host(1),))) as places:
-=======
-    monkeypatch.setattr("remote.study.places.Lab", SimpleNamespace(start=lab))
-    monkeypatch.setattr("remote.study.places.Transports", lambda hosts, enter: enter)
     monkeypatch.setattr(WarmTransport, "cool", lambda warm: cooled.append(warm._reach))
-    with Places(Cluster("here", (_host(1),))) as places:
->>>>>>> main:tests/unit/remote/test_study.py
+    with HostPool(Cluster("here", (_host(1),))) as places:
         for link in ("1gbit", "100mbit", "1gbit", "10mbit"):
             places.reach(CellPlace(1, 1, link, ""))
         assert (up, cooled) == ([fast, middle, slow], [middle])
