@@ -183,7 +183,7 @@ def _uploads(cluster: Cluster) -> tuple[tuple[Upload, ...], str]:
     from remote.upload import sources  # of which most runs need nothing
 
     here = Path.cwd()
-    return sources.uploads(cluster.sync, here), sources.project(here)
+    return sources.resolve_uploads(cluster.sync, here), sources.project_name(here)
 
 
 def check_data(job: Job) -> Finding:

@@ -46,8 +46,7 @@ MISTAKES = (
 
 
 def to_install(extra: str) -> str:
-    """What to do where a package of this extra is missing: rankboard is installed from a
-    checkout."""
+    """Say how to install the packages of an extra: rankboard is installed from a checkout."""
     checkout = Path(__file__).parents[2]
     where = checkout if (checkout / "constraints.txt").exists() else "the checkout of rankboard"
     python = shlex.quote(sys.executable)

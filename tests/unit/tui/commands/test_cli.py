@@ -232,3 +232,9 @@ def test_bash_completes_commands_flags_and_choices() -> None:
 def test_flags_of_earlier_versions_work(flag: str) -> None:
     done = call("--dry-run", "--local", "2", flag, "1")
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_reader_that_goes_away_ends_a_command_without_a_traceback() -> None:
+    line = f"{RANKBOARD} formats --json | head -c 1"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("{", "")

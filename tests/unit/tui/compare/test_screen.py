@@ -15,9 +15,10 @@ from textual.widgets import Static
 from remote.events import Closed
 from remote.record.read import load_plan
 from remote.record.watch import WatchedRun
-from tests.kit.acted import screen_text, until
+from tests.kit.acted import until
 from tests.kit.commands import Done, run
 from tests.kit.histories import History, plan
+from tests.kit.looks import screen_text
 from tests.kit.recorded import recorded
 from training.job import Job
 from training.wire.events import Evaluated, StepFinished

@@ -20,22 +20,23 @@ from textual.screen import Screen
 from remote.cluster.hosts import Host
 from remote.events import Detached, Refused
 from remote.host_commands import inventory
-from remote.host_commands.errands import Answer
+from remote.host_commands.listed_runs import HostPart, ListedRun
 from remote.host_commands.pruning import Removable
-from remote.host_commands.runs import Part, Run
+from remote.host_commands.run_on_hosts import HostAnswer
 from remote.record import marks
 from remote.record.entry import Entry
 from remote.record.write import Recorder
 from remote.run.run_state import RunState
 from remote.run.state.phases import RunPhase
-from remote.study.folder import Begun, Ended, Outcome, StudyFolder
-from remote.study.progress import Progress
-from tests.kit.acted import ActedSession, cluster, make_plan, screen_text, until
+from remote.study.folder import RunBegun, RunEnded, StudyFolder, TrialOutcome
+from remote.study.progress import StudyProgress
+from tests.kit.acted import ActedSession, cluster, make_plan, until
 from tests.kit.commands import Done
 from tests.kit.commands import run as run
 from tests.kit.dashboard import asked
 from tests.kit.histories import START, plan
 from tests.kit.histories import History as Told
+from tests.kit.looks import screen_text
 from tests.kit.recorded import record, recorded
 from training.job import Job
 from training.wire.events import SESSION
@@ -506,7 +507,7 @@ async def test_what_hosts_do_not_answer_is_told_beside_the_list(
     (runs_dir.parent / "hosts.toml").write_text('[[host]]\naddress = "10.0.0.1"\n')
     host = Host("node1", "10.0.0.1")
     monkeypatch.setattr(
-        inventory, "ask", lambda *_: [Answer(host, (), error="node1: no route to host")]
+        inventory, "ask", lambda *_: [HostAnswer(host, (), error="node1: no route to host")]
     )
     home = Home(runs_dir)
     async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
@@ -520,10 +521,10 @@ async def test_hosts_that_do_not_answer_have_lines_of_their_own(
     (runs_dir.parent / "hosts.toml").write_text('[[host]]\naddress = "10.0.0.1"\n')
     why = "10.10.1.1:22 hung up before it said what it is (Error reading SSH protocol banner)"
     answers = [
-        Answer(Host(name, "10.0.0.1"), (), error=f"{name}: {why}\nwhich is long")
+        HostAnswer(Host(name, "10.0.0.1"), (), error=f"{name}: {why}\nwhich is long")
         for name in (f"node{number}" for number in range(1, hosts + 1))
     ]
-    monkeypatch.setattr(inventory, "ask", lambda *_: answers)
+    monkeypatch.setattr(inventory, "run_on_hosts", lambda *_: answers)
     home = Home(runs_dir)
     async with home.app.run_test(size=(80, 24), notifications=True) as pilot:
         await home.shows(pilot, "node1: 10.10.1.1:22 hung up", "a-1")
@@ -595,11 +596,11 @@ def study_folder(runs_dir: Path) -> Callable[[], StudyFolder]:
         with folder.held():
             place = {"given": {}, "places": {"local": 2}, "quick": False, "nodes": 2}
             folder.keep(STUDY, place)
-            from remote.study.start import opened
+            from remote.study.start_study import open_study
 
-            trial = Progress(opened(folder)).study.trials()[0]
-            folder.write(Begun(trial.key, "a-1"))
-            folder.write(Ended(trial.key, "a-1", Outcome.COUNTED, 0.1, seconds=4.0))
+            trial = StudyProgress(open_study(folder)).study.trials()[0]
+            folder.write(RunBegun(trial.key, "a-1"))
+            folder.write(RunEnded(trial.key, "a-1", TrialOutcome.COUNTED, 0.1, seconds=4.0))
         return folder
 
     return study_folder
@@ -621,8 +622,8 @@ class Answers:
     """What hosts answer, one answer after the other, and of which runs they were asked."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.live: tuple[Run, ...] = ()
-        self.ended: tuple[Run, ...] = ()
+        self.live: tuple[ListedRun, ...] = ()
+        self.ended: tuple[ListedRun, ...] = ()
         self.asked: list[set[str]] = []
         monkeypatch.setattr(home_screen, "LOOK_EVERY", 0.0)
         monkeypatch.setattr(home_screen, "ASK_EVERY", 0.0)
@@ -634,13 +635,13 @@ class Answers:
         return Answered(self.live, (), time.time(), ended)
 
 
-def training_at(name: str, step: int) -> Run:
+def training_at(name: str, step: int) -> ListedRun:
     """A run that is live on a host."""
     folder = RunFolder(name, 0, "", True, "training", 1.0, 1.0, 1.0, 0, step, 400)
-    return Run(name, (Part("node1", "~", folder),))
+    return ListedRun(name, (HostPart("node1", "~", folder),))
 
 
-def changed(run: Run, **figures: Any) -> Run:
+def changed(run: ListedRun, **figures: Any) -> ListedRun:
     """The same run, of which its host says something else."""
     (part,) = run.parts
     return replace(run, parts=(replace(part, folder=replace(part.folder, **figures)),))

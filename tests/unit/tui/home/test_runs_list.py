@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from remote.events import Refused, Restarted
-from remote.host_commands import runs as host_runs
+from remote.host_commands import listed_runs as host_runs
 from remote.plan.plan import PlanError
 from remote.record import index as recorded_index
 from remote.record import marks
@@ -20,7 +20,7 @@ from remote.record.entry import VERDICTS, Entry
 from remote.record.find import find
 from remote.record.write import Recorder
 from remote.run.state.phases import RUN_STATES
-from remote.study.folder import Begun, StudyFolder
+from remote.study.folder import RunBegun, StudyFolder
 from tests.kit.commands import Done
 from tests.kit.commands import run as run
 from tests.kit.histories import History, plan
@@ -94,7 +94,7 @@ def test_runs_of_one_study_are_told_apart_by_their_trials(
     study = StudyFolder.of(tmp_path / "runs", "ways")
     with study.held():
         for name, cell in zip(names, cells, strict=True):
-            study.write(Begun(f"method={cell} #1", name))
+            study.write(RunBegun(f"method={cell} #1", name))
     wide(monkeypatch, columns)
     head, *rows = run(runs, words=["study=ways"]).stdout.splitlines()
     if columns == 200:

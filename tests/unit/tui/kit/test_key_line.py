@@ -7,6 +7,7 @@ from rich.color import Color
 
 from tests.kit.acted import until
 from tests.kit.dashboard import Stage
+from tests.kit.looks import render_strips
 from tui.app.help import HelpDialog
 from tui.kit.dialogs import QuitDialog
 from tui.kit.widgets.keys import KeyFooter, KeyLine
@@ -68,6 +69,6 @@ async def test_keys_that_change_while_their_screen_goes_are_not_drawn() -> None:
 
 def _colours(stage: Stage, *columns: int) -> list[Color | None]:
     """The background of the last line there."""
-    line = stage.app.screen._compositor.render_strips()[-1]
+    line = render_strips(stage.app)[-1]
     styles = [next(iter(line.crop(column, column + 1))).style for column in columns]
     return [style and style.bgcolor for style in styles]
