@@ -1,4 +1,7 @@
-"""What launchers say of a run, as typed events, and the lines of a whole run: its hosts' too."""
+"""Defines what launchers record of a run, as typed events, and the lines of a whole run.
+
+The number of a host is `on`, as on the wire; it may be SESSION if that is said.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ from training.wire.records import (
 
 @immutable
 class Reaching(Event):
-    """The session is at this phase of reaching host number `on`."""
+    """The session has entered this phase of reaching a host."""
 
     on: int
     phase: Reach
@@ -36,11 +39,11 @@ class Reaching(Event):
 
 @immutable
 class Clock(Event):
-    """The clock of host number `on` is ahead of the session's by `offset` seconds: measured at its
-    Hello, or since."""
+    """The clock of a host was measured: at its Hello, or since."""
 
     on: int
     offset: float
+    """Seconds by which it is ahead of the session's."""
 
     def validate(self) -> None:
         """Raises: ValueError."""
@@ -49,8 +52,7 @@ class Clock(Event):
 
 @immutable
 class Said(Event):
-    """Narration that is no rank's output: what a login shell printed, or the session says. `on` may
-    be SESSION."""
+    """A remark for the log that is no rank's output: of a login shell, or (SESSION) the session."""
 
     on: int
     text: str
@@ -58,7 +60,7 @@ class Said(Event):
 
 @immutable
 class Silent(Event):
-    """Nothing has come from host number `on` for `seconds`."""
+    """Nothing has come from a host for `seconds`."""
 
     on: int
     seconds: float
@@ -70,21 +72,23 @@ class Silent(Event):
 
 @immutable
 class Checked(Event):
-    """A check before the start, of host number `on` (or SESSION: of all together). `outcome` is ok,
-    warning or failed; `text` what was found, in a few words; `advice` what to do about it. `same`:
-    the hosts of which all this was found, this one too, where there are several."""
+    """A check before the start, of a host or (SESSION) of all together."""
 
     on: int
     check: str
     outcome: str
+    """ok, warning or failed."""
     text: str
+    """The result in a few words."""
     advice: str = ""
+    """What to do about it."""
     same: tuple[int, ...] = ()
+    """The hosts that have this same result, this one too, if there are several."""
 
 
 @immutable
 class Parted(Event):
-    """The line to host number `on` broke, for this `reason`; a new one is being opened."""
+    """The connection to a host broke, for this reason; a new one is being opened."""
 
     on: int
     reason: str
@@ -92,7 +96,7 @@ class Parted(Event):
 
 @immutable
 class Stalled(Event):
-    """These ranks have made no step for `seconds`, ten times what a step takes them; their stacks
+    """These ranks have made no step for `seconds`, longer than `stall_limit` allows; their stacks
     are asked for."""
 
     ranks: tuple[int, ...]
@@ -105,16 +109,20 @@ class Stalled(Event):
 
 @immutable
 class Parsed(Event):
-    """What a user's own program prints on a rank is read as `format` ("": nothing is read).
-    `unread` of its lines bear numbers and were not read. `steps` are those of the whole run as it
-    prints them, 0 if unknown. `files` are those that are read for it. Derived from the rank's text,
-    see `remote.run.output.script_readings`; no record holds it."""
+    """How the output of a script is read on a rank.
+
+    It is derived from the rank's text, see `remote.run.output.script_readings`; no record holds it.
+    """
 
     rank: int
     format: str
+    """Its name; "" if nothing is read."""
     unread: int = 0
+    """Lines that have numbers and were not read."""
     steps: int = 0
+    """Steps of the whole run, as the script prints them; 0 if unknown."""
     files: tuple[str, ...] = ()
+    """The files that are read for it."""
 
 
 @immutable
@@ -136,7 +144,7 @@ class Attached(Event):
 
 @immutable
 class Preparing(Event):
-    """The hosts numbered `hosts` take part in the attempt: they are checked, and ports reserved."""
+    """These hosts take part in the attempt: they are checked, and ports reserved."""
 
     hosts: tuple[int, ...]
 
@@ -158,16 +166,16 @@ class Failing(Event):
 
 @immutable
 class Transferring(Event):
-    """A transfer of files, `upload` or `fetch`, begins, or is `over`."""
+    """A transfer of files begins, or is over."""
 
     what: str
+    """`upload` or `fetch`."""
     over: bool = False
 
 
 @immutable
 class Restarted(Event):
-    """All ranks start again on the hosts numbered `hosts`, for this `reason`: the record's attempt
-    begins."""
+    """All ranks start again on these hosts, for this reason: the record's attempt begins."""
 
     hosts: tuple[int, ...]
     reason: str
@@ -175,53 +183,57 @@ class Restarted(Event):
 
 @immutable
 class Leaving(Event):
-    """A person has asked to detach: the launcher leaves once the ranks run. False: it cannot."""
+    """A person has asked to detach: the launcher leaves once the ranks run.
+
+    If `leaving` is False, it cannot.
+    """
 
     leaving: bool = True
 
 
 @immutable
 class Detached(Event):
-    """The launcher leaves; the run goes on without it. `cut_off`: nobody asked for it; the launcher
-    hears no host any more, or cannot start the run again."""
+    """The launcher leaves; the run goes on without it."""
 
     cut_off: bool = False
+    """Nobody asked for it: it hears no host any more, or cannot start the run again."""
 
 
 @immutable
 class Lost(Event):
-    """Host number `on` is lost, or was never reached: `reason` says why and what to do. `reached`:
-    its agent had said Hello. `unfit`: the login succeeded, but its python or workdir cannot be
-    used."""
+    """A host is lost, or was never reached."""
 
     on: int
     reason: str
+    """Why, and what to do."""
     reached: bool
+    """Its agent had said Hello."""
     unfit: bool = False
+    """The login succeeded, but its python or workdir cannot be used."""
 
 
 @immutable
 class Refused(Event):
-    """The session does not start the run: host number `on` (or SESSION) is not fit for it, `reason`
-    says why and what to do."""
+    """The session does not start the run: a host, or (SESSION) the whole, is not fit for it."""
 
     on: int
     reason: str
+    """Why, and what to do."""
 
 
 @immutable
 class Stopping(Event):
-    """All ranks are stopped. `by_person`: somebody asked for it; else it follows from a failure.
-
-    `now`: ranks get no time to end by themselves. `elsewhere`: the person asked another launcher.
-    `final`: the run is not restarted.
-    """
+    """All ranks are stopped."""
 
     reason: str
     by_person: bool
+    """Somebody asked for it; else it follows from a failure."""
     now: bool = False
+    """Ranks get no time to end by themselves."""
     elsewhere: bool = False
+    """The person asked another launcher."""
     final: bool = False
+    """The run is not restarted."""
 
 
 @immutable
@@ -235,31 +247,29 @@ class Closed(Event):
 
 
 LAUNCHER_EVENTS = (
-    *(
-        Reaching,
-        Clock,
-        Said,
-        Checked,
-        Silent,
-        Parted,
-        Lost,
-        Refused,
-        Stalled,
-        StacksAsked,
-        StallExplained,
-        Attached,
-        Preparing,
-        Prepared,
-        Starting,
-        Failing,
-        Transferring,
-        Stopping,
-        Restarted,
-        Leaving,
-        Detached,
-        Closing,
-        Closed,
-    ),
+    Reaching,
+    Clock,
+    Said,
+    Checked,
+    Silent,
+    Parted,
+    Lost,
+    Refused,
+    Stalled,
+    StacksAsked,
+    StallExplained,
+    Attached,
+    Preparing,
+    Prepared,
+    Starting,
+    Failing,
+    Transferring,
+    Stopping,
+    Restarted,
+    Leaving,
+    Detached,
+    Closing,
+    Closed,
 )
 EVENTS: tuple[type[Event], ...] = (*HOST_EVENTS, *LAUNCHER_EVENTS)
 """All that records hold."""

@@ -51,13 +51,13 @@ def serve(*, code_changed: bool) -> int:
     code = {**state(package.rglob("*")), **sources}  # Python may have compiled some while loading
     agent.code_changed = code_changed
     while line := read_line(0):
-        words = (load(line) or {}).get("run")
-        if not isinstance(words, list):
+        follow_words = (load(line) or {}).get("run")
+        if not isinstance(follow_words, list):
             continue
         if not is_unchanged(code):
             return 0
         signal.alarm(0)  # a follower ends by itself when its launcher is away
-        follower = fork_process(partial(main, words, preload=rank_starter))
+        follower = fork_process(partial(main, follow_words, preload=rank_starter))
         if os.waitpid(follower, 0)[1]:
             return 1
         signal.alarm(PATIENCE)

@@ -57,7 +57,7 @@ def main(argv: Sequence[str]) -> int:
     """Run the ranks of one start. Return 0 when all have ended, whatever their exit codes; 1 if
     there is nothing to start."""
     die_with(os.getppid())  # where agent and guard are killed together
-    fds = Descriptors.parse(argv)
+    descriptors = Descriptors.parse(argv)
     folder = os.environ.get(FOLDER)
     if folder:
         stacks.register(folder)  # for the imports; each rank registers itself again
@@ -70,12 +70,15 @@ def main(argv: Sequence[str]) -> int:
                 f"python -m training.preload: error: not a start: a line of {len(line)} bytes\n"
             )
         return 1
-    ranks = {fork(placement, fds): placement.rank for placement in start.placements}
-    for descriptor in {fds.listen, *(end for ends in fds.pipes.values() for end in ends)} - {-1}:
+    ranks = {fork(placement, descriptors): placement.rank for placement in start.placements}
+    for descriptor in {
+        descriptors.listen,
+        *(end for ends in descriptors.pipes.values() for end in ends),
+    } - {-1}:
         os.close(descriptor)
     while ranks:
         pid, status = os.wait()
-        report(fds, f"exit {ranks.pop(pid)} {status}")
+        report(descriptors, f"exit {ranks.pop(pid)} {status}")
     return 0
 
 
@@ -98,28 +101,28 @@ def import_torch() -> None:
 
 def fork(placement: Placement, fds: Descriptors) -> int:
     """Start a rank and report it. Return its pid."""
-    parent = os.getpid()
+    parent_pid = os.getpid()
     pid = os.fork()
     if pid == 0:
-        become(placement, fds, parent)
+        become(placement, fds, parent_pid)
     with suppress(OSError):  # the rank has already done it, and may have ended
         os.setpgid(pid, pid)
     report(fds, f"pid {placement.rank} {pid}")
     return pid
 
 
-def become(placement: Placement, fds: Descriptors, parent: int) -> NoReturn:
+def become(placement: Placement, fds: Descriptors, parent_pid: int) -> NoReturn:
     """Turn the forked process into the rank."""
     try:
         os.setpgid(0, 0)
-        die_with(parent)
+        die_with(parent_pid)
         set_process_name(f"rank {placement.rank}")
         handle_by_default()
-        listen = fds.listen if placement.rank == 0 else -1
-        redirect(*fds.pipes[placement.rank], keep=listen)
+        listen_fd = fds.listen if placement.rank == 0 else -1
+        redirect(*fds.pipes[placement.rank], keep=listen_fd)
         os.environ.update(placement.env)
-        if listen >= 0:
-            os.environ[LISTEN_FD] = str(listen)
+        if listen_fd >= 0:
+            os.environ[LISTEN_FD] = str(listen_fd)
         from training.__main__ import end
 
         end(placement.argv)
@@ -131,8 +134,8 @@ def become(placement: Placement, fds: Descriptors, parent: int) -> NoReturn:
 def redirect(out: int, err: int, keep: int) -> None:
     """Connect stdin to /dev/null, stdout and stderr to the pipes, and close all other descriptors
     except `keep`."""
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    for number, descriptor in enumerate((nothing, out, err)):
+    null_device = os.open(os.devnull, os.O_RDONLY)
+    for number, descriptor in enumerate((null_device, out, err)):
         os.dup2(descriptor, number)
     close_descriptors({0, 1, 2, keep})
 

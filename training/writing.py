@@ -26,17 +26,17 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
     """Replace a file, whole or not at all, for its owner only. No link is followed. Raises:
     OSError."""
     folder, name = os.path.split(os.fspath(path))
-    beside = os.path.join(folder, f".{name}.{os.urandom(8).hex()}{PART}")
+    part_path = os.path.join(folder, f".{name}.{os.urandom(8).hex()}{PART}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(beside, flags, 0o600)
+    descriptor = os.open(part_path, flags, 0o600)
     try:
         try:
             write_all(descriptor, data)
         finally:
             os.close(descriptor)
-        os.replace(beside, path)
+        os.replace(part_path, path)
     except BaseException:
-        os.unlink(beside)
+        os.unlink(part_path)
         raise
 
 
@@ -61,16 +61,16 @@ def write_synced(path: Path, fill: Callable[[IO[bytes]], object], mode: int = 0o
     One process at a time may write it: what another one that was killed has left goes. Raises:
     OSError, and what `fill` raises.
     """
-    beside = path.with_name(path.name + PART)
+    part_path = path.with_name(path.name + PART)
     try:
-        with open(beside, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+        with open(part_path, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             fill(file)
             file.flush()
             os.fsync(file.fileno())
             size = file.tell()
-        beside.replace(path)
+        part_path.replace(path)
     except BaseException:
-        beside.unlink(missing_ok=True)
+        part_path.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
     return size

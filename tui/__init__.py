@@ -1,6 +1,8 @@
 """The user interface: the command line, the printers and the dashboard."""
 
+import os
 import signal
+import sys
 
 from tui.kit.interpreter import collect_seldom
 
@@ -14,6 +16,9 @@ def main() -> None:
         command()
     except KeyboardInterrupt:
         raise SystemExit(130) from None
+    except BrokenPipeError:  # the reader of the output went away, such as head
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(1) from None
     finally:
         # A late Ctrl+C must not change the exit code while Python ends.
         signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from remote.cluster.transports import is_transport, names
 from remote.sanitise import unseen_character
-from training.mistake import MistakeError
+from training.mistake import Mistake, MistakeError
 from training.registry import did_you_mean
 
 if TYPE_CHECKING:
@@ -231,20 +231,19 @@ def select(
         if (not only or host.name in only) and host.name not in exclude
     )
     if nodes is not None and nodes < 1:
-        mistakes.append(f"--num-hosts {nodes}: give a number from 1 to {len(hosts)}")
+        hint = f"give a number from 1 to {len(hosts)}"
+        mistakes.append(Mistake("--num-hosts", str(nodes), hint=hint))
     if nodes and nodes > len(hosts) and not mistakes:
         count = "is only 1 host" if len(hosts) == 1 else f"are only {len(hosts)} hosts"
-        mistakes.append(
-            f"--num-hosts {nodes}: there {count} to choose from: "
-            f"{', '.join(host.name for host in hosts)}"
-        )
+        names = ", ".join(host.name for host in hosts)
+        problem = f"there {count} to choose from"
+        mistakes.append(Mistake("--num-hosts", str(nodes), problem, names))
     if mistakes:
         raise HostsError(*mistakes)
     return replace(cluster, hosts=hosts[:nodes])
 
 
-def _unknown(flag: str, name: str, known: list[str]) -> str:
-    return (
-        f"{flag} {name}: no host has this name{did_you_mean(name, known) or '.'} The hosts are "
-        f"{', '.join(known)}"
-    )
+def _unknown(flag: str, name: str, known: list[str]) -> Mistake:
+    meant = did_you_mean(name, known) or "."
+    problem = f"no host has this name{meant} The hosts are {', '.join(known)}"
+    return Mistake(flag, name, problem)

@@ -14,13 +14,13 @@ from dataclasses import replace
 
 from remote.cluster.hosts import Host
 from remote.doctor import machine, network, software, work
-from remote.doctor.host_facts import FAILED, OK, WARNING, Finding, HostFacts
+from remote.doctor.host_facts import FAILED, NAMED, OK, WARNING, Finding, HostFacts
 from remote.events import Checked
 from remote.format import listed
 from remote.plan.place import master_address
 from remote.plan.plan import Plan, PlanError
-from remote.transport.failure import Cause, Failure
-from remote.transport.registry import kind
+from remote.transport.failure import Failure, FailureCause
+from remote.transport.registry import load_transport
 from training.wire.commands import Connect, Reserve
 from training.wire.events import Connected, Hello, Reserved
 
@@ -72,18 +72,16 @@ OF_SOME_PLANS = ("torchvision", "data", "job", "precision", "program")
 CHECKS = (*OF_FACTS, "port", "connect")
 """All checks, in the order in which they are shown."""
 
-NAMED = 3
-"""Hosts that a short line names."""
-UNREACHED = Failure(Cause.OTHER, "it could not be reached")
+UNREACHED = Failure(FailureCause.OTHER, "it could not be reached")
 UNFIT = ("python", "code", "disk")
 """The checks that a host fails which was logged in to, but cannot be used."""
 OF_CAUSES = {
-    Cause.ADDRESS: "address",
-    Cause.PYTHON: "python",
-    Cause.AGENT: "python",
-    Cause.CODE: "code",
-    Cause.WORKDIR: "disk",
-    Cause.NO_ROOM: "disk",
+    FailureCause.ADDRESS: "address",
+    FailureCause.PYTHON: "python",
+    FailureCause.AGENT: "python",
+    FailureCause.CODE: "code",
+    FailureCause.WORKDIR: "disk",
+    FailureCause.NO_ROOM: "disk",
 }
 """The check that a host fails which cannot be reached for this cause; for any other, the login."""
 
@@ -105,7 +103,7 @@ def check_facts(
     if software.needs_torchvision(plan):
         needed.add("torchvision")
     names = [name for name in OF_FACTS if name not in OF_SOME_PLANS or name in needed]
-    untrusted = [one for one in failures if one and one.cause is Cause.HOST_KEY_UNKNOWN]
+    untrusted = [one for one in failures if one and one.cause is FailureCause.HOST_KEY_UNKNOWN]
     checks: list[Checked] = []
     for index, hello in enumerate(facts):
         if hello:
@@ -133,13 +131,13 @@ def _not_reached(host: Host, index: int, failure: Failure) -> list[Checked]:
         if failed != "login":
             checks.append(Checked(index, "login", OK, "ok"))
     advice = " ".join(failure.advice.split())
-    command = kind(host.transport).by_hand(host)
+    command = load_transport(host.transport).by_hand(host)
     if not advice and command:
         advice = f"try it by hand: {command}"
     return [*checks, Checked(index, failed, FAILED, failure.what, advice)]
 
 
-def _failed_check(cause: Cause) -> str:
+def _failed_check(cause: FailureCause) -> str:
     return OF_CAUSES.get(cause, "login")
 
 
@@ -240,7 +238,7 @@ def is_told(checked: Checked) -> bool:
     return not checked.same or checked.on == checked.same[0]
 
 
-def is_unfit(cause: Cause) -> bool:
+def is_unfit(cause: FailureCause) -> bool:
     """Return True if the host can be logged in to, but its python or workdir cannot be used."""
     return _failed_check(cause) in UNFIT
 

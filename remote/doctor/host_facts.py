@@ -27,7 +27,7 @@ are the same to their owner may differ by a few percent, as in what the firmware
 
 
 NAMED = 3
-"""Hosts that a finding names."""
+"""Hosts that a finding, or a short line on one, names."""
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from remote.cluster.hosts import Host
-from remote.host_commands.errands import Answer, ask, values
-from remote.host_commands.runs import Code, Part, Record, Run, joined
+from remote.host_commands.listed_runs import HostCode, HostPart, ListedRun, LocalRecord, join_parts
+from remote.host_commands.run_on_hosts import HostAnswer, run_on_hosts, typed_objects
 from remote.limits import LIMITS
 from remote.plan import serialize
 from remote.plan.plan import is_label
@@ -38,19 +38,19 @@ gone, or others."""
 
 
 @dataclass(frozen=True)
-class Inventory:
+class RunInventory:
     """All that is known, the newest run last. `problems`: why hosts could not answer, one line
     each; `answered` are the names of those that did. `gone`: why hosts could not answer that were
     asked only of runs that were left; they may be gone for good."""
 
-    runs: tuple[Run, ...] = ()
-    code: tuple[Code, ...] = ()
+    runs: tuple[ListedRun, ...] = ()
+    code: tuple[HostCode, ...] = ()
     answered: frozenset[str] = frozenset()
     problems: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
 
 
-def take(
+def take_inventory(
     transport: Transport | None,
     hosts: Sequence[Host],
     runs_dir: Path,
@@ -59,46 +59,47 @@ def take(
     left: bool = False,
     figures: bool = False,
     only_live: bool = False,
-) -> Inventory:
+) -> RunInventory:
     """Ask all hosts at once, each for as long as its timeout, and look into the runs directory:
     there at the runs with these `names` only, if some are given, as looking at all takes long.
     `left`: ask also the hosts of these runs whose end is not known, of these runs alone. `figures`:
-    with the steps and the start of runs that are recorded here, see `records`. `only_live`: hosts
-    tell live runs alone, and of those with these `names` also the ended ones, without their sizes,
+    with the steps and the start of runs that are recorded here, see `find_records`. `only_live`:
+    hosts tell
+    live runs alone, and of those with these `names` also the ended ones, without their sizes,
     which costs them little."""
-    kept = {record.run: record for record in records(runs_dir, names, figures=figures)}
+    kept = {record.run: record for record in find_records(runs_dir, names, figures=figures)}
     others = _hosts_of_left(kept.values(), hosts) if left else {}
     verb = "live" if only_live else "runs"
     words = sorted(names or ()) if only_live else []
-    answers = ask(transport, (*hosts, *others), verb, lambda _: words) if transport else []
-    parts = list(recorded(runs_dir, names))
+    answers = run_on_hosts(transport, (*hosts, *others), verb, lambda _: words) if transport else []
+    parts = list(find_local_parts(runs_dir, names))
     code = []
     problems = list[str]()
     gone = list[str]()
     for answer in answers:
         theirs = others.get(answer.host)
-        told = values(answer.objects)
+        told = typed_objects(answer.objects)
         folders = [_plausible(one) for one in told if isinstance(one, RunFolder)]
         clock_ahead = _clock_ahead(answer, folders)
         parts += [
-            Part(answer.host.name, answer.host.workdir, one, clock_ahead)
+            HostPart(answer.host.name, answer.host.workdir, one, clock_ahead)
             for one in folders
             if theirs is None or one.run in theirs
         ]
         if theirs is None:
             code += [
-                Code(answer.host.name, _plausible_code(one))
+                HostCode(answer.host.name, _plausible_code(one))
                 for one in told
                 if isinstance(one, CodeArchive)
             ]
         if answer.error:
             (gone if theirs else problems).append(answer.error)
-    told_of = [replace(run, record=kept.pop(run.name, None)) for run in joined(parts)]
+    told_of = [replace(run, record=kept.pop(run.name, None)) for run in join_parts(parts)]
     runs = sorted(
-        (*told_of, *(Run(name, (), record) for name, record in kept.items())),
+        (*told_of, *(ListedRun(name, (), record) for name, record in kept.items())),
         key=lambda run: run.name,
     )
-    return Inventory(
+    return RunInventory(
         tuple(runs),
         tuple(code),
         frozenset(one.host.name for one in answers if not one.error and one.host not in others),
@@ -107,7 +108,9 @@ def take(
     )
 
 
-def _hosts_of_left(found: Iterable[Record], asked: Sequence[Host]) -> dict[Host, dict[str, str]]:
+def _hosts_of_left(
+    found: Iterable[LocalRecord], asked: Sequence[Host]
+) -> dict[Host, dict[str, str]]:
     """The hosts of runs whose end is not known and that were recorded lately, without those that
     are asked anyway: with these runs, and the hosts file of each."""
     known = set(map(_way, asked))
@@ -129,7 +132,7 @@ def _way(host: Host) -> tuple[str | int, ...]:
     )
 
 
-def _clock_ahead(answer: Answer, folders: Sequence[RunFolder]) -> float:
+def _clock_ahead(answer: HostAnswer, folders: Sequence[RunFolder]) -> float:
     """Return how many seconds the clock of a host is ahead: by how much the moment at which it
     looked at its first folder lies outside of the time that its answer took. A host may look for
     long, so a moment within that time is no difference of clocks."""
@@ -180,7 +183,7 @@ def _folders(runs_dir: Path, names: Collection[str] | None) -> list[Path]:
     return [folder for name in sorted(names) if (folder := runs_dir / name).is_dir()]
 
 
-def recorded(runs_dir: Path, names: Collection[str] | None = None) -> Iterator[Part]:
+def find_local_parts(runs_dir: Path, names: Collection[str] | None = None) -> Iterator[HostPart]:
     """The parts of runs of this machine, which keep what a host would beside their record."""
     for folder in _folders(runs_dir, names):
         node = folder / NODE
@@ -188,12 +191,12 @@ def recorded(runs_dir: Path, names: Collection[str] | None = None) -> Iterator[P
             workdir = str(node.absolute())
             for run, host in local_api.list_run_folders(workdir):
                 with suppress(OSError):  # it is just being removed
-                    yield Part("", workdir, _plausible(local_api.examine(workdir, run, host)))
+                    yield HostPart("", workdir, _plausible(local_api.examine(workdir, run, host)))
 
 
-def records(
+def find_records(
     runs_dir: Path, names: Collection[str] | None = None, *, figures: bool
-) -> Iterator[Record]:
+) -> Iterator[LocalRecord]:
     """The runs recorded here. What has no plan in it is no run, and a link is none. `figures`:
     with their steps and their start, which takes longer."""
     for folder in _folders(runs_dir, names):
@@ -217,7 +220,7 @@ def records(
         size = local_api.folder_size(str(folder))
         idle = max(0.0, time.time() - newest)
         found = entry.read_entry(folder) if figures else None
-        yield Record(
+        yield LocalRecord(
             folder.name,
             folder,
             tuple(host.name for host in plan.hosts) if plan else (),

@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from queue import Empty, SimpleQueue
 
-from remote.host_commands.reading import read
+from remote.host_commands.answer_reader import read_until_end
 from remote.jsonl import load
 from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan
 from remote.sanitise import one_line
-from remote.transport import Channel, Errand, NoProgress, Transport, Unreachable
+from remote.transport import Channel, HostCommand, NoProgress, Transport, Unreachable
 from training.agent import WHOLE
 from training.wire.events import (
     Record,
@@ -38,7 +38,7 @@ def always() -> bool:
     return True
 
 
-def fetch(
+def fetch_journals(
     transport: Transport,
     plan: Plan,
     after: Mapping[int, int],
@@ -57,7 +57,7 @@ def fetch(
     if not wanted():
         return
     readings = [
-        _Reading(transport, plan, index, after.get(index, 0), limits)
+        JournalReader(transport, plan, index, after.get(index, 0), limits)
         for index in range(len(plan.hosts))
     ]
     try:
@@ -80,14 +80,14 @@ def _time(record: Record, offsets: Mapping[int, float]) -> float:
     )
 
 
-class _Reading:
+class JournalReader:
     """One host's journal, as it is read by a thread of its own."""
 
     def __init__(
         self, transport: Transport, plan: Plan, index: int, after: int, limits: Limits
     ) -> None:
         self._index, self._host, self._limits = index, plan.hosts[index], limits
-        self._errand = Errand(("journal", plan.folder(index), str(index), str(after)))
+        self._errand = HostCommand(("journal", plan.folder(index), str(index), str(after)))
         self._blocks: SimpleQueue[bytes] = SimpleQueue()
         self._room = threading.Semaphore(ROOM)
         self._over = False
@@ -111,7 +111,7 @@ class _Reading:
         longest = self._host.timeout * self._limits.patience
         line_began = time.monotonic()
         try:
-            for block in read(channel, self._host.timeout):
+            for block in read_until_end(channel, self._host.timeout):
                 came = time.monotonic()
                 if b"\n" not in block and came - line_began > longest:
                     why = (

@@ -10,7 +10,7 @@ from typing import Any
 
 from remote.cluster.hosts import Cluster
 from remote.format import size
-from remote.host_commands.errands import Answer, ask
+from remote.host_commands.run_on_hosts import HostAnswer, run_on_hosts
 from remote.limits import LIMITS
 from remote.plan import serialize
 from remote.plan.plan import Plan, PlanError
@@ -93,13 +93,13 @@ class _Told:
     """Seconds by which its clock is ahead."""
 
 
-def ask_for(
+def ask_for_plans(
     transport: Transport, cluster: Cluster, run: str, within: float = math.inf
 ) -> HostsAnswer:
     """Ask the hosts of the hosts file for the runs that `run` may mean: a name, the name that a
     person gave, the beginning of a name, or `last`. `within`: seconds after which no host is waited
     for."""
-    answers = ask(transport, cluster.hosts, "plan", lambda _: (run,), within=within)
+    answers = run_on_hosts(transport, cluster.hosts, "plan", lambda _: (run,), within=within)
     answered = frozenset(answer.host.name for answer in answers if not answer.error)
     told: dict[str, list[_Told]] = defaultdict(list)
     mistakes: dict[str, dict[str, PlanError]] = defaultdict(dict)
@@ -120,7 +120,7 @@ def ask_for(
     )
 
 
-def _by_run(answer: Answer) -> dict[str, Mapping[str, Any]]:
+def _by_run(answer: HostAnswer) -> dict[str, Mapping[str, Any]]:
     """Return what a host tells, once of each run."""
     said: dict[str, Mapping[str, Any]] = {}
     for one in answer.objects:
@@ -130,7 +130,7 @@ def _by_run(answer: Answer) -> dict[str, Mapping[str, Any]]:
     return said
 
 
-def _read(answer: Answer, said: Mapping[str, Any], run: str, cluster: Cluster) -> _Told:
+def _read(answer: HostAnswer, said: Mapping[str, Any], run: str, cluster: Cluster) -> _Told:
     """Read what a host tells of this run. Raises: PlanError."""
     plan = _parse(said["plan"], run, cluster)
     now = said.get("now")

@@ -1,7 +1,7 @@
 """Finds processes that ended runs have left, on hosts and on this machine, and ends them.
 
-`find` only proposes. The caller asks a person before `end`, and a host looks again at each process
-before it signals it.
+`find_leftovers` only proposes. The caller asks a person before `end_leftovers`, and a host looks
+again at each process before it signals it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from remote.cluster.hosts import Host
-from remote.host_commands.errands import ask, values
+from remote.host_commands.run_on_hosts import run_on_hosts, typed_objects
 from remote.record import layout
 from remote.transport import Transport
 from training.agent import local_api
@@ -47,14 +47,14 @@ class Leftovers:
     problems: tuple[str, ...] = ()
 
 
-def find(transport: Transport | None, hosts: Sequence[Host], runs_dir: Path) -> Leftovers:
+def find_leftovers(transport: Transport | None, hosts: Sequence[Host], runs_dir: Path) -> Leftovers:
     """The processes of runs that are live nowhere. Several hosts may be one machine: each process
     counts once."""
-    answers = ask(transport, hosts, "orphans") if transport else []
+    answers = run_on_hosts(transport, hosts, "orphans") if transport else []
     found: dict[tuple[str, int, int, int], Leftover] = {}
     live = set()
     for answer in answers:
-        for one in values(answer.objects):
+        for one in typed_objects(answer.objects):
             if isinstance(one, LiveRun):
                 live.add(one.run)
             elif isinstance(one, Orphan):
@@ -73,7 +73,7 @@ def _identity(one: Orphan) -> tuple[str, int, int, int]:
     return one.run, one.host, one.pid, one.start
 
 
-def end(
+def end_leftovers(
     transport: Transport | None, hosts: Sequence[Host], runs_dir: Path, found: Iterable[Leftover]
 ) -> tuple[list[Leftover], list[str]]:
     """End these processes, on all hosts at once. Returns those that are still there, and what hosts
@@ -89,8 +89,8 @@ def end(
     }
     problems = []
     if transport:
-        for answer in ask(transport, asked, "end", lambda host: words[host.name], ENDING):
-            gone |= _gone(answer.host.name, values(answer.objects))
+        for answer in run_on_hosts(transport, asked, "end", lambda host: words[host.name], ENDING):
+            gone |= _gone(answer.host.name, typed_objects(answer.objects))
             problems += [answer.error] if answer.error else []
     every = [left for some in by_host.values() for left in some]
     return [left for left in every if left.key not in gone], problems

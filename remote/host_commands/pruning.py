@@ -1,8 +1,8 @@
 """Finds which folders of ended runs, and which code, may be removed, and removes them: on hosts and
 on this machine.
 
-`removable` only proposes. The caller asks a person before `remove`, and a host looks again at each
-folder before it removes it.
+`find_removable` only proposes. The caller asks a person before `remove_files`, and a host looks
+again at each folder before it removes it.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from remote.cluster.hosts import Host
-from remote.host_commands.errands import Answer, ask, values
-from remote.host_commands.inventory import Inventory
-from remote.host_commands.runs import Run
+from remote.host_commands.inventory import RunInventory
+from remote.host_commands.listed_runs import ListedRun
+from remote.host_commands.run_on_hosts import HostAnswer, run_on_hosts, typed_objects
 from remote.record.layout import NODE, PLAN
 from remote.record.lock import launcher
 from remote.record.marks import is_starred
@@ -61,8 +61,8 @@ class KeptRun:
 ELSEWHERE = "not recorded here (started from another folder, or by somebody else)"
 
 
-def removable(
-    known: Inventory,
+def find_removable(
+    known: RunInventory,
     older: float,
     keep: int,
     named: Collection[str] = (),
@@ -101,9 +101,11 @@ def removable(
     return found, kept
 
 
-def _sorted_out(known: Inventory, named: Collection[str]) -> tuple[list[Run], list[KeptRun]]:
+def _sorted_out(
+    known: RunInventory, named: Collection[str]
+) -> tuple[list[ListedRun], list[KeptRun]]:
     """The runs that have ended, and those that are kept."""
-    ended: list[Run] = []
+    ended: list[ListedRun] = []
     kept = []
     for run in known.runs:
         if named and run.name not in named:
@@ -121,14 +123,14 @@ def _sorted_out(known: Inventory, named: Collection[str]) -> tuple[list[Run], li
     return ended, kept
 
 
-def unreachable(run: Run, known: Inventory) -> tuple[str, ...]:
+def unreachable_hosts(run: ListedRun, known: RunInventory) -> tuple[str, ...]:
     """The hosts of a run that were not asked, or did not answer, and may have a part of it."""
     if not run.record or run.record.local:
         return ()
     return tuple(host for host in run.record.hosts if host not in known.answered)
 
 
-def _use(run: Run) -> str:
+def _use(run: ListedRun) -> str:
     """Why a run is in use for certain, or ""."""
     if run.live:
         return "it is live"
@@ -137,7 +139,7 @@ def _use(run: Run) -> str:
     return ""
 
 
-def _doubt(run: Run, known: Inventory) -> KeptRun | None:
+def _doubt(run: ListedRun, known: RunInventory) -> KeptRun | None:
     """Why a run that is not known to be live may be live all the same."""
     if run.format != FORMAT:
         return KeptRun(run.name, "another version of rankboard recorded it", by_name=True)
@@ -149,13 +151,13 @@ def _doubt(run: Run, known: Inventory) -> KeptRun | None:
         return None
     if record.verdict and is_settled(record.folder):
         return None
-    if unreachable(run, known):
+    if unreachable_hosts(run, known):
         return KeptRun(run.name, away, by_name=True)
     just_now = record.idle < STILL and not run.parts and not record.verdict
     return KeptRun(run.name, "it may be starting or ending", by_name=True) if just_now else None
 
 
-def _of_run(run: Run) -> Iterator[Removable]:
+def _of_run(run: ListedRun) -> Iterator[Removable]:
     record = run.record
     if record:
         yield Removable(record.run, run.state, "", record.run, record.size, record.idle)
@@ -172,7 +174,7 @@ def _of_run(run: Run) -> Iterator[Removable]:
             )
 
 
-def remove(
+def remove_files(
     transport: Transport | None, hosts: Sequence[Host], runs_dir: Path, going: Iterable[Removable]
 ) -> tuple[int, list[str]]:
     """Remove these, on all hosts at once. Returns how many bytes are free again, and what is still
@@ -185,7 +187,7 @@ def remove(
     kept = list[str]()
     if transport:
         asked = [host for host in hosts if host.name in names]
-        for answer in ask(
+        for answer in run_on_hosts(
             transport, asked, "remove", lambda host: list(names[host.name]), REMOVING
         ):
             more, still = _outcome(answer, names[answer.host.name])
@@ -195,11 +197,11 @@ def remove(
     return freed + more, kept + still
 
 
-def _outcome(answer: Answer, names: Mapping[str, Removable]) -> tuple[int, list[str]]:
+def _outcome(answer: HostAnswer, names: Mapping[str, Removable]) -> tuple[int, list[str]]:
     """How many bytes a host has freed, and what it has kept and why."""
     freed = 0
     kept = []
-    for one in values(answer.objects):
+    for one in typed_objects(answer.objects):
         if isinstance(one, Removed) and one.kept:
             kept.append(f"{answer.host.name}: {one.name}: {one.kept}")
         elif isinstance(one, Removed) and one.name in names:
@@ -208,7 +210,7 @@ def _outcome(answer: Answer, names: Mapping[str, Removable]) -> tuple[int, list[
 
 
 def _remove_records(runs_dir: Path, names: Mapping[str, Removable]) -> tuple[int, list[str]]:
-    """Remove directories of runs on this machine; see `remove`."""
+    """Remove directories of runs on this machine; see `remove_files`."""
     freed = 0
     kept = []
     for name, one in names.items():

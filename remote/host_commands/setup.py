@@ -14,12 +14,12 @@ from typing import Any
 from remote.cluster.hosts import Host
 from remote.concurrently import map_concurrently
 from remote.format import duration
-from remote.host_commands.errands import Answer, ask
-from remote.host_commands.reading import read
+from remote.host_commands.answer_reader import read_until_end
+from remote.host_commands.run_on_hosts import HostAnswer, run_on_hosts
 from remote.jsonl import load
 from remote.limits import LIMITS
 from remote.sanitise import one_line
-from remote.transport import Channel, Errand, Transport, Unreachable
+from remote.transport import Channel, HostCommand, Transport, Unreachable
 from training.wire.jsonl import dumps
 from training.wire.line_cutter import LineCutter, LineTooLong
 from training.wire.requirements import lacking
@@ -29,12 +29,12 @@ SILENT = 60.0
 """Seconds without output after which an installation is given up. A host writes every few
 seconds."""
 
-Hear = Callable[[Host, str, str], None]
+ProgressListener = Callable[[Host, str, str], None]
 """Receives what a host is doing, and its progress."""
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedPackages:
     """The packages for every host, by name and as the `requirements` of pip. `index` is pip's index
     URL; with "" pip uses its configuration."""
 
@@ -43,7 +43,7 @@ class Wanted:
     index: str = ""
 
     @classmethod
-    def of(cls, torch: str = "", index: str = "") -> Wanted:
+    def of(cls, torch: str = "", index: str = "") -> WantedPackages:
         """This version of torch with the torchvision that matches; without a version, those of the
         launcher."""
         if torch:
@@ -53,7 +53,7 @@ class Wanted:
         return cls(PACKAGES, tuple(own), index)
 
 
-class Condition(Enum):
+class PackageCondition(Enum):
     """Whether the python of a host has all packages (READY), its environment has them (BUILT), they
     are missing (LACKING), or cannot be installed (HOPELESS)."""
 
@@ -64,62 +64,70 @@ class Condition(Enum):
 
 
 @dataclass(frozen=True)
-class Outlook:
+class HostPackages:
     """What was found on a host, as a sentence. `venv` is the python of its environment, which may
     not exist yet; `named`: hosts.toml names it already."""
 
     host: Host
-    condition: Condition
+    condition: PackageCondition
     text: str
     venv: str = ""
     named: bool = False
 
 
-def look(transport: Transport, hosts: Sequence[Host], wanted: Wanted) -> list[Outlook]:
+def inspect_hosts(
+    transport: Transport, hosts: Sequence[Host], wanted: WantedPackages
+) -> list[HostPackages]:
     """What each host has, in order."""
     return [
         _outlook(answer, wanted)
-        for answer in ask(transport, hosts, "environment", lambda _: wanted.packages)
+        for answer in run_on_hosts(transport, hosts, "environment", lambda _: wanted.packages)
     ]
 
 
-def _outlook(answer: Answer, wanted: Wanted) -> Outlook:
+def _outlook(answer: HostAnswer, wanted: WantedPackages) -> HostPackages:
     host = answer.host
     if answer.error or not answer.objects:
-        return Outlook(host, Condition.HOPELESS, answer.error or f"{host.name}: it gave no answer")
+        return HostPackages(
+            host, PackageCondition.HOPELESS, answer.error or f"{host.name}: it gave no answer"
+        )
     try:
         return _found(host, answer.objects[0], wanted)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         unknown = f"{host.name}: it sent an answer that this version does not know: {error!r}"
-        return Outlook(host, Condition.HOPELESS, unknown)
+        return HostPackages(host, PackageCondition.HOPELESS, unknown)
 
 
-def _found(host: Host, found: dict[str, Any], wanted: Wanted) -> Outlook:
+def _found(host: Host, found: dict[str, Any], wanted: WantedPackages) -> HostPackages:
     venv = str(found["venv"])
     named = PurePosixPath(found["executable"]).parent == PurePosixPath(venv).parent
     python = f"{host.name}: {host.python} (Python {found['python']}) has"
     lacks = _lacks(found["versions"], wanted)
     if not lacks:
-        return Outlook(host, Condition.READY, f"{python} {_listed(found['versions'])}", venv, named)
+        return HostPackages(
+            host, PackageCondition.READY, f"{python} {_listed(found['versions'])}", venv, named
+        )
     if found["installed"] and not _lacks(found["installed"], wanted):
-        return Outlook(
+        return HostPackages(
             host,
-            Condition.BUILT,
+            PackageCondition.BUILT,
             f"{host.name}: {venv} has {_listed(found['installed'])}",
             venv,
             named,
         )
     if found["obstacle"] and not found["installed"]:
-        return Outlook(host, Condition.HOPELESS, f"{python} {lacks}, and {found['obstacle']}")
+        return HostPackages(
+            host, PackageCondition.HOPELESS, f"{python} {lacks}, and {found['obstacle']}"
+        )
     too = (
         f"; {venv} has {_lacks(found['installed'], wanted)}"
         if found["installed"] and not named
         else ""
     )
-    return Outlook(host, Condition.LACKING, f"{python} {lacks}{too}", venv, named)
+    return HostPackages(host, PackageCondition.LACKING, f"{python} {lacks}{too}", venv, named)
 
 
-def _lacks(versions: dict[str, str], wanted: Wanted) -> str:
+def _lacks(versions: dict[str, str], wanted: WantedPackages) -> str:
     """The packages that are missing or have another version: "no torch and no torchvision", "torch
     2.13.0 instead of 2.14.1"."""
     return " and ".join(
@@ -135,7 +143,7 @@ def _listed(versions: dict[str, str]) -> str:
 
 
 @dataclass(frozen=True)
-class Installed:
+class InstallOutcome:
     """The outcome of an installation: `text` is a sentence, `venv` the python for hosts.toml, ""
     where it failed."""
 
@@ -147,13 +155,15 @@ class Installed:
 class Installation:
     """Installs the environments of several hosts at once. `hear` is called by several threads."""
 
-    def __init__(self, transport: Transport, wanted: Wanted, hear: Hear) -> None:
+    def __init__(
+        self, transport: Transport, wanted: WantedPackages, hear: ProgressListener
+    ) -> None:
         self._transport = transport
         self._wanted = wanted
         self._hear = hear
         self._channels: list[Channel] = []
 
-    def perform(self, hosts: Sequence[Host]) -> list[Installed]:
+    def perform(self, hosts: Sequence[Host]) -> list[InstallOutcome]:
         """The outcomes, in the order of the hosts. An interrupt ends the installations."""
         try:
             return map_concurrently(self._install, hosts)
@@ -162,12 +172,12 @@ class Installation:
                 channel.close()
             raise
 
-    def _install(self, host: Host) -> Installed:
+    def _install(self, host: Host) -> InstallOutcome:
         course = _Course(host, self._hear)
         try:
-            channel = self._transport.open(host, Errand(("install", host.workdir)), course)
+            channel = self._transport.open(host, HostCommand(("install", host.workdir)), course)
         except Unreachable as error:
-            return Installed(host, str(error))
+            return InstallOutcome(host, str(error))
         self._channels.append(channel)
         try:
             order = {
@@ -177,17 +187,17 @@ class Installation:
             return _follow(course, channel)
         except TimeoutError as error:
             late = f"{host.name}: {error} while {course.doing}"
-            return Installed(
+            return InstallOutcome(
                 host, f"{late}; see that it is up and its disks answer, then call it again to go on"
             )
         except LineTooLong as error:
-            return Installed(host, f"{host.name}: {error}")
+            return InstallOutcome(host, f"{host.name}: {error}")
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
-            return Installed(
+            return InstallOutcome(
                 host, f"{host.name}: it sent an answer that this version does not know: {error!r}"
             )
         except OSError as error:
-            return Installed(host, f"{host.name}: the connection broke: {error}")
+            return InstallOutcome(host, f"{host.name}: the connection broke: {error}")
         finally:
             channel.close()
 
@@ -197,7 +207,7 @@ class _Course:
     """The progress of one host: what it does, and since when."""
 
     host: Host
-    hear: Hear
+    hear: ProgressListener
     doing: str = ""
     share: str = ""
     since: float = 0.0
@@ -219,21 +229,21 @@ class _Course:
         self.hear(self.host, self.doing, f"{self.share}({duration(time.monotonic() - self.since)})")
 
 
-def _follow(course: _Course, channel: Channel) -> Installed:
+def _follow(course: _Course, channel: Channel) -> InstallOutcome:
     """Follow a host to its end. Raises: TimeoutError, where it falls silent."""
     host = course.host
     cutter = LineCutter(LIMITS.line)
-    for data in read(channel, SILENT, LIMITS.install):
+    for data in read_until_end(channel, SILENT, LIMITS.install):
         for told in filter(None, map(load, cutter.feed(data))):
             if "error" in told:
-                return Installed(host, f"{host.name}: {one_line(str(told['error']))}")
+                return InstallOutcome(host, f"{host.name}: {one_line(str(told['error']))}")
             if "installed" in told:
-                return Installed(
+                return InstallOutcome(
                     host, f"{host.name}: {_listed(told['installed'])}", str(told["venv"])
                 )
             course.take(told)
     said = channel.close()
-    return Installed(
+    return InstallOutcome(
         host,
         f"{host.name}: it broke off: {one_line(said) or 'no reason given'}; call it again to go on",
     )

@@ -20,7 +20,7 @@ from remote.session.host_link import HostLink
 from remote.session.intake import Intake
 from remote.session.ledger import Ledger, Records
 from remote.session.times import Times
-from remote.transport.failure import Cause, Failure
+from remote.transport.failure import Failure, FailureCause
 from training.wire.events import SESSION, Event, Record
 
 KEPT = "rankboard attach {} returns to this run, which continues if this terminal disconnects."
@@ -88,7 +88,7 @@ class Controller:
         """Lose a host that sends what no agent sends. Return why."""
         if not self.state.hosts[host].done:
             what = f"{why}, so the connection was closed"
-            self.links[host].failure = Failure(Cause.OTHER, what)
+            self.links[host].failure = Failure(FailureCause.OTHER, what)
         return why
 
     def take_event(self, event: Event, now: float) -> None:
@@ -140,7 +140,7 @@ class Controller:
             link.parted_at = now
             link.retry_at = now
             self.ledger.say(Parted(index, reason), now)
-        elif not may_return or failure.cause is Cause.GONE:
+        elif not may_return or failure.cause is FailureCause.GONE:
             link.failure = failure
         elif not host.hello:
             link.problem = failure

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 
 from remote.events import Reaching, Said
-from remote.host_commands.journals import Problem, fetch
+from remote.host_commands.journals import Problem, fetch_journals
 from remote.plan.plan import Plan
 from remote.record.write import Recorder
 from remote.session.session import BATCH, Session
@@ -50,7 +50,9 @@ class ReturningSession(Session):
                 controller.take_event(Reaching(host.index, Reach.CONNECTING), self._now())
         yield self._taken()
         problems: list[Problem] = []
-        journals = fetch(self._transport, self.plan, {}, self._offsets, problems, self._queue.empty)
+        journals = fetch_journals(
+            self._transport, self.plan, {}, self._offsets, problems, self._queue.empty
+        )
         with closing(journals):
             for batch in _batches(journals):
                 with self.lock:

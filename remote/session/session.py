@@ -39,7 +39,7 @@ from training.wire.events import SESSION, Record
 
 if TYPE_CHECKING:
     from remote.session.notify import Notifier, Observer
-    from remote.upload.files import Files
+    from remote.upload.files import FileTransfers
 
 BATCH = 1 << 16
 """Bytes of journals after which a batch takes no more, so that `lock` is never held for long."""
@@ -277,10 +277,10 @@ class Session:
     # Files ----------------------------------------------------------------------------------------
 
     @cached_property
-    def _files(self) -> Files:
-        from remote.upload.files import Files  # most runs have no files to move
+    def _files(self) -> FileTransfers:
+        from remote.upload.files import FileTransfers  # most runs have no files to move
 
-        return Files(
+        return FileTransfers(
             self.plan, self._transport, lambda host, text: self._put(Heard(Said(host, text)))
         )
 

@@ -18,7 +18,7 @@ SETTLED = 2 * 10**9
 that coarse."""
 
 
-class Digests:
+class DigestCache:
     """Of the files of one project. They are kept in the user's cache; without it, all files are
     read."""
 

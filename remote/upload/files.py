@@ -14,18 +14,18 @@ from remote.record.layout import FETCHED
 from remote.transport import Transport
 from remote.transport.registry import is_here
 from remote.upload import outgoing, results, sources
-from remote.upload.digests import Digests
-from remote.upload.sources import Source
+from remote.upload.digests import DigestCache
+from remote.upload.sources import UploadSource
 from remote.upload.transfers import TOLD, Tell, Transfer, Transfers
 from training.agent.layout import CHECKPOINTS
 from training.wire.events import SESSION
 
 
-class Stopped(Exception):
+class TransferStopped(Exception):
     """The transfer is to end."""
 
 
-class Files:
+class FileTransfers:
     """The transfers of one run. `upload` and `fetch` block; `stop`, from any thread, ends them
     within a second.
 
@@ -51,15 +51,15 @@ class Files:
         under SESSION."""
         if not self._plan.uploads:
             return {}
-        digests = Digests(self._plan.project)
+        digests = DigestCache(self._plan.project)
         try:
-            announced = outgoing.Announced(self._found(digests))
-        except (PlanError, Stopped) as error:
+            announced = outgoing.Announcement(self._found(digests))
+        except (PlanError, TransferStopped) as error:
             return {SESSION: str(error)}
         problems = self._perform(
             "uploading",
             range(len(self._plan.hosts)),
-            partial(outgoing.upload, self._plan, self._transport, announced),
+            partial(outgoing.upload_to_host, self._plan, self._transport, announced),
         )
         digests.forget() if problems else digests.save()
         return problems
@@ -74,10 +74,10 @@ class Files:
         that saves nothing costs nothing. What went wrong is for a warning: it says where the
         results stay.
         """
-        if not self._plan.policy.fetch or not results.wanted(self._plan):
+        if not self._plan.policy.fetch or not results.patterns_to_fetch(self._plan):
             return {}
         if is_here(self._plan.hosts):
-            none = results.missing_here(self._plan)
+            none = results.explain_missing_here(self._plan)
             if none:
                 self._tell(SESSION, none)
             return {}
@@ -88,7 +88,13 @@ class Files:
         problems |= self._perform(
             "fetching",
             sorted(hosts),
-            partial(results.fetch, self._plan, self._transport, folder / FETCHED, expected or {}),
+            partial(
+                results.fetch_from_host,
+                self._plan,
+                self._transport,
+                folder / FETCHED,
+                expected or {},
+            ),
         )
         return {
             index: f"{problem}; {self._stays(index)}" for index, problem in sorted(problems.items())
@@ -96,7 +102,7 @@ class Files:
 
     def _stays(self, index: int) -> str:
         below = f"/{CHECKPOINTS}" if self._plan.job else ""
-        return f"what was saved there stays in {results.where(self._plan, index)}{below}"
+        return f"what was saved there stays in {results.results_folder(self._plan, index)}{below}"
 
     def _perform(self, verb: str, hosts: Collection[int], work: partial[None]) -> dict[int, str]:
         transfers = [
@@ -107,20 +113,20 @@ class Files:
 
     # Before the run
 
-    def _found(self, digests: Digests) -> list[Source]:
+    def _found(self, digests: DigestCache) -> list[UploadSource]:
         """The files to upload, with their digests. Raises: PlanError, Stopped."""
         next_look = time.monotonic() + TOLD
 
         def moved() -> None:
             nonlocal next_look
             if self._transfers.stopped.is_set():
-                raise Stopped("the upload was stopped before its end")
+                raise TransferStopped("the upload was stopped before its end")
             if time.monotonic() >= next_look:
                 self._tell(SESSION, "reading what is to be uploaded")
                 next_look += TOLD
 
-        found = sources.found(self._plan.uploads, moved)
-        remark = sources.remark(found)
+        found = sources.find_sources(self._plan.uploads, moved)
+        remark = sources.remark_if_large(found)
         if remark:
             self._tell(SESSION, remark)
-        return [sources.digested(source, digests, moved) for source in found]
+        return [sources.with_digest(source, digests, moved) for source in found]

@@ -13,20 +13,20 @@ from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 FILE = ".gitignore"
 REPOSITORY = ".git"
 
-Rule = tuple[re.Pattern[str], bool]
+IgnoreRule = tuple[re.Pattern[str], bool]
 """What a pattern matches (a folder's path ends with a slash), and whether that is left out, or
 taken in again."""
 
 
 @dataclass(frozen=True)
-class Rules:
+class IgnoreRules:
     """The rules that hold in a folder: those of each .gitignore above it, outermost first, with the
     folder that it lies in."""
 
-    levels: tuple[tuple[str, tuple[Rule, ...]], ...] = ()
+    levels: tuple[tuple[str, tuple[IgnoreRule, ...]], ...] = ()
 
     @classmethod
-    def above(cls, path: Path) -> Rules:
+    def above(cls, path: Path) -> IgnoreRules:
         """Those of the repository that a folder lies in; none where they leave the folder itself
         out, which is wanted."""
         repository = next(
@@ -42,14 +42,14 @@ class Rules:
                 return cls()
         return rules
 
-    def inside(self, folder: str) -> Rules:
+    def inside(self, folder: str) -> IgnoreRules:
         """Those that hold inside this folder. Raises: OSError, where its .gitignore cannot be
         read."""
         try:
             text = Path(folder, FILE).read_text(encoding="utf-8", errors="surrogateescape")
         except (FileNotFoundError, IsADirectoryError):
             return self
-        return Rules((*self.levels, (folder, _rules(text))))
+        return IgnoreRules((*self.levels, (folder, _rules(text))))
 
     def leave_out(self, path: str, *, is_folder: bool) -> bool:
         """Whether a file or folder is left out: the innermost .gitignore that speaks of it decides,
@@ -62,12 +62,12 @@ class Rules:
         return False
 
 
-def _rules(text: str) -> tuple[Rule, ...]:
+def _rules(text: str) -> tuple[IgnoreRule, ...]:
     lines = [line.removesuffix("\r") for line in text.removeprefix("\ufeff").split("\n")]
     return tuple(rule for line in lines if (rule := _rule(line)))
 
 
-def _rule(line: str) -> Rule | None:
+def _rule(line: str) -> IgnoreRule | None:
     try:
         expression, out = GitIgnoreSpecPattern.pattern_to_regex(line)
     except GitIgnorePatternError:  # git takes such a line for none

@@ -8,22 +8,24 @@ from collections.abc import Iterator, Sequence
 from remote.format import size
 from remote.plan.plan import Plan, PlanError
 from remote.transport import Transport
-from remote.upload.paths import listed, short
-from remote.upload.sources import Source
+from remote.upload.paths import list_paths, shorten_path
+from remote.upload.sources import UploadSource
 from remote.upload.transfers import Transfer, encoded
 from training.transfer.entries import open_file, read_chunks
 
 
-class Announced:
+class Announcement:
     """These files, as they are announced to every host."""
 
-    def __init__(self, found: Sequence[Source]) -> None:
+    def __init__(self, found: Sequence[UploadSource]) -> None:
         self.sources = found
         self.line = encoded(entries=[vars(source.entry) for source in found])
         self.mark = hashlib.sha256(self.line).hexdigest()
 
 
-def upload(plan: Plan, transport: Transport, announced: Announced, transfer: Transfer) -> None:
+def upload_to_host(
+    plan: Plan, transport: Transport, announced: Announcement, transfer: Transfer
+) -> None:
     """Make one host have these files. Raises: OSError, PlanError, ValueError."""
     index = transfer.index
     place = plan.cwd(transfer.index)
@@ -37,15 +39,15 @@ def upload(plan: Plan, transport: Transport, announced: Announced, transfer: Tra
     for path in list(answer["kept"])[: transfer.limits.errors]:
         transfer.tell(
             index,
-            f"{short(path)} was deleted here but is kept there: it has changed there since "
+            f"{shorten_path(path)} was deleted here but is kept there: it has changed there since "
             "its upload",
         )
     replaced = list(answer["replaced"])
     if replaced:
         transfer.tell(
             index,
-            f"{transfer.host.name}: {listed(replaced)}: changed there since the last upload; the "
-            "version of this folder replaces it",
+            f"{transfer.host.name}: {list_paths(replaced)}: changed there since the last upload; "
+            "the version of this folder replaces it",
         )
     need = [found[number] for number in _distinct(answer["need"])]
     transfer.begin([source.entry for source in need])
@@ -55,7 +57,7 @@ def upload(plan: Plan, transport: Transport, announced: Announced, transfer: Tra
     except ConnectionError as error:
         raise broken or error from None
     if damaged:
-        raise ValueError(f"{listed(damaged)} changed while being uploaded: start again")
+        raise ValueError(f"{list_paths(damaged)} changed while being uploaded: start again")
     done = (
         f"{len(need):,} of {len(found):,} files ({size(transfer.size)}) uploaded to"
         if need
@@ -64,7 +66,7 @@ def upload(plan: Plan, transport: Transport, announced: Announced, transfer: Tra
     transfer.tell(index, f"{transfer.host.name}: {done} {place}")
 
 
-def _send(transfer: Transfer, need: Sequence[Source]) -> OSError | None:
+def _send(transfer: Transfer, need: Sequence[UploadSource]) -> OSError | None:
     """Send these files; the error that broke the channel. The host may have said why."""
     for source in need:
         for chunk in _contents(source):
@@ -76,7 +78,7 @@ def _send(transfer: Transfer, need: Sequence[Source]) -> OSError | None:
     return None
 
 
-def _contents(source: Source) -> Iterator[bytes]:
+def _contents(source: UploadSource) -> Iterator[bytes]:
     """The bytes of a file, as many as announced. Raises: PlanError."""
     if source.entry.link:
         return

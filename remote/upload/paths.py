@@ -5,24 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from remote.upload.sources import NAMED, shown
+from remote.upload.sources import NAMED, printable
 
 SHORT = 200
 """Characters of a path in a message."""
 
 
-def listed(paths: Sequence[str]) -> str:
+def list_paths(paths: Sequence[str]) -> str:
     """Some of the paths, and how many more there are."""
     more = len(paths) - NAMED
-    return ", ".join(map(short, paths[:NAMED])) + (f" and {more:,} more" if more > 0 else "")
+    return ", ".join(map(shorten_path, paths[:NAMED])) + (f" and {more:,} more" if more > 0 else "")
 
 
-def short(path: str) -> str:
+def shorten_path(path: str) -> str:
     """A path, fit for a message."""
-    return shown(path if len(path) <= SHORT else f"{path[:SHORT]}…")
+    return printable(path if len(path) <= SHORT else f"{path[:SHORT]}…")
 
 
-def folder_of(host: str) -> str:
+def folder_name(host: str) -> str:
     """The name of a host as that of a folder. No two hosts have the same."""
     name = re.sub(
         r"[^A-Za-z0-9_.@:-]",

@@ -13,7 +13,7 @@ from remote.plan.plan import Plan, Script
 from remote.record.files import make_folder
 from remote.run.state.rank_state import RankState
 from remote.transport import Transport
-from remote.upload.paths import folder_of, listed, short
+from remote.upload.paths import folder_name, list_paths, shorten_path
 from remote.upload.transfers import Transfer
 from training.agent.find_files import Search
 from training.agent.layout import CHECKPOINTS, MANIFEST, REPORTS
@@ -28,19 +28,19 @@ LOOK = 64 * 2**20
 """Bytes of a file between two looks at how full the disk is."""
 
 
-def wanted(plan: Plan) -> tuple[str, ...]:
+def patterns_to_fetch(plan: Plan) -> tuple[str, ...]:
     """What is fetched from a host: folders, or the patterns of a user's own program."""
     if isinstance(plan.work, Script):
         return plan.work.fetch
     return RESULTS if plan.work.checkpoint_every else ()
 
 
-def where(plan: Plan, index: int) -> str:
+def results_folder(plan: Plan, index: int) -> str:
     """The folder on a host in which that lies."""
     return plan.folder(index) if plan.job else plan.cwd(index)
 
 
-def fetch(
+def fetch_from_host(
     plan: Plan,
     transport: Transport,
     folder: Path,
@@ -49,13 +49,13 @@ def fetch(
 ) -> None:
     """Bring the results of one host into a folder of its own in `folder`. Raises: OSError,
     ValueError."""
-    transfer.open(transport, "send", where(plan, transfer.index), *wanted(plan))
+    transfer.open(transport, "send", results_folder(plan, transfer.index), *patterns_to_fetch(plan))
     answer = transfer.answer()
     entries = entries_of(answer["entries"])
     failed = [str(path) for path, _ in answer["unread"]]
     _check(entries, transfer.limits, expected.get(transfer.index))
     if entries:
-        own = folder_of(transfer.host.name)
+        own = folder_name(transfer.host.name)
         make_private_folders(folder.parent)
         make_folder(folder, exist_ok=True)
         with closing(Tree(str(folder / own), str(folder / f".{own}.new"))) as tree:
@@ -68,13 +68,13 @@ def fetch(
         none = f"{transfer.host.name}: no file there matches --fetch {' '.join(plan.work.fetch)}"
         transfer.tell(transfer.index, none)
     if failed:
-        raise ValueError(f"{listed(failed)} could not be read there, or changed meanwhile")
+        raise ValueError(f"{list_paths(failed)} could not be read there, or changed meanwhile")
 
 
-def missing_here(plan: Plan) -> str:
+def explain_missing_here(plan: Plan) -> str:
     """That no file of this machine matches, where the ranks ran here; "" where one does."""
-    found = Search(folders=True).find(wanted(plan), plan.cwd(0))
-    matches = " ".join(wanted(plan))
+    found = Search(folders=True).find(patterns_to_fetch(plan), plan.cwd(0))
+    matches = " ".join(patterns_to_fetch(plan))
     return "" if any(map(os.path.lexists, found)) else f"no file here matches --fetch {matches}"
 
 
@@ -85,7 +85,7 @@ def _check(entries: Sequence[FileEntry], limits: Limits, expected: int | None) -
             most = f"{limits.path} bytes or {limits.depth} folders"
             raise ValueError(
                 f"the path of a file there has more than {most}, and nothing was fetched: "
-                f"{short(entry.path)}"
+                f"{shorten_path(entry.path)}"
             )
     offered = sum(entry.size for entry in entries)
     if expected is not None and offered > 2 * expected + limits.unexpected:

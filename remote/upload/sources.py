@@ -15,8 +15,8 @@ from pathlib import Path
 
 from remote.format import size
 from remote.plan.plan import PlanError, Upload
-from remote.upload.digests import Digests
-from remote.upload.ignore import REPOSITORY, Rules
+from remote.upload.digests import DigestCache
+from remote.upload.ignore import REPOSITORY, IgnoreRules
 from training.transfer.entries import FileEntry, Stamp, stamp_of, stays_inside
 
 LARGE = 200 * 1000**2
@@ -27,7 +27,7 @@ NAMED = 3
 
 
 @dataclass(frozen=True)
-class Source:
+class UploadSource:
     """A file or link of this machine: where it lies, as what it is announced to the hosts, and its
     stamp."""
 
@@ -36,25 +36,25 @@ class Source:
     stamp: Stamp
 
 
-def uploads(paths: Sequence[str], here: Path) -> tuple[Upload, ...]:
+def resolve_uploads(paths: Sequence[str], here: Path) -> tuple[Upload, ...]:
     """Where each of these absolute paths lands: one below `here`, where rankboard was started,
     keeps its path from there, so that relative paths mean the same on the hosts; another keeps its
     name. Raises: PlanError."""
-    found = {path: _target(Path(path), here) for path in paths}
-    for path in found:
+    targets = {path: _target(Path(path), here) for path in paths}
+    for path in targets:
         if not os.path.exists(path):
             raise PlanError(
-                f"upload {shown(path)}: there is no such file or folder; see --upload, and sync "
-                "in the hosts file"
+                f"upload {printable(path)}: there is no such file or folder; see --upload, and "
+                "sync in the hosts file"
             )
-    for path, target in found.items():
-        for other, taken in found.items():
+    for path, target in targets.items():
+        for other, taken in targets.items():
             if target == taken and path < other:
                 raise PlanError(
-                    f"uploads {shown(path)} and {shown(other)} have the same name: rename "
-                    "one, or start rankboard in a folder above both"
+                    f"uploads {printable(path)} and {printable(other)} have the same name: "
+                    "rename one, or start rankboard in a folder above both"
                 )
-    return tuple(Upload(path, target) for path, target in found.items())
+    return tuple(Upload(path, target) for path, target in targets.items())
 
 
 def _target(path: Path, here: Path) -> str:
@@ -63,7 +63,7 @@ def _target(path: Path, here: Path) -> str:
     return path.name or "root"
 
 
-def project(here: Path) -> str:
+def project_name(here: Path) -> str:
     """The name of the hosts' folder for what is uploaded from `here`: that folder's, and a digest
     against another user's, machine's or folder's of that name."""
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", here.name).strip("-")[:40]
@@ -72,13 +72,15 @@ def project(here: Path) -> str:
     return f"{name or 'files'}-{digest[:8]}"
 
 
-def found(uploads: Sequence[Upload], moved: Callable[[], object] = lambda: None) -> list[Source]:
+def find_sources(
+    uploads: Sequence[Upload], moved: Callable[[], object] = lambda: None
+) -> list[UploadSource]:
     """All that goes, without digests, in the order of the paths on the hosts; `moved` is called at
     each.
 
     Raises: PlanError, with what is wrong.
     """
-    sources: dict[str, Source] = {}
+    sources: dict[str, UploadSource] = {}
     mistakes = []
     for upload in uploads:
         for source in _below(upload):
@@ -87,14 +89,14 @@ def found(uploads: Sequence[Upload], moved: Callable[[], object] = lambda: None)
             other = sources.setdefault(target, source)
             if other.path != source.path:
                 mistakes.append(
-                    f"{shown(source.path)} and {shown(other.path)} would both be {target}"
+                    f"{printable(source.path)} and {printable(other.path)} would both be {target}"
                 )
             if source.entry.link and not stays_inside(
                 os.path.relpath(source.path, upload.source), source.entry.link
             ):
                 mistakes.append(
-                    f"{shown(source.path)} is a link out of the folder, to "
-                    f"{shown(source.entry.link)}"
+                    f"{printable(source.path)} is a link out of the folder, to "
+                    f"{printable(source.entry.link)}"
                 )
     if mistakes:
         more = f"\nand {len(mistakes) - NAMED} more" if len(mistakes) > NAMED else ""
@@ -105,21 +107,21 @@ def found(uploads: Sequence[Upload], moved: Callable[[], object] = lambda: None)
     return [sources[target] for target in sorted(sources)]
 
 
-def _below(upload: Upload) -> Iterator[Source]:
+def _below(upload: Upload) -> Iterator[UploadSource]:
     """The files and links of one upload. Raises: PlanError, where something cannot be read."""
     try:
         if os.path.isdir(upload.source):
-            yield from _walk(upload.source, upload.target, Rules.above(Path(upload.source)))
+            yield from _walk(upload.source, upload.target, IgnoreRules.above(Path(upload.source)))
         else:
             yield from _source(os.path.realpath(upload.source), upload.target)
     except OSError as error:
-        what = shown(str(error.filename or upload.source))
+        what = printable(str(error.filename or upload.source))
         raise PlanError(
             f"upload: {what}: {error.strerror}; make it readable, or name it in a .gitignore"
         ) from error
 
 
-def _walk(folder: str, target: str, rules: Rules) -> Iterator[Source]:
+def _walk(folder: str, target: str, rules: IgnoreRules) -> Iterator[UploadSource]:
     rules = rules.inside(folder)
     with os.scandir(folder) as entries:
         inner = sorted(entries, key=lambda entry: entry.name)
@@ -134,32 +136,34 @@ def _walk(folder: str, target: str, rules: Rules) -> Iterator[Source]:
             yield from _source(entry.path, into)
 
 
-def _source(path: str, target: str) -> Iterator[Source]:
+def _source(path: str, target: str) -> Iterator[UploadSource]:
     """The file or link at this path; nothing where it is neither, as others cannot travel."""
     state = os.lstat(path)
     if stat.S_ISLNK(state.st_mode):
-        yield Source(path, FileEntry(target, link=os.readlink(path)), stamp_of(state))
+        yield UploadSource(path, FileEntry(target, link=os.readlink(path)), stamp_of(state))
     elif stat.S_ISREG(state.st_mode):
         is_program = bool(state.st_mode & stat.S_IXUSR)
         entry = FileEntry(target, state.st_size, executable=is_program)
-        yield Source(path, entry, stamp_of(state))
+        yield UploadSource(path, entry, stamp_of(state))
 
 
-def digested(source: Source, digests: Digests, moved: Callable[[], object]) -> Source:
+def with_digest(
+    source: UploadSource, digests: DigestCache, moved: Callable[[], object]
+) -> UploadSource:
     """The source with the digest of what it has now. Raises: PlanError."""
     if source.entry.link:
         return source
     try:
-        size, found = digests.of(source.path, source.stamp, moved)
+        size, digest = digests.of(source.path, source.stamp, moved)
     except OSError as error:
         raise PlanError(
-            f"upload: {shown(source.path)}: {error.strerror}; make it readable, or name it in a "
-            ".gitignore"
+            f"upload: {printable(source.path)}: {error.strerror}; make it readable, or name it in "
+            "a .gitignore"
         ) from error
-    return replace(source, entry=replace(source.entry, size=size, digest=found))
+    return replace(source, entry=replace(source.entry, size=size, digest=digest))
 
 
-def remark(sources: Sequence[Source]) -> str:
+def remark_if_large(sources: Sequence[UploadSource]) -> str:
     """What there is to say of an upload that is large, which names its largest files; "" of any
     other."""
     total = sum(source.entry.size for source in sources)
@@ -167,7 +171,7 @@ def remark(sources: Sequence[Source]) -> str:
         return ""
     largest = sorted(sources, key=lambda source: -source.entry.size)[:NAMED]
     named = ", ".join(
-        f"{shown(source.entry.path)} ({size(source.entry.size)})" for source in largest
+        f"{printable(source.entry.path)} ({size(source.entry.size)})" for source in largest
     )
     return (
         f"the upload is large: {len(sources):,} files, {size(total)}, to every host. The largest "
@@ -176,6 +180,6 @@ def remark(sources: Sequence[Source]) -> str:
     )
 
 
-def shown(path: str) -> str:
+def printable(path: str) -> str:
     """A path, fit for a terminal."""
     return path if path.isprintable() else ascii(path)

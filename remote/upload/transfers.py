@@ -16,9 +16,9 @@ from remote.cluster.hosts import Host
 from remote.concurrently import iter_completed
 from remote.format import size
 from remote.limits import LIMITS, Limits
-from remote.transport import Channel, Errand, NoProgress, Transport, Unreachable
-from remote.transport.talk import last_line
-from remote.upload.sources import shown
+from remote.transport import Channel, HostCommand, NoProgress, Transport, Unreachable
+from remote.transport.start_dialog import last_line
+from remote.upload.sources import printable
 from training.transfer.entries import FileEntry
 from training.transfer.incoming import TransferReader
 from training.transfer.tree import DamagedTransfer
@@ -61,7 +61,7 @@ class Transfer:
 
     def open(self, transport: Transport, *words: str) -> None:
         """Start an errand there. Raises: Unreachable."""
-        self.channel = transport.open(self.host, Errand(words), NoProgress())
+        self.channel = transport.open(self.host, HostCommand(words), NoProgress())
         self.last = time.monotonic()
         self.marked = (0, self.last)
         self.incoming = TransferReader(self._read, self.limits.listing, self.limits.values)
@@ -98,7 +98,7 @@ class Transfer:
                 return answer
             text = str(answer["busy"])[: self.limits.shown]
             if text and text not in told and len(told) < self.limits.errors:
-                self.tell(self.index, f"{self.host.name}: waits: {shown(text)}")
+                self.tell(self.index, f"{self.host.name}: waits: {printable(text)}")
                 told.add(text)
         raise OSError(
             f"it said {self.limits.busy_lines:,} times that it is busy, and gave no answer"
@@ -216,11 +216,13 @@ _STOPPED = "stopped before its end"
 def _why(error: Exception, said: str) -> str:
     """What an error means; `said` is what the far end printed on stderr."""
     if isinstance(error, ConnectionError) and said:
-        return shown(last_line(said))
+        return printable(last_line(said))
     if isinstance(error, OSError):
-        return shown(
+        return printable(
             f"{error.filename}: {error.strerror}"
             if error.filename
             else error.strerror or str(error)
         )
-    return shown(str(error) if isinstance(error, ValueError) else f"its answer is none: {error!r}")
+    return printable(
+        str(error) if isinstance(error, ValueError) else f"its answer is none: {error!r}"
+    )

@@ -17,7 +17,7 @@ from psutil import pid_exists
 
 from remote.cluster.hosts import Host
 from remote.events import Closed
-from remote.transport import Errand, Unreachable
+from remote.transport import HostCommand, Unreachable
 from remote.transport.bootstrap.first import SPOKEN
 from remote.transport.ssh.transport import SshTransport
 from tests.hostile.folders import HOSTS, RUN, ended, lines, recorded
@@ -238,5 +238,5 @@ def test_what_comes_before_the_marker(
         host = Host("node1", daemon.address, "u", daemon.port, str(keys.identity), timeout=1.0)
         heard = Hearing()
         with pytest.raises(Unreachable):
-            SshTransport().open(host, Errand(("runs", "~/.rankboard")), heard).read()
+            SshTransport().open(host, HostCommand(("runs", "~/.rankboard")), heard).read()
         assert heard.texts < 4 * 2**20

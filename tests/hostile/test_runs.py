@@ -32,7 +32,7 @@ from remote.record.read import load_plan
 from remote.record.write import Recorder
 from remote.run.run_state import RunState
 from remote.transport import Channel, Transport, Unreachable
-from remote.transport.failure import Cause, Failure
+from remote.transport.failure import Failure, FailureCause
 from tests.kit.commands import Done, Watched, watching
 from tests.kit.foreign_runs import BEGUN, ENDED, FAILED, evil_host, foreign_run, locked, records
 from tests.kit.launches import run as rankboard
@@ -64,7 +64,7 @@ class Nobody:
 
     def open(self, host: Host, *_: object) -> Channel:
         self.asked.append(host)
-        raise Unreachable(host.name, Failure(Cause.REFUSED, "nobody is there"))
+        raise Unreachable(host.name, Failure(FailureCause.REFUSED, "nobody is there"))
 
 
 @pytest.fixture

@@ -16,9 +16,9 @@ from remote.cluster.hosts import Host
 from remote.doctor import doctor
 from remote.events import Checked
 from remote.plan.plan import Plan, Script
-from remote.transport import Agent, Unreachable
+from remote.transport import AgentCommand, Unreachable
 from remote.transport.bootstrap import first
-from remote.transport.failure import Cause, Failure
+from remote.transport.failure import Failure, FailureCause
 from remote.transport.local import LocalTransport
 from remote.transport.ssh.transport import SshTransport
 from tests.kit import agents
@@ -306,7 +306,7 @@ def test_equal_findings_of_several_hosts_are_one() -> None:
 def test_several_unknown_keys_are_trusted_by_one_command() -> None:
     failures = [
         Failure(
-            Cause.HOST_KEY_UNKNOWN,
+            FailureCause.HOST_KEY_UNKNOWN,
             f"its host key is unknown: ED25519 SHA256:x{host.name}. Compare that, then accept it:",
             f"rankboard trust {host.name}",
             apart=True,
@@ -323,7 +323,7 @@ def test_several_unknown_keys_are_trusted_by_one_command() -> None:
 
 def test_advice_names_the_hosts_file_that_was_given() -> None:
     hosts = tuple(replace(host, hosts_file="lab.toml") for host in plan().hosts)
-    failures = [Failure(Cause.HOST_KEY_UNKNOWN, "its host key is unknown")] * 3
+    failures = [Failure(FailureCause.HOST_KEY_UNKNOWN, "its host key is unknown")] * 3
     found = doctor.check_facts(replace(plan(), hosts=hosts), [None] * 3, [0.0] * 3, failures)
     assert {one.advice for one in found if one.outcome == doctor.FAILED} == {
         "rankboard trust --hosts lab.toml --all"
@@ -356,20 +356,20 @@ def test_builds_of_torch_that_cannot_talk_to_each_other() -> None:
 
 
 CHECKS_OF = {
-    Cause.ADDRESS: "address",
-    Cause.REFUSED: "login",
-    Cause.TIMEOUT: "login",
-    Cause.AUTHENTICATION: "login",
-    Cause.PYTHON: "python",
-    Cause.AGENT: "python",
-    Cause.CODE: "code",
-    Cause.WORKDIR: "disk",
-    Cause.NO_ROOM: "disk",
+    FailureCause.ADDRESS: "address",
+    FailureCause.REFUSED: "login",
+    FailureCause.TIMEOUT: "login",
+    FailureCause.AUTHENTICATION: "login",
+    FailureCause.PYTHON: "python",
+    FailureCause.AGENT: "python",
+    FailureCause.CODE: "code",
+    FailureCause.WORKDIR: "disk",
+    FailureCause.NO_ROOM: "disk",
 }
 
 
 @pytest.mark.parametrize("cause", CHECKS_OF)
-def test_a_host_that_was_not_reached_fails_the_check_of_its_cause(cause: Cause) -> None:
+def test_a_host_that_was_not_reached_fails_the_check_of_its_cause(cause: FailureCause) -> None:
     facts, failed = [hello(1), None, hello(3)], CHECKS_OF[cause]
     failure = Failure(cause, "it is not\nas it was", "do  this")
     found = doctor.check_facts(plan(), facts, (0.0,) * 3, (None, failure, None))
@@ -512,7 +512,7 @@ def test_a_host_that_is_not_reached_is_to_be_tried_the_same_way() -> None:
         ),
     ):
         (*_, failed) = doctor.check_facts(
-            Plan("a-run", (one,), Job()), [None], [0.0], [Failure(Cause.OTHER, "no luck")]
+            Plan("a-run", (one,), Job()), [None], [0.0], [Failure(FailureCause.OTHER, "no luck")]
         )
         assert failed.advice == f"try it by hand: {way}"
 
@@ -543,7 +543,7 @@ def test_what_the_way_to_a_host_really_says_is_put_to_the_right_check(way: str, 
     there = changed.get(way, one)
     with pytest.raises(Unreachable) as caught:
         SshTransport().open(
-            there, Agent(f"{there.workdir}/runs/a-run/0", "a-run", 0, "", "~"), Hearer()
+            there, AgentCommand(f"{there.workdir}/runs/a-run/0", "a-run", 0, "", "~"), Hearer()
         )
     check, text = WAYS[way]
     found = doctor.check_facts(
@@ -557,14 +557,14 @@ def test_what_the_way_to_a_host_really_says_is_put_to_the_right_check(way: str, 
 @pytest.mark.parametrize("size", ["1m", "3m"], ids=["no room for the code", "none for the agent"])
 def test_a_full_disk_at_the_first_start_has_the_advice_of_the_doctor(size: str, sshd: Sshd) -> None:
     host = sshd.make_hosts(1)[0]
-    agent = Agent(f"{host.workdir}/runs/a-run/0", "a-run", 0, "", "~")
+    agent = AgentCommand(f"{host.workdir}/runs/a-run/0", "a-run", 0, "", "~")
     with (
         small_disk(sshd.daemons[host.address], host.workdir, size),
         pytest.raises(Unreachable) as caught,
     ):
         SshTransport().open(host, agent, Hearer())
     failure = caught.value.failure
-    assert failure.cause is Cause.NO_ROOM
+    assert failure.cause is FailureCause.NO_ROOM
     assert f"cannot use its workdir {host.workdir}: No space left on device" in failure.what
     (of, *_) = plan(1, workdir=host.workdir).hosts
     full = check(Plan("a-run", (of,), Job()), [hello(1, disk_free=1)])
@@ -584,8 +584,8 @@ def test_a_full_disk_here_is_told_of_too(tmp_path: Path) -> None:
     host = Host("local", "127.0.0.1", transport="local", python=sys.executable)
     transport = LocalTransport(tmp_path / "code" / "training")
     with pytest.raises(Unreachable) as caught:
-        transport.open(host, Agent("/runs/a-run/0", "a-run", 0, "", "~"), Hearer())
-    assert caught.value.failure.cause is Cause.NO_ROOM
+        transport.open(host, AgentCommand("/runs/a-run/0", "a-run", 0, "", "~"), Hearer())
+    assert caught.value.failure.cause is FailureCause.NO_ROOM
     assert "--runs-dir" in caught.value.failure.advice
 
 

@@ -9,9 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from queue import SimpleQueue
-from typing import Any
 
-from textual.app import App
 from textual.pilot import Pilot
 
 from remote import events as launcher
@@ -246,11 +244,6 @@ class ActedSession:
             self.say(index, events.AgentEnded(EndReason.ALL_ENDED))
         self.say(SESSION, launcher.Closed(), after=0.1)
         self._queue.put(None)
-
-
-def screen_text(app: App[Any]) -> str:
-    """What is on the screen, a line each."""
-    return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
 
 
 async def until(pilot: Pilot[None], condition: Callable[[], bool]) -> None:

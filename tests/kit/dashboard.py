@@ -10,7 +10,8 @@ from pathlib import Path
 from textual.pilot import Pilot
 
 from remote.plan.plan import Plan
-from tests.kit.acted import ActedSession, cluster, make_plan, screen_text, until
+from tests.kit.acted import ActedSession, cluster, make_plan, until
+from tests.kit.looks import screen_text
 from training.job import Job
 from tui.app.app import RankboardApp
 from tui.kit.dialogs import Dialog

@@ -1,97 +1,130 @@
-"""How screens look, as text that a person can read in a diff: the characters of a screen, and the
-style of each in every theme; of a dialog, without what is behind it."""
+"""Read what is on a screen as text that a person can read in a diff: characters and styles."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import groupby
 from typing import Any
 
-import pytest
 from rich.style import Style
-from textual.filter import Monochrome
 from textual.pilot import Pilot
 from textual.strip import Strip
 from textual.widgets import Input
 
 from tests.kit.wait import looks as looks_again
 from tui.kit import palette
-from tui.kit.themes import CONTRAST, DARK, LIGHT
 
-LOW, MIDDLE, HIGH = (80, 24), (120, 40), (200, 60)
-THEMES = (DARK, LIGHT, CONTRAST)
-WAYS = ("bold", "dim", "italic", "reverse", "underline")
-NAMES = "abcdefghijklmnopqrstuvwxyz"
-"""Of styles. Where there are more, two letters."""
+ATTRIBUTES = ("bold", "dim", "italic", "reverse", "underline")
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+"""Names of styles. If there are more of them, the names have two letters."""
 
-Grid = list[list[tuple[str, str]]]
+Screen = list[list[tuple[str, str]]]
 """The lines of a screen: texts with their styles."""
+
+# Textual has no public way to draw at once: only this module knows these private names.
 PENDING = (
     *("_layout_required", "_scroll_required", "_repaint_required", "_recompose_required"),
     *("_callbacks", "_dirty_widgets"),
 )
-"""What says that a screen has something to draw."""
-
-ROUNDS = 8
-"""In which a screen draws at most what follows from one change."""
-
-
-async def looks(pilot: Pilot[None], *, large: bool) -> list[str]:
-    """How a screen of 80x24 looks, in this and other sizes and modes. Without colours, only lines
-    that differ are told. `large`: also on a large terminal."""
-    dark, *others = [await _themed(pilot, theme.name) for theme in THEMES]
-    for theme, other in zip(THEMES[1:], others, strict=True):
-        assert _text(other) == _text(dark), f"{theme.name} shows another text than {DARK.name}"
-    found = [*_titled("80x24", _text(dark))]
-    found += _titled("80x24, styles: dark, light, high contrast", _styles(dark, *others))
-    await pilot.resize_terminal(*MIDDLE)
-    found += _titled("120x40", usual := _text(await _grid(pilot)))
-    plain = _text(await _without_colours(pilot))
-    found += _titled("120x40, without colours", _differing(usual, plain))
-    if large:
-        await pilot.resize_terminal(*HIGH)
-        found += _titled("200x60", _text(await _grid(pilot)))
-    return found
+"""Attributes that are true while a screen has something to draw."""
+MOST_ROUNDS = 8
+"""Rounds in which a screen draws all that follows from one change."""
 
 
-async def looks_in_ascii(pilot: Pilot[None]) -> list[str]:
-    """How a screen of 80x24 looks on a terminal without UTF-8."""
-    return [*_titled("80x24, ASCII", map(_ascii, _text(await _grid(pilot))))]
+async def read_screen(pilot: Pilot[None]) -> Screen:
+    """Return what is on the screen once nothing changes any more."""
+    for line in pilot.app.screen.query(Input):
+        line.cursor_blink = False
+    strips = await _settle(pilot)
+    return [[(part.text, _describe(part.style)) for part in strip] for strip in strips]
 
 
-def _titled(title: str, lines: Iterable[str]) -> Iterator[str]:
-    yield f"## {title}"
-    yield from lines
+def to_text(screen: Screen) -> list[str]:
+    """Return the characters of each line."""
+    return ["".join(text for text, _ in line).rstrip() for line in screen]
 
 
-async def settled(pilot: Pilot[None]) -> list[Strip]:
-    """Draw until nothing changes any more. Returns the lines of the screen."""
+def to_ascii(screen: Screen) -> list[str]:
+    """Return the characters of each line as a terminal without UTF-8 gets them."""
+    return [line.encode("ascii", palette.ASCII).decode() for line in to_text(screen)]
+
+
+def to_styles(screen: Screen) -> list[str]:
+    """Return the styles of each line as `NAME CELLS` pairs, then what the names stand for.
+
+    Lines in a row that are equal stand there once, with their numbers from 1 on.
+    """
+    names = _StyleNames()
+    described = [_describe_line(line, names) for line in screen]
+    lines = []
+    numbered = enumerate(described, 1)
+    for text, group in groupby(numbered, lambda pair: pair[1]):
+        numbers = [number for number, _ in group]
+        last = f"-{numbers[-1]}" if len(numbers) > 1 else ""
+        lines.append(f"{numbers[0]}{last} {text}")
+    return lines + [f"{name} = {style}" for style, name in names.by_style.items()]
+
+
+class _StyleNames:
+    """Short names for styles, in the order in which they come."""
+
+    def __init__(self) -> None:
+        self.by_style: dict[str, str] = {}
+        two_letters = map("".join, itertools.product(LETTERS, LETTERS))
+        self._unused = itertools.chain(LETTERS, two_letters)
+
+    def name(self, style: str) -> str:
+        if style not in self.by_style:
+            self.by_style[style] = next(self._unused)
+        return self.by_style[style]
+
+
+def _describe_line(line: Sequence[tuple[str, str]], names: _StyleNames) -> str:
+    cells = [style for text, style in line for _ in text]
+    return " ".join(f"{names.name(style)}{len(list(run))}" for style, run in groupby(cells))
+
+
+@cache
+def _describe(style: Style | None) -> str:
+    """Return the colours of a style as they are on the screen, and its attributes."""
+    if style is None:
+        return "-"
+    colours = [
+        colour.name.lstrip("#") if colour else "-" for colour in (style.color, style.bgcolor)
+    ]
+    attributes = [name for name in ATTRIBUTES if getattr(style, name)]
+    return " ".join(["/".join(colours), *attributes])
+
+
+async def _settle(pilot: Pilot[None]) -> list[Strip]:
+    """Draw until nothing changes any more. Return the lines of the screen."""
     before: list[Strip] = []
     for _ in looks_again("a screen that stays as it is"):
-        await drawn(pilot)
-        found = pilot.app.screen._compositor.render_strips()
-        if found == before:
-            return found
-        before = found
+        await draw(pilot)
+        strips = render_strips(pilot.app)
+        if strips == before:
+            return strips
+        before = strips
     raise AssertionError
 
 
-async def drawn(pilot: Pilot[None]) -> None:
+async def draw(pilot: Pilot[None]) -> None:
     """Draw what has changed, at once and not when a clock says so."""
     app: Any = pilot.app
     app.tick()
     await pilot.pause()
-    for _ in range(ROUNDS):
-        if not (due := _due(app)):
+    for _ in range(MOST_ROUNDS):
+        callback = _next_callback(app)
+        if callback is None:
             return
-        due()
+        callback()
         await pilot.pause()
 
 
-def _due(app: Any) -> Callable[[], object] | None:
-    """What a clock would call next to draw what has changed."""
+def _next_callback(app: Any) -> Callable[[], object] | None:
+    """Return what a clock would call next to draw what has changed."""
     if app._resize_event:
         return app._check_resize  # type: ignore[no-any-return]
     for screen in (*app._background_screens, app.screen):
@@ -101,71 +134,11 @@ def _due(app: Any) -> Callable[[], object] | None:
     return None
 
 
-async def _grid(pilot: Pilot[None]) -> Grid:
-    """What is on the screen."""
-    for line in pilot.app.screen.query(Input):
-        line.cursor_blink = False
-    lines = await settled(pilot)
-    return [[(part.text, _written(part.style)) for part in line] for line in lines]
+def render_strips(app: Any) -> list[Strip]:
+    """Return the lines of the screen as Textual draws them."""
+    return app.screen._compositor.render_strips()  # type: ignore[no-any-return]
 
 
-@cache
-def _written(style: Style | None) -> str:
-    """The colours of a style, as they are on the screen, and its ways."""
-    if style is None:
-        return "-"
-    inks = [colour.name.lstrip("#") if colour else "-" for colour in (style.color, style.bgcolor)]
-    return " ".join(["/".join(inks), *(way for way in WAYS if getattr(style, way))])
-
-
-def _text(grid: Grid) -> list[str]:
-    return ["".join(text for text, _ in line).rstrip() for line in grid]
-
-
-def _ascii(line: str) -> str:
-    """What a terminal without UTF-8 gets of a line."""
-    return line.encode("ascii", palette.ASCII).decode()
-
-
-async def _themed(pilot: Pilot[None], theme: str) -> Grid:
-    pilot.app.theme = theme
-    return await _grid(pilot)
-
-
-async def _without_colours(pilot: Pilot[None]) -> Grid:
-    """The screen as with NO_COLOR, which an app reads when it begins. Another theme makes all
-    widgets draw anew."""
-    app = pilot.app
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(app, "no_color", True)
-        patch.setattr(app, "_filters", [Monochrome(), *app._filters])
-        return await _themed(pilot, DARK.name)
-
-
-def _differing(usual: Sequence[str], other: Sequence[str]) -> Iterator[str]:
-    """The lines that differ, with their numbers from 1 on."""
-    for number, (one, two) in enumerate(zip(usual, other, strict=True), 1):
-        if one != two:
-            yield f"{number} {two}"
-
-
-def _styles(*grids: Grid) -> Iterator[str]:
-    """The styles of each line: their names with how many cells they have; equal lines behind each
-    other once. Then what the names stand for."""
-    names = itertools.chain(NAMES, map("".join, itertools.product(NAMES, NAMES)))
-    named: dict[tuple[str, ...], str] = {}
-    lines = []
-    for rows in zip(*grids, strict=True):
-        cells = zip(*([style for text, style in row for _ in text] for row in rows), strict=True)
-        runs = [(style, sum(1 for _ in run)) for style, run in groupby(cells)]
-        lines.append(" ".join(f"{_named(style, named, names)}{count}" for style, count in runs))
-    for line, numbered in groupby(enumerate(lines, 1), lambda one: one[1]):
-        numbers = [number for number, _ in numbered]
-        yield f"{numbers[0]}-{numbers[-1]} {line}" if len(numbers) > 1 else f"{numbers[0]} {line}"
-    yield from (f"{name} = {', '.join(styles)}" for styles, name in named.items())
-
-
-def _named(style: tuple[str, ...], named: dict[tuple[str, ...], str], names: Iterator[str]) -> str:
-    if style not in named:
-        named[style] = next(names)
-    return named[style]
+def screen_text(app: Any) -> str:
+    """Return the characters of the screen."""
+    return "\n".join(strip.text for strip in render_strips(app))

@@ -10,8 +10,8 @@ from typing import Any
 from remote.cluster.hosts import Host
 from remote.events import Closed
 from remote.record import read
-from remote.transport import Channel, Program, Progress, Unreachable
-from remote.transport.failure import Cause, Failure
+from remote.transport import Channel, Program, ReachProgress, Unreachable
+from remote.transport.failure import Failure, FailureCause
 from remote.transport.registry import Transports
 from tests.kit import histories
 from tests.kit.acted import ActedSession, cluster, make_plan
@@ -83,8 +83,10 @@ def form(folder: Path, slots: int = 2) -> Played:
 class Nowhere(Transports):
     """Reaches no host: no process is left when a test ends."""
 
-    def open(self, host: Host, program: Program, progress: Progress) -> Channel:
-        raise Unreachable(host.name, Failure(Cause.PYTHON, "not in this test", "write another one"))
+    def open(self, host: Host, program: Program, progress: ReachProgress) -> Channel:
+        raise Unreachable(
+            host.name, Failure(FailureCause.PYTHON, "not in this test", "write another one")
+        )
 
 
 def home(folder: Path, slots: int = 2) -> Played:

@@ -33,7 +33,7 @@ from tests.kit.acted_study import acted_runner, finish, stopped
 from tests.kit.checks import hello
 from tests.kit.dashboard import asked
 from tests.kit.dumps import LOADS, WAITS, by
-from tests.kit.looks import drawn
+from tests.kit.looks import draw, screen_text
 from tests.kit.played import Nowhere
 from tests.kit.recorded import record, recorded
 from training.job import Job
@@ -68,21 +68,13 @@ class Scene:
 
 
 Made = Callable[[Path], Scene]
-SCREENS: dict[str, Made] = {}
-"""Each screen in its usual states."""
-VARIANTS: dict[str, Made] = {}
-"""Dialogs, and other states of the screens."""
+SCENES: dict[str, Made] = {}
+"""All scenes by their names."""
 
 
-def screen(made: Made) -> Made:
-    """Enter a screen by its name."""
-    SCREENS[made.__name__] = made
-    return made
-
-
-def variant(made: Made) -> Made:
-    """Enter a state of a screen by its name."""
-    VARIANTS[made.__name__] = made
+def scene(made: Made) -> Made:
+    """Enter a scene by the name of the function that makes it."""
+    SCENES[made.__name__] = made
     return made
 
 
@@ -93,7 +85,7 @@ def still(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     with monkeypatch.context() as patch:
         patch.chdir(tmp_path)
         patch.setattr(SessionClock.__init__, "__defaults__", (lambda: 0.0,))
-        patch.setattr("tui.study.screen.time", SimpleNamespace(monotonic=lambda: 0.0))
+        patch.setattr("tui.study.study_screen.time", SimpleNamespace(monotonic=lambda: 0.0))
         patch.setattr("remote.plan.plan.secrets.token_hex", lambda _: f"{next(count):x}")
         patch.setattr("remote.record.lock._named", lambda _: Holder(4711, socket.gethostname()))
         patch.setattr(Screen, "_compositor_refresh", _forget)  # nobody sees it
@@ -162,7 +154,7 @@ def shown(one: Any, folder: Path, *keys: str, seen: str = "") -> Scene:
     async def play(pilot: Pilot[None]) -> None:
         await until(pilot, lambda: bool(app.screen.query("RunHeader")))
         await press(pilot, *keys)
-        await until(pilot, lambda: seen in text(app))
+        await until(pilot, lambda: seen in screen_text(app))
 
     return Scene(app, play, one.close if isinstance(one, ActedSession) else one.stop)
 
@@ -171,7 +163,7 @@ def _no(*_: object) -> Any:
     raise AssertionError("no run is begun here")
 
 
-@screen
+@scene
 def starting(folder: Path) -> Scene:
     one = session()
     for host, phase in enumerate(("ready", "deploying", "connecting", "starting")):
@@ -180,41 +172,41 @@ def starting(folder: Path) -> Scene:
     return shown(settle(one), folder)
 
 
-@screen
+@scene
 def live(folder: Path) -> Scene:
     return shown(trained(), folder)
 
 
-@screen
+@scene
 def slow(folder: Path) -> Scene:
     return shown(trained(late=2), folder)
 
 
-@screen
+@scene
 def ranks_32(folder: Path) -> Scene:
     return shown(trained(4, 8, 120, late=13), folder)
 
 
-@screen
+@scene
 def ranks_128(folder: Path) -> Scene:
     return shown(trained(16, 8, 40, late=77), folder)
 
 
-@screen
+@scene
 def failed(folder: Path) -> Scene:
     one = trained()
     one.fail(1)
     return shown(settle(one), folder)
 
 
-@screen
+@scene
 def finished(folder: Path) -> Scene:
     one = trained(steps=400)
     one.finish()
     return shown(settle(one), folder)
 
 
-@variant
+@scene
 def restarted(folder: Path) -> Scene:
     one = trained(restarts=2)
     reason = "node2, rank 1: killed by SIGKILL at step 240"
@@ -226,37 +218,37 @@ def restarted(folder: Path) -> Scene:
     return shown(settle(one), folder)
 
 
-@screen
+@scene
 def rank_page(folder: Path) -> Scene:
     return shown(trained(late=2), folder, "1", "enter")
 
 
-@variant
+@scene
 def chart_zoomed(folder: Path) -> Scene:
     return shown(trained(), folder, "3", "z", *["left"] * 8)
 
 
-@variant
+@scene
 def chart_of_ranks(folder: Path) -> Scene:
     return shown(trained(late=2), folder, "3", "z", "b")
 
 
-@variant
+@scene
 def chart_log(folder: Path) -> Scene:
     return shown(trained(late=2), folder, "3", "l", "x", "left", "left")
 
 
-@variant
+@scene
 def hosts(folder: Path) -> Scene:
     return shown(trained(late=2), folder, "2")
 
 
-@variant
+@scene
 def log_all(folder: Path) -> Scene:
     return shown(logged(), folder, "6", "z", "v")
 
 
-@variant
+@scene
 def log_filtered(folder: Path) -> Scene:
     return shown(logged(), folder, "6", "&", *"shard", "enter")
 
@@ -269,7 +261,7 @@ def logged() -> ActedSession:
     return settle(one)
 
 
-@screen
+@scene
 def stacks(folder: Path) -> Scene:
     one = trained()
     one.say(SESSION, launcher.Stalled((0, 1, 2, 3), 31.0), after=31.0)
@@ -279,7 +271,7 @@ def stacks(folder: Path) -> Scene:
     return shown(settle(one), folder, "s")
 
 
-@variant
+@scene
 def stalled(folder: Path) -> Scene:
     one = trained()
     one.say(SESSION, launcher.Stalled((0, 1, 2, 3), 31.0), after=31.0)
@@ -289,7 +281,7 @@ def stalled(folder: Path) -> Scene:
     return shown(settle(one), folder)
 
 
-@screen
+@scene
 def doctor(folder: Path) -> Scene:
     one = session()
     found = [
@@ -305,12 +297,12 @@ def doctor(folder: Path) -> Scene:
     return shown(settle(one), folder, "D")
 
 
-@variant
+@scene
 def help_page(folder: Path) -> Scene:
     return shown(trained(), folder, "?")
 
 
-@variant
+@scene
 def quit_dialog(folder: Path) -> Scene:
     return dialog(shown(trained(), folder, "q"))
 
@@ -325,7 +317,7 @@ def dialog(of: Scene) -> Scene:
     return replace(of, play=play)
 
 
-@variant
+@scene
 def alerts_list(folder: Path) -> Scene:
     return shown(_alarmed(), folder, "!")
 
@@ -337,7 +329,7 @@ def _alarmed() -> ActedSession:
     return settle(one)
 
 
-@variant
+@scene
 def palette(folder: Path) -> Scene:
     return shown(trained(), folder, "ctrl+p", seen="list all alerts")
 
@@ -406,7 +398,7 @@ def at_home(folder: Path, *keys: str) -> Scene:
     app = RankboardApp(replace(launch, history=History(runs_dir, None, Nowhere())))
 
     async def play(pilot: Pilot[None]) -> None:
-        await until(pilot, lambda: "asking" not in text(app) and "live" in text(app))
+        await until(pilot, lambda: "asking" not in screen_text(app) and "live" in screen_text(app))
         await press(pilot, *keys)
         await until(pilot, lambda: not getattr(app.screen, "_busy", ()))
 
@@ -415,59 +407,54 @@ def at_home(folder: Path, *keys: str) -> Scene:
 
 async def press(pilot: Pilot[None], *keys: str) -> None:
     """Press keys, each once all is drawn."""
-    await drawn(pilot)
+    await draw(pilot)
     for key in keys:
         await pilot.press(parse_key(key))
-        await drawn(pilot)
+        await draw(pilot)
 
 
-def text(app: Dashboard[Any]) -> str:
-    """What is on the screen."""
-    return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
-
-
-@screen
+@scene
 def home(folder: Path) -> Scene:
     shelf(folder / "runs")
     return at_home(folder)
 
 
-@variant
+@scene
 def home_empty(folder: Path) -> Scene:
     return at_home(folder)
 
 
-@variant
+@scene
 def home_marked(folder: Path) -> Scene:
     shelf(folder / "runs")
     return at_home(folder, "space", "down", "space")
 
 
-@variant
+@scene
 def home_filtered(folder: Path) -> Scene:
     shelf(folder / "runs")
     return at_home(folder, "/", *"sync=ring")
 
 
-@variant
+@scene
 def home_note(folder: Path) -> Scene:
     shelf(folder / "runs")
     return at_home(folder, "t")
 
 
-@variant
+@scene
 def home_name(folder: Path) -> Scene:
     shelf(folder / "runs")
     return at_home(folder, "a")
 
 
-@variant
+@scene
 def home_delete(folder: Path) -> Scene:
     shelf(folder / "runs")
     return dialog(at_home(folder, "down", "d"))
 
 
-@screen
+@scene
 def replay(folder: Path) -> Scene:
     run = shelf(folder / "runs")[1]
     one = Replay(run, read.load_plan(run), lambda: 0.0)
@@ -480,12 +467,12 @@ def replay(folder: Path) -> Scene:
     return replace(found, play=play)
 
 
-@screen
+@scene
 def compare(folder: Path) -> Scene:
     return compared(folder, 2)
 
 
-@variant
+@scene
 def compare_many(folder: Path) -> Scene:
     return compared(folder, 4)
 
@@ -495,12 +482,14 @@ def compared(folder: Path, count: int) -> Scene:
     app = CompareApp((made[0], made[3], made[1], made[2])[:count])
 
     async def play(pilot: Pilot[None]) -> None:
-        await until(pilot, lambda: "reading the runs" not in text(app) and "wall" in text(app))
+        await until(
+            pilot, lambda: "reading the runs" not in screen_text(app) and "wall" in screen_text(app)
+        )
 
     return Scene(app, play)
 
 
-@screen
+@scene
 def watch(folder: Path) -> Scene:
     made = history(1, "ddp", "vgg11", 40)
     recorder = Recorder(folder / "runs", made.plan)
@@ -508,7 +497,7 @@ def watch(folder: Path) -> Scene:
     app = WatchApp(WatchedRun(recorder.folder, made.plan))
 
     async def play(pilot: Pilot[None]) -> None:
-        await until(pilot, lambda: "step 40/" in text(app))
+        await until(pilot, lambda: "step 40/" in screen_text(app))
 
     def end() -> None:
         recorder.release()
@@ -534,12 +523,12 @@ def form(folder: Path, *keys: str, lab: Cluster | None = None, job: Job = JOB) -
     return Scene(app, play)
 
 
-@screen
+@scene
 def form_fresh(folder: Path) -> Scene:
     return form(folder)
 
 
-@variant
+@scene
 def form_errors(folder: Path) -> Scene:
     found = form(folder)
 
@@ -554,7 +543,7 @@ def form_errors(folder: Path) -> Scene:
     return replace(found, play=play)
 
 
-@variant
+@scene
 def form_pick(folder: Path) -> Scene:
     found = form(folder)
 
@@ -566,14 +555,14 @@ def form_pick(folder: Path) -> Scene:
     return replace(found, play=play)
 
 
-@variant
+@scene
 def presets(folder: Path) -> Scene:
     shelf(folder / "runs")
     found = form(folder, "p")
 
     async def play(pilot: Pilot[None]) -> None:
         await found.play(pilot)
-        await until(pilot, lambda: "11-21" in text(found.app))
+        await until(pilot, lambda: "11-21" in screen_text(found.app))
 
     return replace(found, play=play)
 
@@ -606,11 +595,11 @@ def studied(folder: Path, ended: int, *keys: str) -> Scene:
     return Scene(app, play, end)
 
 
-@screen
+@scene
 def study(folder: Path) -> Scene:
     return studied(folder, 4)
 
 
-@variant
+@scene
 def study_cell(folder: Path) -> Scene:
     return studied(folder, 4, "d")

@@ -14,9 +14,10 @@ from remote.doctor import doctor
 from remote.events import Checked, Closed, Lost, Stopping
 from remote.plan.plan import Plan
 from remote.run.run_state import RunState
-from tests.kit.acted import ActedSession, cluster, make_plan, screen_text, until
+from tests.kit.acted import ActedSession, cluster, make_plan, until
 from tests.kit.histories import History, plan
 from tests.kit.launches import run
+from tests.kit.looks import screen_text
 from tests.kit.sshd import Sshd
 from training import registry
 from training.job import Job

@@ -29,15 +29,16 @@ from remote.plan.environment import forwarded
 from remote.plan.place import place
 from remote.plan.plan import Plan, PlanError
 from remote.run.apply import apply_record
-from remote.transport.ssh.known_hosts import find
+from remote.transport.ssh.known_hosts import find_known_keys
 from remote.transport.ssh.transport import SshTransport
 from tests.kit import labs
-from tests.kit.acted import ActedSession, cluster, make_plan, screen_text, until
+from tests.kit.acted import ActedSession, cluster, make_plan, until
 from tests.kit.agents import Host as AgentHost
 from tests.kit.agents import python
 from tests.kit.histories import History, raised, said
 from tests.kit.histories import plan as planned
 from tests.kit.launches import LONG, Launched, launch
+from tests.kit.looks import screen_text
 from tests.kit.sshd import Sshd
 from training.agent.host.redaction import Redaction
 from training.agent.ranks.pipes import CHUNK, LineDecoder, Pipe
@@ -513,7 +514,7 @@ def test_an_unknown_key_is_shown_and_recorded_once_a_person_agrees(
     )
     answers(f"{fingerprint}\n")
     assert trust(node) == [0]
-    (known,) = find(node.address, node.port)
+    (known,) = find_known_keys(node.address, node.port)
     assert sshd.node("node1").public_key == f"{known.kind} {known.key}"
     answers("")
     assert trust(node) == [0]
@@ -540,7 +541,7 @@ def test_a_changed_key_is_recorded_only_where_that_is_asked_for(
     answers("yes\n")
     assert trust(node, replaces=True) == [0]
     assert sshd.known_hosts.read_text().splitlines()[0] == f"other {sshd.node('node2').public_key}"
-    assert [known.key for known in find(node.address, node.port)] == [
+    assert [known.key for known in find_known_keys(node.address, node.port)] == [
         sshd.node("node1").public_key.split()[1]
     ]
 
@@ -556,8 +557,8 @@ def test_keys_of_jump_hosts_are_asked_for_first_and_names_are_hashed(
     assert trust(node, replace(node, name="again"), config=tmp_path / "config") == [0, 0]
     lines = sshd.known_hosts.read_text().splitlines()
     assert [line[:3] for line in lines] == ["|1|", "|1|"]
-    assert find(gate.address, gate.port)
-    assert find(node.address, node.port)
+    assert find_known_keys(gate.address, gate.port)
+    assert find_known_keys(node.address, node.port)
     assert stat.S_IMODE(sshd.known_hosts.stat().st_mode) == 0o600
 
 

@@ -194,7 +194,7 @@ def _() -> AbstractContextManager[object]:
 
 @_mistake("a run ends for each launcher when that one closes it", 1)
 def _() -> AbstractContextManager[object]:
-    return patch.object(launcher_events, "_end", lambda run: run.now)
+    return patch.object(launcher_events, "_end_of_run", lambda run: run.now)
 
 
 @_mistake("a run fails without a cause", 4)

@@ -12,8 +12,8 @@ from remote.cluster.hosts import Host as HostEntry
 from remote.events import Reaching
 from remote.limits import LIMITS, Limits
 from remote.session import connection as messages
-from remote.transport import Agent
-from remote.transport.failure import Cause, Failure
+from remote.transport import AgentCommand
+from remote.transport.failure import Failure, FailureCause
 from tests.simulation.here import here
 from training.agent.options import AgentOptions
 from training.wire.commands import Command, encode
@@ -111,7 +111,7 @@ class _Room:
 
 def broken(why: str) -> Failure:
     """Return the failure of a connection that ended."""
-    return Failure(Cause.BROKEN, why)
+    return Failure(FailureCause.BROKEN, why)
 
 
 class Connection:
@@ -137,7 +137,7 @@ class Connection:
 
     # What the session does ------------------------------------------------------------------------
 
-    def open(self, _: Any, agent: Agent) -> None:
+    def open(self, _: Any, agent: AgentCommand) -> None:
         """Reach the host."""
         self.link.connections.append(self)
         self._say(Reaching(self.index, Reach.CONNECTING))
@@ -147,7 +147,7 @@ class Connection:
     def _say(self, event: Event) -> None:
         self.put(messages.Heard(event))
 
-    def _reach(self, agent: Agent) -> None:
+    def _reach(self, agent: AgentCommand) -> None:
         host = self.launcher.world.hosts[self.index]
         if self.is_closed or not self.launcher.is_alive:
             return

@@ -57,8 +57,8 @@ def main(
 
 
 def _refuse(folder: str, error: OSError) -> int:
-    why = error.strerror or error
-    print(f"the agent cannot use its folder {folder}: {why}", file=sys.stderr)  # noqa: T201
+    reason = error.strerror or error
+    print(f"the agent cannot use its folder {folder}: {reason}", file=sys.stderr)  # noqa: T201
     return 2
 
 

@@ -21,22 +21,22 @@ class FollowerConnection:
 
 
 class FollowerConnections:
-    """Accepts followers, and calls `came`, `left` and, for each line, `heard`. The selector gets
-    functions that the agent's loop calls."""
+    """Accepts followers, and calls `on_connect`, `on_disconnect` and, for each line, `on_line`. The
+    selector gets functions that the agent's loop calls."""
 
     def __init__(
         self,
         selector: selectors.BaseSelector,
         listener: socket.socket,
-        came: Callable[[], None],
-        left: Callable[[], None],
-        heard: Callable[[bytes], None],
+        on_connect: Callable[[], None],
+        on_disconnect: Callable[[], None],
+        on_line: Callable[[bytes], None],
     ) -> None:
         self._selector = selector
         self._listener = listener
-        self._came = came
-        self._left = left
-        self._heard = heard
+        self._on_connect = on_connect
+        self._on_disconnect = on_disconnect
+        self._on_line = on_line
         self._open: list[FollowerConnection] = []
         listener.setblocking(False)
         selector.register(listener, selectors.EVENT_READ, self._accept)
@@ -50,7 +50,7 @@ class FollowerConnections:
         connection = FollowerConnection(self._listener.accept()[0])
         connection.socket.setblocking(False)
         self._open.append(connection)
-        self._came()
+        self._on_connect()
         self._selector.register(
             connection.socket, selectors.EVENT_READ, lambda: self._receive(connection)
         )
@@ -65,9 +65,9 @@ class FollowerConnections:
             self._selector.unregister(connection.socket)
             connection.socket.close()
             self._open.remove(connection)
-            self._left()
+            self._on_disconnect()
         for line in connection.lines.feed(block):
-            self._heard(line.removesuffix(b"\n"))
+            self._on_line(line.removesuffix(b"\n"))
 
 
 def _wake(connection: FollowerConnection) -> None:

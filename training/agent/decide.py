@@ -231,7 +231,7 @@ def _note_exit(state: AgentState, now: float, exited: Exited) -> None:
 
 def _stop(state: AgentState, now: float, grace: float) -> list[Action]:
     state.kill_at = min(state.kill_at, now + grace)
-    state.give_up_at = math.inf
+    state.give_up_at = math.inf  # it counts from the kill
     return [TerminateRanks()]
 
 

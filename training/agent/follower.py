@@ -38,14 +38,18 @@ def follow(agent: socket.socket | None, options: AgentOptions, times: AgentTimes
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the launcher handles Ctrl-C
     threading.Thread(target=_pass_commands, args=(agent, times.input), daemon=True).start()
+    # A follower that is killed loses nothing: the next one reads on where its launcher stopped.
     reader = JournalReader(".", options.host, options.after)
     try:
         write_all(sys.stdout.fileno(), MARKER)
         _copy(reader)
         while agent and _wait_for_more(agent):
             _copy(reader)
-        while not (lock := _take_lock()):
+        # The connection broke, but only the lock says that the guard has done its last work.
+        lock = _take_lock()
+        while not lock:
             time.sleep(_MOMENT)
+            lock = _take_lock()
         write_last(".", options.host, AgentEnded(EndReason.ABANDONED))
         os.close(lock)
         _copy(reader)

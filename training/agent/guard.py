@@ -37,6 +37,7 @@ def guard(
         os.close(lock)
         _act(options, listener, times, preload, guard_pid)
     listener.close()
+    # Whatever the agent dies of, nothing of the run may stay behind on this host.
     _, status = os.waitpid(agent, 0)
     if not LINUX:
         _end_groups(options.host)
@@ -46,13 +47,13 @@ def guard(
     os._exit(0)
 
 
-def _detach(kept: set[int]) -> None:
+def _detach(needed_descriptors: set[int]) -> None:
     """Close all descriptors that would keep the pipes of a launcher or an SSH channel open."""
-    nowhere = os.open(os.devnull, os.O_RDWR)
+    null_device = os.open(os.devnull, os.O_RDWR)
     log = os.open(LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    for target, source in enumerate((nowhere, nowhere, log)):
+    for target, source in enumerate((null_device, null_device, log)):
         os.dup2(source, target)
-    processes.close_descriptors({0, 1, 2, *kept})
+    processes.close_descriptors({0, 1, 2, *needed_descriptors})
 
 
 def _act(

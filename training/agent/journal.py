@@ -123,7 +123,7 @@ class Journal:
         data = memoryview("".join(map(encode, records)).encode(errors="replace"))
         self._next += len(records)
         self._size += len(data)
-        while data:
+        while data:  # a disk that is almost full takes a part
             try:
                 data = data[os.write(self._fd, data) :]
             except OSError as error:

@@ -36,9 +36,8 @@ def open_regular(path: str) -> int:
 def is_locked(lock: str) -> bool:
     """Return True if somebody holds this lock. It is neither made nor kept."""
     try:
-        descriptor = os.open(
-            lock, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC
-        )  # also by a link of /proc
+        # Links are followed: a guard's lock is also looked at by its name in /proc.
+        descriptor = os.open(lock, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
     from training.file_locks import try_lock  # most checks find no other run, and do without
@@ -55,15 +54,17 @@ def find_live_runs(folder: str) -> tuple[tuple[str, int], ...]:
 
     With `--local` each run has a workdir of its own, so that of the others is looked at too.
     """
-    runs = os.path.dirname(os.path.dirname(folder))
+    runs_folder = os.path.dirname(os.path.dirname(folder))
     own_run = os.path.basename(os.path.dirname(folder))
     rank_counts: dict[str, int] = {}
-    if os.path.basename(runs) != RUNS:
+    if os.path.basename(runs_folder) != RUNS:
         return ()
-    for run, place in _places(runs):
-        for host in _names(place):
-            if run != own_run and _is_live(f"{place}/{host}/{LOCK}"):
-                rank_counts[run] = rank_counts.get(run, 0) + _ranks(f"{place}/{host}/{PLAN}", host)
+    for run, run_path in _places(runs_folder):
+        for host in _names(run_path):
+            if run != own_run and _is_live(f"{run_path}/{host}/{LOCK}"):
+                rank_counts[run] = rank_counts.get(run, 0) + _ranks(
+                    f"{run_path}/{host}/{PLAN}", host
+                )
     return tuple(rank_counts.items())
 
 

@@ -115,29 +115,30 @@ class Tree:
             with open_file(name, folder) as file:
                 return compute_digest(file, moved) == entry.digest
 
-    def put(self, entry: FileEntry, data: Iterable[bytes]) -> None:
+    def put(self, entry: FileEntry, chunks: Iterable[bytes]) -> None:
         """Write a file, or make a link, in place of whatever file or link is there. Takes all of
-        `data` where it is Damaged."""
+        `chunks` where it is Damaged."""
         with self._parent(entry.path, make=True) as (folder, name):
             try:
                 if entry.link:
                     os.symlink(entry.link, self._temporary, dir_fd=self._staging)
                 else:
-                    self._fill(entry, data)
+                    self._fill(entry, chunks)
+                # Within one disk, so that nobody ever sees half of a file.
                 os.rename(self._temporary, name, src_dir_fd=self._staging, dst_dir_fd=folder)
             except BaseException:
                 with suppress(OSError):
                     os.unlink(self._temporary, dir_fd=self._staging)
                 raise
 
-    def _fill(self, entry: FileEntry, data: Iterable[bytes]) -> None:
+    def _fill(self, entry: FileEntry, chunks: Iterable[bytes]) -> None:
         checksum = hashlib.sha256()
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         file = os.open(
             self._temporary, flags, 0o700 if entry.executable else 0o600, dir_fd=self._staging
         )
         try:
-            for chunk in data:
+            for chunk in chunks:
                 checksum.update(chunk)
                 write_all(file, chunk)
         finally:

@@ -254,13 +254,13 @@ class Dashboard(App[None], Generic[RunsT]):
             self.push_screen(StacksScreen(session, asks=self.sends_commands))
 
     def on_compare_run(self) -> None:
-        from tui.compare.alike import PickAlike
+        from tui.compare.pick_run import PickSimilarRun
 
         session = find_shown_session(self)
         if session:
             runs_dir = self.runs.runs_dir
             run = session.plan.run
-            self.push_screen(PickAlike(run, runs_dir), partial(self._compare, runs_dir, run))
+            self.push_screen(PickSimilarRun(run, runs_dir), partial(self._compare, runs_dir, run))
 
     def _compare(self, runs_dir: Path, run: str, other: str | None) -> None:
         """Compare a run with the one that the user has chosen, if any. The other one is the
@@ -287,7 +287,7 @@ class Dashboard(App[None], Generic[RunsT]):
     def on_save_chart(self, message: SaveChart) -> None:
         self._files.save_chart(message)
 
-    def on_read_record(self, message: ReadRecord) -> None:
+    def on_read_until_end_record(self, message: ReadRecord) -> None:
         self.run_worker(self._read_record(message))
 
     async def _read_record(self, message: ReadRecord) -> None:

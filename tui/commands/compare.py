@@ -99,18 +99,18 @@ def _show_dashboard(folders: Sequence[Path]) -> int:
 
 
 def _show(compared: Sequence[ComparedRun], json: bool, markdown: bool) -> None:
-    from tui.compare import text as text
+    from tui.compare.comparison_text import print_comparison, to_markdown, to_object
 
     if json:
         from training.wire.jsonl import dumps
 
-        echo(dumps(text.objects(compared)))
+        echo(dumps(to_object(compared)))
     elif markdown:
-        echo(text.markdown(compared, _charts(compared, 80, colour=False)), end="")
+        echo(to_markdown(compared, _charts(compared, 80, colour=False)), end="")
     else:
         width = min(WIDTH, shutil.get_terminal_size().columns)
         colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        text.print_plain(compared, _charts(compared, width, colour=colour))
+        print_comparison(compared, _charts(compared, width, colour=colour))
 
 
 def _charts(compared: Sequence[ComparedRun], width: int, *, colour: bool) -> dict[str, list[str]]:

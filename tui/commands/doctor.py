@@ -13,7 +13,8 @@ from cyclopts import Parameter
 
 from remote.launch import Launcher
 from remote.record import resume
-from remote.run.findings.start_waits import REACHING, Wait, waiting
+from remote.run.findings.start_waits import REACHING, waiting
+from remote.run.run_state import RunState
 from remote.session.examination import Examination
 from remote.transport.registry import is_here
 from training.wire.jsonl import dumps
@@ -45,7 +46,7 @@ from tui.run import outcome
 def doctor(
     program: Annotated[
         tuple[str, ...],
-        Parameter(name="-- PROGRAM", help="check the hosts for your own program"),
+        Parameter(name="PROGRAM", help="after --: check the hosts for this program of your own"),
     ] = (),
     /,
     *,
@@ -112,29 +113,31 @@ def _examine(examination: Examination, json: bool) -> int:
     """Run the checks and print what they found; return the exit code."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: examination.stop(outcome.describe_signal(number)))
-    clock = SessionClock()
-    said = ""
-    for _ in examination.batches():
-        reached = not any(host.phase in REACHING for host in examination.state.hosts)
-        waits = () if reached else waiting(examination.state, clock.now(examination.state))
-        who = ", ".join(wait.who for wait in waits)
-        if who and who != said:
-            narrate(*map(Wait.text, waits))
-        said = who
-    with suppress(OSError):  # a reader that went away
-        _print(examination, json)
-    return checks.code(examination.state)
-
-
-def _print(examination: Examination, json: bool) -> None:
     state = examination.state
+    clock = SessionClock()
+    narrated_hosts: list[str] = []
+    for _ in examination.batches():
+        is_reaching = any(host.phase in REACHING for host in state.hosts)
+        waits = waiting(state, clock.now(state)) if is_reaching else ()
+        waiting_hosts = [wait.who for wait in waits]
+        if waiting_hosts and waiting_hosts != narrated_hosts:
+            narrate(*(wait.text() for wait in waits))
+        narrated_hosts = waiting_hosts
+    with suppress(OSError):  # a reader that went away
+        _print(state, json)
+    return checks.code(state)
+
+
+def _print(state: RunState, json: bool) -> None:
+    lines: list[str] = []
     if json:
-        for one in checks.objects(state):
-            sys.stdout.write(dumps(one) + "\n")
+        lines += [dumps(check) for check in checks.objects(state)]
     else:
-        for line in checks.table(state, shutil.get_terminal_size().columns) if state.checks else ():
-            sys.stdout.write(GAP.join(text for _, text in line).rstrip() + "\n")
+        if state.checks:
+            for cells in checks.table(state, shutil.get_terminal_size().columns):
+                lines.append(GAP.join(text for _, text in cells).rstrip())
         for check in checks.problems(state):
-            sys.stdout.write("\n".join(checks.describe(state, check)) + "\n")
+            lines += checks.describe(state, check)
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
     sys.stdout.flush()
     narrate(checks.verdict(state))

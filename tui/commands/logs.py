@@ -111,7 +111,9 @@ def _print_rest(
         return [kept.refusal]
     problems: list[journals.Problem] = []
     offsets = {host.index: host.offset for host in state.hosts} | dict(kept.offsets)
-    for _, batch in journals.fetch(launcher.transport, kept.plan, printed, offsets, problems):
+    for _, batch in journals.fetch_journals(
+        launcher.transport, kept.plan, printed, offsets, problems
+    ):
         for record in expand(batch):
             output.print(record)
     return [problem for _, problem in problems]

@@ -15,8 +15,8 @@ from remote.cluster.hosts import Host
 from remote.format import UNKNOWN, age, count, moment, or_unknown, size
 from remote.host_commands import inventory
 from remote.host_commands import orphans as processes
+from remote.host_commands.listed_runs import ListedRun
 from remote.host_commands.orphans import Leftover
-from remote.host_commands.runs import Run
 from remote.plan.serialize import OtherFormat
 from remote.transport import Transport
 from remote.transport.registry import Transports
@@ -79,7 +79,9 @@ def _list_runs(
     transport: Transport | None, hosts: Sequence[Host], runs_dir: Path, live: bool, json: bool
 ) -> Sequence[str]:
     """Print the runs; return why hosts did not answer."""
-    found = inventory.take(transport or Transports(), hosts, runs_dir, left=True, figures=True)
+    found = inventory.take_inventory(
+        transport or Transports(), hosts, runs_dir, left=True, figures=True
+    )
     runs = [run for run in found.runs if run.live or not live]
     if json:
         _print_objects(map(_run_object, runs))
@@ -92,7 +94,7 @@ def _list_runs(
     return found.problems
 
 
-def _other_formats(runs: Sequence[Run]) -> list[str]:
+def _other_formats(runs: Sequence[ListedRun]) -> list[str]:
     """A line for each other format in which some of these runs are recorded."""
     by_format: dict[int, list[str]] = defaultdict(list)
     for run in runs:
@@ -109,7 +111,7 @@ def _end_orphans(
 ) -> Sequence[str]:
     """Print the processes of ended runs, and kill them if the user agrees; return why hosts did not
     answer."""
-    left = processes.find(transport, hosts, runs_dir)
+    left = processes.find_leftovers(transport, hosts, runs_dir)
     if json:
         _print_objects({"host": one.host or None, **asdict(one.orphan)} for one in left.found)
     elif left.found:
@@ -119,7 +121,7 @@ def _end_orphans(
     narrate(*(f"{run} is live on another host: its processes are kept" for run in left.spared))
     if not left.found or not confirm(f"kill {_processes(len(left.found))}? [y/N]", yes):
         return left.problems
-    alive, problems = processes.end(transport, hosts, runs_dir, left.found)
+    alive, problems = processes.end_leftovers(transport, hosts, runs_dir, left.found)
     narrate(
         *(f"not killed: pid {one.orphan.pid} on {one.host or 'this machine'}" for one in alive),
         f"killed {_processes(len(left.found) - len(alive))}",
@@ -131,7 +133,7 @@ def _processes(number: int) -> str:
     return count(number, "process", "processes")
 
 
-def _table(runs: Sequence[Run]) -> tuple[Row, list[Row]]:
+def _table(runs: Sequence[ListedRun]) -> tuple[Row, list[Row]]:
     """Make the table of runs; their names have a column where one has a name."""
     rows = [_run_row(run) for run in runs]
     if not any(run.label for run in runs):
@@ -141,7 +143,7 @@ def _table(runs: Sequence[Run]) -> tuple[Row, list[Row]]:
     return (first, "name", *rest), named
 
 
-def _run_row(run: Run) -> Row:
+def _run_row(run: ListedRun) -> Row:
     live = f"{run.live} of {run.hosts} live"
     answered = run.record or any(part.folder.now for part in run.parts)
     return (
@@ -161,7 +163,7 @@ def _orphan_row(left: Leftover) -> Row:
     return left.host or "here", one.run, str(one.pid), moment(one.began), one.found, one.command
 
 
-def _run_object(run: Run) -> dict[str, Any]:
+def _run_object(run: ListedRun) -> dict[str, Any]:
     figures = {
         name: getattr(run, name)
         for name in ("phase", "live", "hosts", "ranks", "step", "steps", "began", "idle", "size")

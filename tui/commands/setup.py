@@ -15,13 +15,13 @@ from remote.cluster.hosts import Host, select
 from remote.cluster.load import load
 from remote.format import count
 from remote.host_commands.setup import (
-    Condition,
-    Hear,
+    HostPackages,
     Installation,
-    Installed,
-    Outlook,
-    Wanted,
-    look,
+    InstallOutcome,
+    PackageCondition,
+    ProgressListener,
+    WantedPackages,
+    inspect_hosts,
 )
 from remote.sanitise import one_line
 from remote.transport import Transport
@@ -68,25 +68,30 @@ def setup(
     file = hosts or HOSTS
     with refusing():
         cluster = select(load(file), only=split_names(only), exclude=split_names(exclude))
-        wanted = Wanted.of(torch, index_url)
+        wanted = WantedPackages.of(torch, index_url)
         code = set_up(Transports(cluster.hosts), cluster.hosts, wanted, yes=yes, file=file)
     raise SystemExit(code)
 
 
 def set_up(
-    transport: Transport, hosts: Sequence[Host], wanted: Wanted, *, yes: bool, file: Path = HOSTS
+    transport: Transport,
+    hosts: Sequence[Host],
+    wanted: WantedPackages,
+    *,
+    yes: bool,
+    file: Path = HOSTS,
 ) -> int:
     """See what there is, ask unless --yes was given, do it, and say what to write into the hosts
     file: the exit code."""
-    outlooks = look(transport, hosts, wanted)
+    outlooks = inspect_hosts(transport, hosts, wanted)
     for outlook in outlooks:
         narrate(outlook.text)
     built = [
-        Installed(one.host, one.text, one.venv)
+        InstallOutcome(one.host, one.text, one.venv)
         for one in outlooks
-        if one.condition is Condition.BUILT
+        if one.condition is PackageCondition.BUILT
     ]
-    lacking = [one for one in outlooks if one.condition is Condition.LACKING]
+    lacking = [one for one in outlooks if one.condition is PackageCondition.LACKING]
     if lacking:
         if not _confirmed(lacking, wanted, yes):
             narrate("nothing was changed")
@@ -97,7 +102,7 @@ def set_up(
             narrate(one.text)
         built += done
     named = {one.host.name for one in outlooks if one.named}
-    hopeless = any(one.condition is Condition.HOPELESS for one in outlooks) or not all(
+    hopeless = any(one.condition is PackageCondition.HOPELESS for one in outlooks) or not all(
         one.venv for one in built
     )
     if not lacking and not hopeless:
@@ -107,7 +112,7 @@ def set_up(
     return UNREACHABLE if hopeless else 0
 
 
-def _confirmed(lacking: Sequence[Outlook], wanted: Wanted, yes: bool) -> bool:
+def _confirmed(lacking: Sequence[HostPackages], wanted: WantedPackages, yes: bool) -> bool:
     """Say what would be done, and ask whether to do it."""
     narrate(
         f"pip will install {' '.join(wanted.requirements)} and their dependencies (hundreds of MB "
@@ -118,7 +123,7 @@ def _confirmed(lacking: Sequence[Outlook], wanted: Wanted, yes: bool) -> bool:
     return confirm("continue? [y/N]", yes)
 
 
-def _advise(built: Sequence[Installed], file: Path) -> None:
+def _advise(built: Sequence[InstallOutcome], file: Path) -> None:
     """Say what to write into the hosts file, where it is not written there yet."""
     if not built:
         return
@@ -136,7 +141,7 @@ def _advise(built: Sequence[Installed], file: Path) -> None:
 
 
 @contextmanager
-def _shown(hosts: Iterator[Host]) -> Iterator[Hear]:
+def _shown(hosts: Iterator[Host]) -> Iterator[ProgressListener]:
     """Who shows how far each host is: a line per host that changes on a terminal, else a line per
     change."""
     if not sys.stderr.isatty():

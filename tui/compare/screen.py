@@ -25,24 +25,33 @@ from remote.sanitise import plain
 from tui.charts.chart import Chart
 from tui.charts.overlay import LOSS, MEASURES, SMOOTHING, TEST_ACCURACY
 from tui.charts.plot_frame import PlotOptions
-from tui.compare import text as text
+from tui.compare.comparison_text import (
+    DISPENSABLE_COLUMNS,
+    MAX_SETTING_LENGTH,
+    describe_doubts,
+    describe_outcome,
+    describe_problems,
+    results_table,
+    settings_table,
+    shorten_setting,
+)
+from tui.compare.verdict_text import format_verdict
 from tui.kit import palette
 from tui.kit.actions import Place
 from tui.kit.background import run_in_background
 from tui.kit.bindings import bindings
+from tui.kit.palette import RUN_LETTERS
 from tui.kit.text_table import GAP, Row, align_lines, drop_columns, total_width
 from tui.kit.widgets.keys import KeyFooter
 
-LONGEST = 30
-"""Characters of a setting at most."""
-MARGIN = 3
+MARGIN_WIDTH = 3
 """Cells of a line that the padding and the scrollbar take."""
-STEP = PlotOptions("step", named=True)
-TIME = PlotOptions("time since the first step", clock=True, named=True)
+OVER_STEPS = PlotOptions("step", named=True)
+OVER_TIME = PlotOptions("time since the first step", clock=True, named=True)
 
 
 class CompareScreen(Screen[None]):
-    """Two to eight recorded runs, which it reads by itself; all are compared with the first."""
+    """Two to eight recorded runs, compared with the first one. It reads them itself."""
 
     CSS = """
     CompareScreen #title { height: 1; padding: 0 1; background: $panel; text-style: bold; }
@@ -64,14 +73,14 @@ class CompareScreen(Screen[None]):
         self._folders = tuple(folders)
         self._compared: Sequence[ComparedRun] = ()
         self._measure = LOSS
-        self._clock = True
+        self._by_time = True
 
     def compose(self) -> ComposeResult:
         yield Static(id="title", markup=False)
         with VerticalScroll(id="runs"):
             yield Static("reading the runs", id="legend", markup=False)
         with Container(id="charts"):
-            yield Chart(TIME)
+            yield Chart(OVER_TIME)
         with VerticalScroll(id="tables"):
             yield Static(id="table", markup=False)
         yield KeyFooter()
@@ -81,18 +90,20 @@ class CompareScreen(Screen[None]):
         self.query_one("#tables").focus()
         self._draw()
         self.app.theme_changed_signal.subscribe(self, lambda _: self._draw())
-        run_in_background(self, self._read, self._take, self._fail)  # long runs take seconds
+        run_in_background(
+            self, self._read, self._show_runs, self._show_error
+        )  # long runs take seconds
 
     def _read(self) -> Sequence[ComparedRun]:
         return compare_runs([read_figures(folder) for folder in self._folders])
 
-    def _take(self, found: Sequence[ComparedRun]) -> None:
-        self._compared = found
-        if all(len(one.run.evaluations) > 1 for one in found):
+    def _show_runs(self, compared: Sequence[ComparedRun]) -> None:
+        self._compared = compared
+        if all(len(run.run.evaluations) > 1 for run in compared):
             self._measure = TEST_ACCURACY
         self._draw()
 
-    def _fail(self, error: Exception) -> None:
+    def _show_error(self, error: Exception) -> None:
         if not isinstance(error, (PlanError, RunFolderError, OSError)):
             raise error
         self.query_one("#legend", Static).update(plain(str(error)))
@@ -103,19 +114,22 @@ class CompareScreen(Screen[None]):
     # Drawing
 
     def _draw(self) -> None:
-        title = f"{self._measure.title} by {'wall time' if self._clock else 'step'}"
-        smoothing = f"  ema {SMOOTHING:g}".replace("0.", ".") if self._measure.is_noisy else ""
-        self.query_one("#charts").border_title = f" {title}{smoothing} "
+        self.query_one("#charts").border_title = self._chart_title()
         if not self._compared:
             return
-        runs = [one.run for one in self._compared]
-        curves = self._measure.curves(runs, clock=self._clock, smoothed=True)
-        self.query_one(Chart).draw(curves, options=TIME if self._clock else STEP)
-        room = self.size.width - MARGIN
-        dark = self.app.current_theme.dark
-        legend = Content("\n").join(_legend(self._compared, room, dark))
-        self.query_one("#legend", Static).update(legend)
-        self.query_one("#table", Static).update("\n".join(_tables(self._compared, room)))
+        runs = [compared.run for compared in self._compared]
+        curves = self._measure.curves(runs, clock=self._by_time, smoothed=True)
+        self.query_one(Chart).draw(curves, options=OVER_TIME if self._by_time else OVER_STEPS)
+        room = self.size.width - MARGIN_WIDTH
+        legend = _legend(self._compared, room, self.app.current_theme.dark)
+        self.query_one("#legend", Static).update(Content("\n").join(legend))
+        tables = _tables(self._compared, room)
+        self.query_one("#table", Static).update("\n".join(tables))
+
+    def _chart_title(self) -> str:
+        along = "wall time" if self._by_time else "step"
+        smoothing = f"  ema {SMOOTHING:g}".replace("0.", ".") if self._measure.is_noisy else ""
+        return f" {self._measure.title} by {along}{smoothing} "
 
     # Keys
 
@@ -125,12 +139,13 @@ class CompareScreen(Screen[None]):
 
     def action_along(self) -> None:
         """Switch between steps and time."""
-        self._clock = not self._clock
+        self._by_time = not self._by_time
         self._draw()
 
     def action_measure(self) -> None:
-        """Show the next figure."""
-        self._measure = MEASURES[(MEASURES.index(self._measure) + 1) % len(MEASURES)]
+        """Show the next metric."""
+        next_index = MEASURES.index(self._measure) + 1
+        self._measure = MEASURES[next_index % len(MEASURES)]
         self._draw()
 
     def action_log_y(self) -> None:
@@ -140,64 +155,69 @@ class CompareScreen(Screen[None]):
 
 
 def _legend(compared: Sequence[ComparedRun], width: int, dark: bool) -> Iterator[Content]:
-    """The runs with their colours; below each what is to be known of it, and the verdict; at last
-    what is in doubt."""
-    for place, one in enumerate(compared):
-        sign = (
-            f"{palette.sign('curve')} {palette.RUN_LETTERS[place]}",
-            palette.rank_colour(place, dark),
-        )
-        head, *rest = _folded(f"{one.run.name}: {text.became(one.run)}", width)
-        yield Content.assemble(sign, GAP, head.strip())
-        yield from map(Content, rest)
-        for remark in text.remarks(one.run):
-            yield from map(Content, _folded(remark, width))
+    """Yield the runs with their colours, their problems and their verdicts, and then doubts."""
+    for place, run in enumerate(compared):
+        letter = f"{palette.sign('curve')} {RUN_LETTERS[place]}"
+        outcome = f"{run.run.name}: {describe_outcome(run.run)}"
+        head, *rest = _fold(outcome, width)
+        colour = palette.rank_colour(place, dark)
+        yield Content.assemble((letter, colour), GAP, head.strip())
+        for line in rest:
+            yield Content(line)
+        for problem in describe_problems(run.run):
+            for line in _fold(problem, width):
+                yield Content(line)
         if place:
-            said = _folded(text.verdict(one), width)
-            yield from (Content.styled(line, "bold") for line in said)
-    for doubt in text.doubted(compared):
-        yield from (Content.styled(line, "bold") for line in _folded(doubt, width))
+            yield from _bold_lines(format_verdict(run), width)
+    for doubt in describe_doubts(compared):
+        yield from _bold_lines(doubt, width)
 
 
-def _folded(line: str, width: int) -> list[str]:
-    """The lines of a text below the name of its run."""
+def _bold_lines(text: str, width: int) -> Iterator[Content]:
+    for line in _fold(text, width):
+        yield Content.styled(line, "bold")
+
+
+def _fold(text: str, width: int) -> list[str]:
+    """Return the lines of a text, indented as far as the name of its run."""
     indent = " " * len(f"● A{GAP}")
-    return wrap(plain(line), max(width, 20), initial_indent=indent, subsequent_indent=indent) or [
-        ""
-    ]
+    lines = wrap(plain(text), max(width, 20), initial_indent=indent, subsequent_indent=indent)
+    return lines or [""]
 
 
 def _tables(compared: Sequence[ComparedRun], room: int) -> list[str]:
-    """The final figures and the settings that differ: beside each other where there is room."""
-    figures = _figures(compared, room)
-    left = align_lines(figures)
-    right = align_lines(settings := _settings(compared, room))
-    wide = total_width(figures) + 2 * len(GAP)
-    if not right:
-        return left
-    if wide + total_width(settings) > room:
-        return [*left, "", *right]
-    pairs = zip_longest(left, right, fillvalue="")
-    return [f"{one:{wide}}{other}".rstrip() for one, other in pairs]
+    """Return the results and the settings that differ, side by side if there is room."""
+    results = _results(compared, room)
+    result_lines = align_lines(results)
+    settings = _settings(compared, room)
+    if not settings:
+        return result_lines
+    setting_lines = align_lines(settings)
+    result_width = total_width(results) + 2 * len(GAP)
+    if result_width + total_width(settings) > room:
+        return [*result_lines, "", *setting_lines]
+    pairs = zip_longest(result_lines, setting_lines, fillvalue="")
+    return [f"{left:{result_width}}{right}".rstrip() for left, right in pairs]
 
 
-def _figures(compared: Sequence[ComparedRun], room: int) -> list[Row]:
-    """The final figures: a run per column, or where there is no room for that, per row."""
-    table = text.figures_table(compared)
-    columns = [*zip(*table, strict=True)]
-    return columns if total_width(columns) <= room else drop_columns(text.DISPENSABLE, table, room)
+def _results(compared: Sequence[ComparedRun], room: int) -> list[Row]:
+    """Return the results with a run per column, or if that is too wide, with a run per row."""
+    table = results_table(compared)
+    run_per_column = [*zip(*table, strict=True)]
+    if total_width(run_per_column) <= room:
+        return run_per_column
+    return drop_columns(DISPENSABLE_COLUMNS, table, room)
 
 
 def _settings(compared: Sequence[ComparedRun], room: int) -> list[Row]:
-    """The settings that differ, in as many cells as there are; nothing where there are none."""
-    head, *rows = text.settings_table(compared)
+    """Return the settings that differ, with values that are cut so that all runs fit."""
+    head, *rows = settings_table(compared)
     if not rows:
         return []
-    names = max(len(name) for name, *_ in rows)
-    longest = min(LONGEST, max(2, (room - names) // len(compared) - len(GAP)))
-    return [head, *((name, *(_short(one, longest) for one in values)) for name, *values in rows)]
-
-
-def _short(value: str, longest: int) -> str:
-    value = plain(value)
-    return value if len(value) <= longest else f"{value[: longest - 1]}…"
+    name_width = max(len(name) for name, *_ in rows)
+    width_per_run = (room - name_width) // len(compared) - len(GAP)
+    max_length = min(MAX_SETTING_LENGTH, max(2, width_per_run))
+    table = [head]
+    for name, *values in rows:
+        table.append((name, *(shorten_setting(plain(value), max_length) for value in values)))
+    return table

@@ -29,8 +29,8 @@ Cell = tuple[str, str]
 
 def names(state: RunState) -> list[str]:
     """Name the checks in order."""
-    found = {check for _, check in state.checks}
-    return [name for name in CHECKS if name in found] + sorted(found.difference(CHECKS))
+    made = {check for _, check in state.checks}
+    return [name for name in CHECKS if name in made] + sorted(made.difference(CHECKS))
 
 
 def cell(state: RunState, host: int, name: str, *, short: bool = False) -> Cell:
@@ -38,62 +38,67 @@ def cell(state: RunState, host: int, name: str, *, short: bool = False) -> Cell:
     check = state.checks.get((host, name))
     if check is None:
         return "", palette.sign("rest")
+    word = check.outcome
     text = one_line(check.text)
-    word = text if check.outcome == OK and not short and len(text) <= LONGEST else check.outcome
-    return check.outcome, f"{palette.sign(GLYPHS.get(check.outcome, 'rest'))} {word}"
+    if check.outcome == OK and not short and len(text) <= LONGEST:
+        word = text
+    sign = palette.sign(GLYPHS.get(check.outcome, "rest"))
+    return check.outcome, f"{sign} {word}"
 
 
 def grids(state: RunState, width: int) -> Iterator[list[list[Cell]]]:
     """Make the table, in parts that fit the width: a row per check and a column per host.
 
-    Where that takes several parts, a row per host if that takes only one.
+    If that takes several parts, make a row per host, provided that takes only one.
     """
     hosts = range(len(state.hosts))
     checks = names(state)
-    fit = list(_parts([_column(state, host, checks) for host in hosts], width, _head(checks)))
-    if len(fit) > 1:
-        head = [("", "host"), *(("", name) for name in checks)]
-        rows = [
-            [
-                ("", state.hosts[host].name),
-                *(cell(state, host, name, short=True) for name in checks),
-            ]
-            for host in hosts
-        ]
-        widths = _widths([head, *rows])
+    head = [("", ""), *(("", name) for name in checks)]
+    columns = [_line_of_host(state, host, checks) for host in hosts]
+    parts = list(_split(columns, width, head))
+    if len(parts) > 1:
+        rows = [[("", "host"), *head[1:]]]
+        rows += [_line_of_host(state, host, checks, short=True) for host in hosts]
+        widths = _widths(rows)
         if sum(widths) + 2 * (len(widths) - 1) <= width:
-            yield [head, *rows]
+            yield rows
             return
-    yield from fit
+    yield from parts
 
 
-def _head(checks: Sequence[str]) -> list[Cell]:
-    return [("", ""), *(("", name) for name in checks)]
+def _line_of_host(
+    state: RunState, host: int, checks: Sequence[str], *, short: bool = False
+) -> list[Cell]:
+    return [
+        ("", state.hosts[host].name),
+        *(cell(state, host, name, short=short) for name in checks),
+    ]
 
 
-def _column(state: RunState, host: int, checks: Sequence[str]) -> list[Cell]:
-    return [("", state.hosts[host].name), *(cell(state, host, name) for name in checks)]
-
-
-def _parts(
+def _split(
     columns: Sequence[list[Cell]], width: int, head: list[Cell]
 ) -> Iterator[list[list[Cell]]]:
     """Split the columns into parts that fit the width, each behind the head."""
-    begun = [head]
+    part = [head]
     for column in columns:
-        if len(begun) > 1 and sum(map(_width, [*begun, column])) + 2 * len(begun) > width:
-            yield [list(row) for row in zip(*begun, strict=True)]
-            begun = [head]
-        begun.append(column)
-    yield [list(row) for row in zip(*begun, strict=True)]
+        needed = sum(_width(one) for one in (*part, column)) + 2 * len(part)
+        if len(part) > 1 and needed > width:
+            yield _turned(part)
+            part = [head]
+        part.append(column)
+    yield _turned(part)
+
+
+def _turned(columns: Sequence[list[Cell]]) -> list[list[Cell]]:
+    return [list(row) for row in zip(*columns, strict=True)]
 
 
 def _width(column: Sequence[Cell]) -> int:
     return max(len(text) for _, text in column)
 
 
-def _widths(rows: Sequence[Sequence[Cell]]) -> list[int]:
-    return [_width(column) for column in zip(*rows, strict=True)]
+def _widths(rows: Sequence[list[Cell]]) -> list[int]:
+    return [_width(column) for column in _turned(rows)]
 
 
 def table(state: RunState, width: int) -> list[list[Cell]]:
@@ -101,10 +106,9 @@ def table(state: RunState, width: int) -> list[list[Cell]]:
     lines: list[list[Cell]] = []
     for rows in grids(state, width):
         widths = _widths(rows)
-        lines += [
-            [(kind, text.ljust(wide)) for (kind, text), wide in zip(row, widths, strict=True)]
-            for row in rows
-        ]
+        for row in rows:
+            padded = zip(row, widths, strict=True)
+            lines.append([(kind, text.ljust(wide)) for (kind, text), wide in padded])
         lines.append([])
     return lines
 
@@ -116,38 +120,43 @@ def findings(state: RunState) -> tuple[object, ...]:
 
 def problems(state: RunState) -> list[Checked]:
     """List failures, then warnings, by host and check; the same of several hosts once."""
-    order = {name: number for number, name in enumerate(names(state))}
-    found = [check for check in state.checks.values() if check.outcome in AMISS and is_told(check)]
-    return sorted(
-        found, key=lambda check: (AMISS.index(check.outcome), check.on, order[check.check])
-    )
+    order = names(state)
+    bad = [check for check in state.checks.values() if check.outcome in AMISS and is_told(check)]
+
+    def place(check: Checked) -> tuple[int, int, int]:
+        return AMISS.index(check.outcome), check.on, order.index(check.check)
+
+    return sorted(bad, key=place)
 
 
 def describe(state: RunState, check: Checked) -> list[str]:
     """Describe a failure or warning: what it is, and what to do about it."""
-    where = whose([host.name for host in state.hosts], check)
-    text = (
-        f"{palette.sign(GLYPHS[check.outcome])} {where}{check.check} {check.outcome}: "
-        f"{one_line(check.text)}"
-    )
-    return [text, f"    {one_line(check.advice)}"] if check.advice else [text]
+    hosts = whose([host.name for host in state.hosts], check)
+    sign = palette.sign(GLYPHS[check.outcome])
+    lines = [f"{sign} {hosts}{check.check} {check.outcome}: {one_line(check.text)}"]
+    if check.advice:
+        lines.append(f"    {one_line(check.advice)}")
+    return lines
 
 
 def verdict(state: RunState) -> str:
     """Sum up the checks: "16 checks on 4 hosts: all passed"."""
     if not state.checks:
         return "no checks"
-    counts = [
-        (sum(check.outcome == kind for check in state.checks.values()), kind) for kind in AMISS
-    ]
-    bad = [
-        count(number, kind) if kind == WARNING else f"{number} {kind}"
-        for number, kind in counts
-        if number
-    ]
     checks = count(len(state.checks), "check")
     hosts = count(len(state.hosts), "host")
-    return f"{checks} on {hosts}: {', '.join(bad) or 'all passed'}"
+    return f"{checks} on {hosts}: {outcome_counts(state)}"
+
+
+def outcome_counts(state: RunState) -> str:
+    """Count what is amiss: "1 failed, 2 warnings"; else "all passed"."""
+    outcomes = [check.outcome for check in state.checks.values()]
+    failures = outcomes.count(FAILED)
+    warnings = outcomes.count(WARNING)
+    bad = [f"{failures} {FAILED}"] if failures else []
+    if warnings:
+        bad.append(count(warnings, WARNING))
+    return ", ".join(bad) or "all passed"
 
 
 def code(state: RunState) -> int:
@@ -155,32 +164,23 @@ def code(state: RunState) -> int:
     stopped."""
     if state.stop_reason:
         return Verdict.STOPPED.value
-    unfit = {
-        on
-        for (on, name), check in state.checks.items()
-        if check.outcome == FAILED and name in UNFIT
-    }
-    if any(
-        host.hello is None or host.phase is HostPhase.LOST
-        for host in state.hosts
-        if host.index not in unfit
-    ):
-        return Verdict.LOST.value
-    return (
-        Verdict.REFUSED.value
-        if any(check.outcome == FAILED for check in state.checks.values())
-        else 0
-    )
+    failed = [key for key, check in state.checks.items() if check.outcome == FAILED]
+    unfit = {host for host, name in failed if name in UNFIT}
+    for host in state.hosts:
+        is_away = host.hello is None or host.phase is HostPhase.LOST
+        if is_away and host.index not in unfit:
+            return Verdict.LOST.value
+    return Verdict.REFUSED.value if failed else 0
 
 
 def objects(state: RunState) -> Iterator[dict[str, Any]]:
     """Make one JSON-ready object per check; `host` is None for a check of all hosts together."""
-    order = {name: number for number, name in enumerate(names(state))}
-    for check in sorted(state.checks.values(), key=lambda check: (check.on, order[check.check])):
-        texts = {
+    order = names(state)
+    for check in sorted(state.checks.values(), key=lambda one: (one.on, order.index(one.check))):
+        yield {
+            "host": state.host_name(check.on) or None,
             "check": check.check,
             "outcome": check.outcome,
             "text": one_line(check.text),
             "advice": one_line(check.advice),
         }
-        yield {"host": state.host_name(check.on) or None} | texts

@@ -51,7 +51,7 @@ class DoctorScreen(LiveScreen, Screen[None]):
         self._again = again
         self._clock = SessionClock()
         self._seen: tuple[object, ...] = ()
-        self._said = ""
+        self._shown_verdict = ""
 
     def compose(self) -> ComposeResult:
         hosts = self._session.plan.hosts
@@ -70,18 +70,19 @@ class DoctorScreen(LiveScreen, Screen[None]):
     def tick(self) -> None:
         """Draw what has changed of the results so far."""
         width = self.query_one(VerticalScroll).size.width - 2
-        found = None
+        content = None
         with self._session.lock:
             state = self._session.state
             seen = (width, *checks.findings(state))
             if seen != self._seen:
-                self._seen, found = seen, _found(state, width)
-            said = self._verdict(state)
-        if found is not None:
-            self.query_one("#found", Static).update(found)
-        if said != self._said:
-            self._said = said
-            self.query_one("#verdict", Static).update(said)
+                self._seen = seen
+                content = _found(state, width)
+            verdict = self._verdict(state)
+        if content is not None:
+            self.query_one("#found", Static).update(content)
+        if verdict != self._shown_verdict:
+            self._shown_verdict = verdict
+            self.query_one("#verdict", Static).update(verdict)
             self.refresh_bindings()
 
     def _verdict(self, state: RunState) -> str:

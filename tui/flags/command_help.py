@@ -56,7 +56,7 @@ def _write_usage(command: str, app: App) -> str:
     words = []
     for argument in app.assemble_argument_collection():
         name = argument.names[0]
-        if not argument.parse or name.startswith(("--", "*")):
+        if not argument.parse or name.startswith(("-", "*")):
             continue
         word = name if argument.required or name.startswith("[") else f"[{name}]"
         takes_several = argument.token_count()[1] and not name.endswith("...")

@@ -83,14 +83,14 @@ class ScriptLine:
 
 
 def find_flag(word: str) -> str:
-    """The flag of torchrun that this word names, "" where it names none."""
+    """Return the flag of torchrun that a word names; "" if it names none."""
     flag = word.partition("=")[0]
     flag = SHORT.get(flag, flag.replace("_", "-"))
     return flag if flag in (*SWITCHES, *VALUES) else ""
 
 
-def _begun(word: str) -> str:
-    """The same, also for the beginning of a flag, which torchrun understands."""
+def _find_flag_by_beginning(word: str) -> str:
+    """Return the flag of torchrun that a word names or begins; torchrun understands both."""
     name = find_flag(word)
     if name:
         return name
@@ -100,7 +100,8 @@ def _begun(word: str) -> str:
 
 
 def take_out_flags(words: Sequence[str], own: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The words without the flags of torchrun that are not `own` flags of rankboard; and these."""
+    """Return the words without the flags of torchrun that are not `own` flags of rankboard; and
+    these."""
     ours: list[str] = []
     theirs: list[str] = []
     rest = list(words)
@@ -114,13 +115,15 @@ def take_out_flags(words: Sequence[str], own: Sequence[str]) -> tuple[list[str],
 
 
 def parse_script_line(words: Sequence[str], before: Sequence[str] = ()) -> ScriptLine:
-    """The program of the words after `--`, which may begin with variables, torchrun or its flags;
-    `before` are its flags that stand before `--`. Raises: UsageError."""
-    variables, rest = _begin(words)
-    more, inner = _inner(rest)
-    launcher, arguments = _started(inner)
+    """Parse the words after `--`, which may begin with variables, torchrun or its flags.
+
+    `before` are its flags that stand before `--`. Raises: UsageError.
+    """
+    variables, rest = _split_variables(words)
+    more, inner = _unwrap_starters(rest)
+    launcher, arguments = _find_program(inner)
     if launcher in OTHERS:
-        raise UsageError(_started_by(launcher, arguments))
+        raise UsageError(_refuse_launcher(launcher, arguments))
     is_torchrun = launcher in TORCHRUN
     if is_torchrun:
         variables = variables + more
@@ -135,7 +138,7 @@ def parse_script_line(words: Sequence[str], before: Sequence[str] = ()) -> Scrip
         word = rest.pop(0)
         if word == "--":
             break
-        name = _begun(word)
+        name = _find_flag_by_beginning(word)
         if not name:
             raise UsageError(
                 f"{word.partition('=')[0]} is not a flag of torchrun: write your program after --, "
@@ -153,25 +156,26 @@ def parse_script_line(words: Sequence[str], before: Sequence[str] = ()) -> Scrip
     return ScriptLine(program, flags, tuple(env.items()), is_torchrun)
 
 
-def _begin(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The variables that the words begin with, and the other words."""
+def _split_variables(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the variables that the words begin with, and the other words."""
     variables = list(takewhile(VARIABLE.match, words))
     return variables, list(words[len(variables) :])
 
 
-def _inner(words: list[str]) -> tuple[list[str], list[str]]:
-    """What these words start in the end: `env A=b torchrun x.py` has variables, then torchrun."""
+def _unwrap_starters(words: list[str]) -> tuple[list[str], list[str]]:
+    """Return what these words start in the end: `env A=b torchrun x.py` has variables, then
+    torchrun."""
     first = [os.path.basename(word) for word in words[:2]]
     for starter in STARTERS:
         if first[: len(starter)] == starter:
-            variables, rest = _begin(words[len(starter) :])
-            more, inner = _inner(rest)
+            variables, rest = _split_variables(words[len(starter) :])
+            more, inner = _unwrap_starters(rest)
             return variables + more, inner
     return [], words
 
 
-def _started(words: list[str]) -> tuple[str, list[str]]:
-    """The program, or the module of Python, that the words start, and its arguments."""
+def _find_program(words: list[str]) -> tuple[str, list[str]]:
+    """Return the program, or the module of Python, that the words start, and its arguments."""
     line = python_line(words)
     if line:
         return os.path.basename(line.name), list(line.rest)
@@ -180,19 +184,19 @@ def _started(words: list[str]) -> tuple[str, list[str]]:
 
 
 def _from_environment(env: Mapping[str, str]) -> dict[str, str]:
-    """The flags that torchrun takes from its environment."""
+    """Return the flags that torchrun takes from its environment."""
     return {flag: env[name] for name, flag in PET.items() if env.get(name)}
 
 
 def _program(rest: list[str], flags: Mapping[str, str], *, passes: bool) -> tuple[str, ...]:
-    """The words of the program. `passes`: it gets its number on the host as an argument."""
+    """Return the words of the program. `passes`: it gets its local rank as an argument."""
     rank = [f"--local-rank={LOCAL_RANK}"] * (passes and "--use-env" not in flags)
     first = ["-m"] * ("--module" in flags)
     first += [NO_PYTHON] * ("--no-python" in flags and rest[0].endswith((".py", *PYTHONS)))
     return (*first, rest[0], *rank, *rest[1:])
 
 
-def _started_by(launcher: str, words: list[str]) -> str:
+def _refuse_launcher(launcher: str, words: list[str]) -> str:
     program = next(
         (words[at:] for at, word in enumerate(words) if word.endswith(".py")), ["train.py"]
     )
@@ -337,7 +341,7 @@ REFUSED = ("--run-path", "--virtual-local-rank")
 
 
 def _count_local_ranks(ranks: str, env: Mapping[str, str]) -> int:
-    """The number of ranks on this machine, for programs with these variables."""
+    """Return the number of ranks on this machine, for programs with these variables."""
     from training.agent.local_api import (  # of which other commands need nothing
         list_gpus,
         usable_cores,
@@ -356,7 +360,7 @@ def _count_local_ranks(ranks: str, env: Mapping[str, str]) -> int:
 
 
 def _count_visible_gpus(devices: str) -> int:
-    """How many GPUs CUDA_VISIBLE_DEVICES names: CUDA sees none from the first that is no device."""
+    """Count the GPUs that CUDA_VISIBLE_DEVICES names: CUDA sees none from the first non-device."""
     return len([*takewhile(re.compile(r"\d|GPU-|MIG-").match, devices.split(","))])
 
 

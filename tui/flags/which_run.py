@@ -12,7 +12,13 @@ from pathlib import Path
 from remote.cluster.hosts import Cluster, HostsError
 from remote.cluster.load import has_usual, load, load_usual
 from remote.format import listed
-from remote.host_commands.kept_plan import Difference, HostsAnswer, KeptPlan, RunOnHosts, ask_for
+from remote.host_commands.kept_plan import (
+    Difference,
+    HostsAnswer,
+    KeptPlan,
+    RunOnHosts,
+    ask_for_plans,
+)
 from remote.plan.plan import PlanError
 from remote.record import lock, marks, read, trust
 from remote.record.events_file import RunFolderError
@@ -58,7 +64,7 @@ def find_run(
     cluster = _find_hosts(run, hosts, here, runs_dir)
     there = NOBODY
     if cluster:
-        there = ask_for(transport, cluster, run, ASKED if here else math.inf)
+        there = ask_for_plans(transport, cluster, run, ASKED if here else math.inf)
         _narrate_problems(there, is_known=here is not None)
     recorded = labels(runs_dir)
     if run == LAST:

@@ -13,7 +13,7 @@ from remote.lab.spec import LabError
 from remote.plan.plan import PlanError
 from remote.record.events_file import RunFolderError
 from remote.run.state.phases import Verdict
-from remote.study.reader import StudyError
+from remote.study.study import StudyError
 from training.job import JobError
 from training.registry import UnknownName
 from tui.kit.narrate import narrate
@@ -46,8 +46,7 @@ MISTAKES = (
 
 
 def to_install(extra: str) -> str:
-    """What to do where a package of this extra is missing: rankboard is installed from a
-    checkout."""
+    """Say how to install the packages of an extra: rankboard is installed from a checkout."""
     checkout = Path(__file__).parents[2]
     where = checkout if (checkout / "constraints.txt").exists() else "the checkout of rankboard"
     python = shlex.quote(sys.executable)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from remote.upload import digests as module
-from remote.upload.digests import Digests
+from remote.upload.digests import DigestCache
 from training.transfer.entries import stamp_of
 
 
@@ -32,7 +32,7 @@ class Looked:
 
 def looked(*paths: Path, save: bool = True) -> tuple[list[str], int]:
     """The digests of files, and how many of these were read."""
-    digests, counted = Digests("p"), Looked()
+    digests, counted = DigestCache("p"), Looked()
     found = [digests.of(str(path), stamp_of(os.lstat(path)), counted.read) for path in paths]
     assert [size for size, _ in found] == [path.stat().st_size for path in paths]
     if save:
@@ -74,9 +74,9 @@ def test_a_cache_that_is_none_costs_time_only(tmp_path: Path, cache: Path, text:
     kept.write_text(text.replace("PATH", str(one)))
     assert looked(one) == (of("1"), 1)
     assert looked(one) == (of("1"), 0)
-    Digests("p").forget()
+    DigestCache("p").forget()
     assert not kept.exists()
-    Digests("p").forget()
+    DigestCache("p").forget()
 
 
 def test_no_cache_can_be_written(tmp_path: Path, cache: Path) -> None:

@@ -15,12 +15,12 @@ import pytest
 
 from remote.cluster.hosts import Host
 from remote.host_commands import setup
-from remote.host_commands.errands import Answer, perform
-from remote.host_commands.journals import fetch
-from remote.host_commands.setup import Condition, Installation, Wanted
+from remote.host_commands.journals import fetch_journals
+from remote.host_commands.run_on_hosts import HostAnswer, perform
+from remote.host_commands.setup import Installation, PackageCondition, WantedPackages
 from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan
-from remote.transport import Errand, Program, Progress
+from remote.transport import HostCommand, Program, ReachProgress
 from training.agent import WHOLE
 from training.job import Job
 
@@ -57,7 +57,7 @@ class Stage:
     def __init__(self, blocks: Callable[[], Iterable[bytes]], why: str = "") -> None:
         self._blocks, self._why, self.lines = blocks, why, list[Scripted]()
 
-    def open(self, host: Host, program: Program, progress: Progress) -> Scripted:
+    def open(self, host: Host, program: Program, progress: ReachProgress) -> Scripted:
         self.lines.append(
             Scripted(self._blocks(), self._why)
             if host == BAD
@@ -66,11 +66,13 @@ class Stage:
         return self.lines[-1]
 
 
-def asked(blocks: Callable[[], Iterable[bytes]], limits: Limits = SMALL, why: str = "") -> Answer:
+def asked(
+    blocks: Callable[[], Iterable[bytes]], limits: Limits = SMALL, why: str = ""
+) -> HostAnswer:
     """The answer of the bad host; the good one's is as ever, and both lines are closed."""
     stage = Stage(blocks, why)
     good, bad = perform(
-        stage, [GOOD, BAD], lambda _: Errand(("runs",)), patience=lambda _: 10.0, limits=limits
+        stage, [GOOD, BAD], lambda _: HostCommand(("runs",)), patience=lambda _: 10.0, limits=limits
     )
     assert (good.objects, good.error) == (({"n": 1},), "")
     assert all(line.closed.is_set() for line in stage.lines)
@@ -110,7 +112,7 @@ def test_an_answer_without_end_is_an_error_of_its_host_alone(
         if "longer than 97" not in error
         else replace(SMALL, values=10**6)
     )
-    assert asked(blocks, limits) == Answer(BAD, error=error)
+    assert asked(blocks, limits) == HostAnswer(BAD, error=error)
 
 
 def test_an_endless_answer_takes_bounded_memory() -> None:
@@ -175,11 +177,14 @@ def test_a_journal_of_which_no_line_ends_is_given_up_while_others_are_read() -> 
     )
 
     class Journals(Stage):
-        def open(self, host: Host, program: Program, progress: Progress) -> Scripted:
+        def open(self, host: Host, program: Program, progress: ReachProgress) -> Scripted:
             return Scripted([record.encode() + b"\n", told(WHOLE)] if host == GOOD else dribble())
 
     problems: list[tuple[int, str]] = []
-    found = [one.host for _, one in fetch(Journals(dribble), plan, {}, {}, problems, limits=HASTY)]
+    found = [
+        one.host
+        for _, one in fetch_journals(Journals(dribble), plan, {}, {}, problems, limits=HASTY)
+    ]
     why = (
         "bad: one line of its journal took more than 0.2 s; if it is only slow, raise timeout in "
         "hosts.toml"
@@ -191,9 +196,9 @@ def test_a_journal_of_which_no_line_ends_is_given_up_while_others_are_read() -> 
     "said", [{}, {"executable": 5, "venv": [], "versions": None, "installed": 1}, {"versions": {}}]
 )
 def test_setup_says_which_host_answers_what_it_does_not_know(said: object) -> None:
-    wanted = Wanted(("torch",), ("torch==1",))
-    good, bad = setup.look(Stage(lambda: [told(said, WHOLE)]), [GOOD, BAD], wanted)
-    assert good.condition is bad.condition is Condition.HOPELESS
+    wanted = WantedPackages(("torch",), ("torch==1",))
+    good, bad = setup.inspect_hosts(Stage(lambda: [told(said, WHOLE)]), [GOOD, BAD], wanted)
+    assert good.condition is bad.condition is PackageCondition.HOPELESS
     assert bad.text.startswith("bad: it sent an answer that this version does not know: ")
     (done,) = Installation(
         Stage(lambda: [told({"bytes": "x", "of": 1})]), wanted, lambda *_: None

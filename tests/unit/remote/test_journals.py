@@ -17,7 +17,7 @@ from remote.record.write import Recorder
 from remote.run.state.phases import HostPhase, Verdict
 from remote.session.returning import ReturningSession
 from remote.transport import Unreachable
-from remote.transport.failure import Cause, Failure
+from remote.transport.failure import Failure, FailureCause
 from tests.kit.journals import END, Hosts, KeptLine, Library
 from tests.kit.stage import all_run, loses_its_agent, recorded, trains, until
 from tests.kit.wait import GUARD
@@ -73,7 +73,7 @@ def test_what_was_dropped_holds_up_nothing() -> None:
             "node1: its journal stood still for 0.3 s; if it is only slow, raise timeout",
         ),
         (
-            Unreachable("node1", Failure(Cause.REFUSED, "no route to host")),
+            Unreachable("node1", Failure(FailureCause.REFUSED, "no route to host")),
             "node1: no route to host",
         ),
         (

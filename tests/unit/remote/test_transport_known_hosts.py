@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from remote.transport.ssh.known_hosts import Known, find
+from remote.transport.ssh.known_hosts import KnownKey, find_known_keys
 
 
 @pytest.fixture
@@ -36,7 +36,9 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 )
 def test_names(file: Path, names: str, address: str, port: int, known: bool) -> None:
     file.write_text(f"# a comment\n\n{names} ssh-ed25519 AAAA the comment\n")
-    assert find(address, port) == ((Known(file, 3, "ssh-ed25519", "AAAA"),) if known else ())
+    assert find_known_keys(address, port) == (
+        (KnownKey(file, 3, "ssh-ed25519", "AAAA"),) if known else ()
+    )
 
 
 def test_hashed_names(file: Path) -> None:
@@ -47,22 +49,24 @@ def test_hashed_names(file: Path) -> None:
     file.write_text(f"other,[node1]:2222 ssh-ed25519 {key}\n")
     subprocess.run(["ssh-keygen", "-q", "-H", "-f", str(file)], check=True, capture_output=True)
     assert "node1" not in file.read_text()
-    assert [known.key for known in find("node1", 2222)] == [key]
-    assert find("node1", 22) == ()
+    assert [known.key for known in find_known_keys("node1", 2222)] == [key]
+    assert find_known_keys("node1", 22) == ()
 
 
 def test_markers(file: Path) -> None:
     file.write_text("@revoked node1 ssh-rsa AAAA\n@cert-authority * ssh-rsa BBBB\n")
-    assert find("node1", 22) == (Known(file, 1, "ssh-rsa", "AAAA", revoked=True),)
+    assert find_known_keys("node1", 22) == (KnownKey(file, 1, "ssh-rsa", "AAAA", revoked=True),)
 
 
 def test_no_file(file: Path) -> None:
-    assert find("node1", 22) == ()
+    assert find_known_keys("node1", 22) == ()
 
 
 def test_a_hosts_own_file_stands_for_all_others(file: Path, tmp_path: Path) -> None:
     file.write_text("node1 ssh-rsa AAAA\n")
     (tmp_path / "own").write_text("node2 ssh-rsa BBBB\n")
-    assert find("node1", 22, "~/own") == ()
-    assert find("node2", 22, "~/own") == (Known(tmp_path / "own", 1, "ssh-rsa", "BBBB"),)
-    assert find("node2", 22) == ()
+    assert find_known_keys("node1", 22, "~/own") == ()
+    assert find_known_keys("node2", 22, "~/own") == (
+        KnownKey(tmp_path / "own", 1, "ssh-rsa", "BBBB"),
+    )
+    assert find_known_keys("node2", 22) == ()

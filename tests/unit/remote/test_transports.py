@@ -18,26 +18,27 @@ from remote.events import Reaching
 from remote.plan import serialize
 from remote.plan.plan import Plan
 from remote.run.findings.start_waits import waiting
-from remote.transport import Errand, Unreachable, registry
-from remote.transport.failure import Cause, Failure
+from remote.transport import HostCommand, Unreachable, registry
+from remote.transport.failure import Failure, FailureCause
 from remote.transport.registry import Transports
 from tests.kit.histories import History
 from training.job import Job
 from tui.commands.trust import Trusting
 
 SOURCE = """
-from remote.transport import Kind, Unreachable
-from remote.transport.failure import Cause, Failure
+from remote.transport import TransportKind, Unreachable
+from remote.transport.failure import FailureCause, Failure
 
 
 class Queue:
     def open(self, host, program, progress):
         if host.address == "full":
-            raise Unreachable(host.name, Failure(Cause.REFUSED, "the queue is full", "try later"))
+            failure = Failure(FailureCause.REFUSED, "the queue is full", "try later")
+            raise Unreachable(host.name, failure)
         return host.name, program.argv()
 
 
-TRANSPORT = Kind(
+TRANSPORT = TransportKind(
     make=lambda enter: Queue(), reached="in the queue", by_hand=lambda host: f"ask {host.name}"
 )
 """
@@ -64,7 +65,7 @@ class Quiet:
 def test_the_transports() -> None:
     assert {"local", "ssh"} <= set(transports.names())
     with pytest.raises(LookupError, match="no transport is called 'deploy'"):
-        registry.kind("deploy")
+        registry.load_transport("deploy")
 
 
 def test_a_name_leads_to_no_other_file() -> None:
@@ -78,18 +79,18 @@ def test_a_file_makes_a_transport(queue: str, tmp_path: Path) -> None:
     (tmp_path / "hosts.toml").write_text(lines)
     hosts = load(tmp_path / "hosts.toml", tmp_path / "none").hosts
     reach = Transports(hosts)
-    assert reach.open(hosts[0], Errand(("runs",)), Quiet()) == ("a", ("runs",))
+    assert reach.open(hosts[0], HostCommand(("runs",)), Quiet()) == ("a", ("runs",))
     with pytest.raises(Unreachable, match="full: the queue is full; try later"):
-        reach.open(hosts[1], Errand(("runs",)), Quiet())
+        reach.open(hosts[1], HostCommand(("runs",)), Quiet())
     assert not registry.is_here(hosts)
 
 
 def test_each_host_is_reached_by_its_own_transport(queue: str, tmp_path: Path) -> None:
     here = Host("b", "b", python="/no/such/python", transport="local")
     reach = Transports([Host("a", "a", transport=queue), here])
-    assert reach.open(Host("c", "c", transport=queue), Errand(("runs",)), Quiet())[0] == "c"
+    assert reach.open(Host("c", "c", transport=queue), HostCommand(("runs",)), Quiet())[0] == "c"
     with pytest.raises(Unreachable, match="b: cannot start /no/such/python"):
-        reach.open(here, Errand(("runs",)), Quiet())
+        reach.open(here, HostCommand(("runs",)), Quiet())
 
 
 def test_a_plan_cannot_name_another_module() -> None:
@@ -106,7 +107,7 @@ def test_messages_have_the_words_of_the_transport(queue: str) -> None:
     (wait,) = waiting(state, state.now + 12)
     assert wait.text() == "waiting for a: in the queue, the code is on its way (12 s)"
     _, login = doctor.check_facts(
-        plan, [None], [0.0], [Failure(Cause.TIMEOUT, "no answer within 5 s")]
+        plan, [None], [0.0], [Failure(FailureCause.TIMEOUT, "no answer within 5 s")]
     )
     assert (login.check, login.text, login.advice) == (
         "login",
@@ -119,7 +120,7 @@ def test_a_transport_without_host_keys_has_none_to_trust(
     queue: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     host = Host("a", "a", transport=queue)
-    assert Trusting(registry.host_keys([host]), replace=False).hosts([host]) == [0]
+    assert Trusting(registry.load_host_keys([host]), replace=False).hosts([host]) == [0]
     assert capsys.readouterr().err == f"rankboard: a: transport {queue} has no host keys\n"
 
 

@@ -1,86 +1,154 @@
-"""Every screen looks as it did, in each size and mode: as in the files of `tests/fixtures/looks`.
+"""Every scene is drawn in two sizes and three themes, and says what matters in it.
 
-After a change that is meant to be seen, write them anew, and look at what git finds changed:
+One scene of each kind of screen is recorded in `tests/fixtures/looks`, so that changes of its
+layout are seen. After a change that is meant, write the files anew, and look at what git finds
+changed:
 
     RANKBOARD_LOOKS=renew .venv/bin/pytest -q tests/unit/tui/test_looks.py
 """
 
 from __future__ import annotations
 
-import codecs
 import difflib
 import os
 import re
-from collections.abc import Awaitable, Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 from textual.pilot import Pilot
 
-from tests.kit.looks import LOW, looks, looks_in_ascii
-from tests.kit.scenes import SCREENS, VARIANTS, still
+from tests.kit.looks import read_screen, to_ascii, to_styles, to_text
+from tests.kit.scenes import SCENES, Scene, still
 from tui.kit import palette
+from tui.kit.themes import CONTRAST, DARK, LIGHT
 
 assert still  # the fixture
+SMALL, LARGE = (80, 24), (200, 60)
 FOLDER = Path(__file__).parents[2] / "fixtures" / "looks"
 RENEW = "RANKBOARD_LOOKS"
-MACHINES = re.compile(r"\b\d+ KiB \(here\)")
+DISK_USAGE = re.compile(r"\b\d+ KiB \(here\)")
 """What differs from machine to machine: how much a recorded run takes on this disk."""
 
+RECORDED = (
+    *("live", "failed", "rank_page", "stacks", "doctor", "help_page", "quit_dialog"),
+    *("home", "form_fresh", "presets", "compare", "study"),
+)
+"""The scenes of which all characters are recorded: one of each kind of screen."""
 
-@pytest.fixture(autouse=True)
-def ascii_writer() -> None:
-    """It is otherwise there once a terminal without UTF-8 is written to."""
-    codecs.register_error(palette.ASCII, palette._in_ascii)
+WORDS: dict[str, tuple[str, ...]] = {
+    "starting": ("starting", "waiting for node3", "deploying 10 s", "does not answer"),
+    "live": ("training", "step 240/400", "0.585", "80.6%", "[3] epoch 3 step 240"),
+    "slow": ("all ranks wait for rank 2 on node3", "it has 0.500 cores"),
+    "ranks_32": ("32 ranks on 4 hosts", "wait for rank 13 on node2"),
+    "ranks_128": ("128 ranks on 16 hosts", "72-79", "node10", "SLOW 4.0x"),
+    "failed": ("failed", "cause: node2, rank 1: killed by SIGKILL", "last output of the agent"),
+    "finished": ("finished in 1:41", "test accuracy 94.72%", "0.246 to 0.251 s"),
+    "restarted": ("attempt 2 of 3", "restart 1 of 2", "checkpoint 200"),
+    "rank_page": ("rank 0 of 4, on node1", "pid 4000", "[0] epoch 3 step 240", "esc Back"),
+    "chart_zoomed": ("loss", "2.0┤", "step", "esc Back"),
+    "chart_of_ranks": ("●0 ●1 ●2 ●3", "step", "esc Back"),
+    "chart_log": ("epoch", "0.5┤", "l Log y"),
+    "hosts": ("89% of 0.500", "87% of 4.00", "410M"),
+    "log_all": ("agent on node4", "loading shard", "[2] reached step 14"),
+    "log_filtered": ("[0-3] loading shard", "x4"),
+    "stacks": ("rank 2 on node3 is not inside a collective", "load_batch", "all_reduce"),
+    "stalled": ("stalled: rank 2 on node3", "load_batch", "all_reduce (31 s)"),
+    "doctor": ("torch failed", "pip install torch on node4", "1 failed, 1 warning"),
+    "help_page": ("keys", "search with a regular expression"),
+    "quit_dialog": ("rankboard attach 20261122-093000-ddp-vgg11-3f9a", "Detach (d)"),
+    "alerts_list": ("alerts", "wait for rank 2", "has been silent", "NaN at step 241 (rank 1)"),
+    "palette": ("Search for commands", "list all alerts", "(key !)"),
+    "home": ("4 runs", "baseline", "finished", "failed", "0.3701", "76.7%"),
+    "home_empty": ("No runs in ./runs yet", "--local 4"),
+    "home_marked": ("A", "B", "baseline"),
+    "home_filtered": ("1 of 4 runs", "sync=ring", "killed by SIGKILL at step 40"),
+    "home_note": ("note", "to compare with the baseline"),
+    "home_name": ("name", "an empty one removes it"),
+    "home_delete": ("Delete 20261122-033000-gather_scatter-lenet5-0003", "Keep (esc)"),
+    "replay": ("ring", "step 27/60", "paused 1x", "space Play"),
+    "compare": ("compare 2 runs", "slower than A", "0.249 to 0.251", "1,024"),
+    "compare_many": ("compare 4 runs", "0.7103", "63.33%"),
+    "watch": ("watching beside its launcher", "step 40/60"),
+    "form_fresh": ("ready", "4 of 4 hosts", "bucket_mb", "$ rankboard --model vgg11"),
+    "form_errors": ("--batch-size -3", "must be at least 1", "write a number"),
+    "form_pick": ("how ranks synchronise", "parameter_server", "ring"),
+    "presets": ("presets and recent jobs", "--sync gather_scatter", "11-21 10:30"),
+    "study": ("Three ways", "run 5 of 12", "a ring of two", "0.198", "ddp is fastest"),
+    "study_cell": ("method=all_reduce nodes=1", "waiting", "no remarks"),
+}
+"""What each scene says in any size, apart from where it stands."""
 
 
 @pytest.mark.usefixtures("still")
-@pytest.mark.parametrize("name", [*SCREENS, *VARIANTS])
-async def test_a_screen_looks_as_it_did(
+@pytest.mark.parametrize("name", SCENES)
+async def test_a_scene_says_what_matters_in_each_size_and_theme(name: str, tmp_path: Path) -> None:
+    scene = SCENES[name](tmp_path)
+    async with scene.app.run_test(size=SMALL, notifications=True) as pilot:
+        await scene.play(pilot)
+        screen = await read_screen(pilot)
+        lines = to_text(screen)
+        check_lines(name, lines, SMALL)
+        if name in RECORDED:
+            styles = to_styles(screen)
+            check_recorded(name, ["## dark", *lines, "## dark, styles", *styles])
+        for theme in (LIGHT, CONTRAST):
+            pilot.app.theme = theme.name
+            assert to_text(await read_screen(pilot)) == lines, theme.name
+        pilot.app.theme = DARK.name
+        await pilot.resize_terminal(*LARGE)
+        check_lines(name, to_text(await read_screen(pilot)), LARGE)
+        await end_scene(scene, pilot)
+
+
+@pytest.mark.usefixtures("still")
+@pytest.mark.parametrize("name", RECORDED)
+async def test_a_screen_looks_in_ascii_as_it_did(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = await played(name, tmp_path, partial(looks, large=name in SCREENS))
     monkeypatch.setattr(palette, "has_utf8", lambda: False)
-    found += await played(name, tmp_path / "ascii", looks_in_ascii)
-    text = MACHINES.sub("99 KiB (here)", "\n".join(found) + "\n")
+    scene = SCENES[name](tmp_path)
+    async with scene.app.run_test(size=SMALL, notifications=True) as pilot:
+        await scene.play(pilot)
+        check_recorded(f"{name}_ascii", to_ascii(await read_screen(pilot)))
+        await end_scene(scene, pilot)
+
+
+async def end_scene(scene: Scene, pilot: Pilot[None]) -> None:
+    scene.end()
+    scene.app.exit()
+
+
+def check_lines(name: str, lines: list[str], size: tuple[int, int]) -> None:
+    """Check that the lines fit into the terminal and have the words of the scene."""
+    width, height = size
+    assert len(lines) <= height
+    assert max(map(cell_len, lines)) <= width
+    text = unwrap(lines)
+    for words in WORDS[name]:
+        assert words in text, f"{name} at {width}x{height}:\n" + "\n".join(lines)
+
+
+def unwrap(lines: list[str]) -> str:
+    """Return the text without frames and line breaks, which differ from size to size."""
+    return " ".join(" ".join(lines).replace("▌", " ").replace("│", " ").split())
+
+
+def check_recorded(name: str, lines: list[str]) -> None:
+    """Check that these lines are those of the file of that name."""
+    text = DISK_USAGE.sub("99 KiB (here)", "\n".join(lines) + "\n")
     path = FOLDER / f"{name}.txt"
     if os.environ.get(RENEW) == "renew":
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
     expected = path.read_text() if path.exists() else ""
     if text != expected:
-        pytest.fail(f"{name} looks otherwise than in {path}:\n{differing(expected, text)}")
+        before, after = expected.split("\n"), text.split("\n")
+        diff = difflib.unified_diff(before, after, "expected", "now", n=0, lineterm="")
+        pytest.fail(f"{name} looks otherwise than in {path}:\n" + "\n".join(diff))
 
 
-async def played(
-    name: str, folder: Path, look: Callable[[Pilot[None]], Awaitable[list[str]]]
-) -> list[str]:
-    """How a scene looks once it has been played."""
-    scene = (SCREENS | VARIANTS)[name](folder)
-    async with scene.app.run_test(size=LOW, notifications=True) as pilot:
-        await scene.play(pilot)
-        found = await look(pilot)
-        scene.end()
-        scene.app.exit()
-    return found
-
-
-def differing(expected: str, found: str) -> str:
-    """The lines that differ, and to which size and mode they belong."""
-    lines = []
-    parts = zip(sections(expected).items(), sections(found).items(), strict=False)
-    for (title, before), (_, after) in parts:
-        diff = list(difflib.unified_diff(before, after, "expected", "found", n=0, lineterm=""))
-        lines += [title, *diff[2:]] if diff else []
-    return "\n".join(lines) or "the sizes and modes are others"
-
-
-def sections(text: str) -> dict[str, list[str]]:
-    """The lines under each title."""
-    _, *parts = re.split(r"^## (\d+x\d+.*)$", text, flags=re.MULTILINE)
-    return {title: lines.split("\n") for title, lines in zip(parts[::2], parts[1::2], strict=True)}
-
-
-def test_there_is_a_file_for_each_screen_and_no_other() -> None:
-    assert {path.stem for path in FOLDER.iterdir()} == {*SCREENS, *VARIANTS}
+def test_each_scene_says_something_and_each_recorded_file_has_a_scene() -> None:
+    assert set(WORDS) == set(SCENES)
+    files = {path.stem for path in FOLDER.iterdir()}
+    assert files == {*RECORDED, *(f"{name}_ascii" for name in RECORDED)}

@@ -10,8 +10,9 @@ import pytest
 from remote.plan.plan import Script
 from remote.record.log_files import LogFiles, OpenedFiles
 from remote.run.output.script_readings import expander
-from tests.kit.acted import screen_text, until
+from tests.kit.acted import until
 from tests.kit.histories import History, plan, said
+from tests.kit.looks import screen_text
 from training.wire.events import Exited
 from tui.app.watch_app import WatchApp
 from tui.charts.panel import Charts

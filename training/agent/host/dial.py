@@ -10,7 +10,7 @@ import socket
 import time
 from collections.abc import Callable, Iterable
 
-Tell = Callable[[str, int, float, str], None]
+ReportResult = Callable[[str, int, float, str], None]
 """Called with the result of a connection: the fields of `Connected`."""
 
 
@@ -29,28 +29,27 @@ class PendingConnection:
 class Dialler:
     """Connects to each target, disconnects at once, and reports the result."""
 
-    def __init__(self, selector: selectors.BaseSelector, tell: Tell) -> None:
+    def __init__(self, selector: selectors.BaseSelector, report_result: ReportResult) -> None:
         self._selector = selector
-        self._tell = tell
-        self._under_way: list[PendingConnection] = []
+        self._report_result = report_result
+        self._pending: list[PendingConnection] = []
 
     @property
     def due(self) -> float:
         """Return the next time at which a connection times out."""
-        return min((attempt.until for attempt in self._under_way), default=math.inf)
+        return min((attempt.until for attempt in self._pending), default=math.inf)
 
     def dial(self, targets: Iterable[tuple[str, int]], seconds: float) -> None:
         """Begin to connect to all of these addresses and ports, each for at most `seconds`."""
         for address, port in targets:
             attempt = PendingConnection(address, port, seconds)
-            self._under_way.append(attempt)
+            self._pending.append(attempt)
             self._begin(attempt)
 
     def _begin(self, attempt: PendingConnection) -> None:
         try:
-            socket.inet_pton(
-                socket.AF_INET, attempt.address
-            )  # a name could take seconds to look up
+            # Only addresses: a name could take seconds to look up.
+            socket.inet_pton(socket.AF_INET, attempt.address)
             code = attempt.socket.connect_ex((attempt.address, attempt.port))
         except (OSError, OverflowError) as error:
             self._end(attempt, f"not an address and a port: {error}")
@@ -69,11 +68,11 @@ class Dialler:
 
     def expire(self, now: float) -> None:
         """Give up the connections that timed out."""
-        for attempt in [pending for pending in self._under_way if now >= pending.until]:
+        for attempt in [pending for pending in self._pending if now >= pending.until]:
             self._selector.unregister(attempt.socket)
             self._end(attempt, f"timed out after {attempt.until - attempt.since:g} s")
 
     def _end(self, attempt: PendingConnection, error: str) -> None:
-        self._under_way.remove(attempt)
+        self._pending.remove(attempt)
         attempt.socket.close()
-        self._tell(attempt.address, attempt.port, time.monotonic() - attempt.since, error)
+        self._report_result(attempt.address, attempt.port, time.monotonic() - attempt.since, error)

@@ -132,7 +132,7 @@ class GpuSampler:
         self._rest = self._rest[-BLOCK:]
         readings = list(filter(None, map(parse_reading, lines)))
         if readings:
-            latest = {one.place: one for one in (*self._readings, *readings)}
+            latest = {reading.place: reading for reading in (*self._readings, *readings)}
             self._readings = list(latest.values())
             self._until = time.monotonic() + LIMIT
             self._worked = True

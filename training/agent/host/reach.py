@@ -39,7 +39,7 @@ def unreachable(
             stderr=subprocess.DEVNULL,
             timeout=seconds + MARGIN,
         )
-        return tuple((str(server), str(why)) for server, why in json.loads(process.stdout))
+        return tuple((str(server), str(reason)) for server, reason in json.loads(process.stdout))
     except (OSError, ValueError, subprocess.SubprocessError):  # then nothing is known
         return ()
 
@@ -83,9 +83,9 @@ def _try(address: str, seconds: float, answers: queue.SimpleQueue[tuple[str, str
     except HTTPError:  # it has answered
         answers.put((address, None))
     except OSError as error:
-        why = getattr(error, "reason", error)
-        is_late = isinstance(why, TimeoutError)
-        answers.put((address, "" if is_late else getattr(why, "strerror", None) or str(why)))
+        reason = getattr(error, "reason", error)
+        is_late = isinstance(reason, TimeoutError)
+        answers.put((address, "" if is_late else getattr(reason, "strerror", None) or str(reason)))
     except Exception as error:  # noqa: BLE001 - whatever a strange answer makes of it
         answers.put((address, repr(error)))
     else:

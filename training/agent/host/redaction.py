@@ -63,20 +63,20 @@ class Redaction:
         if not self._hidden:
             return text, ""
         end = max(0, len(text) - self.longest + 1)
-        clean = list[str]()
+        clean_parts = list[str]()
         at = 0
         for match in self._any.finditer(text):
             if match.start() >= end:
                 break
-            clean += (text[at : match.start()], self._hidden[match[0]])
+            clean_parts += (text[at : match.start()], self._hidden[match[0]])
             at = match.end()
-        return "".join(clean) + text[at : max(at, end)], text[max(at, end) :]
+        return "".join(clean_parts) + text[at : max(at, end)], text[max(at, end) :]
 
 
 def _spellings(value: str) -> set[str]:
     """Return the value and each of its lines: plain, and as JSON and Python quote them."""
-    texts = {text for text in (value, *value.splitlines()) if len(text) >= SHORTEST}
-    in_json = {write(text)[1:-1] for text in texts for write in (dumps, json.dumps)}
+    plain_texts = {text for text in (value, *value.splitlines()) if len(text) >= SHORTEST}
+    in_json = {write(text)[1:-1] for text in plain_texts for write in (dumps, json.dumps)}
     # repr escapes ' only if there is a ", so the texts get both
-    in_python = {write("'\"" + text)[4:-1] for text in texts for write in (repr, ascii)}
-    return texts | in_json | in_python | {text.replace("\\'", "'") for text in in_python}
+    in_python = {write("'\"" + text)[4:-1] for text in plain_texts for write in (repr, ascii)}
+    return plain_texts | in_json | in_python | {text.replace("\\'", "'") for text in in_python}

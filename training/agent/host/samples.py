@@ -94,17 +94,18 @@ def _core_ticks() -> dict[str, tuple[int, int]]:
         for line in file:
             name, *fields = line.split()
             if name.startswith("cpu") and name != "cpu":
-                ticks = [
-                    int(field) for field in fields[:8]
-                ]  # the rest are a guest's, which are part of the user time
+                # The rest are a guest's, which are part of the user time.
+                ticks = [int(field) for field in fields[:8]]
                 cores[name] = (sum(ticks), ticks[3] + ticks[4])
     return cores
 
 
 def _percent(now: tuple[int, int], before: tuple[int, int]) -> float:
-    total = now[0] - before[0]
-    idle = now[1] - before[1]
-    return round(100 * min(1.0, max(0.0, 1 - idle / total)), 1) if total > 0 else 0.0
+    total_ticks = now[0] - before[0]
+    idle_ticks = now[1] - before[1]
+    return (
+        round(100 * min(1.0, max(0.0, 1 - idle_ticks / total_ticks)), 1) if total_ticks > 0 else 0.0
+    )
 
 
 def _net_bytes() -> tuple[int, int]:
@@ -141,9 +142,8 @@ def _usage(pid: int) -> _Usage | None:
     yet."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            fields = (
-                file.read().rpartition(b")")[2].split()
-            )  # the name before it may contain anything
+            # The name before the last parenthesis may contain anything.
+            fields = file.read().rpartition(b")")[2].split()
     except OSError:
         return None
     usage = _Usage(

@@ -75,10 +75,10 @@ def cpu_flags() -> tuple[str, ...]:
     """Return those of `FLAGS` that the CPU of this host has; none if they are unknown."""
     try:
         with open(CPUINFO, "rb", buffering=0) as file:
-            head = file.read(HEAD).decode(errors="replace")
+            first_block = file.read(HEAD).decode(errors="replace")
     except OSError:
         return ()
-    key = "Features" if os.uname().machine in ("aarch64", "arm64") else "flags"
-    lines = (line.partition(":") for line in head.splitlines())
-    known = next((value.split() for name, _, value in lines if name.strip() == key), [])
-    return tuple(flag for flag in FLAGS if flag in known)
+    key_name = "Features" if os.uname().machine in ("aarch64", "arm64") else "flags"
+    lines = (line.partition(":") for line in first_block.splitlines())
+    cpu_words = next((value.split() for name, _, value in lines if name.strip() == key_name), [])
+    return tuple(flag for flag in FLAGS if flag in cpu_words)

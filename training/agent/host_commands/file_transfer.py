@@ -141,7 +141,10 @@ def _remove(tree: Tree, unannounced: dict[str, UploadedFile]) -> list[str]:
 
 
 def _there(
-    tree: Tree, entry: FileEntry, known: UploadedFile | None, states: Mapping[str, os.stat_result]
+    tree: Tree,
+    entry: FileEntry,
+    uploaded: UploadedFile | None,
+    states: Mapping[str, os.stat_result],
 ) -> Stamp | None:
     """Return the stamp of a file that is there as announced, None if it is not there.
 
@@ -150,8 +153,8 @@ def _there(
     state = states.get(entry.path)
     if state is None:
         return None
-    if known and known.stamp == stamp_of(state):
-        is_there = (known.entry.digest, known.entry.link) == (entry.digest, entry.link)
+    if uploaded and uploaded.stamp == stamp_of(state):
+        is_there = (uploaded.entry.digest, uploaded.entry.link) == (entry.digest, entry.link)
     else:
         is_there = tree.holds(entry, _working)
     if is_there and not entry.link and bool(state.st_mode & stat.S_IXUSR) != entry.executable:

@@ -186,17 +186,17 @@ def _recorded(folder: str, host: int, candidates: ProcessTable) -> dict[int, str
 
 
 def _of_rank(
-    candidates: ProcessTable, rank: int, pid: int, when: float, last: float
+    candidates: ProcessTable, rank: int, pid: int, seen_at: float, last_alive: float
 ) -> dict[int, str]:
-    """Return a rank that had this pid at `when`, and until `last` at least, with its process group
-    and session."""
-    if pid in candidates and not _was(candidates, pid, when):
+    """Return a rank that had this pid at `seen_at`, and until `last_alive` at least, with its
+    process group and session."""
+    if pid in candidates and not _was(candidates, pid, seen_at):
         return {}
     members = {
         member.pid for member in candidates.values() if pid in (member.group, member.session)
     }
     if pid not in candidates and not any(
-        when - EARLIEST <= candidates[member].began <= last + SLACK for member in members
+        seen_at - EARLIEST <= candidates[member].began <= last_alive + SLACK for member in members
     ):
         return {}  # the number has been free, and these have it from somebody else
     return {
@@ -204,9 +204,9 @@ def _of_rank(
     }
 
 
-def _was(candidates: ProcessTable, pid: int, when: float) -> bool:
+def _was(candidates: ProcessTable, pid: int, seen_at: float) -> bool:
     """Return True if who has this pid now had it at that time already."""
-    return pid in candidates and when - EARLIEST <= candidates[pid].began <= when + SLACK
+    return pid in candidates and seen_at - EARLIEST <= candidates[pid].began <= seen_at + SLACK
 
 
 def _clean(folder: str, host: int) -> bool:

@@ -38,18 +38,24 @@ ProcessTable = Mapping[int, HostProcess]
 
 def list_processes() -> dict[int, HostProcess]:
     """Return all processes that run now; no zombies."""
-    now = time.time()
+    wall_time = time.time()
     since_boot = time.clock_gettime(time.CLOCK_BOOTTIME)
     hertz = os.sysconf("SC_CLK_TCK")
-    user = os.getuid()
+    user_id = os.getuid()
     table = {}
     for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
         with suppress(OSError):
-            is_own = os.stat(f"/proc/{pid}").st_uid == user
+            is_own = os.stat(f"/proc/{pid}").st_uid == user_id
             state, parent, group, session, start = _stat(pid)
             if state not in ("Z", "X"):
                 table[pid] = HostProcess(
-                    pid, parent, group, session, start, now - since_boot + start / hertz, is_own
+                    pid,
+                    parent,
+                    group,
+                    session,
+                    start,
+                    wall_time - since_boot + start / hertz,
+                    is_own,
                 )
     return table
 
@@ -140,10 +146,8 @@ def send_signal(pid: int, start: int, number: signal.Signals) -> None:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
         return
-    except (
-        AttributeError,
-        OSError,
-    ):  # a kernel older than 5.3: nothing better than to look and then be quick
+    except (AttributeError, OSError):
+        # A kernel older than 5.3 has nothing better than to look and then be quick.
         if is_running(pid, start):
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, number)

@@ -246,16 +246,16 @@ def _of_another_format(
 def _planned(folder: str) -> tuple[bool, int, int, str]:
     """Return if the plan is there, its hosts and its ranks, and the name that a person gave."""
     try:
-        data = load(read_small_file(os.path.join(folder, PLAN)))
+        plan_data = load(read_small_file(os.path.join(folder, PLAN)))
     except FileNotFoundError:
         return False, 0, 0, ""
-    hosts = data.get("hosts") if data and format_of(data) == FORMAT else None
-    if not data or not isinstance(hosts, list):
+    hosts = plan_data.get("hosts") if plan_data and format_of(plan_data) == FORMAT else None
+    if not plan_data or not isinstance(hosts, list):
         return True, 0, 0, ""
-    slots = [host.get("slots", 1) if isinstance(host, dict) else 1 for host in hosts]
-    ranks = sum(number for number in slots if isinstance(number, int))
-    label = data.get("label")
-    return True, len(hosts), ranks, label if isinstance(label, str) else ""
+    slots_by_host = [host.get("slots", 1) if isinstance(host, dict) else 1 for host in hosts]
+    rank_count = sum(number for number in slots_by_host if isinstance(number, int))
+    label = plan_data.get("label")
+    return True, len(hosts), rank_count, label if isinstance(label, str) else ""
 
 
 def folder_size(folder: str) -> int:
@@ -283,12 +283,14 @@ def list_archives(workdir: str, run_folders: Sequence[RunFolder]) -> Iterator[Co
     for name in _folders_in(os.path.join(workdir, ARCHIVES)):
         folder = os.path.join(workdir, ARCHIVES, name)
         with suppress(FileNotFoundError):
-            idle = time.time() - os.stat(folder).st_mtime
+            idle_seconds = time.time() - os.stat(folder).st_mtime
             yield CodeArchive(
                 name,
                 folder_size(folder),
-                "" in used_folders or os.path.realpath(folder) in used_folders or idle < STILL,
-                idle,
+                "" in used_folders
+                or os.path.realpath(folder) in used_folders
+                or idle_seconds < STILL,
+                idle_seconds,
             )
 
 

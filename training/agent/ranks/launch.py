@@ -105,12 +105,12 @@ def _start(command: ProcessSpec) -> int:
     return process.pid
 
 
-def _become(command: ProcessSpec, function: RankFunction, parent: int) -> int:
+def _become(command: ProcessSpec, function: RankFunction, parent_pid: int) -> int:
     """Make this fork what a new program would be, and call the function. Returns its exit code."""
     os.setsid()
-    processes.die_with(parent)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    for target, source in enumerate((nothing, command.stdout, command.stderr)):
+    processes.die_with(parent_pid)
+    null_device = os.open(os.devnull, os.O_RDONLY)
+    for target, source in enumerate((null_device, command.stdout, command.stderr)):
         os.dup2(source, target)
     processes.close_descriptors({0, 1, 2, *command.inherited})
     if command.umask >= 0:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from remote.plan.plan import Plan
-from tests.kit.acted import ActedSession, cluster, make_plan, screen_text, until
+from tests.kit.acted import ActedSession, cluster, make_plan, until
+from tests.kit.looks import screen_text
 from training.job import Job
 from training.wire.events import Entered, StepFinished
 from tui.app.app import RankboardApp

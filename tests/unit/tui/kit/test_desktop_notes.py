@@ -50,7 +50,7 @@ async def test_each_alert_is_noted_once() -> None:
     def keep(_: Any, text: str) -> None:
         noted.append(text)
 
-    with patch.object(desktop, "note", keep):
+    with patch.object(desktop, "show_desktop_note", keep):
         async with stage.app.run_test(size=(80, 24)) as pilot:
             await stage.train(pilot, 20)
             stage.session.say(SESSION, launcher.Stalled((0, 1), 30.0))

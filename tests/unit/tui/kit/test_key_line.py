@@ -7,6 +7,7 @@ from rich.color import Color
 
 from tests.kit.acted import until
 from tests.kit.dashboard import Stage
+from tests.kit.looks import render_strips
 from tui.app.help import HelpDialog
 from tui.kit.dialogs import QuitDialog
 from tui.kit.widgets.keys import KeyFooter, KeyLine
@@ -63,11 +64,11 @@ async def test_keys_that_change_while_their_screen_goes_are_not_drawn() -> None:
         await until(pilot, lambda: "q Quit  ? Help" in stage.text())
         keys = stage.app.screen.query_one(KeyFooter)
         await keys.query(KeyLine).remove()
-        keys._show()
+        keys._update_keys()
 
 
 def _colours(stage: Stage, *columns: int) -> list[Color | None]:
     """The background of the last line there."""
-    line = stage.app.screen._compositor.render_strips()[-1]
+    line = render_strips(stage.app)[-1]
     styles = [next(iter(line.crop(column, column + 1))).style for column in columns]
     return [style and style.bgcolor for style in styles]

@@ -22,7 +22,8 @@ from remote.events import Checked
 from remote.plan.plan import Plan, Policy, Script
 from remote.record import index
 from remote.run.run_state import RunState
-from tests.kit.acted import ActedSession, cluster, make_plan, screen_text, until
+from tests.kit.acted import ActedSession, cluster, make_plan, until
+from tests.kit.looks import screen_text
 from training.job import Job
 from training.wire.events import SESSION
 from tui.app.app import RankboardApp

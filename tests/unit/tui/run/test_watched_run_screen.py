@@ -15,9 +15,10 @@ from remote.record.watch import WatchedRun
 from remote.record.write import Recorder
 from remote.run.run_state import RunState
 from remote.run.series.curves import Curves
-from tests.kit.acted import screen_text, until
+from tests.kit.acted import until
 from tests.kit.commands import Done, run
 from tests.kit.histories import History, plan
+from tests.kit.looks import screen_text
 from tests.kit.recorded import record, recorded, recorder
 from training.wire.events import Exited
 from tui.app.watch_app import WatchApp

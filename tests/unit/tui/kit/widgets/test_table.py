@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from textual.app import App, ComposeResult
 
-from tests.kit.acted import screen_text, until
+from tests.kit.acted import until
+from tests.kit.looks import screen_text
 from tui.kit.widgets.choices import ChoiceTable
 from tui.kit.widgets.table import (
     CellTable,

@@ -1,0 +1,259 @@
+"""`rankboard compare`: runs beside each other, for people and for programs."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import click
+import numpy as np
+import pytest
+
+from remote.events import Closed
+from tests.kit.commands import Done, run
+from tests.kit.histories import History, plan, said
+from tests.kit.recorded import recorded
+from tests.kit.scripts import ended, script, started
+from training.job import Job
+from training.wire.events import Evaluated, Exited, StepFinished
+from tui.charts.plot_frame import PlotOptions
+from tui.charts.raster import Curve
+from tui.charts.text_plot import plot_as_text
+from tui.commands.compare import compare
+from tui.compare import comparison_text as text
+from tui.kit import palette
+
+Run = Callable[..., Done]
+assert run  # the fixture
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> list[str]:
+    """Two runs: the second one with another method, and twice as slow."""
+    for name, sync, times in (("20261123-a", "ddp", 1), ("20261123-b", "ring", 2)):
+        history = History(replace(plan(2), run=name, work=Job(sync=sync))).training()
+        for step in range(1, 31):
+            for rank in (0, 1):
+                seconds = times * (0.1 + 0.001 * (step % 2))
+                history.rank(rank, StepFinished(rank, 1, step, 2.0 / step, seconds, samples=32))
+        history.rank(0, Evaluated(0, 1, 30, 0.5, 0.75, 100, 1.0))
+        recorded(tmp_path / "runs", history.done(0, 1).session(Closed()))
+    return ["20261123-a", "last"]
+
+
+def test_runs_are_compared_for_people(run: Run, runs: list[str]) -> None:
+    done = run(compare, runs=runs)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "A  20261123-a: 2 ranks on 2 hosts, ddp, lenet5 on digits; finished" in done.stdout
+    assert "sync     ddp  ring" in done.stdout
+    rows = [line.split() for line in done.stdout.splitlines() if line[:3] in ("A  ", "B  ")]
+    assert rows[2][1:6] == ["0.0667", "0.5000", "75.00%", "0.100", "0.100"]
+    assert rows[3][4] == "0.201"
+    verdict = next(line for line in done.stdout.splitlines() if line.startswith("B: "))
+    assert verdict.startswith("B: slower than A: 100.0% more time per step (95% sure: ")
+    assert " more; assuming that equal runs differ by 3%); " in verdict
+    assert verdict.endswith("the same training loss at 30 common steps")
+    assert "training loss by step\n" in done.stdout
+    assert "training loss by time\n" in done.stdout
+
+
+def test_lines_are_folded_between_words_in_a_terminal(
+    run: Run, runs: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text, "terminal_width", lambda: 60)
+    lines = run(compare, runs=runs).stdout.splitlines()
+    verdict = lines[next(at for at, one in enumerate(lines) if one.startswith("B: ")) :]
+    assert all(len(line) <= 60 for line in verdict)
+    assert "the same training loss at 30 common steps" in " ".join(" ".join(verdict).split())
+
+
+def test_a_repetition_is_no_evidence_about_settings(
+    run: Run, runs: list[str], tmp_path: Path
+) -> None:
+    of = replace(plan(2), run="c", work=Job(sync="ddp", seed=43))
+    recorded(tmp_path / "runs", History(of).training(steps=30, seconds=0.25))
+    lines = run(compare, runs=[runs[0], "c", "20261123-b"]).stdout.splitlines()
+    assert next(one for one in lines if one.startswith("B: ")).startswith(
+        "B: no verdict: same recorded settings as A, and 148.8% more time per step: runs on these "
+        "hosts differ by as much; "
+    )
+    third = next(one for one in lines if one.startswith("C: no difference to A shown: "))
+    noise = "equal runs differ by 64.5% here, of which there are few"
+    assert f" more time per step may be chance ({noise}); " in third
+    found = json.loads(run(compare, runs=[runs[0], "c"], json=True).stdout)["runs"][1]
+    against = found["against_first"]
+    assert (against["same_settings"], against["finding"]) == (True, "no difference shown")
+    assert (against["interval"], against["p"]) == (None, None)
+
+
+def test_runs_are_compared_for_programs(run: Run, runs: list[str]) -> None:
+    done = run(compare, runs=runs, json=True)
+    found = json.loads(done.stdout, parse_constant=pytest.fail)
+    assert found["differing"] == {"sync": ["ddp", "ring"]}
+    first, second = found["runs"]
+    assert (first["run"], first["verdict"], first["test_accuracy"]) == (
+        "20261123-a",
+        "finished",
+        0.75,
+    )
+    assert first["against_first"] is None
+    assert second["settings"]["sync"] == "ring"
+    assert second["against_first"]["finding"] == "slower"
+    assert second["against_first"]["ratio"] == pytest.approx(2.0)
+    assert second["loss_difference"] == 0.0
+
+
+def test_runs_are_compared_as_markdown(run: Run, runs: list[str]) -> None:
+    done = run(compare, runs=runs, markdown=True)
+    assert done.stdout.startswith("# Comparison of runs\n\n- A  20261123-a: 2 ranks")
+    assert "| setting | A | B |\n| --- | --- | --- |\n| sync | ddp | ring |" in done.stdout
+    assert done.stdout.count("```") == 4
+    assert "\x1b" not in done.stdout
+
+
+def test_names_stay_text_in_markdown(run: Run, runs: list[str], tmp_path: Path) -> None:
+    of = plan(1)
+    strange = replace(of, run="c", hosts=(replace(of.hosts[0], name="<b>|x"),))
+    recorded(tmp_path / "runs", History(strange).training(steps=3))
+    done = run(compare, runs=[runs[0], "c"], markdown=True)
+    assert "| hosts | node1, node2 | \\<b\\>\\|x |" in done.stdout
+
+
+def test_no_setting_reaches_the_terminal_raw(run: Run, runs: list[str], tmp_path: Path) -> None:
+    of = replace(plan(1), run="c", work=Job(dataset="imagefolder:/a\x1b[31m\x07b"))
+    recorded(tmp_path / "runs", History(of).training(steps=3))
+    for flags in ({}, {"markdown": True}, {"json": True}):
+        done = run(compare, runs=[runs[0], "c"], **flags)
+        assert done.returncode == 0
+        assert not {"\x1b", "\x07"} & set(done.stdout)
+
+
+def test_what_one_has_to_know_comes_first(run: Run, runs: list[str], tmp_path: Path) -> None:
+    history = History(replace(plan(1), run="c")).training(steps=3)
+    history.rank(0, StepFinished(0, 1, 4, math.nan, 0.1))
+    recorded(tmp_path / "runs", history)
+    lines = run(compare, runs=["c", runs[0]]).stdout.splitlines()
+    assert lines[0].startswith("A  c: 1 rank on 1 host, ddp, lenet5 on digits; not ended after")
+    assert lines[2] == "A: loss is NaN at step 4 (rank 0)"
+    found = json.loads(run(compare, runs=["c", runs[0]], json=True).stdout)
+    assert found["runs"][0]["loss"] is None
+
+
+def test_what_more_nodes_cannot_bring_gets_no_verdict(run: Run, tmp_path: Path) -> None:
+    for name, nodes, seconds, threads in (("one", 1, 1.9, 2), ("four", 4, 0.1, 1)):
+        history = History(replace(plan(nodes), run=name)).training(threads=threads)
+        for step in range(1, 31):
+            for rank in range(nodes):
+                took = seconds * (1 + 0.01 * (step % 3))
+                history.rank(
+                    rank, StepFinished(rank, 1, step, 2.0 / step, took, samples=64 // nodes)
+                )
+        recorded(tmp_path / "runs", history.done(*range(nodes)).session(Closed()))
+    lines = run(compare, runs=["one", "four"]).stdout.splitlines()
+    assert lines[2].startswith(
+        "4 nodes were measured 19 times as fast as one (B): more than 4 is not possible by adding "
+        "nodes; the runs on one node had 2 threads per rank, the others 1"
+    )
+    assert any(line.startswith("B: no verdict on the time per step: it is") for line in lines)
+    assert "faster" not in "\n".join(lines)
+    told = json.loads(run(compare, runs=["one", "four"], json=True).stdout)["runs"][1]
+    assert told["against_first"]["doubt"]["kind"] == "too fast"
+    assert told["against_first"]["doubt"]["fewer"]["name"] == "one"
+
+
+def test_metrics_that_all_runs_have_are_compared(run: Run, tmp_path: Path) -> None:
+    for name, more in (("a", "kl=0.5"), ("b", "kl=0.25 reward=3.0")):
+        history = started(replace(script(), run=name))
+        for step in (1, 2):
+            history.rank(0, said(0, f"step={step} loss=0.5 {more}", "stdout"))
+        recorded(tmp_path / "runs", ended(history).session(Closed()))
+    found = run(compare, runs=["a", "b"]).stdout
+    lines = found.split("metrics of all runs")[1].splitlines()
+    assert lines[1].split() == ["metric", "A", "B"]
+    assert " ".join(lines[2].split()) == "kl 0.500, 0.500 to 0.500 0.250, 0.250 to 0.250"
+    assert "reward" not in found
+    told = json.loads(run(compare, runs=["a", "b"], json=True).stdout)
+    assert [list(one["metrics"]) for one in told["runs"]] == [["kl"], ["kl"]]
+
+
+def test_programs_of_users_are_compared_without_steps(run: Run, tmp_path: Path) -> None:
+    for name in ("c", "d"):
+        history = History(replace(plan(1, script=True), run=name)).rank(0, Exited(0, 0))
+        recorded(tmp_path / "runs", history)
+    done = run(compare, runs=["c", "d"])
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "settings that differ" not in done.stdout
+    assert "training loss" not in done.stdout
+    assert "nan" not in done.stdout
+    assert "B: no verdict on the time per step" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("named", "flags", "message"),
+    [
+        (["last"], {}, "compare needs 2 to 26 runs: 1 given"),
+        (["last", "20261123-b"], {}, "20261123-b is named twice"),
+        (["last", "x"], {}, "No run called 'x' in runs"),
+        (["last", "2026"], {}, "2026: 2 runs begin so"),
+        (["last", "20261123-a"], {"json": True, "markdown": True}, "--json, --markdown and --dash"),
+    ],
+)
+def test_mistakes(
+    named: list[str], flags: dict[str, bool], message: str, run: Run, runs: list[str]
+) -> None:
+    done = run(compare, runs=named, **flags)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"rankboard: {message}")
+
+
+# Charts as text -----------------------------------------------------------------------------------
+
+
+def line(label: str, place: int, rising: bool) -> Curve:
+    x = np.arange(50, dtype=float)
+    y = x if rising else x[::-1].copy()
+    return Curve(label, place, x, y, y, y)
+
+
+def test_each_curve_has_its_letter_on_it() -> None:
+    lines = plot_as_text([line("A", 0, True), line("B", 1, False)], PlotOptions("step"), 60, 10)
+    assert len(lines) == 10
+    text = "\n".join(lines)
+    assert (text.count("A"), text.count("B")) == (3, 3)
+    last = max(lines, key=lambda one: one.rfind("A") if "A" in one else -1)
+    assert lines.index(last) < 3  # a rising curve ends at the top
+    assert lines[-1].endswith("step")
+
+
+def test_where_curves_meet_no_letter_stands_on_both() -> None:
+    """They meet in the middle, where one letter of each would stand."""
+    x = np.arange(60, dtype=float)
+    y = np.where(abs(x - 30) < 8, 0.0, abs(x - 30))
+    curves = [Curve("A", 0, x, y, y, y), Curve("B", 1, x, -y, -y, -y)]
+    lines = plot_as_text(curves, PlotOptions("step"), 66, 12)
+    zero = next(at for at, line in enumerate(lines) if "0┤" in line and "20" not in line)
+    above, below = "".join(lines[:zero]), "".join(lines[zero + 1 :])
+    assert (above.count("A"), below.count("A")) == (3, 0)
+    assert (above.count("B"), below.count("B")) == (0, 3)
+    same = plot_as_text(
+        [curves[0], replace(curves[0], label="B", colour=1)], PlotOptions("step"), 66, 12
+    )
+    assert {"".join(same).count(letter) for letter in "AB"} == {3}, "each where it has nothing else"
+
+
+def test_colours_only_add_to_the_text() -> None:
+    curves = [line("A", 0, True), line("B", 1, False)]
+    plain, inked = (
+        plot_as_text(curves, PlotOptions("step"), 60, 10, colour) for colour in (False, True)
+    )
+    red, green, blue = bytes.fromhex(palette.DARK[1][1:])
+    assert f"\x1b[38;2;{red};{green};{blue}m" in "".join(inked)
+    assert [click.unstyle(one).rstrip() for one in inked] == plain
+
+
+def test_nothing_is_drawn_of_nothing() -> None:
+    empty = np.array([])
+    assert plot_as_text([Curve("A", 0, *[empty] * 4)], PlotOptions("step"), 60, 10) == []

@@ -1,0 +1,247 @@
+"""The screen that compares runs: by step and by time, in any size."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from textual.content import Content
+from textual.pilot import Pilot
+from textual.widgets import Static
+
+from remote.events import Closed
+from remote.record.read import load_plan
+from remote.record.watch import WatchedRun
+from tests.kit.acted import until
+from tests.kit.commands import Done, run
+from tests.kit.histories import History, plan
+from tests.kit.looks import screen_text
+from tests.kit.recorded import recorded
+from training.job import Job
+from training.wire.events import Evaluated, StepFinished
+from tui.app.compare_app import CompareApp
+from tui.app.watch_app import WatchApp
+from tui.charts.chart import Chart
+from tui.commands.compare import compare
+from tui.compare.screen import CompareScreen
+from tui.kit import palette
+from tui.run.screen import RunScreen
+
+Run = Callable[..., Done]
+assert run  # the fixture
+METHODS = ("ddp", "ring", "all_reduce", "gather_scatter")
+
+
+def history(name: str, sync: str, times: float = 1.0, tests: int = 2) -> History:
+    """A run of 30 steps, each of a tenth of a second, or so many times that."""
+    made = History(replace(plan(2), run=name, work=Job(sync=sync)))
+    made.training()
+    for step in range(1, 31):
+        made.now += 0.1 * times - 0.02  # which its records take
+        for rank in (0, 1):
+            seconds = times * (0.1 + 0.001 * (step % 2))
+            made.rank(
+                rank, StepFinished(rank, 1, step, 2.0 / step, seconds, samples=32, sync=seconds / 4)
+            )
+        if tests and step % (30 // tests) == 0:
+            made.rank(0, Evaluated(0, step * tests // 30, step, 0.5, 0.7 + step / 200, 100, 1.0))
+    return made
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> list[Path]:
+    """Eight runs, each a little slower than the one before."""
+    made = []
+    for number in range(8):
+        one = history(f"20261123-{number}", METHODS[number % 4], 1 + number / 2)
+        made.append(recorded(tmp_path / "runs", one.done(0, 1).session(Closed())))
+    return made
+
+
+def unspaced(app: CompareApp) -> str:
+    """What is on the screen, without any space: lines may break anywhere."""
+    return "".join(screen_text(app).split())
+
+
+async def shown(pilot: Pilot[None], words: str) -> None:
+    app = pilot.app
+    assert isinstance(app, CompareApp)
+    await until(pilot, lambda: words in screen_text(app))
+
+
+async def test_two_runs_with_a_verdict_what_differs_and_figures(runs: Sequence[Path]) -> None:
+    app = CompareApp(runs[:2])
+    async with app.run_test(size=(120, 40)) as pilot:
+        await shown(pilot, "slower than A: 50.0% more time per step")
+        await shown(pilot, "test accuracy (%) by wall time")
+        found = screen_text(app)
+        assert "A  20261123-0: 2 ranks on 2 hosts, ddp, lenet5 on digits; finished" in found
+        lines = {line.split("  ")[0].strip(): line.split() for line in found.splitlines()}
+        assert lines["accuracy"][1:3] == ["85.00%", "85.00%"]
+        assert lines["s/iter"][1:3] == ["0.100", "0.151"]
+        assert lines["sync share"][2:4] == ["25%", "25%"]
+        assert lines["to 85%"][2:6] == ["3", "s", "5", "s"]
+        assert "sync     ddp  ring" in found
+
+
+async def test_a_key_switches_steps_and_time_and_another_one_the_figure(
+    runs: Sequence[Path],
+) -> None:
+    app = CompareApp(runs[:2])
+    async with app.run_test(size=(100, 30)) as pilot:
+        await shown(pilot, "test accuracy (%) by wall time")
+        await pilot.press("x")
+        await shown(pilot, "test accuracy (%) by step")
+        chart = app.screen.query_one(Chart)
+        assert [curve.x[-1] for curve in chart._curves] == [30, 30]
+        assert [curve.mean[-1] for curve in chart._curves] == [pytest.approx(85.0)] * 2
+        for title in ("test loss", "training loss", "training accuracy (%)", "test accuracy (%)"):
+            await pilot.press("c")
+            await shown(pilot, f"{title} by step")
+        await pilot.press("x")
+        first, second = (float(curve.x[-1]) for curve in chart._curves if not curve.faint)
+        assert second == pytest.approx(1.5 * first, rel=0.02), "wall time, not steps"
+
+
+@pytest.mark.parametrize(("count", "faint"), [(2, 2), (3, 0)])
+async def test_curves_have_their_letters_and_few_runs_their_single_steps(
+    runs: Sequence[Path], count: int, faint: int
+) -> None:
+    app = CompareApp(runs[:count])
+    async with app.run_test(size=(100, 40)) as pilot:
+        await shown(pilot, "test accuracy (%) by")
+        await pilot.press("c", "c")
+        await shown(pilot, "training loss by wall time  ema .9")
+        chart = app.screen.query_one(Chart)
+        assert sum(curve.faint for curve in chart._curves) == faint
+        await until(pilot, lambda: {"A", "B"} <= signs(chart))
+
+
+def signs(chart: Chart) -> set[str]:
+    """What stands on the curves."""
+    found = chart._frame.picture.sign.flat if chart._frame else ()
+    return {chr(sign) for sign in found if sign}
+
+
+async def test_the_legend_has_the_colours_of_the_theme(runs: Sequence[Path]) -> None:
+    app = CompareApp(runs[:2])
+    async with app.run_test(size=(100, 30)) as pilot:
+        await shown(pilot, "A  20261123-0")
+        for theme, colours in (("textual-light", palette.LIGHT), ("textual-dark", palette.DARK)):
+            app.theme = theme
+            await until(pilot, lambda: legend_colour(app) == colours[0])  # noqa: B023
+
+
+def legend_colour(app: CompareApp) -> str:
+    """The colour of the first run in the legend."""
+    content = app.screen.query_one("#legend", Static).content
+    assert isinstance(content, Content)
+    return str(content.spans[0].style)
+
+
+async def test_runs_that_were_not_tested_are_compared_by_their_loss(tmp_path: Path) -> None:
+    made = [recorded(tmp_path, history(name, "ddp", tests=0)) for name in ("a", "b")]
+    app = CompareApp(made)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await shown(pilot, "no verdict: same recorded settings as A")
+        await shown(pilot, "training loss by wall time")
+        assert "to 85%" not in screen_text(app)
+
+
+async def test_eight_runs_fit_a_small_screen(runs: Sequence[Path]) -> None:
+    app = CompareApp(runs)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await shown(pilot, "A    0.0667")
+        lines = screen_text(app).splitlines()
+        assert all(len(line) <= 80 for line in lines)
+        head = next(line for line in lines if line.startswith(" run "))
+        assert head.rstrip().endswith("to 85%"), "a run per row, all in one line"
+        await pilot.press("end")
+        await until(
+            pilot, lambda: any(line.startswith(" sync ") for line in screen_text(app).split("\n"))
+        )
+
+
+@pytest.mark.parametrize("size", [(1, 1), (39, 9), (40, 10), (60, 20), (300, 100)])
+async def test_any_size(runs: Sequence[Path], size: tuple[int, int]) -> None:
+    app = CompareApp(runs[:3])
+    async with app.run_test(size=size) as pilot:
+        (screen,) = (one for one in app.screen_stack if isinstance(one, CompareScreen))
+        await until(pilot, lambda: bool(screen._compared))
+        await pilot.press("x", "c", "l", "c", "l")
+        await pilot.resize_terminal(80, 24)
+        await until(pilot, lambda: app.screen is screen)
+        await shown(pilot, " by ")
+
+
+async def test_a_run_that_cannot_be_read_is_told(runs: Sequence[Path]) -> None:
+    (runs[1] / "plan.json").write_text("{}")
+    app = CompareApp(runs[:2])
+    async with app.run_test(size=(100, 30)) as pilot:
+        await until(pilot, lambda: "plan.jsonisnotaplan" in unspaced(app))
+        await pilot.press("x", "c")
+        await pilot.press("q")
+    assert app.exit_code == 0
+
+
+async def test_a_run_that_goes_before_it_is_read_is_told(runs: Sequence[Path]) -> None:
+    shutil.rmtree(runs[1])
+    app = CompareApp(runs[:2])
+    async with app.run_test(size=(100, 30)) as pilot:
+        await until(pilot, lambda: "holdsnorun:plan.json:Nosuchfile" in unspaced(app))
+
+
+async def test_a_run_is_compared_with_the_last_one_like_it(runs: Sequence[Path]) -> None:
+    app = WatchApp(WatchedRun(runs[4], load_plan(runs[4])))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "finished" in screen_text(app))
+        await pilot.press("C")
+        await until(pilot, lambda: "most alike first" in screen_text(app))
+        await until(pilot, lambda: "the same settings" in screen_text(app))
+        lines = [
+            line
+            for line in screen_text(app).splitlines()
+            if "20261123-" in line and "85.0%" in line
+        ]
+        assert ["the same settings" in line for line in lines] == [True] + 6 * [False]
+        assert "20261123-0" in lines[0]
+        assert "differs in sync" in lines[1]
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, CompareScreen))
+        await until(pilot, lambda: "B  20261123-4" in screen_text(app))
+        assert "A  20261123-0" in screen_text(app), "what has changed since?"
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(app.screen, RunScreen))
+    app.finish()
+
+
+async def test_without_another_run_there_is_nothing_to_compare_with(tmp_path: Path) -> None:
+    folder = recorded(tmp_path, history("alone", "ddp"))
+    app = WatchApp(WatchedRun(folder, load_plan(folder)))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "step 30/" in screen_text(app))
+        await pilot.press("C")
+        await until(pilot, lambda: "there is no other run" in screen_text(app))
+        await pilot.press("enter", "escape")
+        await until(pilot, lambda: isinstance(app.screen, RunScreen))
+    app.finish()
+
+
+@pytest.mark.parametrize(
+    ("flags", "named", "message"),
+    [
+        ({"dashboard": True}, range(2), "--dashboard needs a terminal on stdin, stdout and stderr"),
+        ({"dashboard": True}, [*range(8), "last"], "compare needs 2 to 8 runs: 9 given"),
+        ({"dashboard": True, "json": True}, range(2), "--json, --markdown and --dashboard exclude"),
+    ],
+)
+def test_mistakes(
+    run: Run, runs: list[Path], flags: dict[str, bool], named: Sequence[object], message: str
+) -> None:
+    names = [one if isinstance(one, str) else f"20261123-{one}" for one in named]
+    done = run(compare, runs=names, **flags)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"rankboard: {message}")
