@@ -183,7 +183,7 @@ def test_a_launcher_that_was_killed_behind_a_line_loses_nothing(
     tmp_path: Path, ending: str
 ) -> None:
     recorder = Recorder(tmp_path, plan())
-    records = [Record(SESSION, 0, number, START, Said(0, "hello")) for number in (1, 2)]
+    records = [Record(SESSION, 0, number, START, RemarkMade(0, "hello")) for number in (1, 2)]
     recorder.write(records[0])
     recorder.raw((encode(records[1]) + ending).encode())
     recorder.flush()
