@@ -14,7 +14,6 @@ from remote.study import estimate
 from remote.study.folder import RunBegun, RunEnded, StudyFolder, TrialOutcome
 from remote.study.measurement import MissingMetric, read_value
 from remote.study.progress import StudyProgress
-from remote.study.reader import StudyError
 from remote.study.start_study import (
     StudyCall,
     find_recovered_runs,
@@ -22,6 +21,7 @@ from remote.study.start_study import (
     read_progress,
     result_settings,
 )
+from remote.study.study import StudyError
 from remote.study.study_file import parse_study
 from tests.kit.histories import History, plan
 from tests.kit.recorded import recorded

@@ -360,7 +360,7 @@ def test_a_program_that_was_restarted_may_have_made_steps(tmp_path: Path) -> Non
 def test_there_is_one_word_for_each_state_and_the_page_lists_it() -> None:
     assert set(RUN_STATES) >= {*VERDICTS, *recorded_index.FATES, *host_runs.ORDER}
     assert set(RUN_STATES) - {host_runs.NOT_STARTED} <= set(PHASE_STYLES)
-    page = (Path(__file__).parents[3] / "docs" / "running.md").read_text()
+    page = (Path(__file__).parents[4] / "docs" / "running.md").read_text()
     listed = [line for line in page.splitlines() if line.startswith("| `")]
     rows = [f"| `{state}` | {meaning} |" for state, meaning in RUN_STATES.items()]
     assert [line for line in listed if line in rows] == rows
