@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from remote.study.reader import Reader, is_label, label_of, written
-from remote.study.study import Axis, Value
+from remote.study.study import AxisValue, StudyAxis
 
 
-def read_axes(reader: Reader, tables: Mapping[str, Any]) -> Iterator[Axis]:
+def read_axes(reader: Reader, tables: Mapping[str, Any]) -> Iterator[StudyAxis]:
     """The axes, as far as they are free of mistakes."""
     for name, values in tables.items():
         if not isinstance(values, list) or not values:
@@ -25,10 +25,10 @@ def read_axes(reader: Reader, tables: Mapping[str, Any]) -> Iterator[Axis]:
         for label, times in Counter(value.label for value in found).items():
             if times > 1:
                 reader.say(name, f"{name}: the value {label} is there twice: give labels", "axes")
-        yield Axis(name, found)
+        yield StudyAxis(name, found)
 
 
-def _value(reader: Reader, name: str, value: Any) -> Value | None:
+def _value(reader: Reader, name: str, value: Any) -> AxisValue | None:
     """A value of an axis: a plain one for the setting of the axis' name, or a table."""
     if not isinstance(value, dict):
         value = {name: value}
@@ -42,4 +42,4 @@ def _value(reader: Reader, name: str, value: Any) -> Value | None:
             "axes",
         )
         return None
-    return Value(label, settings)
+    return AxisValue(label, settings)

@@ -13,12 +13,12 @@ from remote.format import count
 from remote.record.overview import figure
 from remote.study import script_cells
 from remote.study.reader import Reader, is_label, label_of, name_of, of_top, overridden, written
-from remote.study.study import Axis, Cell, Place
+from remote.study.study import Cell, CellPlace, StudyAxis
 from training import options, registry
 from training.job import SEVERAL, TYPES, Job, JobError, check, flag
 from training.registry import did_you_mean
 
-PLACE = tuple(one.name for one in fields(Place))
+PLACE = tuple(one.name for one in fields(CellPlace))
 JOB = {one.name: one for one in fields(Job)}
 MOST = 1_000
 """The most cells of a study."""
@@ -74,7 +74,7 @@ class Cells:
     script: tuple[str, ...] | None = None
     """The words of [base], where the study is of a user's own program."""
 
-    def read(self, data: Mapping[str, Any], axes: Sequence[Axis]) -> Iterator[Cell]:
+    def read(self, data: Mapping[str, Any], axes: Sequence[StudyAxis]) -> Iterator[Cell]:
         """The cells: the product of the axes, then the [[cell]] tables."""
         base = {name_of(key): value for key, value in data.get("job", {}).items()}
         if "base" in data:
@@ -113,7 +113,7 @@ class Cells:
             self.reader.say("job", "a study is of a [job] or of a script, [base]: leave one out")
         return {name_of(key): one for key, one in data["base"].items() if key != "script"}
 
-    def _product(self, base: Mapping[str, Any], axes: Sequence[Axis]) -> Iterator[Cell]:
+    def _product(self, base: Mapping[str, Any], axes: Sequence[StudyAxis]) -> Iterator[Cell]:
         for values in itertools.product(*(axis.values for axis in axes)):
             labels = tuple(
                 (axis.name, value.label) for axis, value in zip(axes, values, strict=True)
@@ -126,7 +126,10 @@ class Cells:
                 yield cell
 
     def _extra(
-        self, base: Mapping[str, Any], axes: Sequence[Axis], tables: Sequence[Mapping[str, Any]]
+        self,
+        base: Mapping[str, Any],
+        axes: Sequence[StudyAxis],
+        tables: Sequence[Mapping[str, Any]],
     ) -> Iterator[Cell]:
         """The [[cell]] tables. On an axis that is no setting of the cell, its label stands."""
         for table in tables:
@@ -168,7 +171,7 @@ class Cells:
         if len(self.reader.mistakes) > before:
             return None
         is_known = bool(self.nodes) or "nodes" in place
-        where = Place(**{"nodes": self.nodes or 1, **place})
+        where = CellPlace(**{"nodes": self.nodes or 1, **place})
         try:
             work = Job.of(job)
             if is_known:
@@ -188,7 +191,7 @@ class Cells:
         place = {key: self._place(key, one) for key, one in settings.items() if key in PLACE}
         values = {key: one for key, one in settings.items() if key not in PLACE}
         work = script_cells.filled(self.reader, script, values)
-        where = Place(**{"nodes": self.nodes or 1, **place})
+        where = CellPlace(**{"nodes": self.nodes or 1, **place})
         return Cell(labels, work, where) if len(self.reader.mistakes) == before else None
 
     def _check_options(self, named: Mapping[str, Any], sync: str, own: Sequence[str]) -> None:

@@ -30,20 +30,20 @@ SEEDS = 2**32
 
 
 @dataclass(frozen=True)
-class Value:
+class AxisValue:
     """One value of an axis: the settings that it stands for. Settings are job fields, options of
-    the sync method, or fields of `Place`."""
+    the sync method, or fields of `CellPlace`."""
 
     label: str
     settings: Mapping[str, object]
 
 
 @dataclass(frozen=True)
-class Axis:
+class StudyAxis:
     """What is varied."""
 
     name: str
-    values: tuple[Value, ...]
+    values: tuple[AxisValue, ...]
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -52,7 +52,7 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Place:
+class CellPlace:
     """Where a cell runs: the number of hosts, and of ranks on each. `link` and `cpus` are the rate
     and the cores of each host of a lab; "" leaves them to the command line."""
 
@@ -74,7 +74,7 @@ class Cell:
 
     labels: tuple[tuple[str, str], ...]
     work: Job | Script
-    place: Place
+    place: CellPlace
     has_seed: bool = False
 
     @property
@@ -148,7 +148,7 @@ class Study:
     name: str
     title: str
     question: str
-    axes: tuple[Axis, ...]
+    axes: tuple[StudyAxis, ...]
     cells: tuple[Cell, ...]
     repetitions: int
     seed: int
@@ -208,7 +208,7 @@ class Study:
 
     def trial(self, key: str) -> Trial | None:
         """The trial of this name."""
-        name, repetition = parts(key)
+        name, repetition = split_trial_key(key)
         cell = self.cell(name)
         return Trial(cell, repetition) if cell and repetition else None
 
@@ -221,7 +221,7 @@ class Study:
         return next((other for other in self.cells if dict(other.labels) == labels), None)
 
 
-def parts(trial: str) -> tuple[str, int]:
+def split_trial_key(trial: str) -> tuple[str, int]:
     """The cell and the repetition that the key of a trial names; 0 where it names none."""
     cell, _, repetition = trial.rpartition(" #")
     return cell, int(repetition) if repetition.isdecimal() else 0

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from remote.events import Closed
 from remote.metrics.conditions import find_conditions
-from remote.study.file import parse
-from remote.study.folder import Begun, Ended, Outcome, StudyFolder
+from remote.study.folder import RunBegun, RunEnded, StudyFolder, TrialOutcome
 from remote.study.study import Study, Trial
+from remote.study.study_file import parse_study
 from tests.kit.histories import History, plan
 from tests.kit.recorded import recorded
 from training.wire.events import Evaluated, Hello, HostSample, StepFinished
@@ -77,16 +77,16 @@ def study(
     """A study that was run: each trial took `seconds` per step, or failed of that cause. Its ranks
     had so many `threads`."""
     folder = StudyFolder.of(runs_dir, "small")
-    found = parse(folder.name, text)
+    found = parse_study(folder.name, text)
     folder.keep(text, {"given": {}, "places": places or {}, "quick": False})
     for number, trial in enumerate(found.trials()):
         name = f"20261123-{number:06}-{trial.work.sync}"
-        folder.write(Begun(trial.key, name))
+        folder.write(RunBegun(trial.key, name))
         if cause := failed(trial):
-            folder.write(Ended(trial.key, name, Outcome.FAILED, cause=cause))
+            folder.write(RunEnded(trial.key, name, TrialOutcome.FAILED, cause=cause))
             continue
         of = history(trial, seconds(trial), name, threads=threads(trial))
         recorded(runs_dir, of)
-        ended = Ended(trial.key, name, Outcome.COUNTED, seconds(trial))
+        ended = RunEnded(trial.key, name, TrialOutcome.COUNTED, seconds(trial))
         folder.write(replace(ended, conditions=find_conditions(of.state())))
     return folder, found

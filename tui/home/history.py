@@ -24,7 +24,7 @@ from remote.record.files import is_folder
 from remote.record.lock import launcher
 from remote.record.overview import read_loss_course
 from remote.study.folder import SUFFIX, StudyFolder
-from remote.study.progress import Progress
+from remote.study.progress import StudyProgress
 from remote.study.reader import StudyError
 from remote.transport.registry import Transports, is_here
 from training.job import Job
@@ -44,7 +44,7 @@ class Listed:
     read, a line each."""
 
     runs: tuple[Entry, ...] = ()
-    studies: tuple[Progress, ...] = ()
+    studies: tuple[StudyProgress, ...] = ()
     problems: tuple[str, ...] = ()
 
 
@@ -69,7 +69,7 @@ class Answered:
 class RecordedStudy:
     """A study as it is recorded, in place of a `Runner`: nothing is under way."""
 
-    progress: Progress
+    progress: StudyProgress
     changes = 0
     current = None
     is_over = True
@@ -105,7 +105,7 @@ class History:
         runs = index.entries(
             self.runs_dir, lambda name, error: problems.append(f"{name}: {error.strerror}")
         )
-        studies = list[Progress]()
+        studies = list[StudyProgress]()
         for path in sorted(self.runs_dir.glob(f"[!.]*{SUFFIX}")):
             try:
                 studies.append(_progress(StudyFolder(path)))
@@ -235,8 +235,8 @@ def _has_ended(run: ListedRun, *, is_complete: bool) -> bool:
     return bool(run.parts) and not run.live and (is_complete or len(run.parts) == run.hosts)
 
 
-def _progress(folder: StudyFolder) -> Progress:
+def _progress(folder: StudyFolder) -> StudyProgress:
     """How far a study is. Raises: StudyError, OSError."""
-    from remote.study.start import known, opened
+    from remote.study.start_study import open_study, read_progress
 
-    return known(folder, opened(folder))
+    return read_progress(folder, open_study(folder))

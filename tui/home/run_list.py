@@ -13,7 +13,7 @@ from remote.record import query
 from remote.record.entry import RUNNING, Entry
 from remote.record.entry import UNKNOWN as UNKNOWN_END
 from remote.sanitise import plain
-from remote.study.progress import CellState, Progress
+from remote.study.progress import CellState, StudyProgress
 from tui.home.history import Answered, Listed
 from tui.home.listing import HEAD, row, settings_of
 from tui.kit import palette
@@ -45,7 +45,7 @@ class Item:
     name: str
     entry: Entry | None = None
     answer: ListedRun | None = None
-    study: Progress | None = None
+    study: StudyProgress | None = None
 
     @property
     def is_live(self) -> bool:
@@ -117,7 +117,7 @@ def state(item: Item) -> TableCell:
     return phase_cell("unreadable" if item.entry.problem else item.entry.verdict)
 
 
-def _state_of(study: Progress) -> str:
+def _state_of(study: StudyProgress) -> str:
     repetitions = study.study.repetitions
     states = {cell.state(repetitions) for cell in study.cells.values()}
     return CellState.DONE.value if states == {CellState.DONE} else CellState.WAITING.value

@@ -23,7 +23,7 @@ import pytest
 from remote.events import Closed
 from remote.plan.plan import Upload
 from remote.record.marks import write_note
-from remote.study.folder import Begun, Ended, Outcome, StudyFolder
+from remote.study.folder import RunBegun, RunEnded, StudyFolder, TrialOutcome
 from remote.study.study import Trial
 from tests.kit.commands import Done, run
 from tests.kit.histories import History, plan, raised
@@ -260,14 +260,14 @@ def test_a_failed_cell_keeps_its_cause_on_top(page: Any) -> None:
 def test_runs_that_do_not_count_are_in_the_table(tmp_path: Path) -> None:
     folder, found = study(tmp_path, QUICK, lambda trial: 0.1)
     [trial] = found.trials()
-    for at, end in enumerate((Outcome.INTERRUPTED, Outcome.FAILED, None)):
+    for at, end in enumerate((TrialOutcome.INTERRUPTED, TrialOutcome.FAILED, None)):
         name = f"20261122-00000{at}-ring"
-        folder.write(Begun(trial.key, name))
+        folder.write(RunBegun(trial.key, name))
         if end:
             folder.write(
-                Ended(trial.key, name, end, cause="" if end != "failed" else "a rank died")
+                RunEnded(trial.key, name, end, cause="" if end != "failed" else "a rank died")
             )
-    folder.write(Begun(trial.key, "20261122-000003-ring"))
+    folder.write(RunBegun(trial.key, "20261122-000003-ring"))
     subject = SubjectReader(tmp_path, 0.0, str).read_study(folder, found)
     sections = {section.name: section for section in make_chapter(subject).sections}
     [table] = sections["procedure"].tables

@@ -12,7 +12,7 @@ import pytest
 from remote.events import Closed, Restarted
 from remote.metrics.points import loss_by_step, loss_by_time
 from remote.metrics.run import RunFigures, read_figures
-from remote.study.file import parse
+from remote.study.study_file import parse_study
 from tests.kit.histories import History, plan
 from tests.kit.recorded import recorded
 from tests.kit.studies import BYTES, study
@@ -192,7 +192,7 @@ bucket_mb = [1, 5]
 
 def subject_of(runs: Path, text: str) -> ReportSubject:
     """A study of which each cell takes a second longer than the one before."""
-    keys = [cell.key for cell in parse("small", text).cells]
+    keys = [cell.key for cell in parse_study("small", text).cells]
     folder, found = study(runs, text, lambda trial: 1.0 + keys.index(trial.cell.key))
     return SubjectReader(runs, 0.0, str).read_study(folder, found)
 
@@ -285,9 +285,9 @@ def test_a_quick_study_is_called_one(tmp_path: Path) -> None:
 
 
 def test_settings_of_the_command_line_are_named_on_top(tmp_path: Path) -> None:
-    of = parse("small", WAYS, {"steps": 4, "data_dir": "/data"})
+    of = parse_study("small", WAYS, {"steps": 4, "data_dir": "/data"})
     assert of.given == "set on the command line: steps 4"
-    assert not parse("small", WAYS).given
+    assert not parse_study("small", WAYS).given
     found = make_chapter(replace(subject_of(tmp_path, WAYS), given=of.given))
     assert found.alerts[0] == "Set on the command line: steps 4."
 

@@ -10,7 +10,7 @@ from remote.format import IN_DOUBT, UNKNOWN, fixed, percent, seconds
 from remote.statistics.comparison import Finding
 from remote.statistics.interval import Interval, IntervalMethod, ValueScale, hide_few
 from remote.study.progress import CellState
-from remote.study.results import CellResult, StudyResult, scale
+from remote.study.results import CellResult, StudyResult, value_scale
 from remote.study.study import NAMED, Study
 from tui.kit.text_table import GAP, widths
 
@@ -23,7 +23,7 @@ VALUES = {
 """What a study of jobs compares."""
 
 
-def unit(study: Study) -> str:
+def metric_header(study: Study) -> str:
     """What a study compares, as the head of a column."""
     if study.is_of_script and study.metric == "loss":
         return "loss"
@@ -31,7 +31,7 @@ def unit(study: Study) -> str:
 
 
 @dataclass(frozen=True)
-class Cells:
+class StudyTable:
     """A row per cell, with the state of each. The first `labels` columns are those of the axes."""
 
     head: tuple[str, ...]
@@ -46,7 +46,7 @@ class Cells:
         return sum(wide) + len(GAP) * (len(wide) - 1)
 
 
-def cells(result: StudyResult, room: float = math.inf) -> Cells:
+def make_cell_table(result: StudyResult, room: float = math.inf) -> StudyTable:
     """The table of cells. Where the `room` is too narrow, first the intervals of speed-ups go, then
     those of comparisons, then the speed-ups."""
     whole = _cells(result, intervals=True, speed_ups=True, bounds=True)
@@ -59,28 +59,30 @@ def cells(result: StudyResult, room: float = math.inf) -> Cells:
     return found
 
 
-def _cells(result: StudyResult, *, intervals: bool, speed_ups: bool, bounds: bool) -> Cells:
+def _cells(result: StudyResult, *, intervals: bool, speed_ups: bool, bounds: bool) -> StudyTable:
     study = result.study
     names = tuple(axis.name for axis in study.axes) or ("cell",)
     compares = bool(study.compare) and len(study.cells) > 1
-    faster = speed_ups and bool(study.baseline) and scale(study) is ValueScale.RATIO
+    faster = speed_ups and bool(study.baseline) and value_scale(study) is ValueScale.RATIO
     against = f"against {study.reference}" if intervals else "verdict"
-    head = (*names, "state", "runs", unit(study))
+    head = (*names, "state", "runs", metric_header(study))
     head += (("speed-up",) if faster else ()) + ((against,) if compares else ())
     rows = []
     for row in result.cells:
         labels = tuple(label for _, label in row.cell.labels) or ("all",)
         texts = [*labels, row.state.value, f"{len(row.runs)}/{study.repetitions}"]
-        texts.append(measured(row.value, study))
+        texts.append(format_interval(row.value, study))
         if faster:
-            texts.append(IN_DOUBT if row.speed_up_doubt else speed_up(row.speed_up, bounds=bounds))
+            texts.append(
+                IN_DOUBT if row.speed_up_doubt else format_speed_up(row.speed_up, bounds=bounds)
+            )
         if compares:
             texts.append(verdict(study, row, intervals=intervals))
         rows.append(tuple(texts))
-    return Cells(head, tuple(rows), tuple(row.state for row in result.cells), len(names))
+    return StudyTable(head, tuple(rows), tuple(row.state for row in result.cells), len(names))
 
 
-def value(number: float | None, metric: str) -> str:
+def format_value(number: float | None, metric: str) -> str:
     """The value of one run: "0.512", "91.4%"."""
     if number is None:
         return UNKNOWN
@@ -92,20 +94,20 @@ def value(number: float | None, metric: str) -> str:
     return f"{number:.4g}" if metric.startswith(NAMED) else seconds(number)
 
 
-def measured(interval: Interval | None, study: Study) -> str:
+def format_interval(interval: Interval | None, study: Study) -> str:
     """The value of a cell with its interval: "0.512 ±2.1%", "91.4% ±0.3%"."""
     if interval is None:
         return UNKNOWN
     interval = hide_few(interval)
     reach = (interval.high - interval.low) / 2
     if not math.isfinite(reach):
-        return value(interval.value, study.metric)
-    if scale(study) is ValueScale.RATIO:
-        return f"{value(interval.value, study.metric)} {_reach(interval)}"
-    return f"{value(interval.value, study.metric)} ±{value(reach, study.metric)}"
+        return format_value(interval.value, study.metric)
+    if value_scale(study) is ValueScale.RATIO:
+        return f"{format_value(interval.value, study.metric)} {_reach(interval)}"
+    return f"{format_value(interval.value, study.metric)} ±{format_value(reach, study.metric)}"
 
 
-def speed_up(interval: Interval | None, *, bounds: bool = True) -> str:
+def format_speed_up(interval: Interval | None, *, bounds: bool = True) -> str:
     """How many times faster than the baseline a cell is: "2.23 ±4.0%"."""
     if interval is None:
         return UNKNOWN
@@ -134,7 +136,7 @@ def verdict(study: Study, row: CellResult, *, intervals: bool = True) -> str:
         return "one run only"
     if found is Finding.NOT_SHOWN:
         return found.value if intervals else "no difference"
-    if scale(study) is ValueScale.DIFFERENCE:
+    if value_scale(study) is ValueScale.DIFFERENCE:
         return _apart(study, ratio, found, intervals=intervals)
     times = ratio.inverse() if found is Finding.FASTER else ratio
     what = f"{times.value:.2f}x {found.value}"
@@ -144,6 +146,6 @@ def verdict(study: Study, row: CellResult, *, intervals: bool = True) -> str:
 def _apart(study: Study, interval: Interval, found: Finding, *, intervals: bool) -> str:
     """How far losses or accuracies are apart: "higher by 1.2% (0.5% to 1.9%)"."""
     bounds: Sequence[float] = sorted(map(abs, (interval.low, interval.high)))
-    low, high = (value(one, study.metric) for one in bounds)
-    what = f"{found.value} by {value(abs(interval.value), study.metric)}"
+    low, high = (format_value(one, study.metric) for one in bounds)
+    what = f"{found.value} by {format_value(abs(interval.value), study.metric)}"
     return f"{what} ({low} to {high})" if intervals else what

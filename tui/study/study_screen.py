@@ -16,10 +16,10 @@ from remote.format import count, duration, seconds
 from remote.run.run_state import RunState
 from remote.sanitise import plain
 from remote.study import estimate
-from remote.study.conclusion import answer, doubted, effects
-from remote.study.limits import failures, limits
-from remote.study.results import results
-from remote.study.runner import Runner, StudyRun
+from remote.study.conclusion import answer_text, doubt_lines, effect_lines
+from remote.study.results import compute_results
+from remote.study.runner import StudyRun, StudyRunner
+from remote.study.shortcomings import failure_lines, limit_lines
 from tui.home.history import RecordedStudy
 from tui.kit import palette
 from tui.kit.actions import Place
@@ -33,8 +33,8 @@ from tui.kit.widgets.keys import KeyFooter
 from tui.kit.widgets.phase import phase_cell
 from tui.kit.widgets.table import TableCell, TableColumn, TableRow
 from tui.run.components.header import Header
-from tui.study.cells import Cells, cells
-from tui.study.text.words import opening
+from tui.study.cell_table import StudyTable, make_cell_table
+from tui.study.text.run_texts import describe_run
 
 SIGN = 2
 """Columns that the sign of a state takes."""
@@ -67,7 +67,7 @@ class StudyScreen(LiveScreen, Screen[None]):
     place = Place.STUDY
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
-    def __init__(self, runner: Runner | RecordedStudy) -> None:
+    def __init__(self, runner: StudyRunner | RecordedStudy) -> None:
         super().__init__()
         self.runner = runner
         self._begun = time.monotonic()
@@ -110,16 +110,20 @@ class StudyScreen(LiveScreen, Screen[None]):
 
     def _show_cells(self) -> None:
         table = self.query_one(ChoiceTable)
-        result = results(self._progress)
+        result = compute_results(self._progress)
         room = self.app.size.width - SPACE * 2 - SIGN
-        shown = cells(result, room)
+        shown = make_cell_table(result, room)
         self._keys = [row.cell.key for row in result.cells]
         table.show(columns(shown), rows(shown))
         is_over = self._is_over
         is_known = any(row.value for row in result.cells)
-        told = [*doubted(result)]
-        told += [answer(result) if is_over or is_known else "no run has ended yet"]
-        told += (*effects(result), *failures(self._progress), *limits(result)) if is_over else ()
+        told = [*doubt_lines(result)]
+        told += [answer_text(result) if is_over or is_known else "no run has ended yet"]
+        told += (
+            (*effect_lines(result), *failure_lines(self._progress), *limit_lines(result))
+            if is_over
+            else ()
+        )
         head = "so far: " if is_known and not is_over else ""
         self.query_one("#answer Static", Static).update(
             "\n".join(map(plain, (f"{head}{told[0]}", *told[1:])))
@@ -135,8 +139,8 @@ class StudyScreen(LiveScreen, Screen[None]):
             now = self._clock.now(state)
             self.query_one(Header).show(state)
             pace = _pace(state)
-        assert isinstance(self.runner, Runner)
-        which = justified(opening(self.runner, run), pace, self.app.size.width - 2)
+        assert isinstance(self.runner, StudyRunner)
+        which = justified(describe_run(self.runner, run), pace, self.app.size.width - 2)
         self.query_one("#which", Static).update(which)
         return max(0.0, now - state.started) if state.started else 0.0
 
@@ -153,7 +157,7 @@ class StudyScreen(LiveScreen, Screen[None]):
         if isinstance(self.runner, RecordedStudy):
             times = f"{duration(progress.seconds)} of runs"
         elif not self._is_over:
-            times += f"  ETA {duration(estimate.remaining(progress, took))}"
+            times += f"  ETA {duration(estimate.remaining_seconds(progress, took))}"
         room = width - len(facts) - len(times) - 4
         full = round(room * done / max(done, total, 1))
         bar = palette.sign("full") * full + palette.sign("rest") * (room - full)
@@ -201,7 +205,7 @@ class StudyScreen(LiveScreen, Screen[None]):
         self.post_message(ShowCell(self._chosen))
 
 
-def columns(shown: Cells) -> list[TableColumn]:
+def columns(shown: StudyTable) -> list[TableColumn]:
     """The columns of the table of cells; labels give way where there is little room."""
     found = []
     for number, (title, *texts) in enumerate(zip(shown.head, *shown.rows, strict=True)):
@@ -215,7 +219,7 @@ def columns(shown: Cells) -> list[TableColumn]:
     return found
 
 
-def rows(shown: Cells) -> list[TableRow]:
+def rows(shown: StudyTable) -> list[TableRow]:
     """The rows of the table of cells, each state as a sign and a word."""
     found = []
     for texts, state in zip(shown.rows, shown.states, strict=True):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from remote.format import percent, seconds
 from remote.statistics.interval import Interval, ValueScale
-from remote.study.results import CellResult, scale
+from remote.study.results import CellResult, value_scale
 from remote.study.study import Cell, Study
 
 NAMED = 3
@@ -16,7 +16,7 @@ NAMED = 3
 
 def is_outcome(study: Study) -> bool:
     """Whether the study compares what training leads to, which may be equal."""
-    return scale(study) is ValueScale.DIFFERENCE
+    return value_scale(study) is ValueScale.DIFFERENCE
 
 
 def cell_name(study: Study, cell: Cell) -> str:
@@ -46,7 +46,7 @@ def value_text(value: float, study: Study) -> str:
     """A value of the study's metric."""
     if study.metric == "accuracy":
         return percent(value, 1)
-    if scale(study) is ValueScale.RATIO:
+    if value_scale(study) is ValueScale.RATIO:
         return f"{seconds(value)} s"
     return f"{value:.4f}" if study.metric == "loss" else f"{value:.4g}"
 
@@ -62,7 +62,7 @@ def is_bounded(ratio: Interval) -> bool:
     return math.isfinite(ratio.low) and math.isfinite(ratio.high)
 
 
-def some(names: Sequence[str]) -> str:
+def first_names(names: Sequence[str]) -> str:
     """The first of these names, and how many more there are."""
     if len(names) <= NAMED:
         return ", ".join(names)

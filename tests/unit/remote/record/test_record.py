@@ -178,6 +178,18 @@ def test_a_torn_last_line_is_left_out(tmp_path: Path) -> None:
     assert list(read(into.folder)) == [one]
 
 
+@pytest.mark.parametrize("ending", ["\n", ""])
+def test_a_launcher_that_was_killed_behind_a_line_loses_nothing(
+    tmp_path: Path, ending: str
+) -> None:
+    recorder = Recorder(tmp_path, plan())
+    records = [Record(SESSION, 0, number, START, Said(0, "hello")) for number in (1, 2)]
+    recorder.write(records[0])
+    recorder.raw((encode(records[1]) + ending).encode())
+    recorder.flush()
+    assert list(read(recorder.folder)) == records
+
+
 def test_logs_hold_every_line_and_no_event(tmp_path: Path) -> None:
     into = Recorder(tmp_path, plan(2))
     wire = PREFIX + dumps(to_object(Evaluated(0, 1, 1, 0.5, 0.5, 1, 0.1)))

@@ -9,9 +9,9 @@ from pathlib import Path
 from remote.format import count
 from remote.plan.plan import Script
 from remote.study import estimate
-from remote.study.places import Places
-from remote.study.progress import CellState, Progress
-from remote.study.start import changes, settings
+from remote.study.host_pool import HostPool
+from remote.study.progress import CellState, StudyProgress
+from remote.study.start_study import list_changes, result_settings
 from remote.study.study import Cell, Study
 from remote.transport.registry import is_here
 from training.job import Job, usual_lr
@@ -23,11 +23,11 @@ ALWAYS = ("model", "dataset", "batch_size", "lr", "steps", "epochs")
 """Settings that are shown even where they are the defaults."""
 
 
-def describe(
+def print_dry_run(
     study: Study,
     whole: Study | None,
-    progress: Progress,
-    places: Places,
+    progress: StudyProgress,
+    places: HostPool,
     runs_dir: Path,
     *,
     json: bool,
@@ -55,21 +55,23 @@ def describe(
         where = f"{count(place.nodes, 'host')}, {count(place.ranks, 'rank')}"
         rows.append((str(number), trial.key, where, done))
     print_table(("run", "cell", "where", "state"), rows)
-    narrate(estimate.text(progress, runs_dir))
+    narrate(estimate.estimate_text(progress, runs_dir))
 
 
 def _common(cells: Sequence[Cell]) -> Iterator[str]:
     """The settings that all cells share, without most defaults: "batch_size 64"."""
-    first, *others = map(settings, cells)
+    first, *others = map(result_settings, cells)
     job = cells[0].job
-    usual = settings(Cell((), Job(lr=usual_lr(job.model)) if job else Script(()), cells[0].place))
+    usual = result_settings(
+        Cell((), Job(lr=usual_lr(job.model)) if job else Script(()), cells[0].place)
+    )
     for name, value in first.items():
         is_worth = value != usual.get(name) or name in ALWAYS
         if is_worth and value is not None and all(other.get(name) == value for other in others):
             yield f"{name} {value}"
 
 
-def _hosts(places: Places) -> str:
+def _hosts(places: HostPool) -> str:
     """The hosts of all runs, and where they are."""
     cluster = places.cluster
     names = ", ".join(host.name for host in cluster.hosts)
@@ -87,6 +89,7 @@ def _quicker(whole: Study, study: Study) -> Iterator[str]:
     if whole.repetitions != study.repetitions:
         yield f"repetitions {whole.repetitions}, now {study.repetitions}"
     if whole.limit != study.limit:
-        yield f"time limit {estimate.span(whole.limit)}, now {estimate.span(study.limit)}"
+        before = estimate.format_limit(whole.limit)
+        yield f"time limit {before}, now {estimate.format_limit(study.limit)}"
     both = {cell.key: cell for cell in study.cells}
-    yield from changes([(one, both[one.key]) for one in whole.cells if one.key in both])
+    yield from list_changes([(one, both[one.key]) for one in whole.cells if one.key in both])

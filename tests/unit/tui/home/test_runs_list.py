@@ -20,7 +20,7 @@ from remote.record.entry import VERDICTS, Entry
 from remote.record.find import find
 from remote.record.write import Recorder
 from remote.run.state.phases import RUN_STATES
-from remote.study.folder import Begun, StudyFolder
+from remote.study.folder import RunBegun, StudyFolder
 from tests.kit.commands import Done
 from tests.kit.commands import run as run
 from tests.kit.histories import History, plan
@@ -94,7 +94,7 @@ def test_runs_of_one_study_are_told_apart_by_their_trials(
     study = StudyFolder.of(tmp_path / "runs", "ways")
     with study.held():
         for name, cell in zip(names, cells, strict=True):
-            study.write(Begun(f"method={cell} #1", name))
+            study.write(RunBegun(f"method={cell} #1", name))
     wide(monkeypatch, columns)
     head, *rows = run(runs, words=["study=ways"]).stdout.splitlines()
     if columns == 200:
@@ -360,7 +360,7 @@ def test_a_program_that_was_restarted_may_have_made_steps(tmp_path: Path) -> Non
 def test_there_is_one_word_for_each_state_and_the_page_lists_it() -> None:
     assert set(RUN_STATES) >= {*VERDICTS, *recorded_index.FATES, *host_runs.ORDER}
     assert set(RUN_STATES) - {host_runs.NOT_STARTED} <= set(PHASE_STYLES)
-    page = (Path(__file__).parents[3] / "docs" / "running.md").read_text()
+    page = (Path(__file__).parents[4] / "docs" / "running.md").read_text()
     listed = [line for line in page.splitlines() if line.startswith("| `")]
     rows = [f"| `{state}` | {meaning} |" for state, meaning in RUN_STATES.items()]
     assert [line for line in listed if line in rows] == rows

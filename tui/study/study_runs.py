@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from remote.study.runner import Runner
+from remote.study.runner import StudyRunner
 from tui.kit.exit import STOPPED
 from tui.kit.run_session import RunSession
 
@@ -13,7 +13,7 @@ from tui.kit.run_session import RunSession
 class StudyRuns:
     """Makes the runs of a study, in a thread that does not keep the process alive."""
 
-    def __init__(self, runner: Runner) -> None:
+    def __init__(self, runner: StudyRunner) -> None:
         self.runner = runner
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._make, name="study", daemon=True)

@@ -16,13 +16,13 @@ from remote.record.entry import FINISHED
 from remote.record.events_file import RunFolderError
 from remote.record.overview import figure
 from remote.record.read import load_plan, summarized
-from remote.study import file as format
-from remote.study.folder import STUDY, SUFFIX, Ended, Outcome, StudyFolder
-from remote.study.measure import measured
-from remote.study.places import elsewhere
-from remote.study.progress import Progress
+from remote.study import study_file as format
+from remote.study.folder import STUDY, SUFFIX, RunEnded, StudyFolder, TrialOutcome
+from remote.study.host_pool import without_labs
+from remote.study.measurement import read_value
+from remote.study.progress import StudyProgress
 from remote.study.reader import StudyError, label_of, overridden
-from remote.study.study import WITHOUT_EFFECT, Cell, Study, Trial, parts
+from remote.study.study import WITHOUT_EFFECT, Cell, Study, Trial, split_trial_key
 from training.job import Job
 
 QUICK = "-quick"
@@ -30,7 +30,7 @@ QUICK = "-quick"
 
 
 @dataclass(frozen=True)
-class Call:
+class StudyCall:
     """How a study is called. `given` are job fields of the command line, `places` its options for
     hosts, both without those that are not given. `origin` names the study in messages, `nodes` is
     the number of hosts, 0 where it is not known."""
@@ -44,12 +44,12 @@ class Call:
 
     def study(self, name: str) -> Study:
         """The study. Raises: StudyError."""
-        return format.parse(
+        return format.parse_study(
             name, self.text, self.given, file=self.origin, quick=self.quick, nodes=self.nodes
         )
 
 
-def find(
+def find_study(
     name: str,
     runs_dir: Path,
     given: Mapping[str, Any],
@@ -57,27 +57,27 @@ def find(
     *,
     quick: bool,
     new: bool = False,
-) -> tuple[StudyFolder, Call]:
+) -> tuple[StudyFolder, StudyCall]:
     """The directory of the study that is meant, and how to call it: a file, a bundled study, or one
     that has been started. What the command line leaves out is as in the call that started it; job
     fields are not where the study starts over: `new`. Raises: StudyError."""
     started = StudyFolder.of(runs_dir, name)
-    if started.exists and not os.path.isfile(name) and name not in format.bundled():
+    if started.exists and not os.path.isfile(name) and name not in format.read_bundled_studies():
         title = name.removesuffix(QUICK) if quick else name
         text = ""
         origin = ""
     else:
-        (title, text), origin = format.find(name), name
+        (title, text), origin = format.read_study_text(name), name
     folder = StudyFolder.of(runs_dir, title + (QUICK if quick else ""))
     if not origin:
         of = folder if folder.exists else started
         text = of.text()
         origin = str(of.path / STUDY)
-    call = Call(text, given, places, quick, origin)
+    call = StudyCall(text, given, places, quick, origin)
     return folder, _completed(folder, call, new=new) if folder.exists else call
 
 
-def _completed(folder: StudyFolder, call: Call, *, new: bool) -> Call:
+def _completed(folder: StudyFolder, call: StudyCall, *, new: bool) -> StudyCall:
     """The call with what the first call said and this one leaves out. Hosts that somebody else
     named are not reached."""
     before = folder.place()
@@ -89,32 +89,32 @@ def _completed(folder: StudyFolder, call: Call, *, new: bool) -> Call:
     )
 
 
-def known(folder: StudyFolder, study: Study) -> Progress:
+def read_progress(folder: StudyFolder, study: Study) -> StudyProgress:
     """The progress of a study that may not have been started."""
-    return Progress.of(study, folder.entries())
+    return StudyProgress.of(study, folder.entries())
 
 
-def opened(folder: StudyFolder) -> Study:
+def open_study(folder: StudyFolder) -> Study:
     """A study that was started, as it was started. Raises: StudyError."""
     study = _before(folder).study(folder.name)
-    return elsewhere(study) if _is_elsewhere(folder, study) else study
+    return without_labs(study) if _is_elsewhere(folder, study) else study
 
 
-def _before(folder: StudyFolder) -> Call:
+def _before(folder: StudyFolder) -> StudyCall:
     """How the study was called."""
     place = folder.place()
     said = (place["given"], place["places"], place["quick"])
-    return Call(folder.text(), *said, str(folder.path / STUDY), place["nodes"])
+    return StudyCall(folder.text(), *said, str(folder.path / STUDY), place["nodes"])
 
 
 def _is_elsewhere(folder: StudyFolder, study: Study) -> bool:
     """Whether its runs were made on hosts of a file, as their cells say."""
-    begun = {parts(entry.trial)[0] for entry in folder.entries()}
+    begun = {split_trial_key(entry.trial)[0] for entry in folder.entries()}
     return bool(begun) and not begun & {cell.key for cell in study.cells}
 
 
 @contextmanager
-def begun(folder: StudyFolder, call: Call, *, new: bool) -> Iterator[str]:
+def hold_study(folder: StudyFolder, call: StudyCall, *, new: bool) -> Iterator[str]:
     """Hold a study that begins or goes on. `new`: keep what there is beside, and begin. Gives the
     name under which that is kept, "" if there is nothing.
 
@@ -127,15 +127,15 @@ def begun(folder: StudyFolder, call: Call, *, new: bool) -> Iterator[str]:
             kept = f"{folder.name}-{datetime.now():%Y%m%d-%H%M%S}"
             folder.path.rename(folder.path.with_name(f"{kept}{SUFFIX}"))
     with folder.held():
-        check(folder, call)
-        for end in reread(folder, call):
+        check_unchanged(folder, call)
+        for end in find_recovered_runs(folder, call):
             folder.write(end)
         how = {"given": dict(call.given), "places": dict(call.places)}
         folder.keep(call.text, how | {"nodes": call.nodes, "quick": call.quick})
         yield kept
 
 
-def check(folder: StudyFolder, call: Call) -> None:
+def check_unchanged(folder: StudyFolder, call: StudyCall) -> None:
     """Check that the runs that count fit the study as it is now: cells and repetitions may be
     added, and what no run counts of may change. Raises: StudyError."""
     if not folder.exists:
@@ -144,15 +144,15 @@ def check(folder: StudyFolder, call: Call) -> None:
     old = before.study(folder.name)
     new = call.study(folder.name)
     if _is_elsewhere(folder, old):
-        old = elsewhere(old)
-        new = elsewhere(new)
-    progress = known(folder, old)
+        old = without_labs(old)
+        new = without_labs(new)
+    progress = read_progress(folder, old)
     kept = [cell for cell in old.cells if _is_kept(progress, cell)]
     if not kept:
         return
     cells = {cell.key: cell for cell in new.cells}
     gone = [cell.key for cell in kept if cell.key not in cells]
-    reasons = list(changes([(cell, cells[cell.key]) for cell in kept if cell.key in cells]))
+    reasons = list(list_changes([(cell, cells[cell.key]) for cell in kept if cell.key in cells]))
     if gone:
         reasons.append(f"{_first(gone)} {'is' if len(gone) == 1 else 'are'} no longer in it")
     if old.metric != new.metric:
@@ -169,7 +169,7 @@ def check(folder: StudyFolder, call: Call) -> None:
         )
 
 
-def reread(folder: StudyFolder, call: Call) -> list[Ended]:
+def find_recovered_runs(folder: StudyFolder, call: StudyCall) -> list[RunEnded]:
     """Return the runs that have finished and failed only because they lack what the study compared,
     and that have what it compares now: each is to count. Raises: StudyError."""
     if not folder.exists:
@@ -180,19 +180,19 @@ def reread(folder: StudyFolder, call: Call) -> list[Ended]:
     old = before.study(folder.name)
     new = call.study(folder.name)
     if _is_elsewhere(folder, old):
-        old = elsewhere(old)
-        new = elsewhere(new)
+        old = without_labs(old)
+        new = without_labs(new)
     found = []
     newest = {entry.trial: entry for entry in folder.entries()}
     for key, entry in newest.items():
         trial = new.trial(key)
         former = old.trial(key)
-        if not (isinstance(entry, Ended) and entry.lacks and trial and former):
+        if not (isinstance(entry, RunEnded) and entry.lacks and trial and former):
             continue
-        if settings(trial.cell) == settings(former.cell):
+        if result_settings(trial.cell) == result_settings(former.cell):
             value = _value(new, trial, folder.path.parent / entry.run)
             if value is not None:
-                counted = replace(entry, outcome=Outcome.COUNTED, value=value)
+                counted = replace(entry, outcome=TrialOutcome.COUNTED, value=value)
                 found.append(replace(counted, cause="", reason="", lacks=""))
     return found
 
@@ -203,7 +203,7 @@ def _value(study: Study, trial: Trial, run: Path) -> float | None:
         work = load_plan(run).work
         summary = summarized(run)
         if summary.get("verdict") == FINISHED and _is_of(work, trial):
-            return figure(measured(study, summary))
+            return figure(read_value(study, summary))
     except (RunFolderError, PlanError, LookupError, TypeError, AttributeError):
         pass  # it is gone, or somebody has changed it: it is repeated
     return None
@@ -218,19 +218,19 @@ def _is_of(work: Job | Script, trial: Trial) -> bool:
     return not work.differs(wanted) and (work.steps, work.epochs) == (wanted.steps, wanted.epochs)
 
 
-def _is_kept(progress: Progress, cell: Cell) -> bool:
+def _is_kept(progress: StudyProgress, cell: Cell) -> bool:
     """Whether there is a run of the cell that counts, or one left that may turn out to."""
-    left = any(parts(trial)[0] == cell.key for trial in progress.open)
+    left = any(split_trial_key(trial)[0] == cell.key for trial in progress.open)
     return left or bool(progress.cells[cell.key].counted)
 
 
-def changes(pairs: Sequence[tuple[Cell, Cell]]) -> Iterator[str]:
+def list_changes(pairs: Sequence[tuple[Cell, Cell]]) -> Iterator[str]:
     """Which settings of cells differ, each with its values before and now, and with the cells if it
     differs in some only."""
     found: dict[tuple[str, str, str], list[str]] = {}
     for before, now in pairs:
-        old = settings(before)
-        new = settings(now)
+        old = result_settings(before)
+        new = result_settings(now)
         for name in dict.fromkeys((*old, *new)):
             if old.get(name) != new.get(name):
                 key = name, _shown(old.get(name)), _shown(new.get(name))
@@ -240,7 +240,7 @@ def changes(pairs: Sequence[tuple[Cell, Cell]]) -> Iterator[str]:
         yield f"{name} {old_value}, now {new_value}{where}"
 
 
-def settings(cell: Cell) -> dict[str, object]:
+def result_settings(cell: Cell) -> dict[str, object]:
     """The settings of a cell on which its results may depend, with those of its sync method."""
     if not isinstance(cell.work, Job):
         return {"script": cell.work.command_line(), **vars(cell.place)}

@@ -21,7 +21,7 @@ SHOWN = 10
 
 
 @dataclass(frozen=True)
-class Missing:
+class MissingMetric:
     """A run has finished, and has no value of what the study compares: `metric`, as the file calls
     it, and `measured` in words. `names` are the metrics that the run has. `why` says why it has no
     value, where the study is not to blame."""
@@ -44,24 +44,24 @@ class Missing:
         return f"{said}; it has {', '.join(shown)}{more}{near}"
 
 
-def missing(study: Study, state: RunState) -> Missing:
+def describe_missing(study: Study, state: RunState) -> MissingMetric:
     """Say what a run lacks that has finished without a value."""
     diverged = state.progress.diverged
     names = dict.fromkeys(state.metrics.named)
     if any(math.isfinite(rank.loss) for rank in state.ranks):
         names.setdefault(LOSS)
     why = diverged.text if diverged else ""
-    return Missing(study.metric, study.measured, tuple(names), why)
+    return MissingMetric(study.metric, study.measured, tuple(names), why)
 
 
-def remarks(cell: Cell, state: RunState) -> tuple[str, ...]:
+def list_remarks(cell: Cell, state: RunState) -> tuple[str, ...]:
     """What who compares the run with others has to know."""
     diverged = state.progress.diverged
     said = [f"{cell.key} diverged: the loss is not finite"] if diverged else []
     return (*said, *(remark.text for remark in summary.remarks(state)))
 
 
-def reason(state: RunState) -> str:
+def general_cause(state: RunState) -> str:
     """Why a run failed, without the names of the host and the rank that were first."""
     why = state.cause.what if state.cause else state.stop_reason
     names = {host.name for host in state.hosts}
@@ -71,7 +71,7 @@ def reason(state: RunState) -> str:
     return why
 
 
-def losses(state: RunState) -> tuple[float, float] | None:
+def first_and_last_loss(state: RunState) -> tuple[float, float] | None:
     """The training loss at the beginning and the end of its curve, means over the ranks; None
     unless both are finite."""
     ranks = state.curves.rows("loss")
@@ -83,7 +83,7 @@ def losses(state: RunState) -> tuple[float, float] | None:
     return (first, last) if math.isfinite(first) and math.isfinite(last) else None
 
 
-def measured(study: Study, found: Mapping[str, Any]) -> float | None:
+def read_value(study: Study, found: Mapping[str, Any]) -> float | None:
     """The value of one run, from its summary; None where it has none.
 
     `step_seconds` follows the reference's rule: the mean of iterations 2 to 40 over all ranks. The
@@ -108,14 +108,14 @@ def _named(wanted: str, ranks: Sequence[Mapping[str, Any]]) -> float | None:
     """The value of a metric that a script names. Its loss, which is read by itself, is one, too,
     unless the script gives another one that name."""
     names = {name for rank in ranks for name in rank["metrics"]}
-    name = matching(wanted, names)
+    name = match_metric(wanted, names)
     if name is not None:
         return _mean(rank["metrics"].get(name) for rank in ranks)
-    is_loss = matching(wanted, [LOSS]) and not any(name.casefold() == LOSS for name in names)
+    is_loss = match_metric(wanted, [LOSS]) and not any(name.casefold() == LOSS for name in names)
     return _mean(rank["loss"] for rank in ranks) if is_loss else None
 
 
-def matching(wanted: str, names: Iterable[str]) -> str | None:
+def match_metric(wanted: str, names: Iterable[str]) -> str | None:
     """Return the one of these names that is meant: this very one, else the only one that differs
     in nothing but its case."""
     known = list(names)

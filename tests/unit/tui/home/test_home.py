@@ -28,8 +28,8 @@ from remote.record.entry import Entry
 from remote.record.write import Recorder
 from remote.run.run_state import RunState
 from remote.run.state.phases import RunPhase
-from remote.study.folder import Begun, Ended, Outcome, StudyFolder
-from remote.study.progress import Progress
+from remote.study.folder import RunBegun, RunEnded, StudyFolder, TrialOutcome
+from remote.study.progress import StudyProgress
 from tests.kit.acted import ActedSession, cluster, make_plan, until
 from tests.kit.commands import Done
 from tests.kit.commands import run as run
@@ -596,11 +596,11 @@ def study_folder(runs_dir: Path) -> Callable[[], StudyFolder]:
         with folder.held():
             place = {"given": {}, "places": {"local": 2}, "quick": False, "nodes": 2}
             folder.keep(STUDY, place)
-            from remote.study.start import opened
+            from remote.study.start_study import open_study
 
-            trial = Progress(opened(folder)).study.trials()[0]
-            folder.write(Begun(trial.key, "a-1"))
-            folder.write(Ended(trial.key, "a-1", Outcome.COUNTED, 0.1, seconds=4.0))
+            trial = StudyProgress(open_study(folder)).study.trials()[0]
+            folder.write(RunBegun(trial.key, "a-1"))
+            folder.write(RunEnded(trial.key, "a-1", TrialOutcome.COUNTED, 0.1, seconds=4.0))
         return folder
 
     return study_folder

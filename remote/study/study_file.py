@@ -20,10 +20,10 @@ from remote.study.study import (
     NAMED,
     SCRIPT_METRICS,
     WITHOUT_EFFECT,
-    Axis,
     Cell,
-    Place,
+    CellPlace,
     Study,
+    StudyAxis,
 )
 from training.job import Job
 from training.registry import did_you_mean
@@ -35,7 +35,7 @@ QUICK = ("repetitions", "limit", "target", "job", "base", "axes", "cell", "compa
 COMPARE = ("axis", "reference", "baseline")
 
 
-def bundled() -> dict[str, str]:
+def read_bundled_studies() -> dict[str, str]:
     """The text of each study that comes with rankboard, by name."""
     folder = resources.files("remote.study") / "bundled"
     files = sorted(
@@ -45,9 +45,9 @@ def bundled() -> dict[str, str]:
     return {file.name.removesuffix(SUFFIX): file.read_text("utf-8") for file in files}
 
 
-def find(name: str) -> tuple[str, str]:
+def read_study_text(name: str) -> tuple[str, str]:
     """The name and text of a study: a bundled one, or that of a file. Raises: StudyError."""
-    known = bundled()
+    known = read_bundled_studies()
     path = Path(name)
     if name in known and not path.is_file():
         return name, known[name]
@@ -67,7 +67,7 @@ def find(name: str) -> tuple[str, str]:
     return title, text
 
 
-def parse(
+def parse_study(
     name: str,
     text: str,
     given: Mapping[str, Any] | None = None,
@@ -171,7 +171,7 @@ def _metric(reader: Reader, data: Mapping[str, Any], *, is_script: bool) -> str:
 def _compare(
     reader: Reader,
     table: Mapping[str, Any],
-    axes: Sequence[Axis],
+    axes: Sequence[StudyAxis],
     all_labels: Sequence[Labels | None],
 ) -> tuple[str, str, str]:
     """The axis along which cells are compared, the label of its reference, and the key of the
@@ -186,7 +186,7 @@ def _compare(
         reader.say("axis", f"axis = {name!r}: write one of {', '.join(names)}{near}", "compare")
         return "", "", ""
     is_known = bool(all_labels) and None not in all_labels
-    cells = [Cell(one, Job(), Place()) for one in all_labels if one]
+    cells = [Cell(one, Job(), CellPlace()) for one in all_labels if one]
     labels = list(dict.fromkeys(cell.label(name) for cell in cells))
     reference = label_of(table.get("reference", next(iter(labels), "")))
     if is_known and reference not in labels:

@@ -15,7 +15,7 @@ from remote.lab.spec import LabError, parse
 from remote.launch import check_data
 from remote.plan.place import is_loopback
 from remote.study.reader import StudyError
-from remote.study.study import Cell, Place, Study
+from remote.study.study import Cell, CellPlace, Study
 from remote.transport import Transport
 from remote.transport.registry import Transports, is_here
 from remote.transport.warm import WarmTransport
@@ -29,7 +29,7 @@ FASTEST = "10gbit"
 """The link of a lab where only its cores are limited."""
 
 
-def elsewhere(study: Study) -> Study:
+def without_labs(study: Study) -> Study:
     """The study on hosts of a file: links and cores are as they are, and cells that differ in
     nothing else are one."""
     cells: dict[str, Cell] = {}
@@ -44,7 +44,7 @@ def elsewhere(study: Study) -> Study:
 
 
 @dataclass
-class Places:
+class HostPool:
     """Finds hosts for each place. Transports and labs stay open until it is closed, so that the
     next run finds them, and finds its hosts warm.
 
@@ -62,7 +62,7 @@ class Places:
 
     def fitted(self, study: Study) -> Study:
         """The study as it can be made here."""
-        return study if is_here(self.cluster.hosts) else elsewhere(study)
+        return study if is_here(self.cluster.hosts) else without_labs(study)
 
     def check(self, study: Study) -> None:
         """Check that each cell can run here. Raises: StudyError, with all mistakes."""
@@ -98,7 +98,7 @@ class Places:
             if finding.is_download
         ]
 
-    def reach(self, place: Place, most_nodes: int = 0) -> tuple[Cluster, Transport]:
+    def reach(self, place: CellPlace, most_nodes: int = 0) -> tuple[Cluster, Transport]:
         """The hosts of a place, and the transport to them. `most_nodes` are those of the largest
         run with which runs here are compared. Raises: LabError."""
         wires = self._wires(place)
@@ -117,7 +117,7 @@ class Places:
         )
         return replace(self.cluster, hosts=chosen), transport
 
-    def _share(self, place: Place, most_nodes: int) -> int:
+    def _share(self, place: CellPlace, most_nodes: int) -> int:
         """The threads of a rank where all hosts are this machine: each host has the same share of
         the cores in all runs, so that more hosts have more cores, as separate machines would. 0
         where they are not, and the cores of each are its own."""
@@ -177,7 +177,7 @@ class Places:
     def _warm(self, transport: Transport) -> WarmTransport:
         return self._open.enter_context(closing(WarmTransport(transport)))
 
-    def _wires(self, place: Place) -> tuple[str, str]:
+    def _wires(self, place: CellPlace) -> tuple[str, str]:
         """Link and cores of the lab of a place; ("", "") without a lab."""
         link = place.link or self.link
         cpus = place.cpus or self.cpus
@@ -187,7 +187,7 @@ class Places:
     def _file(self) -> str:
         return self.cluster.file or self.cluster.name
 
-    def __enter__(self) -> Places:
+    def __enter__(self) -> HostPool:
         return self
 
     def __exit__(

@@ -11,12 +11,18 @@ import pytest
 from remote.events import Closed
 from remote.plan.plan import Script
 from remote.study import estimate
-from remote.study.file import parse
-from remote.study.folder import Begun, Ended, Outcome, StudyFolder
-from remote.study.measure import Missing, measured
-from remote.study.progress import Progress
+from remote.study.folder import RunBegun, RunEnded, StudyFolder, TrialOutcome
+from remote.study.measurement import MissingMetric, read_value
+from remote.study.progress import StudyProgress
 from remote.study.reader import StudyError
-from remote.study.start import Call, begun, known, reread, settings
+from remote.study.start_study import (
+    StudyCall,
+    find_recovered_runs,
+    hold_study,
+    read_progress,
+    result_settings,
+)
+from remote.study.study_file import parse_study
 from tests.kit.histories import History, plan
 from tests.kit.recorded import recorded
 from training.wire.events import ScriptMetrics
@@ -34,12 +40,12 @@ nodes = [1, 2]
 
 def mistakes(text: str, **given: object) -> str:
     with pytest.raises(StudyError) as error:
-        parse("mine", text, given)
+        parse_study("mine", text, given)
     return str(error.value)
 
 
 def test_arguments_are_axes() -> None:
-    study = parse("mine", TEN_LINES)
+    study = parse_study("mine", TEN_LINES)
     assert [(cell.key, cell.place.nodes) for cell in study.cells] == [
         ("batch_size=64 nodes=1", 1),
         ("batch_size=64 nodes=2", 2),
@@ -51,13 +57,13 @@ def test_arguments_are_axes() -> None:
     assert study.cells[0].work == Script(words)
     assert study.is_of_script
     assert study.measured == "seconds per step"
-    assert settings(study.cells[0])["script"] == (
+    assert result_settings(study.cells[0])["script"] == (
         "train.py --batch-size 64 --name 'a b' --rank '${local_rank}'"
     )
 
 
 def test_a_value_of_base_holds_for_all_cells_that_have_no_other() -> None:
-    study = parse(
+    study = parse_study(
         "mine",
         """
         [base]
@@ -77,8 +83,8 @@ def test_a_value_of_base_holds_for_all_cells_that_have_no_other() -> None:
 
 def test_a_seed_is_that_of_the_repetition_unless_the_study_varies_it() -> None:
     base = '[base]\nscript = "a.py {seed}"\n[axes]\n'
-    of_its_own = parse("mine", base + "nodes = [1]").block(2)[0].work
-    varied = parse("mine", base + "seed = [7]").block(2)[0].work
+    of_its_own = parse_study("mine", base + "nodes = [1]").block(2)[0].work
+    varied = parse_study("mine", base + "seed = [7]").block(2)[0].work
     assert (of_its_own, varied) == (Script(("a.py", "2")), Script(("a.py", "7")))
 
 
@@ -86,7 +92,7 @@ def test_an_estimate_rests_on_repetitions_whatever_their_seed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     base = 'repetitions = 2\n[base]\nscript = "a.py --lr {lr} --seed={seed}"\n'
-    study = parse("mine", base + "[axes]\nlr = [1.5]\n")
+    study = parse_study("mine", base + "[axes]\nlr = [1.5]\n")
     found = {
         "like": (["a.py", "--lr", "1.5", "--seed=31"], 30.0),
         "other": (["a.py", "--lr", "115", "--seed=31"], 1e6),
@@ -100,7 +106,7 @@ def test_an_estimate_rests_on_repetitions_whatever_their_seed(
     }
     monkeypatch.setattr("remote.study.estimate.recorded", lambda _: list(map(Path, found)))
     monkeypatch.setattr("remote.study.estimate.summarized", lambda folder: summaries[folder.name])
-    text = estimate.text(Progress(study), tmp_path)
+    text = estimate.estimate_text(StudyProgress(study), tmp_path)
     assert text.startswith("2 runs, about 1:00 by runs so far")
 
 
@@ -181,15 +187,15 @@ def test_what_is_compared() -> None:
         "metric:rouge": None,
     }
     for metric, value in values.items():
-        study = parse("mine", f'metric = "{metric}"\n{base}')
-        assert measured(study, summary) == value
+        study = parse_study("mine", f'metric = "{metric}"\n{base}')
+        assert read_value(study, summary) == value
 
 
 def test_the_name_of_a_metric_says_which_value_is_best() -> None:
     base = '[base]\nscript = "a.py"'
     higher = {"metric:bleu": True, "metric:val_loss": False, "metric:perplexity": False}
     for metric, is_higher in (higher | {"loss": False}).items():
-        assert parse("mine", f'metric = "{metric}"\n{base}').is_higher_better == is_higher
+        assert parse_study("mine", f'metric = "{metric}"\n{base}').is_higher_better == is_higher
 
 
 # The metric that a study compares -----------------------------------------------------------------
@@ -206,37 +212,37 @@ def test_the_name_of_a_metric_says_which_value_is_best() -> None:
     ],
 )
 def test_names_of_metrics_match_whatever_their_case(wanted: str, value: float | None) -> None:
-    study = parse("mine", f'metric = "metric:{wanted}"\n[base]\nscript = "a.py"')
+    study = parse_study("mine", f'metric = "metric:{wanted}"\n[base]\nscript = "a.py"')
     ranks = [{"loss": 9.0, "metrics": {"Loss": 1.0, "loss": 0.5}}, {"metrics": {"bleu": 30.0}}]
-    assert measured(study, {"ranks": ranks}) == value
+    assert read_value(study, {"ranks": ranks}) == value
 
 
 def test_the_loss_of_a_script_is_one_of_its_metrics() -> None:
-    study = parse("mine", 'metric = "metric:Loss"\n[base]\nscript = "a.py"')
+    study = parse_study("mine", 'metric = "metric:Loss"\n[base]\nscript = "a.py"')
     ranks = [{"loss": 1.0, "metrics": {"bleu": 3.0}}, {"loss": 2.0, "metrics": {}}]
-    assert measured(study, {"ranks": ranks}) == 1.5
+    assert read_value(study, {"ranks": ranks}) == 1.5
 
 
 @pytest.mark.parametrize(
     ("lacks", "said"),
     [
         (
-            Missing("metric:val_los", "val_los", ("val_loss", "loss")),
+            MissingMetric("metric:val_los", "val_los", ("val_loss", "loss")),
             "the run has no val_los; it has val_loss, loss: did you mean 'val_loss'?",
         ),
-        (Missing("metric:x", "x", ()), "the run has no x, nor any other metric"),
+        (MissingMetric("metric:x", "x", ()), "the run has no x, nor any other metric"),
         (
-            Missing("metric:x", "x", tuple("abcdefghijkl")),
+            MissingMetric("metric:x", "x", tuple("abcdefghijkl")),
             "the run has no x; it has a, b, c, d, e, f, g, h, i, j and 2 more",
         ),
-        (Missing("metric:x", "x", ("a",), "loss is NaN"), "the run has no x: loss is NaN"),
+        (MissingMetric("metric:x", "x", ("a",), "loss is NaN"), "the run has no x: loss is NaN"),
         (
-            Missing("step_seconds", "seconds per step", ("a",)),
+            MissingMetric("step_seconds", "seconds per step", ("a",)),
             "the run has no seconds per step",
         ),
     ],
 )
-def test_what_a_run_lacks_is_said_with_what_it_has(lacks: Missing, said: str) -> None:
+def test_what_a_run_lacks_is_said_with_what_it_has(lacks: MissingMetric, said: str) -> None:
     assert lacks.text() == said
 
 
@@ -254,15 +260,15 @@ lr = [1, 2]
 def lacking(tmp_path: Path) -> StudyFolder:
     """A study that stopped after its first run, which has `bleu`, and not what it was to have."""
     folder = StudyFolder.of(tmp_path, "mine")
-    before = Call(ONE_METRIC.format("blue"), {}, {}, quick=False)
-    with begun(folder, before, new=False):
+    before = StudyCall(ONE_METRIC.format("blue"), {}, {}, quick=False)
+    with hold_study(folder, before, new=False):
         pass
     trial = before.study("mine").trials()[0]
     of = History(replace(plan(1), run="first", work=trial.work)).training()
     of.rank(0, ScriptMetrics(0, 1, 0.0, (("bleu", 30.0),)))
     recorded(tmp_path, of.done(0).session(Closed()))
-    lacks = Ended(trial.key, "first", Outcome.FAILED, cause="no blue", lacks="metric:blue")
-    folder.write(Begun(trial.key, "first"))
+    lacks = RunEnded(trial.key, "first", TrialOutcome.FAILED, cause="no blue", lacks="metric:blue")
+    folder.write(RunBegun(trial.key, "first"))
     folder.write(lacks)
     return folder
 
@@ -270,42 +276,49 @@ def lacking(tmp_path: Path) -> StudyFolder:
 def test_a_run_that_only_lacked_the_metric_counts_once_that_is_corrected(
     lacking: StudyFolder,
 ) -> None:
-    assert reread(lacking, Call(ONE_METRIC.format("blue"), {}, {}, quick=False)) == []
-    corrected = Call(ONE_METRIC.format("Bleu"), {}, {}, quick=False)
-    [end] = reread(lacking, corrected)
+    assert (
+        find_recovered_runs(lacking, StudyCall(ONE_METRIC.format("blue"), {}, {}, quick=False))
+        == []
+    )
+    corrected = StudyCall(ONE_METRIC.format("Bleu"), {}, {}, quick=False)
+    [end] = find_recovered_runs(lacking, corrected)
     assert (end.run, end.outcome, end.value, end.cause, end.lacks) == (
-        *("first", Outcome.COUNTED, 30.0),
+        *("first", TrialOutcome.COUNTED, 30.0),
         *("", ""),
     )
-    assert known(lacking, corrected.study("mine")).runs == []  # nothing is written by looking
-    with begun(lacking, corrected, new=False):
+    assert (
+        read_progress(lacking, corrected.study("mine")).runs == []
+    )  # nothing is written by looking
+    with hold_study(lacking, corrected, new=False):
         pass
-    assert known(lacking, corrected.study("mine")).runs == ["first"]
-    assert reread(lacking, corrected) == []
+    assert read_progress(lacking, corrected.study("mine")).runs == ["first"]
+    assert find_recovered_runs(lacking, corrected) == []
 
 
 @pytest.mark.parametrize(
     "changed",
     [
-        Call(ONE_METRIC.format("bleu").replace("a.py", "b.py"), {}, {}, quick=False),
-        Call(ONE_METRIC.format("bleu").replace("[axes]", "processes = 2\n[axes]"), {}, {}, False),
-        Call(ONE_METRIC.format("bleu").replace("[1, 2]", "[3, 4]"), {}, {}, quick=False),
-        Call(ONE_METRIC.format("bleu"), {}, {"local": 4}, quick=False),
+        StudyCall(ONE_METRIC.format("bleu").replace("a.py", "b.py"), {}, {}, quick=False),
+        StudyCall(
+            ONE_METRIC.format("bleu").replace("[axes]", "processes = 2\n[axes]"), {}, {}, False
+        ),
+        StudyCall(ONE_METRIC.format("bleu").replace("[1, 2]", "[3, 4]"), {}, {}, quick=False),
+        StudyCall(ONE_METRIC.format("bleu"), {}, {"local": 4}, quick=False),
     ],
 )
 def test_a_run_of_other_settings_or_hosts_does_not_count(
-    lacking: StudyFolder, changed: Call
+    lacking: StudyFolder, changed: StudyCall
 ) -> None:
-    assert reread(lacking, changed) == []
+    assert find_recovered_runs(lacking, changed) == []
 
 
 def test_a_run_that_is_gone_or_was_changed_does_not_count(lacking: StudyFolder) -> None:
-    corrected = Call(ONE_METRIC.format("bleu"), {}, {}, quick=False)
+    corrected = StudyCall(ONE_METRIC.format("bleu"), {}, {}, quick=False)
     summary = lacking.path.parent / "first" / "summary.json"
     for text in ("", "[]", '{"verdict": "finished"}', '{"verdict": "finished", "ranks": [3]}'):
         summary.write_text(text)
-        assert reread(lacking, corrected) == []
+        assert find_recovered_runs(lacking, corrected) == []
     summary.write_text('{"verdict": "finished", "ranks": [{"metrics": {"bleu": "x"}}]}')
-    assert reread(lacking, corrected) == []
+    assert find_recovered_runs(lacking, corrected) == []
     shutil.rmtree(summary.parent)
-    assert reread(lacking, corrected) == []
+    assert find_recovered_runs(lacking, corrected) == []

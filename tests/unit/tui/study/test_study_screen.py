@@ -19,7 +19,7 @@ from tui.app.study_app import StudyApp
 from tui.kit.messages import ShowRun
 from tui.run.screen import RunScreen
 from tui.study.cell_screen import CellScreen
-from tui.study.screen import StudyScreen
+from tui.study.study_screen import StudyScreen
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
 
@@ -133,7 +133,7 @@ async def test_a_study_that_is_over_takes_no_longer(
         await stage.make(pilot, by_method)
         await until(pilot, lambda: bool(stage.line("Three ways", "✓ done")))
         later = SimpleNamespace(monotonic=lambda: time.monotonic() + 7_200.0)
-        monkeypatch.setattr("tui.study.screen.time", later)
+        monkeypatch.setattr("tui.study.study_screen.time", later)
         stage.app.tick()
         await pilot.pause()
         assert stage.line("12 of 12 runs", " s elapsed")

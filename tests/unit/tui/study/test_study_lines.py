@@ -14,13 +14,13 @@ import pytest
 from rich.console import Console
 from rich.live import Live
 
-from remote.study.folder import Begun
-from remote.study.results import results
-from remote.study.runner import Runner
+from remote.study.folder import RunBegun
+from remote.study.results import compute_results
+from remote.study.runner import StudyRunner
 from tests.kit.acted import ActedSession
 from tests.kit.acted_study import acted_runner, finish, stopped
 from tui.app import show_study as study_front
-from tui.study.cells import cells
+from tui.study.cell_table import make_cell_table
 from tui.study.text.json_printer import JsonPrinter
 from tui.study.text.line_printer import LinePrinter
 from tui.study.text.live_printer import LivePrinter
@@ -40,7 +40,9 @@ def quick(session: ActedSession) -> None:
     finish(session, 0.1)
 
 
-def show(runner: Runner, to: StudyPrinter, act: Callable[[ActedSession], None] = quick) -> None:
+def show(
+    runner: StudyRunner, to: StudyPrinter, act: Callable[[ActedSession], None] = quick
+) -> None:
     """Make all runs of a study, as `study_front.show_lines` does."""
     runner.ended = to.ended
     for run in runner.runs():
@@ -53,12 +55,12 @@ def show(runner: Runner, to: StudyPrinter, act: Callable[[ActedSession], None] =
 
 
 @pytest.fixture
-def runner(tmp_path: Path) -> Runner:
+def runner(tmp_path: Path) -> StudyRunner:
     return acted_runner(tmp_path / "runs", ONE, refused=("ring",))
 
 
 def test_a_failed_run_is_told_at_once_and_counted(
-    runner: Runner, capsys: pytest.CaptureFixture[str]
+    runner: StudyRunner, capsys: pytest.CaptureFixture[str]
 ) -> None:
     show(runner, LinePrinter(runner))
     out, err = capsys.readouterr()
@@ -77,7 +79,7 @@ def test_a_run_that_an_earlier_call_left_is_told_as_such(
 ) -> None:
     runner = acted_runner(tmp_path / "runs", ONE)
     first = next(iter(runner.runs()))
-    assert list(runner.folder.entries()) == [Begun(first.trial.key, first.session.plan.run)]
+    assert list(runner.folder.entries()) == [RunBegun(first.trial.key, first.session.plan.run)]
     again = acted_runner(tmp_path / "runs", ONE)
     again._left = lambda: iter([replace(first, is_left=True)])  # type: ignore[method-assign]
     show(again, LinePrinter(again))
@@ -88,7 +90,7 @@ def test_a_run_that_an_earlier_call_left_is_told_as_such(
 
 
 def test_json_has_an_object_per_begun_and_ended_run(
-    runner: Runner, capsys: pytest.CaptureFixture[str]
+    runner: StudyRunner, capsys: pytest.CaptureFixture[str]
 ) -> None:
     show(runner, JsonPrinter(runner))
     events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -125,15 +127,15 @@ def test_the_live_table_is_not_wider_than_the_terminal(tmp_path: Path, width: in
 def test_where_there_is_little_room_intervals_go_first(tmp_path: Path) -> None:
     runner = acted_runner(tmp_path / "runs")
     show(runner, LinePrinter(runner))
-    found = results(runner.progress)
-    whole = cells(found)
+    found = compute_results(runner.progress)
+    whole = make_cell_table(found)
     assert whole.head[-2:] == ("speed-up", "against all_reduce")
     assert "±" in " ".join(row[-2] for row in whole.rows)
-    narrower = cells(found, whole.width - 1)
+    narrower = make_cell_table(found, whole.width - 1)
     assert narrower.head == whole.head
     assert "±" not in " ".join(row[-2] for row in narrower.rows)
-    assert cells(found, narrower.width - 1).head[-2:] == ("speed-up", "verdict")
-    assert cells(found, 40).head[-2:] == ("s/iter", "verdict")
+    assert make_cell_table(found, narrower.width - 1).head[-2:] == ("speed-up", "verdict")
+    assert make_cell_table(found, 40).head[-2:] == ("s/iter", "verdict")
 
 
 class Broken(LinePrinter):
