@@ -311,7 +311,7 @@ def verdict_line(state: RunState) -> str:
         case Verdict.FAILED:
             return f"failed after {spent}"
         case None:
-            if not state.course.detached:
+            if not state.launcher.detached:
                 return f"left after {length}; the run may still be live"
             return (
                 f"detached after {length}: the run continues; rankboard attach {state.plan.run} "
