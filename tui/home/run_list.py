@@ -223,7 +223,7 @@ def _texts(item: Item, name: str) -> dict[str, str]:
         study = item.study
         runs = len(item.study.study.trials())
         head = {"run": item.name, "method": "study", "settings": study.study.title}
-        return head | {"step": f"{study.settled}/{runs} runs"}
+        return head | {"step": f"{study.num_settled}/{runs} runs"}
     entry = item.entry
     if entry:
         texts = dict(zip(HEAD, row(entry, name, settings_of(entry)), strict=True))
