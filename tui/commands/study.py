@@ -71,7 +71,7 @@ def study(
     ascii_only: Ascii = False,
     runs_dir: RunsDir = RUNS,
     job_flags: JobFlags = JobFlags(),
-    mistakes: Annotated[Mistakes, Parameter(parse_study=False)],
+    mistakes: Annotated[Mistakes, Parameter(parse=False)],
 ) -> None:
     """Make all runs of a study, and report the result.
 
