@@ -14,7 +14,7 @@ from typing import Any
 
 from remote.run.run_state import RunState
 from remote.sanitise import one_line
-from training.figures import loss as format_loss
+from training.formatting import format_loss
 
 Confusion = Sequence[Sequence[int]]
 """Counts: row is the true class, column the predicted."""

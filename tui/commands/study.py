@@ -16,8 +16,8 @@ from remote.plan.plan import Policy
 from remote.study import start_study as start
 from remote.study.host_pool import HostPool
 from remote.study.progress import StudyProgress
-from remote.study.reader import StudyError
 from remote.study.runner import StudyRunner
+from remote.study.study import StudyError
 from remote.study.study_file import parse_study, read_bundled_studies
 from remote.transport.registry import Transports
 from tui.app import show_run as front
@@ -113,7 +113,7 @@ def study(
         )
         call.study(folder.name)  # so that mistakes in the file are told before those in the hosts
         with _from_places(call.places) as places:
-            call = replace(call, nodes=len(places.cluster.hosts))
+            call = replace(call, num_hosts=len(places.cluster.hosts))
             study = places.fitted(call.study(folder.name))
             places.check(study)
             narrate(*places.find_data(study), *places.thread_remarks(study))
