@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from remote.record import summary
+from remote.record.remarks import find_remarks
 from remote.run.run_state import RunState
 from remote.study.study import Cell, Study, named_metric
 from training.registry import did_you_mean
@@ -61,7 +61,7 @@ def describe_missing(study: Study, state: RunState) -> MissingMetric:
 
 def list_remarks(cell: Cell, state: RunState) -> tuple[str, ...]:
     """Return what one has to know to compare the run with others."""
-    remarks = [remark.text for remark in summary.remarks(state)]
+    remarks = [remark.text for remark in find_remarks(state)]
     if state.progress.diverged:
         remarks.insert(0, f"{cell.key} diverged: the loss is not finite")
     return tuple(remarks)

@@ -13,7 +13,7 @@ import numpy as np
 from remote.metrics import doubt as doubt_facts
 from remote.metrics.conditions import join_conditions
 from remote.metrics.doubt import Doubt, Side, differing_work, find_doubt
-from remote.record.summary import finite
+from remote.record.summary import to_strict_json
 from remote.statistics.block_model import DRAWS, FEW_DRAWS
 from remote.statistics.comparison import (
     Comparison,
@@ -290,7 +290,7 @@ def _side(row: CellProgress) -> Side:
 
 def results_to_json(result: StudyResult) -> dict[str, Any]:
     """Return the results as JSON-ready objects."""
-    objects: dict[str, Any] = finite(
+    objects: dict[str, Any] = to_strict_json(
         {
             "study": result.study.name,
             "metric": result.study.metric,

@@ -207,7 +207,7 @@ class StudyRunner:
             conditions=find_conditions(state),
         )
         if state.verdict is Verdict.FINISHED:
-            value = measurement.read_value(self.study, summary.of(state))
+            value = measurement.read_value(self.study, summary.summarize(state))
             if value is not None:
                 return replace(end, outcome=TrialOutcome.COUNTED, value=value)
             cause = measurement.describe_missing(self.study, state).text()
