@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from remote.events import Detached, Lost, Silent, StallExplained, Stopping
+from remote.run.findings.stall import STALL_LIMITS
 from remote.session.controller import Controller
 from remote.session.decide import decide
 from remote.session.times import TIMES, Times
@@ -123,6 +124,30 @@ def test_a_host_that_refuses_is_tried_again_in_time(retry: float) -> None:
 
 def test_each_time_has_a_test() -> None:
     assert {field.name for field in fields(Times)} == {*MOMENTS, *BELOW, *ELSEWHERE}
+
+
+def test_the_times_are_these() -> None:
+    """Users count on them: whoever changes one on purpose changes it here as well."""
+    assert (
+        Times(
+            lease=1.0,
+            tick=0.1,
+            evidence=1.0,
+            closing=8.0,
+            away=3.0,
+            moment=0.5,
+            unheard=600.0,
+            silent=10.0,
+            lost=60.0,
+            parted=10.0,
+            retry=1.0,
+            settling=10.0,
+            stacks=5.0,
+            grace=2.0,
+            stall=STALL_LIMITS,
+        )
+        == TIMES
+    )
 
 
 def test_the_times_of_launchers_and_agents_fit_together() -> None:

@@ -75,5 +75,22 @@ def test_a_time_decides_when_something_happens(
     assert action in make_history().then(None, after=seconds + SOON)
 
 
+def test_the_times_are_these() -> None:
+    """Users count on them: whoever changes one on purpose changes it here as well."""
+    assert (
+        AgentTimes(
+            tick=1.0,
+            gather=0.1,
+            reconnect=2.0,
+            lease=60.0,
+            input=60.0,
+            grace=2.0,
+            last=8.0,
+            restart=86400.0,
+        )
+        == TIMES
+    )
+
+
 def test_each_time_has_a_test() -> None:
     assert {field.name for field in fields(AgentTimes)} == {*MOMENTS, *ELSEWHERE}
