@@ -28,7 +28,7 @@ from remote.launch import Launcher
 from remote.plan.plan import Policy
 from remote.transport import Enter, Transport
 from remote.transport.registry import Transports
-from remote.transport.warm import Warm
+from remote.transport.warm import WarmTransport
 from training.job import Job
 from training.wire.enums import Phase
 from training.wire.events import (
@@ -111,7 +111,7 @@ def compare(
     }
     for turn in range(rounds):
         for kind in sorted(found, reverse=bool(turn % 2)):
-            with closing(Warm(Transports(hosts, enter))) as warm:
+            with closing(WarmTransport(Transports(hosts, enter))) as warm:
                 transport = warm if kind == "warm" else Transports(hosts, enter)
                 for gap in sequence(transport, hosts, count):
                     for part, seconds in gap.items():

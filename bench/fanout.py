@@ -28,9 +28,9 @@ from pathlib import Path
 from parts.loopback import Loopback, loopback
 
 from remote.cluster.hosts import Host
-from remote.transport import Errand
-from remote.transport.bootstrap.archive import archive
-from remote.transport.bootstrap.command import bootstrap
+from remote.transport import HostCommand
+from remote.transport.bootstrap.archive import build_archive
+from remote.transport.bootstrap.command import build_start_command
 from training.wire.commands import Close, encode
 from training.wire.enums import Reach
 
@@ -64,10 +64,10 @@ def on_all(hosts: Sequence[Host], do: Callable[[Host], object]) -> float:
 def run_true(hosts: Sequence[Host]) -> dict[str, float]:
     """Connect and run `true`; then run it again on the open connections."""
     from remote.transport.problem import Deadline
-    from remote.transport.ssh.connect import Connection, Connector
-    from remote.transport.ssh.keys import Keys
+    from remote.transport.ssh.connect import Connector, SshConnection
+    from remote.transport.ssh.keys import UserKeys
 
-    keys, made = Keys(), dict[str, Connection]()
+    keys, made = UserKeys(), dict[str, SshConnection]()
 
     def true(host: Host) -> None:
         transport = made[host.name].transport
@@ -109,9 +109,9 @@ def run_hello(hosts: Sequence[Host]) -> dict[str, float]:
     return {"seconds": on_all(hosts, hello)}
 
 
-def check(workdir: str) -> Errand:
+def check(workdir: str) -> HostCommand:
     """The errand on one host: its folder differs, the rest is the same on all."""
-    return Errand(("check", f"{workdir}/runs/fanout", "127.0.0.1", ""))
+    return HostCommand(("check", f"{workdir}/runs/fanout", "127.0.0.1", ""))
 
 
 CHILDREN = {"true": run_true, "Hello": run_hello}
@@ -166,7 +166,7 @@ def hello_command(server: Loopback) -> str:
     home = f"{server.folder}/hosts/${{SSH_CONNECTION#* * }}"
     return (
         f'HOME="{home}"; HOME="${{HOME%% *}}"; export HOME; exec <>"$HOME/commands"; exec '
-        + bootstrap(host.python, "~", archive(), check("~").argv())
+        + build_start_command(host.python, "~", build_archive(), check("~").argv())
     )
 
 

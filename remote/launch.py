@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -19,7 +19,7 @@ from remote.plan import plan as planning
 from remote.plan.environment import forwarded
 from remote.plan.plan import Plan, PlanError, Policy, Script, Upload
 from remote.record import marks, resume
-from remote.record.events_file import read_records
+from remote.record.events_file import Remark, read_records
 from remote.record.layout import EVENTS, NODE
 from remote.record.write import Recorder
 from remote.run.output.script_readings import Expand, expander
@@ -44,10 +44,10 @@ class Launcher:
     transport: Transport
     runs_dir: Path
     policy: Policy = field(default_factory=Policy)
-    remark: Callable[[str], object] = len
-    """Receives remarks on a recorded run."""
+    remark: Remark | None = None
+    """Is called with what is wrong with a record."""
     notifier: Notifier | None = None
-    """Tells that a run stalls or has ended."""
+    """Notifies the user if a run stalls or has ended."""
 
     def plan(self, cluster: Cluster, work: Job | Script, policy: Policy | None = None) -> Plan:
         """Make the plan of a new run, with another `policy` than the launcher's if one is given. A
@@ -130,14 +130,12 @@ class Launcher:
         return session
 
     def recorded(self, plan: Plan, expand: Expand | None = None) -> Iterator[Record]:
-        """Yield the records of a run on this machine, perhaps none, taken apart by `expand` (None:
-        as of their own). Raises: RunFolderError."""
+        """Yield the records of a run on this machine, perhaps none. `expand` reads what a script
+        prints; None: a new one of this run. Raises: RunFolderError."""
         folder = self.runs_dir / plan.run
-        return (
-            read_records(folder, len(plan.hosts), self.remark, expand or expander(plan))
-            if (folder / EVENTS).exists()
-            else iter(())
-        )
+        if not (folder / EVENTS).exists():
+            return iter(())
+        return read_records(folder, len(plan.hosts), self.remark, expand or expander(plan))
 
     def check(self, plan: Plan) -> Examination:
         """Prepare the checks of the plan's hosts, as its start makes them. Nothing is started or
@@ -185,7 +183,7 @@ def _uploads(cluster: Cluster) -> tuple[tuple[Upload, ...], str]:
     from remote.upload import sources  # of which most runs need nothing
 
     here = Path.cwd()
-    return sources.uploads(cluster.sync, here), sources.project(here)
+    return sources.resolve_uploads(cluster.sync, here), sources.project_name(here)
 
 
 def check_data(job: Job) -> Finding:

@@ -7,7 +7,7 @@ import math
 
 from remote.doctor.host_facts import FAILED, OK, WARNING, Finding, HostFacts
 from remote.format import count, duration, size
-from remote.transport.failure import make_room
+from remote.transport.failure import advise_room
 
 GIB = 2**30
 DISK_NEEDED = 16 * 2**20
@@ -44,7 +44,7 @@ def check_disk(facts: HostFacts, index: int) -> Finding:
     """Check the room in the work folder, for the journals and checkpoints of runs."""
     free = facts.hello(index).disk_free
     host = facts.host(index)
-    advice = make_room(host.workdir, host.hosts_file)
+    advice = advise_room(host.workdir, host.hosts_file)
     if not free:
         return Finding(OK, "not known")
     left = f"only {size(free)} left in {host.workdir}"

@@ -8,7 +8,7 @@ from functools import cache
 
 from remote.doctor.host_facts import FAILED, OK, WARNING, Finding, HostFacts
 from remote.plan.plan import Plan
-from remote.transport.bootstrap.archive import archive
+from remote.transport.bootstrap.archive import build_archive
 from training import registry
 from training.wire.events import Hello
 
@@ -130,7 +130,7 @@ def check_code(facts: HostFacts, index: int) -> Finding:
     """Check that the files of rankboard there are this machine's. A host that has said Hello has
     compared them with their digest at this start, in a folder that no other user may write: see
     `remote.transport.bootstrap`."""
-    files = f"{archive().count} files"
+    files = f"{build_archive().count} files"
     if not facts.hello(index).code_changed:
         return Finding(OK, files)
     what = f"{files}, sent again: those in its workdir had been changed"

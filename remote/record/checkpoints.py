@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-from remote.record.events_file import EventsReader, RunFolderError, peek_events
+from remote.record.events_file import EventsReader, RunFolderError, compile_scan
 from remote.record.files import is_folder
 from remote.record.layout import NODE, fetched, kept
 from remote.record.overview import read_written_overview
@@ -13,6 +13,8 @@ from remote.record.read import verdict
 from training.agent.layout import step_of
 from training.job import Job
 from training.wire.events import Saved
+
+SAVED = compile_scan((Saved.wire_name,))
 
 
 def saved_step(recorded: Path) -> int:
@@ -38,7 +40,7 @@ def _has_recorded_checkpoint(recorded: Path) -> bool:
     with closing(EventsReader(recorded)) as reader:
         try:
             while block := reader.read_block():
-                if any(head.event == Saved.wire_name for head in peek_events(block)):
+                if SAVED.search(block):
                     return True
         except RunFolderError:
             pass

@@ -7,13 +7,12 @@ by whole lines: what stands behind the last newline waits for the next look.
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import BinaryIO
-
-import msgspec
 
 from remote.cluster.hosts import HOSTS
 from remote.events import Restarted, decode, expand
@@ -24,66 +23,57 @@ from remote.record import files
 from remote.record.layout import EVENTS
 from remote.record.lock import launcher
 from remote.run.output.script_readings import Expand
-from training.wire.events import PREFIX, SESSION, Launched, Record, other_format
+from training.wire.events import SESSION, Launched, Record, other_format
 
 LOOK = 0.2
 """Seconds between two looks at what another launcher has recorded."""
 BLOCK = 1 << 16
 """Bytes that are read at once where whole blocks may be skipped."""
+Remark = Callable[[str], object]
+"""Is called with a sentence for the user."""
 
 
 class RunFolderError(ValueError):
     """A folder that holds no run that can be read; the text says what is wrong with it."""
 
 
+# Scans --------------------------------------------------------------------------------------------
+
+# A long record is scanned before any of it is decoded. To decode a hundred megabytes, even no more
+# than the names of the events, takes longer than a user waits for the first screen. A scan only
+# chooses lines: it may take a printed text for an event, and such a line is decoded in vain.
+
+EVENT = rb'"event\\?": ?\\?"'
+"""What stands before the name of an event. The quotes are escaped if a rank reported it."""
+STEP = re.compile(rb'"step\\?": ?(\d{1,18})\b')
+
+
+def compile_scan(events: Iterable[str]) -> re.Pattern[bytes]:
+    """Return a pattern that is found in lines with one of these events."""
+    names = "|".join(events).encode()
+    return re.compile(EVENT + rb'(?:%s)\\?"' % names)
+
+
+def compile_scan_for_others(events: Iterable[str]) -> re.Pattern[bytes]:
+    """Return a pattern that is found in lines with an event that is none of these."""
+    names = "|".join(events).encode()
+    return re.compile(EVENT + rb'(?!(?:%s)\\?")' % names)
+
+
+def find_steps(lines: bytes) -> list[int]:
+    """Return the steps that the events in these lines name."""
+    return [int(digits) for digits in STEP.findall(lines)]
+
+
+def select_lines(block: bytes, is_needed: Callable[[bytes], object]) -> list[bytes]:
+    """Return the lines of a block that are needed. Most blocks have none, and are asked as a whole,
+    which is much faster than line by line."""
+    if not is_needed(block):
+        return []
+    return [line for line in block.splitlines() if is_needed(line)]
+
+
 # Lines into records -------------------------------------------------------------------------------
-
-
-class EventHead(msgspec.Struct, gc=False):
-    """The part of a line that says whether the rest of it has to be decoded."""
-
-    event: str = ""
-    step: int = 0
-    text: str = ""
-
-
-_decode_heads = msgspec.json.Decoder(EventHead).decode_lines
-
-
-def peek_events(lines: bytes) -> list[EventHead]:
-    """Return the heads of the events in whole lines, also of those that ranks report within text.
-
-    This is thirteen times faster than decoding the records.
-    """
-    heads = _parse_heads(lines)
-    # This sees most of a long record, so the texts of all lines are split at once.
-    texts = "\n".join([head.text for head in heads if head.text])
-    if PREFIX not in texts:
-        return heads
-    begin = len(PREFIX)
-    reports = [line[begin:] for line in texts.split("\n") if line.startswith(PREFIX)]
-    return heads + _parse_heads("\n".join(reports).encode("utf-8", "replace"))
-
-
-def _parse_heads(lines: bytes) -> list[EventHead]:
-    try:
-        return _decode_heads(lines)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        pass
-    # One line in a block is broken, or is only JSON for Python, as NaN is.
-    heads = list[EventHead]()
-    for line in lines.splitlines():
-        data = load(line) or {}
-        step = data.get("step")
-        text = data.get("text")
-        heads.append(
-            EventHead(
-                str(data.get("event", "")),
-                step if type(step) is int else 0,
-                text if isinstance(text, str) else "",
-            )
-        )
-    return heads
 
 
 class RecordParser:
@@ -95,7 +85,8 @@ class RecordParser:
         self._run = run
         self._hosts = hosts
         self.expand = expand
-        self._left_out = 0
+        self.left_out = 0
+        """How many records were left out."""
 
     def parse(self, lines: Iterable[bytes]) -> Iterator[Record]:
         """Yield the records of these lines. Raises: OtherFormat."""
@@ -106,11 +97,11 @@ class RecordParser:
             elif self._fits(record):
                 yield from self.expand(record)
             else:
-                self._left_out += 1
+                self.left_out += 1
 
     def _fits(self, record: Record) -> bool:
         event = record.event
-        named_hosts = [record.host, getattr(event, "on", SESSION)]
+        named_hosts = [record.host, getattr(event, "host", SESSION)]
         if not all(SESSION <= host < self._hosts for host in named_hosts):
             return False
         if isinstance(event, Launched | Restarted):
@@ -122,14 +113,6 @@ class RecordParser:
         number = other_format(load(line) or {})
         if number is not None:
             raise serialize.OtherFormat(self._run, number)
-
-    def report(self, path: Path, remark: Callable[[str], object]) -> None:
-        """Call `remark` with what was left out, if anything was."""
-        if self._left_out:
-            remark(
-                f"{path}: {self._left_out} records were left out: they name hosts that the run "
-                "does not have"
-            )
 
 
 # The file -----------------------------------------------------------------------------------------
@@ -182,6 +165,16 @@ class EventsReader:
         except OSError as error:
             raise self._explain(error) from error
         return []
+
+    def read_unfinished_line(self) -> list[Record]:
+        """Return the records of a last line that lacks no more than its newline, as one does whose
+        launcher was killed. Raises: as `read_records`."""
+        try:
+            file = self._open()
+            line = file.readline(LIMITS.line + 1) if file else b""
+        except OSError as error:
+            raise self._explain(error) from error
+        return list(self._parser.parse((line,))) if line else []
 
     def parse(self, lines: Iterable[bytes]) -> Iterator[Record]:
         """Yield the records of lines that `read_block` returned. Raises: OtherFormat."""
@@ -271,11 +264,20 @@ class EventsReader:
         except OSError as error:
             raise self._explain(error) from error
 
-    def close(self, remark: Callable[[str], object] = len) -> None:
-        """Close the file. `remark` is called with what was left out."""
+    def describe_left_out(self) -> str:
+        """Say how many records were left out so far; "" if none were."""
+        number = self._parser.left_out
+        if number == 0:
+            return ""
+        return (
+            f"{self.path}: {number} records were left out: they name hosts that the run does not "
+            "have"
+        )
+
+    def close(self) -> None:
+        """Close the file."""
         if self._file is not None:
             self._file.close()
-            self._parser.report(self.path, remark)
 
     def _open(self) -> BinaryIO | None:
         if self._file is None:
@@ -297,7 +299,7 @@ class EventsReader:
 def read_records(
     folder: Path,
     hosts: int = HOSTS,
-    remark: Callable[[str], object] = len,
+    remark: Remark | None = None,
     expand: Expand = expand,
 ) -> Iterator[Record]:
     """Yield the records of a run with so many hosts in order of arrival, expanded (see
@@ -308,11 +310,12 @@ def read_records(
     with closing(EventsReader(folder, hosts, expand)) as reader:
         reader.require_file()
         yield from reader
-        reader.close(remark)
+        yield from reader.read_unfinished_line()
+        _pass_on(reader.describe_left_out(), remark)
 
 
 def follow_records(
-    folder: Path, hosts: int, remark: Callable[[str], object] = len, expand: Expand = expand
+    folder: Path, hosts: int, remark: Remark | None = None, expand: Expand = expand
 ) -> Iterator[Record]:
     """Yield what `read_records` does, and what a launcher adds to it as long as it records the run.
 
@@ -327,7 +330,12 @@ def follow_records(
             if not is_over:
                 time.sleep(LOOK)
         reader.require_file()
-        reader.close(remark)
+        _pass_on(reader.describe_left_out(), remark)
+
+
+def _pass_on(message: str, remark: Remark | None) -> None:
+    if message and remark:
+        remark(message)
 
 
 def read_samples(folder: Path, places: int, size: int) -> Iterator[Sequence[Record]]:

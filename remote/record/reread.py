@@ -9,14 +9,15 @@ from pathlib import Path
 
 from remote import events
 from remote.events import expand
-from remote.record.events_file import EventHead, EventsReader, peek_events
+from remote.record.events_file import EventsReader, compile_scan, find_steps, select_lines
 from remote.run.output.script_readings import Expand
 from remote.run.run_state import RunState
 from remote.run.series.curves import Curves
 from training.wire.events import Exited, OutputText, Record, ScriptMetrics, Started, StepFinished
 
-OUTPUT = (OutputText.wire_name, Exited.wire_name)
-"""Events of which the steps of a script are made."""
+OUTPUT = compile_scan((OutputText.wire_name, Exited.wire_name))
+"""Finds the events of which the steps of a script are made."""
+STARTED = compile_scan((Started.wire_name,))
 
 
 @dataclass(frozen=True)
@@ -52,17 +53,17 @@ def reread_steps(
     attempt = 0
     is_script = expand is not events.expand
 
-    def is_needed(head: EventHead) -> bool:
-        if is_script and head.event in OUTPUT:
+    def is_needed(lines: bytes) -> bool:
+        if is_script and OUTPUT.search(lines):
             return True
-        return low <= head.step <= high or head.event == Started.wire_name
+        if any(low <= step <= high for step in find_steps(lines)):
+            return True
+        return STARTED.search(lines) is not None
 
     with closing(EventsReader(folder, hosts, expand)) as reader:
         reader.require_file()
         while block := reader.read_block():
-            if not any(map(is_needed, peek_events(block))):
-                continue
-            lines = [line for line in block.splitlines() if any(map(is_needed, peek_events(line)))]
+            lines = select_lines(block, is_needed)
             for record in reader.parse(lines):
                 event = record.event
                 if record.attempt > attempt and isinstance(event, Started | StepFinished):

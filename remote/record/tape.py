@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from remote.plan.plan import Plan
-from remote.record.events_file import EventsReader, peek_events
+from remote.record.events_file import EventsReader, compile_scan_for_others, select_lines
 from remote.run.apply import apply_record
 from remote.run.output.script_readings import Expand, expander
 from remote.run.run_state import RunState
@@ -31,8 +31,9 @@ PLACES = 16
 """At how many places it reads them, at the least."""
 BLOCK = 1 << 16
 """Bytes that a preview reads or passes over at once."""
-FREQUENT = frozenset({"step", "text", "hostsample", "ranksample", "gpusample"})
-"""Events that a preview passes over: they come by the thousand, and each says little."""
+RARE = compile_scan_for_others(("step", "text", "hostsample", "ranksample", "gpusample"))
+"""Finds the events that a preview always reads. The others come by the thousand, and each says
+little."""
 
 
 class StateCopy(NamedTuple):
@@ -124,10 +125,10 @@ class Tape:
             elif pending:
                 lines = block.splitlines()
                 yield lines[:pending]
-                yield select_news(b"\n".join(lines[pending:]))
+                yield [line for line in lines[pending:] if RARE.search(line)]
                 pending = max(0, pending - len(lines))
             else:
-                yield select_news(block)
+                yield select_lines(block, RARE.search)
             offset = self._reader.offset
 
     def rewind(self, when: float) -> None:
@@ -158,18 +159,6 @@ class Tape:
         if sum(len(copy.data) for copy in self._copies) > MEMORY:  # the state of many ranks
             del self._copies[::2]
             self._apart *= 2
-
-
-def select_news(lines: bytes) -> list[bytes]:
-    """Return those of these lines that have an event that is not frequent."""
-    if not has_news(lines):  # all at once, as that is much faster than one by one
-        return []
-    return [line for line in lines.splitlines() if has_news(line)]
-
-
-def has_news(lines: bytes) -> bool:
-    """Return True if any of these lines has an event that is not frequent."""
-    return not FREQUENT.issuperset([head.event for head in peek_events(lines)])
 
 
 def preview_tape(folder: Path, plan: Plan) -> Tape:

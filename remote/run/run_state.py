@@ -77,7 +77,7 @@ class RunState:
         """Its series over steps and time."""
         self.metrics = RunMetrics()
         """Values that a script reports by name."""
-        self.checks: dict[tuple[int, str], launcher.Checked] = {}
+        self.checks: dict[tuple[int, str], launcher.CheckFinished] = {}
         """The latest results of checks, by host (or SESSION) and name."""
         self.stalls: list[Stall] = []
         """The times in which ranks made no steps."""
@@ -304,4 +304,4 @@ def began_here(first: Record) -> bool:
 
     That one says first what a disconnect means for the run, see `remote.session.controller`.
     """
-    return isinstance(first.event, launcher.Said) and first.event.on == SESSION
+    return isinstance(first.event, launcher.RemarkMade) and first.event.host == SESSION

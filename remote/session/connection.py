@@ -12,12 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from remote.cluster.hosts import Host
-from remote.events import Reaching, Said
+from remote.events import HostPhaseChanged, RemarkMade
 from remote.format import size
 from remote.limits import LIMITS, Limits
 from remote.transport import Channel, Program, Transport, Unreachable
-from remote.transport.failure import Cause, Failure
-from remote.transport.talk import last_line
+from remote.transport.failure import Failure, FailureCause
+from remote.transport.start_dialog import last_line
 from training.wire.commands import Command, Lease, encode
 from training.wire.enums import Reach
 from training.wire.events import Event
@@ -116,11 +116,11 @@ class Connection:
 
     def phase(self, name: Reach) -> None:
         """Report how far the transport is (see `Progress`)."""
-        self.put(Heard(Reaching(self.index, name)))
+        self.put(Heard(HostPhaseChanged(self.index, name)))
 
     def said(self, text: str) -> None:
         """Report what a login shell printed (see `Progress`)."""
-        self.put(Heard(Said(self.index, text)))
+        self.put(Heard(RemarkMade(self.index, text)))
 
     def whole_lines(self, data: bytes) -> list[bytes]:
         """Return the complete lines of what has arrived; a last one without its end waits for the
@@ -147,7 +147,7 @@ class Connection:
             self._over = True
             self._unsent.clear()
         what = f"{problem}, so the connection was closed"
-        self.put(Broken(self, Failure(Cause.BROKEN, what)))
+        self.put(Broken(self, Failure(FailureCause.BROKEN, what)))
 
     @property
     def held_up(self) -> float:
@@ -196,7 +196,7 @@ class Connection:
             return
         except Exception as error:  # noqa: BLE001 - a mistake of ours: else nobody would wait in vain
             what = f"rankboard itself failed: {error!r}"
-            self.put(Broken(self, Failure(Cause.OTHER, what)))
+            self.put(Broken(self, Failure(FailureCause.OTHER, what)))
             return
         args = (channel,)
         to = f"to host {self.index}"
@@ -213,7 +213,7 @@ class Connection:
             self.room.acquire()
             self.put(Arrived(self, data))
         what = last_line(channel.close()) or "the connection broke"
-        self.put(Broken(self, Failure(Cause.BROKEN, what)))
+        self.put(Broken(self, Failure(FailureCause.BROKEN, what)))
 
     @property
     def _is_overdue(self) -> bool:

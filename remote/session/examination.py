@@ -17,8 +17,15 @@ from typing import Any
 
 from remote.cluster.hosts import Host
 from remote.doctor import doctor
-from remote.events import Checked, Clock, Closed, Lost, Reaching, Stopping
-from remote.host_commands.reading import AnswerTooLong, Objects
+from remote.events import (
+    CheckFinished,
+    ClockMeasured,
+    HostLost,
+    HostPhaseChanged,
+    SessionClosed,
+    Stopping,
+)
+from remote.host_commands.answer_reader import AnswerReader, AnswerTooLong
 from remote.limits import LIMITS, Limits
 from remote.plan import needs
 from remote.plan.plan import Plan
@@ -33,8 +40,8 @@ from remote.session.connection import (
     Message,
     Opened,
 )
-from remote.transport import Errand, Transport
-from remote.transport.failure import Cause, Failure
+from remote.transport import HostCommand, Transport
+from remote.transport.failure import Failure, FailureCause
 from training.wire.commands import Close, Command, Connect, Reserve
 from training.wire.enums import Reach
 from training.wire.events import SESSION, Connected, Event, Hello, Record, Reserved, from_object
@@ -55,7 +62,7 @@ class ExaminedHost:
     index: int
     host: Host
     connection: Connection
-    answers: Objects
+    answers: AnswerReader
     hello: Hello | None = None
     offset: float = 0.0
     """Seconds that its clock is ahead of ours."""
@@ -115,7 +122,7 @@ class Examination:
         self._queue: SimpleQueue[Message] = SimpleQueue()
         self._hosts = [
             ExaminedHost(
-                index, host, Connection(index, host, self._queue.put, limits), Objects(limits)
+                index, host, Connection(index, host, self._queue.put, limits), AnswerReader(limits)
             )
             for index, host in enumerate(plan.hosts)
         ]
@@ -140,7 +147,7 @@ class Examination:
         finally:
             self._close()
         with self.lock:
-            self._say(Closed())
+            self._say(SessionClosed())
         yield self._take_batch()
 
     # Rounds
@@ -183,7 +190,7 @@ class Examination:
         for host in self._hosts:
             wanted = dumps(needs.needs_of_host(self.plan, host.index))
             folder = self.plan.folder(host.index)
-            host.connection.open(self._transport, Errand(("check", folder, route_to, wanted)))
+            host.connection.open(self._transport, HostCommand(("check", folder, route_to, wanted)))
 
     def _reserve(self) -> None:
         """Report what the facts mean, and ask every host to reserve a port."""
@@ -245,7 +252,7 @@ class Examination:
             answers = host.answers.take(data)
         except (AnswerTooLong, LineTooLong) as error:
             host.connection.close()
-            self._lose(host, Failure(Cause.BROKEN, str(error)))
+            self._lose(host, Failure(FailureCause.BROKEN, str(error)))
             return
         for answer in answers:
             self._take_answer(host, answer)
@@ -261,18 +268,20 @@ class Examination:
             if record:
                 self._take_record(host, record)
             else:
-                self._lose(host, Failure(Cause.OTHER, "it sent an answer that cannot be used"))
+                self._lose(
+                    host, Failure(FailureCause.OTHER, "it sent an answer that cannot be used")
+                )
 
     def _read_failure(self, host: Host, answer: dict[str, Any]) -> Failure:
         """Return what a host says that it cannot do."""
-        is_workdir = answer.get("cause") == Cause.WORKDIR.value
+        is_workdir = answer.get("cause") == FailureCause.WORKDIR.value
         longest = self._limits.shown
         what = str(answer.get("error", ""))[:longest]
         advice = str(answer.get("advice", ""))[:longest]
         if not is_workdir:
-            return Failure(Cause.OTHER, what, advice)
+            return Failure(FailureCause.OTHER, what, advice)
         setting = f"set another workdir for it in {host.hosts_file}"
-        return Failure(Cause.WORKDIR, what, f"{advice}, or {setting}" if advice else setting)
+        return Failure(FailureCause.WORKDIR, what, f"{advice}, or {setting}" if advice else setting)
 
     def _take_record(self, host: ExaminedHost, record: Record) -> None:
         match record.event:
@@ -281,8 +290,8 @@ class Examination:
                 host.due = NEVER
                 host.offset = record.time - time.time()
                 self._apply(record)
-                self._say(Clock(host.index, host.offset))
-                self._say(Reaching(host.index, Reach.READY))
+                self._say(ClockMeasured(host.index, host.offset))
+                self._say(HostPhaseChanged(host.index, Reach.READY))
             case Reserved() as reserved if host.is_awaited(reserved):
                 host.reserved = reserved
                 host.due = NEVER
@@ -300,7 +309,7 @@ class Examination:
         reason = failure.text
         reached = host.hello is not None
         unfit = not reached and doctor.is_unfit(failure.cause)
-        self._say(Lost(host.index, f"{host.host.name}: {reason}", reached=reached, unfit=unfit))
+        self._say(HostLost(host.index, f"{host.host.name}: {reason}", reached=reached, unfit=unfit))
         if reached and self.state.checks:
             self._say(doctor.lost(host.index, reason))
             self._is_over = True
@@ -330,7 +339,7 @@ class Examination:
 
     # Records
 
-    def _report(self, checks: list[Checked]) -> None:
+    def _report(self, checks: list[CheckFinished]) -> None:
         for check in doctor.grouped(checks):
             self._say(check)
 
@@ -347,4 +356,4 @@ def _overdue(host: ExaminedHost) -> Failure:
     began = "" if host.hello else "its Python has started and gave "
     what = f"{began}no answer within {host.host.timeout:g} s"
     advice = f"if it is only slow, raise timeout in {host.host.hosts_file}"
-    return Failure(Cause.TIMEOUT, what, advice)
+    return Failure(FailureCause.TIMEOUT, what, advice)

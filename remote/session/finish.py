@@ -5,7 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 
-from remote.events import Closed, Closing, Failing, Said, Stopping, Transferring
+from remote.events import (
+    AttemptFailing,
+    RemarkMade,
+    SessionClosed,
+    SessionClosing,
+    Stopping,
+    Transferring,
+)
 from remote.format import ranks_text
 from remote.plan.plan import OnNan
 from remote.run.diagnosis import agent_end
@@ -37,7 +44,7 @@ def notice_failure(inputs: DecisionInput) -> list[Action]:
     course = inputs.course
     if course.stage is not Stage.RUNNING or course.failing or not has_failed(inputs):
         return []
-    return [Say(Failing())]
+    return [Say(AttemptFailing())]
 
 
 def stop_failed(inputs: DecisionInput) -> list[Action]:
@@ -105,7 +112,7 @@ def finish_attempt(inputs: DecisionInput) -> list[Action]:
             return _lose_unreachable(inputs, inputs.taking_part())
         return restart(inputs)
     if course.stage is Stage.STOPPING and not (course.started or course.returned):
-        return [Say(Closing())]
+        return [Say(SessionClosing())]
     if course.stage not in (Stage.RUNNING, Stage.STOPPING):
         return []
     busy = [(host, link) for host, link in inputs.live if not _is_idle(inputs, host, link)]
@@ -114,7 +121,7 @@ def finish_attempt(inputs: DecisionInput) -> list[Action]:
     is_failed = course.failing or course.stage is Stage.STOPPING
     if is_failed and not course.person_stopped:
         return restart(inputs)
-    return [Say(Closing())]
+    return [Say(SessionClosing())]
 
 
 def close(inputs: DecisionInput) -> list[Action]:
@@ -128,8 +135,8 @@ def close(inputs: DecisionInput) -> list[Action]:
     if course.is_transferring(FETCH):
         return []
     remark = unfollowed(inputs.run)
-    remarks = [Say(Said(SESSION, remark))] if remark else []
-    return [*remarks, Say(Closed())]
+    remarks = [Say(RemarkMade(SESSION, remark))] if remark else []
+    return [*remarks, Say(SessionClosed())]
 
 
 # -------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from remote.events import Clock, Reaching, Said
+from remote.events import ClockMeasured, HostPhaseChanged, RemarkMade
 from remote.limits import Limits
 from remote.plan.plan import Plan
 from remote.sanitise import cut
@@ -57,7 +57,7 @@ class Intake:
         self._look_at_clock(record, inputs.now)
         self._ledger.take(record, line)
         if isinstance(record.event, Hello):
-            self._ledger.say(Reaching(record.host, Reach.READY), inputs.now)
+            self._ledger.say(HostPhaseChanged(record.host, Reach.READY), inputs.now)
         return True
 
     def recall_clock(self, host: int, offset: float) -> None:
@@ -94,7 +94,7 @@ class Intake:
             self._say_clock(record.host, now)
 
     def _say_clock(self, host: int, now: float) -> None:
-        self._ledger.say(Clock(host, self._clocks[host].offset), now)
+        self._ledger.say(ClockMeasured(host, self._clocks[host].offset), now)
 
     def _refuse(self, record: Record, inputs: DecisionInput, *, returned: bool) -> str:
         """Say why a record of a host cannot be taken in; "" if it can. `returned`: this launcher is
@@ -132,4 +132,4 @@ class Intake:
         """Show what a host sent that is no record of its own. It is recorded as text alone."""
         text = noise.decode(errors="replace").strip("\n")
         if text:
-            self._ledger.say(Said(host, text), now)
+            self._ledger.say(RemarkMade(host, text), now)

@@ -10,7 +10,7 @@ from remote.plan import needs
 from remote.plan.plan import Plan
 from remote.session.connection import CLOSED, Arrived, Broken, Connection, Message, Opened
 from remote.session.controller import Controller
-from remote.transport import Agent, Transport
+from remote.transport import AgentCommand, Transport
 from training.wire.commands import Command
 from training.wire.jsonl import dumps
 from training.wire.line_cutter import LineTooLong
@@ -56,7 +56,7 @@ class Pool:
         plan = self._plan
         state = self._controller.state
         is_left_out = state.hosts[host].left_out
-        agent = Agent(
+        agent = AgentCommand(
             plan.folder(host),
             plan.run,
             host,

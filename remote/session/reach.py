@@ -4,7 +4,7 @@ lost."""
 from __future__ import annotations
 
 from remote.doctor import doctor
-from remote.events import Detached, Lost, Reaching, Said, Silent
+from remote.events import Detached, HostLost, HostPhaseChanged, HostSilent, RemarkMade
 from remote.run.state.host_state import SOUGHT, HostState
 from remote.run.state.launcher_state import Stage
 from remote.run.state.phases import HostPhase
@@ -34,7 +34,7 @@ def greet(inputs: DecisionInput) -> list[Action]:
     for host, link in inputs.live:
         is_new = host.phase in (*SOUGHT, HostPhase.WAITING)
         if link.is_open and host.hello and is_new:
-            actions.append(Say(Reaching(host.index, Reach.READY)))
+            actions.append(Say(HostPhaseChanged(host.index, Reach.READY)))
     return actions
 
 
@@ -46,7 +46,11 @@ def end_left_out(inputs: DecisionInput) -> list[Action]:
             continue
         index = host.index
         if link.is_open:
-            actions += [Say(Said(index, LEFT_OUT)), Send(index, Close(), Close), Release(index)]
+            actions += [
+                Say(RemarkMade(index, LEFT_OUT)),
+                Send(index, Close(), Close),
+                Release(index),
+            ]
         elif not link.is_opening and inputs.now >= link.retry_at:
             actions.append(Open(index))
     return actions
@@ -55,7 +59,7 @@ def end_left_out(inputs: DecisionInput) -> list[Action]:
 def lose(inputs: DecisionInput, host: HostState, reason: str, *, unfit: bool = False) -> Action:
     """Give a host up. `reason` is without its name. `unfit`: its login succeeded."""
     text = f"{inputs.run.host_name(host.index)}: {reason}"
-    return Say(Lost(host.index, text, reached=host.hello is not None, unfit=unfit))
+    return Say(HostLost(host.index, text, reached=host.hello is not None, unfit=unfit))
 
 
 def is_unheard(inputs: DecisionInput) -> bool:
@@ -75,7 +79,7 @@ def _wait_for_any(inputs: DecisionInput) -> list[Action]:
     patience = inputs.times.unheard
     if all(inputs.now - link.heard_at >= patience for _, link in live):
         what = f"no host has answered for {patience:.0f} s: detaching; the run continues"
-        return [Say(Said(SESSION, what)), Say(Detached(cut_off=True))]
+        return [Say(RemarkMade(SESSION, what)), Say(Detached(cut_off=True))]
     actions: list[Action] = []
     for host, link in live:
         actions += _say_silent(inputs, host, link)
@@ -141,4 +145,4 @@ def _say_silent(inputs: DecisionInput, host: HostState, link: HostLink) -> list[
     quiet = _quiet(inputs, link)
     if quiet < inputs.times.silent or host.missed or not host.hello:
         return []
-    return [Say(Silent(host.index, quiet))]
+    return [Say(HostSilent(host.index, quiet))]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 
-from remote.events import Reaching, Said
-from remote.host_commands.journals import Problem, fetch
+from remote.events import HostPhaseChanged, RemarkMade
+from remote.host_commands.journals import Problem, fetch_journals
 from remote.plan.plan import Plan
 from remote.record.write import Recorder
 from remote.session.session import BATCH, Session
@@ -47,10 +47,12 @@ class ReturningSession(Session):
             for index, offset in self._offsets.items():
                 controller.set_clock(index, offset, self._now())
             for host in self.state.hosts:  # so that a wait for it begins now, not with the run
-                controller.take_event(Reaching(host.index, Reach.CONNECTING), self._now())
+                controller.take_event(HostPhaseChanged(host.index, Reach.CONNECTING), self._now())
         yield self._taken()
         problems: list[Problem] = []
-        journals = fetch(self._transport, self.plan, {}, self._offsets, problems, self._queue.empty)
+        journals = fetch_journals(
+            self._transport, self.plan, {}, self._offsets, problems, self._queue.empty
+        )
         with closing(journals):
             for batch in _batches(journals):
                 with self.lock:
@@ -58,7 +60,7 @@ class ReturningSession(Session):
                 yield self._taken()
         with self.lock:
             for index, problem in problems:
-                controller.take_event(Said(index, problem), self._now())
+                controller.take_event(RemarkMade(index, problem), self._now())
 
     def _bring(self, batch: Sequence[tuple[bytes, Record]]) -> None:
         """Record these, and take them in."""
@@ -70,7 +72,7 @@ class ReturningSession(Session):
                 self._refused.add(record.host)
         problem = self._recorder.flush()
         if problem:
-            self._controller.take_event(Said(SESSION, problem), self._now())
+            self._controller.take_event(RemarkMade(SESSION, problem), self._now())
 
 
 def _batches(records: Iterator[tuple[bytes, Record]]) -> Iterator[list[tuple[bytes, Record]]]:

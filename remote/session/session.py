@@ -15,7 +15,7 @@ from queue import Empty, SimpleQueue
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from remote.events import Said
+from remote.events import RemarkMade
 from remote.fair_lock import FairLock
 from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan
@@ -39,7 +39,7 @@ from training.wire.events import SESSION, Record
 
 if TYPE_CHECKING:
     from remote.session.notify import Notifier, Observer
-    from remote.upload.files import Files
+    from remote.upload.files import FileTransfers
 
 BATCH = 1 << 16
 """Bytes of journals after which a batch takes no more, so that `lock` is never held for long."""
@@ -201,7 +201,7 @@ class Session:
         self._observer.look(self.state)
         failure = "" if self._controller.is_over else self._observer.failure()
         if failure:
-            self._put(Heard(Said(SESSION, failure)))
+            self._put(Heard(RemarkMade(SESSION, failure)))
 
     # The mailbox ----------------------------------------------------------------------------------
 
@@ -225,7 +225,7 @@ class Session:
             problem = self._recorder.flush()
             self._recorder.update_overview(self.state)
             if problem:
-                self._controller.take_event(Said(SESSION, problem), self._now())
+                self._controller.take_event(RemarkMade(SESSION, problem), self._now())
         return self._taken()
 
     def _taken(self) -> list[Record]:
@@ -277,11 +277,11 @@ class Session:
     # Files ----------------------------------------------------------------------------------------
 
     @cached_property
-    def _files(self) -> Files:
-        from remote.upload.files import Files  # most runs have no files to move
+    def _files(self) -> FileTransfers:
+        from remote.upload.files import FileTransfers  # most runs have no files to move
 
-        return Files(
-            self.plan, self._transport, lambda host, text: self._put(Heard(Said(host, text)))
+        return FileTransfers(
+            self.plan, self._transport, lambda host, text: self._put(Heard(RemarkMade(host, text)))
         )
 
     def _transfer(self, what: str, move: Callable[[], dict[int, str]]) -> None:

@@ -11,13 +11,13 @@ from dataclasses import replace
 
 from remote.doctor import doctor
 from remote.events import (
-    Checked,
-    Closing,
+    CheckFinished,
     Prepared,
     Preparing,
-    Refused,
-    Said,
+    RemarkMade,
+    SessionClosing,
     Starting,
+    StartRefused,
     Transferring,
 )
 from remote.plan import frameworks, serialize
@@ -81,14 +81,14 @@ def prepare(inputs: DecisionInput) -> list[Action]:
             return []
         done = [host for host, link in inputs.hosts() if is_done(host, link)]
         if course.refused or any(host.hello is None for host in done):
-            return [Say(Closing())]
+            return [Say(SessionClosing())]
         if done:  # an attempt that fails before its ranks are started fails as any other
             return restart(inputs)
     elif course.stage is not Stage.STARTING or course.preparing:
         return []
     facts = [inputs.run.hosts[number].hello for number in course.hosts]
     remarks = frameworks.remarks(inputs.plan_on(course.hosts), facts)
-    said = [Say(Said(SESSION, text)) for text in remarks]
+    said = [Say(RemarkMade(SESSION, text)) for text in remarks]
     return [Say(Preparing(course.hosts)), *_check_facts(inputs), *said]
 
 
@@ -98,10 +98,10 @@ def ask(inputs: DecisionInput) -> list[Action]:
     if course.stage is not Stage.STARTING or not course.preparing or course.prepared:
         return []
     if course.refused:
-        return [Say(Closing())]
+        return [Say(SessionClosing())]
     requests = _reservations(inputs)
     if not any(requests):
-        return [Say(Closing())]
+        return [Say(SessionClosing())]
     actions: list[Action] = []
     is_complete = True
     for (host, link), reserve in zip(inputs.taking_part(), requests, strict=True):
@@ -117,14 +117,14 @@ def start(inputs: DecisionInput) -> list[Action]:
     if course.stage is not Stage.STARTING or not course.prepared:
         return []
     if course.refused:
-        return [Say(Closing())]
+        return [Say(SessionClosing())]
     has_lost_one = any(is_done(host, link) for host, link in inputs.taking_part())
     if course.is_transferring(UPLOAD) or has_lost_one:
         return []
     try:
         place_ranks(inputs)
     except PlanError as error:
-        return [Say(Refused(SESSION, str(error)))]
+        return [Say(StartRefused(SESSION, str(error)))]
     return [Say(Starting())]
 
 
@@ -217,7 +217,7 @@ def _check_facts(inputs: DecisionInput) -> list[Action]:
     try:
         master_address(plan, [hello for hello in facts if hello])
     except PlanError as error:
-        return [Say(Refused(SESSION, str(error)))]
+        return [Say(StartRefused(SESSION, str(error)))]
     return []
 
 
@@ -263,7 +263,7 @@ def _check_connections(
     return _report(inputs, checks)
 
 
-def _report(inputs: DecisionInput, checks: Sequence[Checked]) -> list[Action]:
+def _report(inputs: DecisionInput, checks: Sequence[CheckFinished]) -> list[Action]:
     """Say what the checks have found, and refuse the start if something has failed. The host of a
     check is a position among the hosts of the attempt."""
     grouped = doctor.grouped(checks)
@@ -271,16 +271,16 @@ def _report(inputs: DecisionInput, checks: Sequence[Checked]) -> list[Action]:
     actions: list[Action] = [Say(_with_number(inputs, check)) for check in grouped]
     for check in grouped:
         if check.outcome == doctor.FAILED and doctor.is_told(check):
-            on = SESSION if check.same else _with_number(inputs, check).on
-            actions.append(Say(Refused(on, doctor.refusal(names, check))))
+            host = SESSION if check.same else _with_number(inputs, check).host
+            actions.append(Say(StartRefused(host, doctor.refusal(names, check))))
     return actions
 
 
-def _with_number(inputs: DecisionInput, check: Checked) -> Checked:
+def _with_number(inputs: DecisionInput, check: CheckFinished) -> CheckFinished:
     """Return the check with its hosts' numbers in the run, some of whose hosts may have been left
     out."""
-    if check.on == SESSION:
+    if check.host == SESSION:
         return check
     numbers = inputs.course.hosts
     same = tuple(numbers[position] for position in check.same)
-    return replace(check, on=numbers[check.on], same=same)
+    return replace(check, host=numbers[check.host], same=same)

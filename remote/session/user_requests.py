@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from remote.events import Detached, Leaving, Said, Stopping
+from remote.events import Detached, DetachRequested, RemarkMade, Stopping
 from remote.record.layout import PLAN
 from remote.run.state.launcher_state import FETCH, Stage
 from remote.session.actions import Action, Say, Send, StopTransfers
@@ -26,7 +26,7 @@ def detach(inputs: DecisionInput) -> list[Action]:
     """Leave the run to its agents, once the ranks run."""
     course = inputs.course
     if course.stage in (Stage.REACHING, Stage.STARTING):
-        return [Say(Leaving())]
+        return [Say(DetachRequested())]
     if course.stage is Stage.CLOSING and course.is_transferring(FETCH):
         return [StopTransfers()]  # what is left on the hosts stays there
     return leave(inputs, asked=True)
@@ -40,8 +40,8 @@ def leave(inputs: DecisionInput, *, asked: bool = False) -> list[Action]:
     away = _names_away(inputs)
     if away and not course.keep:
         what = f"cannot detach: {', '.join(away)} cannot be reached now; try again, or stop the run"
-        withdrawn = [Say(Leaving(False))] if course.leaving else []
-        return [Say(Said(SESSION, what)), *withdrawn]
+        withdrawn = [Say(DetachRequested(False))] if course.leaving else []
+        return [Say(RemarkMade(SESSION, what)), *withdrawn]
     plan = public_plan(inputs.run.plan, keep=True)
     actions: list[Action] = []
     for host, link in inputs.live:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-from remote.study.progress import Progress
+from remote.study.progress import StudyProgress
 from remote.study.study import Trial
 
 MOST = 10
@@ -14,13 +14,13 @@ Width = Callable[[Sequence[float]], float]
 """The width of the interval of these values, as a share of their middle."""
 
 
-def next_trial(progress: Progress) -> Trial | None:
+def next_trial(progress: StudyProgress) -> Trial | None:
     """The first of the planned runs that is not settled; None if all are."""
     trials = progress.study.trials()
     return next((trial for trial in trials if not progress.is_settled(trial)), None)
 
 
-def unstable(progress: Progress, stable: float, width: Width) -> set[str]:
+def unstable(progress: StudyProgress, stable: float, width: Width) -> set[str]:
     """The cells of which the interval is wider than this share."""
     return {
         key
@@ -29,7 +29,7 @@ def unstable(progress: Progress, stable: float, width: Width) -> set[str]:
     }
 
 
-def another(progress: Progress, unstable: Collection[str]) -> Trial | None:
+def another(progress: StudyProgress, unstable: Collection[str]) -> Trial | None:
     """One more run of one of these cells; None if none of them may have more."""
     study = progress.study
     number = 1 + max((max(cell.counted, default=0) for cell in progress.cells.values()), default=0)

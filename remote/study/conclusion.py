@@ -10,30 +10,30 @@ from remote.metrics.doubt import Doubt, sentences
 from remote.statistics.comparison import Finding, judge_ratio
 from remote.statistics.interval import Interval, ValueScale
 from remote.statistics.mean import finite_mean
-from remote.study.limits import limits
-from remote.study.results import CellResult, StudyResult, scale
-from remote.study.study import Axis, Cell, Study
-from remote.study.words import (
+from remote.study.results import CellResult, StudyResult, value_scale
+from remote.study.shortcomings import limit_lines
+from remote.study.study import Cell, Study, StudyAxis
+from remote.study.wording import (
     cell_name,
     change_range,
     change_text,
+    first_names,
     is_bounded,
     is_outcome,
     other_values,
     ratio_text,
-    some,
     value_text,
 )
 
 CHANCE = "one run of a cell cannot show whether that is more than chance: repeat it"
 
 
-def conclusion(result: StudyResult) -> list[str]:
+def conclusion_lines(result: StudyResult) -> list[str]:
     """What is in doubt, the answer, what the other axes change, and what limits it, a line each."""
-    return [*doubted(result), answer(result), *effects(result), *limits(result)]
+    return [*doubt_lines(result), answer_text(result), *effect_lines(result), *limit_lines(result)]
 
 
-def doubted(result: StudyResult) -> list[str]:
+def doubt_lines(result: StudyResult) -> list[str]:
     """Which figures cannot be what more nodes bring, and why, a line each."""
     return sentences(result.doubts, _names(result.study))
 
@@ -49,7 +49,7 @@ def _names(study: Study) -> dict[str, str]:
     return {key: key if name[:1].isdecimal() else name for key, name in names.items()}
 
 
-def answer(result: StudyResult) -> str:
+def answer_text(result: StudyResult) -> str:
     """One sentence: what is best and by how much, how many comparisons show a difference, and how
     sure that is."""
     study = result.study
@@ -72,7 +72,9 @@ def answer(result: StudyResult) -> str:
     if not any(map(_has_bounds, compared)):
         return f"as measured, {_measured(result)}; {CHANCE}"
     if len(compared) == 1:
-        return pair(study, compared[0]) + _certainty(compared) + _against_baseline(result)
+        return (
+            comparison_text(study, compared[0]) + _certainty(compared) + _against_baseline(result)
+        )
     shown = [row for row in compared if row.finding is not Finding.NOT_SHOWN]
     number = f"{len(shown)} of {len(compared)} comparisons"
     lead = _lead(result, compared)
@@ -81,7 +83,7 @@ def answer(result: StudyResult) -> str:
     return said + _certainty(compared) + _against_baseline(result)
 
 
-def effects(result: StudyResult) -> list[str]:
+def effect_lines(result: StudyResult) -> list[str]:
     """What the answer leaves out, a line each: the speed-up of each value of the compared axis, and
     what other axes change in a loss or an accuracy."""
     study = result.study
@@ -91,7 +93,7 @@ def effects(result: StudyResult) -> list[str]:
     return _speed_ups(result, others) if len(others) < 2 else []
 
 
-def _speed_ups(result: StudyResult, others: Sequence[Axis]) -> list[str]:
+def _speed_ups(result: StudyResult, others: Sequence[StudyAxis]) -> list[str]:
     """How many times as fast as the baseline cells are: in one line, or where there is another
     axis, one for each value of the compared axis."""
     study = result.study
@@ -112,7 +114,7 @@ def _speed_ups(result: StudyResult, others: Sequence[Axis]) -> list[str]:
     ]
 
 
-def _means(result: StudyResult, axis: Axis) -> str:
+def _means(result: StudyResult, axis: StudyAxis) -> str:
     """The mean value of the cells at each label of an axis."""
     found = []
     for label in axis.labels:
@@ -130,12 +132,12 @@ def _lead(result: StudyResult, compared: Sequence[CellResult]) -> str:
     better = _better(study)
     label, mean = _leader(result)
     own = [row for row in compared if row.cell.label(study.compare) == label]
-    if judge_ratio(mean, scale(study)) is better:
+    if judge_ratio(mean, value_scale(study)) is better:
         over = f", averaged over {count(len(own), 'cell')}" if len(own) > 1 else ""
         worse = [row for row in own if row.finding not in (better, Finding.NOT_SHOWN)]
-        places = some([other_values(study, row) for row in worse])
+        places = first_names([other_values(study, row) for row in worse])
         but = f", but not at {places}" if worse else ""
-        if scale(study) is ValueScale.RATIO:
+        if value_scale(study) is ValueScale.RATIO:
             gain = ratio_text(mean.inverse())
             on = next(filter(None, (_on_of(study, row) for row in own)), "")
             return f"{label} is fastest: {gain} as fast as {reference}{on}{over}{but}"
@@ -146,7 +148,7 @@ def _lead(result: StudyResult, compared: Sequence[CellResult]) -> str:
         number = count(len(compared), "comparison")
         bound = _bound(study, compared)
         return f"no difference shown between {reference} and any other in {number}{bound}"
-    is_time = scale(study) is ValueScale.RATIO
+    is_time = value_scale(study) is ValueScale.RATIO
     what = "be faster than" if is_time else f"have a {better.value} {study.measured} than"
     all_over = " everywhere" if any(row.finding is better for row in compared) else ""
     return f"no {study.compare} is shown to {what} {reference}{all_over}"
@@ -154,7 +156,7 @@ def _lead(result: StudyResult, compared: Sequence[CellResult]) -> str:
 
 def _better(study: Study) -> Finding:
     """What a comparison shows of a cell that is better."""
-    if scale(study) is ValueScale.RATIO:
+    if value_scale(study) is ValueScale.RATIO:
         return Finding.FASTER
     return Finding.HIGHER if study.is_higher_better else Finding.LOWER
 
@@ -163,7 +165,7 @@ def _measured(result: StudyResult) -> str:
     """Which value of the compared axis is best, where nothing says whether that is chance."""
     study = result.study
     label, mean = _leader(result)
-    is_time = scale(study) is ValueScale.RATIO
+    is_time = value_scale(study) is ValueScale.RATIO
     gain = 1 / mean.value if is_time else mean.value * (1 if study.is_higher_better else -1)
     is_other = gain > (1 if is_time else 0)
     best = label if is_other else study.reference
@@ -223,8 +225,8 @@ def _leader(result: StudyResult) -> tuple[str, Interval]:
     """The best value of the compared axis beside the reference."""
     sign = -1 if result.study.is_higher_better else 1
 
-    def rank(pair: tuple[str, Interval]) -> float:
-        value = sign * pair[1].value
+    def rank(comparison_text: tuple[str, Interval]) -> float:
+        value = sign * comparison_text[1].value
         return value if math.isfinite(value) else math.inf
 
     return min(result.overall.items(), key=rank)
@@ -233,18 +235,18 @@ def _leader(result: StudyResult) -> tuple[str, Interval]:
 def _bound(study: Study, compared: Sequence[CellResult]) -> str:
     """How large a difference may still be; "" where that is not known."""
     ratios = [row.comparison.ratio for row in compared if row.comparison]
-    same = 1.0 if scale(study) is ValueScale.RATIO else 0.0
+    same = 1.0 if value_scale(study) is ValueScale.RATIO else 0.0
     if not all(map(is_bounded, ratios)):
         return ""
     reach = max(max(abs(ratio.high - same), abs(ratio.low - same)) for ratio in ratios)
-    if scale(study) is ValueScale.RATIO and reach >= 1:
+    if value_scale(study) is ValueScale.RATIO and reach >= 1:
         return " (the runs vary too much to exclude a factor of 2)"
-    is_share = scale(study) is ValueScale.RATIO or study.metric == "accuracy"
+    is_share = value_scale(study) is ValueScale.RATIO or study.metric == "accuracy"
     text = f"{reach:.1%}" if is_share else f"{reach:.2g}"
     return f" (differences of up to {text} cannot be excluded)"
 
 
-def pair(study: Study, row: CellResult) -> str:
+def comparison_text(study: Study, row: CellResult) -> str:
     """A cell against its reference: "ring is 1.52 times (1.4 to 1.7) as fast as all_reduce at
     nodes=4"."""
     assert row.comparison
@@ -259,7 +261,7 @@ def pair(study: Study, row: CellResult) -> str:
     if math.isnan(ratio.value):
         return f"{label} and {other} have no repetition in common"
     if not is_bounded(ratio):
-        if scale(study) is ValueScale.DIFFERENCE:
+        if value_scale(study) is ValueScale.DIFFERENCE:
             said = f"the {study.measured} of {label} is {change_text(study, ratio.value)}"
             return f"as measured, {said} against {other}; {CHANCE}"
         is_faster = ratio.value < 1

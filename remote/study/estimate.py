@@ -15,9 +15,8 @@ from remote.plan.plan import Script
 from remote.record.layout import recorded
 from remote.record.overview import figure
 from remote.record.read import summarized
-from remote.study.progress import Progress
-from remote.study.reader import UNITS
-from remote.study.study import REPETITION, Cell
+from remote.study.progress import StudyProgress
+from remote.study.study import REPETITION, UNITS, Cell
 from training.job import Job, JobError
 from training.registry import UnknownName
 
@@ -25,7 +24,7 @@ LOOKED_AT = 200
 """Recorded runs that are looked at, the newest first."""
 
 
-class Past(NamedTuple):
+class PastRun(NamedTuple):
     """A run that has finished, and how many seconds it took."""
 
     work: Job | Script
@@ -33,14 +32,14 @@ class Past(NamedTuple):
     elapsed: float
 
 
-def text(progress: Progress, runs_dir: Path) -> str:
+def estimate_text(progress: StudyProgress, runs_dir: Path) -> str:
     """The number of runs that are left, and about how long they take."""
     study = progress.study
     left = [trial.cell for trial in study.trials() if not progress.is_settled(trial)]
     if not left:
         return "no run is left"
     runs = count(len(left), "run")
-    stop = f"one that takes {span(study.limit)} is stopped"
+    stop = f"one that takes {format_limit(study.limit)} is stopped"
     past = list(_past(runs_dir))
     known = {key: _of(cell, past) for key, cell in {cell.key: cell for cell in left}.items()}
     measured = [seconds for seconds in known.values() if seconds is not None]
@@ -51,13 +50,13 @@ def text(progress: Progress, runs_dir: Path) -> str:
     return f"{runs}, about {duration(total)} by runs so far; {stop}"
 
 
-def span(seconds: float) -> str:
+def format_limit(seconds: float) -> str:
     """A time as one writes it in a study: "90 s", "10 min", "2 h"."""
     unit = next((one for one in ("h", "min") if seconds % UNITS[one] == 0), "s")
     return f"{seconds / UNITS[unit]:g} {unit}"
 
 
-def remaining(progress: Progress, elapsed: float = 0.0) -> float:
+def remaining_seconds(progress: StudyProgress, elapsed: float = 0.0) -> float:
     """About how many seconds the planned runs that are left take, by those of this study; NaN where
     none has ended. `elapsed`: the seconds of the run under way."""
     known = {
@@ -74,7 +73,7 @@ def remaining(progress: Progress, elapsed: float = 0.0) -> float:
     return sum(known.get(key, usual) for key in left) - done
 
 
-def _past(runs_dir: Path) -> Iterator[Past]:
+def _past(runs_dir: Path) -> Iterator[PastRun]:
     """The newest runs that have finished."""
     for folder in list(reversed(recorded(runs_dir)))[:LOOKED_AT]:
         found = summarized(folder)
@@ -85,16 +84,16 @@ def _past(runs_dir: Path) -> Iterator[Past]:
         with suppress(JobError, UnknownName, TypeError, AttributeError):
             script = found.get("script")
             work = Script(tuple(map(str, script))) if script else Job.of(found.get("job") or {})
-            yield Past(work, len(ranks), elapsed)
+            yield PastRun(work, len(ranks), elapsed)
 
 
-def _of(cell: Cell, past: list[Past]) -> float | None:
+def _of(cell: Cell, past: list[PastRun]) -> float | None:
     """The median time of the runs with the settings of a cell, in seconds; None of none."""
     times = [one.elapsed for one in past if _is_like(cell, one)]
     return statistics.median(times) if times else None
 
 
-def _is_like(cell: Cell, one: Past) -> bool:
+def _is_like(cell: Cell, one: PastRun) -> bool:
     """Whether a run trained as much of the same on as many ranks."""
     if one.ranks != cell.place.ranks:
         return False

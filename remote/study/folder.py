@@ -28,7 +28,7 @@ from remote.metrics.conditions import UNKNOWN, Conditions
 from remote.record import files, layout, trust
 from remote.record.layout import LOCK
 from remote.record.overview import figure
-from remote.study.reader import StudyError
+from remote.study.study import StudyError
 from training.file_locks import try_lock
 from training.wire.jsonl import dumps
 from training.writing import write_all, write_whole
@@ -48,7 +48,7 @@ PLACES: Mapping[str, type] = {
 """The options for hosts, see `tui.flags.selection`."""
 
 
-class Outcome(StrEnum):
+class TrialOutcome(StrEnum):
     """What a run was for its trial."""
 
     COUNTED = "counted"
@@ -57,7 +57,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True)
-class Begun:
+class RunBegun:
     """A run has begun for a trial."""
 
     trial: str
@@ -65,7 +65,7 @@ class Begun:
 
 
 @dataclass(frozen=True)
-class Ended:
+class RunEnded:
     """It has ended. `value` is what the study compares; `cause` says why it failed. `seconds` says
     how long it took; 0 where that is not known. `reason` is the cause without the host and rank
     that had it, equal for all runs that fail alike. `losses` are its first and last training
@@ -74,7 +74,7 @@ class Ended:
 
     trial: str
     run: str
-    outcome: Outcome
+    outcome: TrialOutcome
     value: float | None = None
     cause: str = ""
     remarks: tuple[str, ...] = field(default=())
@@ -85,8 +85,8 @@ class Ended:
     conditions: Conditions = UNKNOWN
 
 
-Entry = Begun | Ended
-KINDS: Mapping[str, type[Entry]] = {"begun": Begun, "ended": Ended}
+JournalEntry = RunBegun | RunEnded
+KINDS: Mapping[str, type[JournalEntry]] = {"begun": RunBegun, "ended": RunEnded}
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ class StudyFolder:
             "own": trust.is_signed(data, signed),
         }
 
-    def write(self, entry: Entry) -> None:
+    def write(self, entry: JournalEntry) -> None:
         """Add a fact to the journal. It is on the disk on return. Raises: StudyError."""
         kind = next(name for name, one in KINDS.items() if isinstance(entry, one))
         line = dumps({"event": kind, "time": time.time()} | asdict(entry))
@@ -200,7 +200,7 @@ class StudyFolder:
             finally:
                 os.close(descriptor)
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[JournalEntry]:
         """The facts of the journal, in order. A torn line is left out. Raises: StudyError."""
         if not (self.path / JOURNAL).exists():
             return
@@ -213,22 +213,22 @@ class StudyFolder:
             raise StudyError(f"{self.path} holds no study: {JOURNAL}: {error.strerror}") from None
 
 
-def _entry(data: dict[str, Any]) -> Entry | None:
+def _entry(data: dict[str, Any]) -> JournalEntry | None:
     """The fact of a line; None where it holds none."""
     trial = data.get("trial")
     run = data.get("run")
     if not (isinstance(trial, str) and TRIAL.fullmatch(trial) and _is_name(run)):
         return None
     if data.get("event") == "begun":
-        return Begun(trial, run)
-    if data.get("event") != "ended" or data.get("outcome") not in list(Outcome):
+        return RunBegun(trial, run)
+    if data.get("event") != "ended" or data.get("outcome") not in list(TrialOutcome):
         return None
-    outcome = Outcome(data["outcome"])
+    outcome = TrialOutcome(data["outcome"])
     value = figure(data.get("value"))
-    if outcome is Outcome.COUNTED and value is None:
+    if outcome is TrialOutcome.COUNTED and value is None:
         return None
     remarks = data.get("remarks")
-    return Ended(
+    return RunEnded(
         trial,
         run,
         outcome,

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from remote.study.folder import Begun, Ended, Entry, Outcome
-from remote.study.study import Cell, Study, Trial, parts
+from remote.study.folder import JournalEntry, RunBegun, RunEnded, TrialOutcome
+from remote.study.study import Cell, Study, Trial, split_trial_key
 
 
 class CellState(StrEnum):
@@ -27,8 +27,8 @@ class CellProgress:
     much."""
 
     cell: Cell
-    counted: dict[int, Ended] = field(default_factory=dict)
-    failed: dict[int, Ended] = field(default_factory=dict)
+    counted: dict[int, RunEnded] = field(default_factory=dict)
+    failed: dict[int, RunEnded] = field(default_factory=dict)
     running: str = ""
     is_unstable: bool = False
 
@@ -55,7 +55,7 @@ class CellProgress:
 
 
 @dataclass
-class Progress:
+class StudyProgress:
     """What has become of the runs of a study. `open` are runs that have begun and not ended, by
     trial: those under way, or interrupted."""
 
@@ -67,7 +67,7 @@ class Progress:
         self.cells = {cell.key: CellProgress(cell) for cell in self.study.cells}
 
     @classmethod
-    def of(cls, study: Study, entries: Iterable[Entry]) -> Progress:
+    def of(cls, study: Study, entries: Iterable[JournalEntry]) -> StudyProgress:
         """The progress after these facts. Runs that failed before are tried again."""
         progress = cls(study)
         for entry in entries:
@@ -77,22 +77,22 @@ class Progress:
             cell.running = ""
         return progress
 
-    def apply(self, entry: Entry) -> None:
+    def apply(self, entry: JournalEntry) -> None:
         """Take in a fact. One of a trial that the study no longer has does not count."""
-        key, number = parts(entry.trial)
+        key, number = split_trial_key(entry.trial)
         cell = self.cells.get(key)
         if not cell or not number:
             return
         match entry:
-            case Begun(trial, run):
+            case RunBegun(trial, run):
                 self.open[trial] = cell.running = run
                 cell.failed.pop(number, None)
-            case Ended(trial):
+            case RunEnded(trial):
                 self.open.pop(trial, None)
                 cell.running = ""
-                if entry.outcome is Outcome.COUNTED:
+                if entry.outcome is TrialOutcome.COUNTED:
                     cell.counted.setdefault(number, entry)
-                elif entry.outcome is Outcome.FAILED:
+                elif entry.outcome is TrialOutcome.FAILED:
                     cell.failed[number] = entry
 
     def is_settled(self, trial: Trial) -> bool:
@@ -105,9 +105,9 @@ class Progress:
         """How many runs this call has no more to do for."""
         return sum(len(cell.counted) + len(cell.failed) for cell in self.cells.values())
 
-    def copy(self) -> Progress:
+    def copy(self) -> StudyProgress:
         """The progress as it is now."""
-        copied = Progress(self.study, open=dict(self.open))
+        copied = StudyProgress(self.study, open=dict(self.open))
         for key, cell in self.cells.items():
             copied.cells[key] = replace(cell, counted=dict(cell.counted), failed=dict(cell.failed))
         return copied

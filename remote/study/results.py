@@ -25,8 +25,8 @@ from remote.statistics.comparison import (
 from remote.statistics.equivalence import are_same
 from remote.statistics.interval import Interval, ValueScale, mean_interval
 from remote.statistics.stability import Stability, check_stability
-from remote.study.folder import Ended
-from remote.study.progress import CellProgress, CellState, Progress
+from remote.study.folder import RunEnded
+from remote.study.progress import CellProgress, CellState, StudyProgress
 from remote.study.study import Cell, Study, Trial
 
 SHAPE = ("link", "cpus")
@@ -42,7 +42,7 @@ class CellResult:
 
     cell: Cell
     state: CellState
-    runs: tuple[Ended, ...]
+    runs: tuple[RunEnded, ...]
     cause: str
     value: Interval | None
     stability: Stability
@@ -87,7 +87,7 @@ class StudyResult:
         return all(row.state in (CellState.DONE, CellState.UNSTABLE) for row in self.cells)
 
 
-def scale(study: Study) -> ValueScale:
+def value_scale(study: Study) -> ValueScale:
     """How the values of the study compare: times as ratios, losses and accuracies as they are."""
     return (
         ValueScale.RATIO if study.metric in ("step_seconds", "elapsed") else ValueScale.DIFFERENCE
@@ -100,7 +100,7 @@ def is_per_sample(study: Study) -> bool:
     return study.metric == "step_seconds" and len(batches) > 1
 
 
-def results(progress: Progress) -> StudyResult:
+def compute_results(progress: StudyProgress) -> StudyResult:
     """The results of what has been measured so far: bounds are rougher while runs are missing, so
     that showing them takes nothing from the run under way."""
     study = progress.study
@@ -111,7 +111,7 @@ def results(progress: Progress) -> StudyResult:
     if is_per_sample(study):
         table /= [row.cell.job.batch_size for row in rows if row.cell.job]
     pairs = _pairs(study, rows)
-    found = compare_cells(table, pairs, scale(study), draws=draws) if pairs else None
+    found = compare_cells(table, pairs, value_scale(study), draws=draws) if pairs else None
     comparisons = {one.cell: one for one in found.pairs} if found else {}
     left_out = found.left_out if found else ()
     speed_ups = _speed_ups(study, rows, table, draws)
@@ -125,7 +125,7 @@ def results(progress: Progress) -> StudyResult:
                 row.state(study.repetitions),
                 tuple(row.counted[number] for number in sorted(row.counted)),
                 row.cause,
-                mean_interval(row.values, scale(study)) if row.values else None,
+                mean_interval(row.values, value_scale(study)) if row.values else None,
                 check_stability(row.values),
                 comparisons.get(column),
                 speed_ups.get(column),
@@ -162,7 +162,7 @@ def _overall(
     for label, several in groups.items():
         pairs = [(one.cell, one.reference) for one in several]
         is_one = len(several) == 1
-        found[label] = several[0].ratio if is_one else mean_ratio(table, pairs, scale(study))
+        found[label] = several[0].ratio if is_one else mean_ratio(table, pairs, value_scale(study))
     return found
 
 
@@ -208,7 +208,7 @@ def _doubts(
     study: Study, rows: list[CellProgress], comparisons: dict[int, Comparison]
 ) -> dict[int, Doubt]:
     """Why comparisons of times show nothing, by column."""
-    if scale(study) is not ValueScale.RATIO:
+    if value_scale(study) is not ValueScale.RATIO:
         return {}
     found = {
         column: _doubt(rows[column], rows[one.reference], one.ratio)
@@ -258,7 +258,7 @@ def _side(row: CellProgress) -> Side:
     )
 
 
-def objects(result: StudyResult) -> dict[str, Any]:
+def results_to_json(result: StudyResult) -> dict[str, Any]:
     """The results as JSON-ready objects."""
     found: dict[str, Any] = finite(
         {

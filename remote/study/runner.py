@@ -19,11 +19,12 @@ from remote.record.read import load_plan
 from remote.run.run_state import RunState
 from remote.run.state.phases import Verdict
 from remote.session.session import Session
-from remote.study import choose, measure
-from remote.study.folder import Begun, Ended, Entry, Outcome, StudyFolder
-from remote.study.places import Places
-from remote.study.progress import Progress
-from remote.study.reader import written
+from remote.study import choose
+from remote.study import measurement as measure
+from remote.study.folder import JournalEntry, RunBegun, RunEnded, StudyFolder, TrialOutcome
+from remote.study.host_pool import HostPool
+from remote.study.mistakes import format_toml
+from remote.study.progress import StudyProgress
 from remote.study.study import Study, Trial
 from training.wire.events import Record
 
@@ -43,7 +44,7 @@ class StudyRun:
 
 
 @dataclass
-class Runner:
+class StudyRunner:
     """Runs what is left of a study. `stable`: with --until-stable, the widest interval of a cell as
     a share of its middle. `ended` hears of each run that has ended, or could not begin.
 
@@ -56,11 +57,11 @@ class Runner:
 
     study: Study
     folder: StudyFolder
-    places: Places
+    places: HostPool
     launcher: Launcher
     stable: float = 0.0
-    ended: Callable[[Ended], object] = id
-    progress: Progress = field(init=False)
+    ended: Callable[[RunEnded], object] = id
+    progress: StudyProgress = field(init=False)
     changes: int = 0
     current: StudyRun | None = None
     stop_reason: str = ""
@@ -70,7 +71,7 @@ class Runner:
 
     def __post_init__(self) -> None:
         self.lock = threading.Lock()
-        self.progress = Progress.of(self.study, self.folder.entries())
+        self.progress = StudyProgress.of(self.study, self.folder.entries())
         self._reasons = [""] * len(self.progress.runs)
 
     @property
@@ -143,12 +144,12 @@ class Runner:
             cluster, transport = self.places.reach(trial.cell.place, self.study.most_nodes)
             launcher = replace(self.launcher, transport=transport)
             plan = launcher.plan(cluster, trial.work)
-            self._note(Begun(trial.key, plan.run))
+            self._note(RunBegun(trial.key, plan.run))
             return launcher.begin(plan)
         except (PlanError, LabError) as error:
             run = self.progress.open.get(trial.key, "none")
             cause = str(error)
-            self._note(Ended(trial.key, run, Outcome.FAILED, cause=cause, reason=cause))
+            self._note(RunEnded(trial.key, run, TrialOutcome.FAILED, cause=cause, reason=cause))
             self._stop_if_all_fail(str(error))
             return None
 
@@ -166,7 +167,7 @@ class Runner:
         others."""
         if not self.progress.runs and not self.is_stopped:
             self.is_refused = True
-            self.stop_reason = f"metric = {written(self.study.metric)} is not in its first run"
+            self.stop_reason = f"metric = {format_toml(self.study.metric)} is not in its first run"
 
     def _left(self) -> Iterator[StudyRun]:
         """The runs that an earlier call left, to be ended. One that had finished counts."""
@@ -181,7 +182,7 @@ class Runner:
                 launcher = replace(self.launcher, transport=transport)
                 session = launcher.attach(KeptPlan(plan, {}))
             if session is None:
-                self._note(Ended(key, run, Outcome.INTERRUPTED, cause="it never began"))
+                self._note(RunEnded(key, run, TrialOutcome.INTERRUPTED, cause="it never began"))
                 continue
             if not session.has_ended:
                 session.stop(LEFT, now=True)
@@ -194,17 +195,17 @@ class Runner:
         state = run.session.state
         outcome, value, cause = self._outcome(state)
         lacks = self._lacks(state, value)
-        if run.is_left and outcome is Outcome.FAILED:
-            outcome = Outcome.INTERRUPTED
+        if run.is_left and outcome is TrialOutcome.FAILED:
+            outcome = TrialOutcome.INTERRUPTED
         if not run.is_left:
-            is_refused = outcome is Outcome.FAILED and not state.step and cause != LIMIT
-            self._stop_if_all_fail(measure.reason(state) if is_refused else "")
+            is_refused = outcome is TrialOutcome.FAILED and not state.step and cause != LIMIT
+            self._stop_if_all_fail(measure.general_cause(state) if is_refused else "")
             if lacks:
                 self._stop_if_none_is_measured()
-        remarks = measure.remarks(trial.cell, state)
+        remarks = measure.list_remarks(trial.cell, state)
         seconds = max(0.0, state.elapsed)
         self._note(
-            Ended(
+            RunEnded(
                 trial.key,
                 state.plan.run,
                 outcome,
@@ -212,8 +213,8 @@ class Runner:
                 cause,
                 remarks,
                 seconds,
-                measure.losses(state),
-                measure.reason(state) if cause and not lacks else "",
+                measure.first_and_last_loss(state),
+                measure.general_cause(state) if cause and not lacks else "",
                 lacks,
                 find_conditions(state),
             )
@@ -225,25 +226,25 @@ class Runner:
         is_whole = state.verdict is Verdict.FINISHED and not state.progress.diverged
         return self.study.metric if is_whole and value is None else ""
 
-    def _outcome(self, state: RunState) -> tuple[Outcome, float | None, str]:
+    def _outcome(self, state: RunState) -> tuple[TrialOutcome, float | None, str]:
         """What the run was, its value, and why it failed."""
         if state.verdict is Verdict.FINISHED:
-            value = measure.measured(self.study, summary.of(state))
+            value = measure.read_value(self.study, summary.of(state))
             if value is None:
-                return Outcome.FAILED, None, measure.missing(self.study, state).text()
-            return Outcome.COUNTED, value, ""
+                return TrialOutcome.FAILED, None, measure.describe_missing(self.study, state).text()
+            return TrialOutcome.COUNTED, value, ""
         if state.stop_reason == LIMIT:
-            return Outcome.FAILED, None, LIMIT
+            return TrialOutcome.FAILED, None, LIMIT
         is_failure = state.verdict not in (None, Verdict.STOPPED)
         cause = state.cause.text() if state.cause else state.stop_reason
-        return Outcome.FAILED if is_failure else Outcome.INTERRUPTED, None, cause
+        return TrialOutcome.FAILED if is_failure else TrialOutcome.INTERRUPTED, None, cause
 
-    def _note(self, entry: Entry) -> None:
+    def _note(self, entry: JournalEntry) -> None:
         self.folder.write(entry)
         with self.lock:
             self.progress.apply(entry)
             self.changes += 1
-        if isinstance(entry, Ended):
+        if isinstance(entry, RunEnded):
             self.ended(entry)
 
 

@@ -27,23 +27,31 @@ LOWER = re.compile(r"loss|err|perplexity|ppl|mae|mse|seconds|time|_ms|memory", r
 REPETITION = "{seed}"
 """Stands in the words of a script for the number of the repetition."""
 SEEDS = 2**32
+UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0}
+"""The units of times in study files, in seconds."""
+Labels = tuple[tuple[str, str], ...]
+"""The name and the label of each axis."""
+
+
+class StudyError(ValueError):
+    """Mistakes in a study or in how it is called, one line each, with what to write instead."""
 
 
 @dataclass(frozen=True)
-class Value:
+class AxisValue:
     """One value of an axis: the settings that it stands for. Settings are job fields, options of
-    the sync method, or fields of `Place`."""
+    the sync method, or fields of `CellPlace`."""
 
     label: str
     settings: Mapping[str, object]
 
 
 @dataclass(frozen=True)
-class Axis:
+class StudyAxis:
     """What is varied."""
 
     name: str
-    values: tuple[Value, ...]
+    values: tuple[AxisValue, ...]
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -52,7 +60,7 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Place:
+class CellPlace:
     """Where a cell runs: the number of hosts, and of ranks on each. `link` and `cpus` are the rate
     and the cores of each host of a lab; "" leaves them to the command line."""
 
@@ -72,9 +80,9 @@ class Cell:
     """One row of the table: `labels` has a (name, label) pair per axis. `has_seed`: its seed is one
     of its settings, so that all its repetitions have it."""
 
-    labels: tuple[tuple[str, str], ...]
+    labels: Labels
     work: Job | Script
-    place: Place
+    place: CellPlace
     has_seed: bool = False
 
     @property
@@ -85,7 +93,7 @@ class Cell:
     @property
     def key(self) -> str:
         """Its name, such as "sync=ring nodes=4", the same in every call."""
-        return " ".join(f"{name}={label}" for name, label in self.labels) or "all"
+        return cell_key(self.labels)
 
     def label(self, axis: str) -> str:
         """Its value of an axis; "" where there is no such axis."""
@@ -148,7 +156,7 @@ class Study:
     name: str
     title: str
     question: str
-    axes: tuple[Axis, ...]
+    axes: tuple[StudyAxis, ...]
     cells: tuple[Cell, ...]
     repetitions: int
     seed: int
@@ -208,7 +216,7 @@ class Study:
 
     def trial(self, key: str) -> Trial | None:
         """The trial of this name."""
-        name, repetition = parts(key)
+        name, repetition = split_trial_key(key)
         cell = self.cell(name)
         return Trial(cell, repetition) if cell and repetition else None
 
@@ -221,7 +229,17 @@ class Study:
         return next((other for other in self.cells if dict(other.labels) == labels), None)
 
 
-def parts(trial: str) -> tuple[str, int]:
+def named_metric(metric: str) -> str:
+    """Return the name of a metric that a script prints or writes; "" for one of ours."""
+    return metric.removeprefix(NAMED) if metric.startswith(NAMED) else ""
+
+
+def cell_key(labels: Labels) -> str:
+    """Return the key of a cell, such as "sync=ring nodes=4"."""
+    return " ".join(f"{axis}={label}" for axis, label in labels) or "all"
+
+
+def split_trial_key(trial: str) -> tuple[str, int]:
     """The cell and the repetition that the key of a trial names; 0 where it names none."""
     cell, _, repetition = trial.rpartition(" #")
     return cell, int(repetition) if repetition.isdecimal() else 0

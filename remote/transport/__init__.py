@@ -1,9 +1,9 @@
 """How a host's agent is reached: the contract of a transport.
 
-A transport is one module or package of this folder. It assigns `TRANSPORT`, a `Kind`, at its top
-level, and importing it is cheap: what takes time to import is imported by `Kind.make`. Its name is
-what a host's `transport` says in hosts.toml. `remote.transport.registry` finds it; nothing else
-names it.
+A transport is one module or package of this folder. It assigns `TRANSPORT`, a `TransportKind`, at
+its top level, and importing it is cheap: what takes time to import is imported by its `make`.
+Its name is what a host's `transport` says in hosts.toml. `remote.transport.registry` finds it;
+nothing else names it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Program(Protocol):
 
 
 @dataclass(frozen=True)
-class Errand:
+class HostCommand:
     """A short program on a host: see `training.agent.host_commands.command_table`."""
 
     words: tuple[str, ...]
@@ -47,7 +47,7 @@ class Errand:
 
 
 @dataclass(frozen=True)
-class Agent:
+class AgentCommand:
     """Starts the agent of one host for one run, or returns to it.
 
     `after` is the last sequence number that is known. `keep`: the run continues without its
@@ -98,7 +98,7 @@ class Channel(Protocol):
         end."""
 
 
-class Progress(Protocol):
+class ReachProgress(Protocol):
     """Takes the progress of a transport: how far it is, and what a login shell printed."""
 
     def phase(self, name: Reach) -> None: ...
@@ -119,7 +119,7 @@ class NoProgress:
 class Transport(Protocol):
     """Reaches hosts. `open` is called for several hosts at once, each in a thread of its own."""
 
-    def open(self, host: Host, program: Program, progress: Progress) -> Channel:
+    def open(self, host: Host, program: Program, progress: ReachProgress) -> Channel:
         """Reach the host, run the program there, and return the channel once its marker has come.
 
         Raises: Unreachable, within the host's timeout.
@@ -132,7 +132,7 @@ are entered so."""
 
 
 @dataclass(frozen=True)
-class Kind:
+class TransportKind:
     """What is known of a transport before it is made.
 
     `make` makes it. `is_here`: its hosts are this machine, so that they see its files.

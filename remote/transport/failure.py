@@ -8,7 +8,7 @@ from enum import Enum
 from remote.cluster.hosts import HOSTS_FILE, hosts_option
 
 
-class Cause(Enum):
+class FailureCause(Enum):
     """What kept a transport from the agent of a host."""
 
     ADDRESS = "address"
@@ -55,7 +55,7 @@ class Failure:
     """`what` is wrong, and in `advice` what to do about it. `apart`: the advice is a line of its
     own, so that a command in it can be copied."""
 
-    cause: Cause
+    cause: FailureCause
     what: str
     advice: str = ""
     apart: bool = False
@@ -71,17 +71,19 @@ class Failure:
         return replace(self, what=f"{whose}: {self.what}")
 
 
-def unusable(workdir: str, error: str, reason: str, hosts_file: str = HOSTS_FILE) -> Failure:
+def explain_workdir_failure(
+    workdir: str, error: str, reason: str, hosts_file: str = HOSTS_FILE
+) -> Failure:
     """Return why a host cannot use its workdir. `error` is the name of its error number, such as
     ENOSPC, and `reason` what it says itself."""
     what = f"cannot use its workdir {workdir}: {reason}"
     if error in FULL:
-        return Failure(Cause.NO_ROOM, what, make_room(workdir, hosts_file))
+        return Failure(FailureCause.NO_ROOM, what, advise_room(workdir, hosts_file))
     advice = f"make it accessible there, or set another workdir for it in {hosts_file}"
-    return Failure(Cause.WORKDIR, what, advice)
+    return Failure(FailureCause.WORKDIR, what, advice)
 
 
-def make_room(workdir: str, hosts_file: str) -> str:
+def advise_room(workdir: str, hosts_file: str) -> str:
     """Say what to do about a disk that has too little room for runs."""
     return (
         f"make room there (rankboard prune{hosts_option(hosts_file)} removes old runs), or set "

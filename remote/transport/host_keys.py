@@ -10,7 +10,7 @@ from typing import Protocol
 from remote.cluster.hosts import Host
 
 
-class Standing(Enum):
+class KeyStatus(Enum):
     """What the user's files say of a key: accepted, of a host without any, not the one that they
     have, or revoked."""
 
@@ -20,7 +20,7 @@ class Standing(Enum):
     REVOKED = "revoked"
 
 
-class ShownKey(Protocol):
+class PresentedKey(Protocol):
     """The key that a host, or a jump host on the way to it, shows."""
 
     @property
@@ -43,7 +43,7 @@ class ShownKey(Protocol):
     def shows(self) -> str:
         """The command that prints the fingerprint on the host itself."""
 
-    def standing(self) -> Standing:
+    def standing(self) -> KeyStatus:
         """What the files say of the key now."""
 
     def place(self) -> str:
@@ -63,10 +63,10 @@ class NotRecorded(Exception):
 class HostKeys(Protocol):
     """Asks hosts for their keys, and records those that a person accepts."""
 
-    def meet(self, host: Host) -> ShownKey:
+    def meet(self, host: Host) -> PresentedKey:
         """The key that a host shows. Where a jump host on the way has a key that is not accepted,
         the key of that jump host. Raises: Unreachable."""
 
-    def accept(self, shown: ShownKey) -> Path:
+    def accept(self, shown: PresentedKey) -> Path:
         """Record a key in place of others of its host. Returns the file that has it now. Raises:
         NotRecorded."""

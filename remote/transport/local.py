@@ -12,11 +12,18 @@ from dataclasses import replace
 from pathlib import Path
 
 from remote.cluster.hosts import Host
-from remote.transport import Enter, Kind, Program, Progress, Unreachable
+from remote.transport import Enter, Program, ReachProgress, TransportKind, Unreachable
 from remote.transport.bootstrap.archive import PACKAGE
-from remote.transport.failure import Cause, Failure
-from remote.transport.process import ProcessChannel, popen
-from remote.transport.talk import Failed, Noise, Ready, Talk, last_line, quoted
+from remote.transport.failure import Failure, FailureCause
+from remote.transport.process_channel import ProcessChannel, start_process
+from remote.transport.start_dialog import (
+    AgentReady,
+    ShellNoise,
+    StartDialog,
+    StartFailed,
+    last_line,
+    quote_output,
+)
 from training.wire.enums import Reach
 
 START = (
@@ -25,8 +32,8 @@ START = (
 )
 
 ADVICE = {
-    Cause.NO_ROOM: "make room there, or choose a folder on a larger disk with --runs-dir",
-    Cause.WORKDIR: "make it accessible, or choose another folder with --runs-dir",
+    FailureCause.NO_ROOM: "make room there, or choose a folder on a larger disk with --runs-dir",
+    FailureCause.WORKDIR: "make it accessible, or choose another folder with --runs-dir",
 }
 """What to do where the folder of the runs cannot be used: no hosts file names it."""
 
@@ -47,7 +54,7 @@ class LocalTransport:
         self._spawner = ThreadPoolExecutor(1, thread_name_prefix="spawner")
         self._spawner.submit(threading.get_native_id).result()
 
-    def open(self, host: Host, program: Program, progress: Progress) -> LocalChannel:
+    def open(self, host: Host, program: Program, progress: ReachProgress) -> LocalChannel:
         """Start a follower here, and return the channel to it once its marker has come. Raises:
         Unreachable."""
         progress.phase(Reach.STARTING)
@@ -60,23 +67,23 @@ class LocalTransport:
             *program.argv(),
         ]
         try:
-            channel = LocalChannel(self._spawner.submit(popen, argv).result())
+            channel = LocalChannel(self._spawner.submit(start_process, argv).result())
         except OSError as error:
             what = f"cannot start {python}: {error.strerror}"
             advice = "set python to one that works"
-            raise Unreachable(host.name, Failure(Cause.PYTHON, what, advice)) from error
+            raise Unreachable(host.name, Failure(FailureCause.PYTHON, what, advice)) from error
         failure = channel.greet(host.timeout, progress)
         if failure:
             if failure.cause in ADVICE:
                 channel.close()
                 raise Unreachable(host.name, replace(failure, advice=ADVICE[failure.cause]))
-            why = quoted(last_line(channel.close())) or "no reason given"
+            why = quote_output(last_line(channel.close())) or "no reason given"
             what = f"its agent {failure.what}: {why}"
             raise Unreachable(host.name, replace(failure, what=what))
         return channel
 
 
-TRANSPORT = Kind(
+TRANSPORT = TransportKind(
     make=lambda enter: LocalTransport(enter=enter), is_here=True, shares_environment=True
 )
 
@@ -84,23 +91,23 @@ TRANSPORT = Kind(
 class LocalChannel(ProcessChannel):
     """The pipes of the process that is the program."""
 
-    def greet(self, timeout: float, progress: Progress) -> Failure | None:
+    def greet(self, timeout: float, progress: ReachProgress) -> Failure | None:
         """Read up to the agent's marker. Returns None, or why it did not come within `timeout`
         seconds."""
         deadline = time.monotonic() + timeout
-        talk = Talk()
+        talk = StartDialog()
         while data := self._next(deadline):
             for step in talk.feed(data):
                 match step:
-                    case Noise(text):
+                    case ShellNoise(text):
                         progress.said(text)
-                    case Failed(failure) if failure.cause in ADVICE:
+                    case StartFailed(failure) if failure.cause in ADVICE:
                         return failure
-                    case Failed(failure):
+                    case StartFailed(failure):
                         return replace(failure, what=f"was not started: {failure.what}")
-                    case Ready(rest):
+                    case AgentReady(rest):
                         self._rest = rest
                         return None
         if time.monotonic() < deadline:
-            return Failure(Cause.AGENT, "ended at its start")
-        return Failure(Cause.TIMEOUT, f"said nothing for {timeout:g} s")
+            return Failure(FailureCause.AGENT, "ended at its start")
+        return Failure(FailureCause.TIMEOUT, f"said nothing for {timeout:g} s")

@@ -7,13 +7,15 @@ import time
 from typing import Self
 
 from remote.cluster.hosts import Host
-from remote.transport.failure import Cause, Failure
+from remote.transport.failure import Failure, FailureCause
 
 
-class Problem(Exception):
+class ReachError(Exception):
     """A `Failure` that is raised; its text is one or two lines, without the host's name."""
 
-    def __init__(self, cause: Cause, what: str, advice: str = "", *, apart: bool = False) -> None:
+    def __init__(
+        self, cause: FailureCause, what: str, advice: str = "", *, apart: bool = False
+    ) -> None:
         """See `Failure`."""
         self.failure = Failure(cause, what, advice, apart)
 
@@ -27,7 +29,7 @@ class Problem(Exception):
         return other
 
 
-class Dropped(Problem):
+class HungUp(ReachError):
     """The far end hung up before the login, as a busy sshd does at random. Try again."""
 
 
@@ -56,13 +58,13 @@ class Deadline:
         self.end = time.monotonic() + self.seconds
 
 
-def explain(error: Exception, deadline: Deadline, host: Host) -> Failure:
+def explain_failure(error: Exception, deadline: Deadline, host: Host) -> Failure:
     """Say why this host was not reached before the deadline."""
-    if isinstance(error, Problem):
+    if isinstance(error, ReachError):
         return error.failure
     if deadline.over or isinstance(error, TimeoutError):
         what = f"no answer within {deadline.seconds:g} s while {deadline.doing}"
         advice = f"is it up? If it is only slow, raise timeout in {host.hosts_file}"
-        return Failure(Cause.TIMEOUT, what, advice)
+        return Failure(FailureCause.TIMEOUT, what, advice)
     what = f"the connection broke while {deadline.doing}: {str(error) or 'end of file'}"
-    return Failure(Cause.BROKEN, what)
+    return Failure(FailureCause.BROKEN, what)

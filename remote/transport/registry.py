@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from remote.cluster.hosts import Host
 from remote.cluster.transports import PACKAGE, is_transport
-from remote.transport import Channel, Enter, Kind, Program, Progress, Transport
+from remote.transport import Channel, Enter, Program, ReachProgress, Transport, TransportKind
 from remote.transport.host_keys import HostKeys
 
 FILES = 16
@@ -17,23 +17,23 @@ OTHERS = 256
 """Files that a launcher opens for each host, and for all else, at the most."""
 
 
-def kind(name: str) -> Kind:
+def load_transport(name: str) -> TransportKind:
     """The transport of this name. Raises: LookupError, where there is none."""
     if not is_transport(name):
         raise LookupError(f"no transport is called {name!r}")
     found = importlib.import_module(f"{PACKAGE}.{name}").TRANSPORT
-    assert isinstance(found, Kind)
+    assert isinstance(found, TransportKind)
     return found
 
 
 def is_here(hosts: Sequence[Host]) -> bool:
     """Whether these hosts, at least one, are all this machine, so that they see its files."""
-    return bool(hosts) and all(kind(host.transport).is_here for host in hosts)
+    return bool(hosts) and all(load_transport(host.transport).is_here for host in hosts)
 
 
-def host_keys(hosts: Iterable[Host]) -> dict[str, HostKeys]:
+def load_host_keys(hosts: Iterable[Host]) -> dict[str, HostKeys]:
     """By the name of a transport, who handles its host keys; without those that have none."""
-    makers = {name: kind(name).host_keys for name in {host.transport for host in hosts}}
+    makers = {name: load_transport(name).host_keys for name in {host.transport for host in hosts}}
     return {name: make() for name, make in makers.items() if make}
 
 
@@ -50,7 +50,7 @@ class Transports:
         for host in hosts:
             self._of(host)
 
-    def open(self, host: Host, program: Program, progress: Progress) -> Channel:
+    def open(self, host: Host, program: Program, progress: ReachProgress) -> Channel:
         """See `Transport.open`. Raises: Unreachable."""
         return self._of(host).open(host, program, progress)
 
@@ -60,7 +60,7 @@ class Transports:
                 self._hosts.add(host.name)
                 _allow_files(FILES * len(self._hosts) + OTHERS)
             if host.transport not in self._made:
-                self._made[host.transport] = kind(host.transport).make(self._enter)
+                self._made[host.transport] = load_transport(host.transport).make(self._enter)
             return self._made[host.transport]
 
 

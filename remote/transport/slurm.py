@@ -17,14 +17,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from remote.cluster.hosts import Host
-from remote.transport import Kind, Program, Progress, Unreachable
-from remote.transport.bootstrap.archive import PACKAGE, archive
+from remote.transport import Program, ReachProgress, TransportKind, Unreachable
+from remote.transport.bootstrap.archive import PACKAGE, build_archive
 from remote.transport.bootstrap.first import LEFT
-from remote.transport.failure import Cause
-from remote.transport.problem import Deadline, Problem, explain
-from remote.transport.process import BLOCK, LOOK, ProcessChannel, is_ready, popen
-from remote.transport.start import Start
-from remote.transport.talk import last_line, quoted
+from remote.transport.failure import FailureCause
+from remote.transport.problem import Deadline, ReachError, explain_failure
+from remote.transport.process_channel import BLOCK, LOOK, ProcessChannel, is_ready, start_process
+from remote.transport.program_start import ProgramStart
+from remote.transport.start_dialog import last_line, quote_output
 from training.wire.enums import Reach
 
 CLOSING = 2.0
@@ -55,7 +55,7 @@ class SlurmTransport:
         """`package`: the folder of the package `training` that the nodes get."""
         self._package = package
 
-    def open(self, host: Host, program: Program, progress: Progress) -> SlurmChannel:
+    def open(self, host: Host, program: Program, progress: ReachProgress) -> SlurmChannel:
         """Start a step on the node, send the code if it lacks it, and return the channel once the
         agent's marker has come. Raises: Unreachable."""
         progress.phase(Reach.CONNECTING)
@@ -69,12 +69,12 @@ class SlurmTransport:
             return channel
 
         try:
-            start = Start(host, deadline, progress)
-            return start.run(program, archive(self._package), execute, stays=stays)
-        except (Problem, EOFError, OSError) as error:
+            start = ProgramStart(host, deadline, progress)
+            return start.run(program, build_archive(self._package), execute, stays=stays)
+        except (ReachError, EOFError, OSError) as error:
             said = channel.give_up() if channel else ""
-            failure = explain(error, deadline, host)
-            if failure.cause is Cause.TIMEOUT and said:
+            failure = explain_failure(error, deadline, host)
+            if failure.cause is FailureCause.TIMEOUT and said:
                 failure = replace(failure, advice=last_line(said))
             raise Unreachable(host.name, failure) from error
 
@@ -86,11 +86,11 @@ def _srun(host: Host, command: str) -> subprocess.Popen[bytes]:
     argv = [*_words(host), "--unbuffered", "--cpu-bind=none", "--chdir=/", "sh", "-c", shell]
     _staying[:] = [process for process in _staying if process.poll() is None]
     try:
-        return popen(argv, environment(os.environ))
+        return start_process(argv, environment(os.environ))
     except FileNotFoundError:
         what = "it is a node of a Slurm job, but this machine has no srun"
         advice = "start rankboard where Slurm is installed, such as on the cluster's login node"
-        raise Problem(Cause.SETTINGS, what, advice) from None
+        raise ReachError(FailureCause.SETTINGS, what, advice) from None
 
 
 def _job(host: Host) -> str:
@@ -101,7 +101,7 @@ def _job(host: Host) -> str:
         advice = (
             f"start rankboard within salloc or sbatch, or set slurm_job for it in {host.hosts_file}"
         )
-        raise Problem(Cause.SETTINGS, what, advice)
+        raise ReachError(FailureCause.SETTINGS, what, advice)
     return job
 
 
@@ -119,7 +119,7 @@ def _by_hand(host: Host) -> str:
     return shlex.join([*_words(host), "true"])
 
 
-TRANSPORT = Kind(
+TRANSPORT = TransportKind(
     make=lambda _: SlurmTransport(), shares_environment=True, reached="srun ok", by_hand=_by_hand
 )
 
@@ -163,11 +163,11 @@ class SlurmChannel(ProcessChannel):
         said = self._last_words()
         if OVER.search(said):
             what = f"Slurm job {self._job} is over, and with it all that ran there"
-            raise Problem(Cause.GONE, what)
+            raise ReachError(FailureCause.GONE, what)
         refused = REFUSED.search(said)
         if refused:
-            what = f"Slurm starts nothing there: {quoted(refused[1])}"
-            raise Problem(Cause.REFUSED, what, "is the job over? squeue lists yours")
+            what = f"Slurm starts nothing there: {quote_output(refused[1])}"
+            raise ReachError(FailureCause.REFUSED, what, "is the job over? squeue lists yours")
         return status, said
 
     def give_up(self) -> str:

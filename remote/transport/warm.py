@@ -14,12 +14,12 @@ from functools import partial
 
 from remote.cluster.hosts import Host
 from remote.concurrently import map_concurrently
-from remote.transport import Agent, Channel, Errand, Program, Progress, Transport
+from remote.transport import AgentCommand, Channel, HostCommand, Program, ReachProgress, Transport
 from remote.transport.registry import is_here
 from training.agent import IDLE, MARKER
 from training.wire.jsonl import dumps
 
-SERVE = Errand(("serve",))
+SERVE = HostCommand(("serve",))
 LOADING = 60.0
 """Seconds that a host has to import torch and start its first agent."""
 ANSWER = 10.0
@@ -30,7 +30,7 @@ NOISE = 4096
 """Bytes before a marker after which what answers is no fork server."""
 
 
-class Warm:
+class WarmTransport:
     """A transport that reaches hosts through another one and keeps them warm, until it is
     closed."""
 
@@ -41,12 +41,12 @@ class Warm:
         self._taken: set[Host] = set()
         self._is_closed = False
 
-    def open(self, host: Host, program: Program, progress: Progress) -> Channel:
+    def open(self, host: Host, program: Program, progress: ReachProgress) -> Channel:
         """See `Transport.open`. The first connection of a run to its host is kept for the next run;
         others are not. Raises: Unreachable."""
         way = _way(host)
         channel = None
-        is_first = isinstance(program, Agent) and program.found and not program.after
+        is_first = isinstance(program, AgentCommand) and program.found and not program.after
         if not is_first or not self._take(way):
             return self._reach.open(host, program, progress)
         try:

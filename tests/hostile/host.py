@@ -29,9 +29,9 @@ from typing import Any, ClassVar, Protocol, TypeVar
 import paramiko
 
 from remote.cluster.hosts import Host
-from remote.transport import Program, Progress, Unreachable
+from remote.transport import Program, ReachProgress, Unreachable
 from remote.transport.bootstrap.first import SPOKEN
-from remote.transport.failure import Cause, Failure
+from remote.transport.failure import Failure, FailureCause
 from training.agent import MARKER, WHOLE
 from training.wire import commands
 from training.wire.commands import Close, Command, Lease, StartAttempt
@@ -272,7 +272,7 @@ class Hosts:
             Host(f"node{one.number + 1}", f"127.0.0.{one.number + 1}") for one in self.players
         )
 
-    def open(self, host: Host, program: Program, progress: Progress) -> SocketLine:
+    def open(self, host: Host, program: Program, progress: ReachProgress) -> SocketLine:
         """Connect to the player of this name."""
         self.opened.append((host, program.argv()))
         progress.phase("connecting")
@@ -282,7 +282,7 @@ class Hosts:
     def _connect(self, host: Host, program: Program) -> SocketLine:
         known = {one.name: player for one, player in zip(self.hosts, self.players, strict=True)}
         if host.name not in known or self._closed:
-            raise Unreachable(host.name, Failure(Cause.ADDRESS, "no such host"))
+            raise Unreachable(host.name, Failure(FailureCause.ADDRESS, "no such host"))
         ours, theirs = socket.socketpair()
 
         def serve() -> None:

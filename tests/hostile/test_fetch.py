@@ -13,7 +13,7 @@ import pytest
 
 from remote.limits import Limits
 from remote.plan.plan import Plan
-from remote.upload.files import Files
+from remote.upload.files import FileTransfers
 from tests.hostile.host import End, Hosts, Play, acted
 from tests.hostile.launcher import MIB, measured
 from tests.hostile.values import ESCAPES
@@ -63,7 +63,7 @@ def fetched(tmp_path: Path, play: Play) -> tuple[dict[int, str], Path]:
     folder = tmp_path / "runs" / "a-run"
     folder.mkdir(parents=True)
     with measured() as growth:
-        problems = Files(plan, hosts, lambda on, text: None, SMALL).fetch(folder, [0, 1])
+        problems = FileTransfers(plan, hosts, lambda on, text: None, SMALL).fetch(folder, [0, 1])
     assert growth.bytes < 100 * MIB
     assert 0 not in problems, problems
     assert (folder / "hosts" / "node1" / "checkpoints" / "step-1" / "model.pt").read_bytes() == DATA

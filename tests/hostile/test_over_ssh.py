@@ -16,8 +16,8 @@ import pytest
 from psutil import pid_exists
 
 from remote.cluster.hosts import Host
-from remote.events import Closed
-from remote.transport import Errand, Unreachable
+from remote.events import SessionClosed
+from remote.transport import HostCommand, Unreachable
 from remote.transport.bootstrap.first import SPOKEN
 from remote.transport.ssh.transport import SshTransport
 from tests.hostile.folders import HOSTS, RUN, ended, lines, recorded
@@ -135,7 +135,7 @@ def test_a_stop_reaches_the_host_in_whose_name_another_spoke(keys: Keys, tmp_pat
         if isinstance(command, StartAttempt):
             for number, said in enumerate((Exited(0, 0), AgentEnded(EndReason.CLOSED)), 500):
                 end.say(said, host=0, seq=number)
-            end.say(Closed(), host=SESSION, seq=500)
+            end.say(SessionClosed(), host=SESSION, seq=500)
 
     with served(keys, tmp_path, acted(samples), acted(forges)) as (good, _):
         left = rankboard(
@@ -238,5 +238,5 @@ def test_what_comes_before_the_marker(
         host = Host("node1", daemon.address, "u", daemon.port, str(keys.identity), timeout=1.0)
         heard = Hearing()
         with pytest.raises(Unreachable):
-            SshTransport().open(host, Errand(("runs", "~/.rankboard")), heard).read()
+            SshTransport().open(host, HostCommand(("runs", "~/.rankboard")), heard).read()
         assert heard.texts < 4 * 2**20

@@ -21,22 +21,22 @@ from pathlib import Path
 import pytest
 
 from remote.limits import LIMITS
-from remote.transport.bootstrap.archive import Archive, archive
-from remote.transport.bootstrap.command import bootstrap
-from remote.transport.failure import Cause, Failure
-from remote.transport.talk import (
+from remote.transport.bootstrap.archive import Archive, build_archive
+from remote.transport.bootstrap.command import build_start_command
+from remote.transport.failure import Failure, FailureCause
+from remote.transport.start_dialog import (
     QUOTED,
-    Changed,
-    Failed,
-    Needed,
-    Noise,
-    Placed,
-    Ready,
-    Step,
-    Talk,
+    AgentReady,
+    CodeChanged,
+    CodeNeeded,
+    CodePlaced,
+    DialogStep,
+    ShellNoise,
+    StartDialog,
+    StartFailed,
     is_echo,
     last_line,
-    quoted,
+    quote_output,
 )
 from tests.kit.standin import AGENT, AN_AGENT, package
 
@@ -44,8 +44,8 @@ STATE = "checked.state"
 """The file of the unpacked code by which later starts know that nothing has changed."""
 
 
-def steps(*chunks: bytes) -> list[Step]:
-    talk = Talk()
+def steps(*chunks: bytes) -> list[DialogStep]:
+    talk = StartDialog()
     return [step for chunk in chunks for step in talk.feed(chunk)]
 
 
@@ -56,20 +56,20 @@ def test_archive_depends_on_contents_only(tmp_path: Path) -> None:
     (second / "__pycache__").mkdir()
     (second / "__pycache__" / "x.pyc").write_bytes(b"1")
     (second / ".hidden").write_text("1")
-    assert archive(first) == archive(second)
+    assert build_archive(first) == build_archive(second)
     changed = package(tmp_path / "c", AGENT + "\n")
-    assert archive(changed).digest != archive(first).digest
+    assert build_archive(changed).digest != build_archive(first).digest
 
 
 def test_archive_holds_code_and_data_of_the_real_package() -> None:
-    names = zipfile.ZipFile(BytesIO(archive().data)).namelist()
-    assert archive().count == len(names)
+    names = zipfile.ZipFile(BytesIO(build_archive().data)).namelist()
+    assert build_archive().count == len(names)
     assert {"training/__init__.py", "training/agent/__main__.py", "training/wire/events.py"} <= set(
         names
     )
     assert names == sorted(names, key=Path)
     assert not [name for name in names if "__pycache__" in name]
-    assert archive() is archive()
+    assert build_archive() is build_archive()
 
 
 LINES = b"rankboard-deploy 1 need\nrankboard-deploy 1 have\nrankboard-agent 1\n{...}\n{.."
@@ -79,33 +79,38 @@ LINES = b"rankboard-deploy 1 need\nrankboard-deploy 1 have\nrankboard-agent 1\n{
 def test_talk_in_pieces_of_any_size(size: int) -> None:
     said = b"Welcome!\r\n\nno newline: " + LINES
     pieces = [said[i : i + size] for i in range(0, len(said), size)]
-    talk, found, rest = Talk(), list[Step](), b""
+    talk, found, rest = StartDialog(), list[DialogStep](), b""
     for piece in pieces:
-        if any(isinstance(step, Ready) for step in found):
+        if any(isinstance(step, AgentReady) for step in found):
             rest += piece
         else:
             found += talk.feed(piece)
-    assert found[:4] == [Noise("Welcome!"), Noise("no newline:"), Needed(), Placed()]
+    assert found[:4] == [
+        ShellNoise("Welcome!"),
+        ShellNoise("no newline:"),
+        CodeNeeded(),
+        CodePlaced(),
+    ]
     (ready,) = found[4:]
-    assert isinstance(ready, Ready)
+    assert isinstance(ready, AgentReady)
     assert ready.rest + rest == b"{...}\n{.."
 
 
 def test_talk_knows_errors_and_noise_before_the_agents_marker() -> None:
     said = b'rankboard-deploy 1 error workdir ["no space", "make room"]\n'
-    assert steps(said) == [Failed(Failure(Cause.WORKDIR, "no space", "make room"))]
+    assert steps(said) == [StartFailed(Failure(FailureCause.WORKDIR, "no space", "make room"))]
     for words in ("dance", "error workdir no space", 'error dance ["a", "b"]', "error code [1, 2]"):
         what = f"its start said {words!r}, which this version does not expect"
-        unexpected = Failed(Failure(Cause.OTHER, what))
+        unexpected = StartFailed(Failure(FailureCause.OTHER, what))
         assert steps(f"rankboard-deploy 1 {words}\n".encode()) == [unexpected]
-    assert steps(b"\x1b[2J$ rankboard-agent 1\n") == [Noise("$"), Ready(b"")]
-    assert steps(b"rankboard-deploy 1 changed /w/code/x\n") == [Changed("/w/code/x")]
+    assert steps(b"\x1b[2J$ rankboard-agent 1\n") == [ShellNoise("$"), AgentReady(b"")]
+    assert steps(b"rankboard-deploy 1 changed /w/code/x\n") == [CodeChanged("/w/code/x")]
     assert steps(b"only noise") == []
 
 
-def told(said: list[Step]) -> str:
+def told(said: list[DialogStep]) -> str:
     """The text of the failure with which a start ends."""
-    assert isinstance(said[-1], Failed), said
+    assert isinstance(said[-1], StartFailed), said
     return said[-1].failure.text
 
 
@@ -114,7 +119,7 @@ def start(command: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(["/bin/sh", "-c", command], stdin=pipe, stdout=pipe, stderr=pipe)
 
 
-def talk(command: str, data: bytes) -> tuple[int, list[Step], str]:
+def talk(command: str, data: bytes) -> tuple[int, list[DialogStep], str]:
     done = subprocess.run(
         ["/bin/sh", "-c", command], input=data, capture_output=True, check=False, timeout=30
     )
@@ -128,13 +133,15 @@ def unpacked(workdir: Path, code: Archive) -> Path:
 
 @pytest.fixture
 def code(tmp_path: Path) -> Archive:
-    return archive(package(tmp_path))
+    return build_archive(package(tmp_path))
 
 
 @pytest.fixture
 def command(tmp_path: Path, code: Archive) -> Callable[[str], str]:
     """The command for a work folder below tmp_path."""
-    return lambda workdir: bootstrap(sys.executable, str(tmp_path / workdir), code, AN_AGENT.argv())
+    return lambda workdir: build_start_command(
+        sys.executable, str(tmp_path / workdir), code, AN_AGENT.argv()
+    )
 
 
 def test_first_start_unpacks_the_second_does_not(
@@ -142,13 +149,13 @@ def test_first_start_unpacks_the_second_does_not(
 ) -> None:
     workdir = 'a "w" $HOME\'s `x` !y'
     status, first, _ = talk(command(workdir), code.data + b"one\n")
-    assert (status, first[:2]) == (0, [Needed(), Placed()])
-    assert isinstance(first[2], Ready)
+    assert (status, first[:2]) == (0, [CodeNeeded(), CodePlaced()])
+    assert isinstance(first[2], AgentReady)
     assert b"echo one\n" in first[2].rest
     folder = unpacked(tmp_path / workdir, code)
     before = folder.stat()
     status, second, _ = talk(command(workdir), b"two\n")
-    assert (status, second[0]) == (0, Placed())
+    assert (status, second[0]) == (0, CodePlaced())
     assert folder.stat().st_ino == before.st_ino
     assert os.listdir(folder.parent) == [folder.name]
     for path in (folder, folder.parent, tmp_path / workdir, folder / "training"):
@@ -160,8 +167,8 @@ def test_home_stands_for_the_far_home(
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "my python").symlink_to(sys.executable)
-    status, said, errors = talk(bootstrap("~/my python", "~/work", code, ()), code.data)
-    assert (status, said[0], errors) == (0, Needed(), "")
+    status, said, errors = talk(build_start_command("~/my python", "~/work", code, ()), code.data)
+    assert (status, said[0], errors) == (0, CodeNeeded(), "")
     assert (unpacked(tmp_path / "work", code) / "training" / "__init__.py").is_file()
 
 
@@ -171,7 +178,7 @@ def test_damaged_archive_is_refused(
     middle = len(code.data) // 2
     damaged = code.data[:middle] + bytes([code.data[middle] ^ 1]) + code.data[middle + 1 :]
     status, said, _ = talk(command("work"), damaged)
-    assert (status, said[0]) == (3, Needed())
+    assert (status, said[0]) == (3, CodeNeeded())
     assert "damaged, nothing was unpacked" in told(said)
     assert os.listdir(tmp_path / "work" / "code") == []
 
@@ -203,7 +210,7 @@ def test_several_launchers_at_once(
     for process in processes:
         out, err = process.communicate(timeout=30)
         assert (process.returncode, err) == (0, b"")
-        assert steps(out)[0] == Placed()
+        assert steps(out)[0] == CodePlaced()
     assert os.listdir(tmp_path / "work" / "code") == [unpacked(tmp_path / "work", code).name]
 
 
@@ -238,7 +245,7 @@ def test_several_hosts_at_once_on_a_shared_disk_without_locks_do_not_replace_cod
         process.stdin.flush()
     for process in processes:
         out, err = process.communicate(timeout=30)
-        assert (process.returncode, err, steps(out)[1]) == (0, b"", Placed())
+        assert (process.returncode, err, steps(out)[1]) == (0, b"", CodePlaced())
     folder = unpacked(tmp_path / "work", code)
     assert (tmp_path / "met.log").read_text().split() == [str(folder)]
     assert os.listdir(folder.parent) == [folder.name]
@@ -262,7 +269,7 @@ def test_a_folder_whose_acl_lets_a_group_write_is_no_hindrance(
         pytest.skip("no access control lists here")
     for data in (code.data, b""):
         status, said, _ = talk(command("work"), data)
-        assert (status, isinstance(said[-1], Ready)) == (0, True), said
+        assert (status, isinstance(said[-1], AgentReady)) == (0, True), said
 
 
 def test_what_another_python_compiled_beside_it_is_no_change(
@@ -273,9 +280,9 @@ def test_what_another_python_compiled_beside_it_is_no_change(
     cache = unpacked(tmp_path / "work", code) / "training" / "__pycache__"
     (cache / "__init__.cpython-399.pyc").write_bytes(b"")
     (cache / f"__init__.{sys.implementation.cache_tag}.opt-1.pyc").write_bytes(b"")
-    assert talk(command("work"), b"")[1][0] == Placed()
+    assert talk(command("work"), b"")[1][0] == CodePlaced()
     (cache.parent / "sourceless.cpython-399.pyc").write_bytes(b"")
-    assert talk(command("work"), code.data)[1][0] == Needed()
+    assert talk(command("work"), code.data)[1][0] == CodeNeeded()
 
 
 def test_workdir_that_cannot_be_used(
@@ -292,7 +299,7 @@ def test_old_python_says_so(tmp_path: Path, code: Archive) -> None:
     (tmp_path / "sitecustomize.py").write_text(
         "import sys\nsys.version_info = (3, 6, 9, 'final', 0)\n"
     )
-    command = bootstrap(sys.executable, str(tmp_path / "work"), code, ())
+    command = build_start_command(sys.executable, str(tmp_path / "work"), code, ())
     status, said, _ = talk(f"PYTHONPATH='{tmp_path}' {command}", b"")
     assert status == 3
     assert "is 3.6.9, which is older than 3.10; set python = " in told(said)
@@ -307,7 +314,7 @@ def test_a_package_called_training_in_the_way_is_not_taken(
         f"cd '{other.parent}' && PYTHONPATH='{other.parent}' {command('work')}", code.data
     )
     assert (status, errors) == (0, "")
-    assert isinstance(said[-1], Ready)
+    assert isinstance(said[-1], AgentReady)
 
 
 def test_last_line_of_a_traceback() -> None:
@@ -386,8 +393,8 @@ TAMPERED = [
 
 
 KEEPS_STATE, READS_ALL = 0, 3600
-"""Seconds without a change, see `bootstrap`: by these each start keeps the state of the files, or
-reads all of them."""
+"""Seconds without a change, see `build_start_command`: by these each start keeps the state
+of the files, or reads all of them."""
 
 
 @pytest.mark.parametrize("settled", [KEEPS_STATE, READS_ALL])
@@ -396,17 +403,23 @@ def test_code_that_is_not_as_it_was_sent_is_replaced_and_never_run(
     tamper: Callable[[Path], None], settled: int, tmp_path: Path, code: Archive
 ) -> None:
     folder = unpacked(tmp_path / "work", code)
-    command = bootstrap(sys.executable, str(tmp_path / "work"), code, AN_AGENT.argv(), settled)
+    command = build_start_command(
+        sys.executable, str(tmp_path / "work"), code, AN_AGENT.argv(), settled
+    )
     assert talk(command, code.data)[0] == 0
     assert (folder / STATE).exists() == (settled == KEEPS_STATE)
     tamper(folder)
     status, said, errors = talk(command, code.data + b"one\n")
-    assert (status, said[:3], errors) == (0, [Needed(), Changed(str(folder)), Placed()], "")
-    assert isinstance(said[3], Ready)
+    assert (status, said[:3], errors) == (
+        0,
+        [CodeNeeded(), CodeChanged(str(folder)), CodePlaced()],
+        "",
+    )
+    assert isinstance(said[3], AgentReady)
     assert said[3].rest.endswith(b"echo one\n")
     assert b"HOSTILE" not in said[3].rest
     status, said, _ = talk(command, b"two\n")
-    assert said[0] == Placed()
+    assert said[0] == CodePlaced()
     assert os.listdir(folder.parent) == [folder.name]
 
 
@@ -414,14 +427,16 @@ def test_files_of_a_state_that_was_kept_are_not_compared_again(
     tmp_path: Path, code: Archive
 ) -> None:
     """Each comparison of all files makes the file of their state anew."""
-    command = bootstrap(sys.executable, str(tmp_path / "work"), code, AN_AGENT.argv(), KEEPS_STATE)
+    command = build_start_command(
+        sys.executable, str(tmp_path / "work"), code, AN_AGENT.argv(), KEEPS_STATE
+    )
     talk(command, code.data)
     kept = unpacked(tmp_path / "work", code) / STATE
     state, number = kept.read_text(), kept.stat().st_ino
-    assert talk(command, b"")[1][0] == Placed()
+    assert talk(command, b"")[1][0] == CodePlaced()
     assert kept.stat().st_ino == number
     kept.write_text("another")
-    assert talk(command, b"")[1][0] == Placed()
+    assert talk(command, b"")[1][0] == CodePlaced()
     assert kept.read_text() == state
 
 
@@ -431,13 +446,15 @@ def test_the_facts_of_a_host_say_that_its_code_was_changed(tmp_path: Path) -> No
     found = []
     for change in (None, edit_source, None):
         if change:
-            change(unpacked(tmp_path / "work", archive()))
-        command = bootstrap(sys.executable, str(tmp_path / "work"), archive(), words)
-        data = b"" if found and not change else archive().data
+            change(unpacked(tmp_path / "work", build_archive()))
+        command = build_start_command(
+            sys.executable, str(tmp_path / "work"), build_archive(), words
+        )
+        data = b"" if found and not change else build_archive().data
         (said,) = (
             step
             for step in talk(command, data + b'{"command":"close"}\n')[1]
-            if isinstance(step, Ready)
+            if isinstance(step, AgentReady)
         )
         found.append(json.loads(said.rest.partition(b"\n")[0])["code_changed"])
     assert found == [False, True, False]
@@ -456,7 +473,7 @@ def test_what_was_compiled_is_used_and_stays_as_it_is(
     ][: len(compiled)]
     before = {path: (folder / path).stat().st_mtime_ns for path in compiled}
     status, said, _ = talk(f"PYTHONPYCACHEPREFIX={tmp_path}/elsewhere {command('work')}", b"")
-    assert (status, said[0]) == (0, Placed())
+    assert (status, said[0]) == (0, CodePlaced())
     assert before == {
         path: (folder / path).stat().st_mtime_ns
         for path in sorted(folder.rglob("*.pyc"))
@@ -482,7 +499,7 @@ def test_a_workdir_that_others_may_write_is_refused(
     )
     assert (status, why in told(said)) == (3, True), said
     folder.chmod(0o755)
-    assert talk(command("work"), b"")[1][0] == Placed()
+    assert talk(command("work"), b"")[1][0] == CodePlaced()
 
 
 def test_a_folder_above_that_any_user_may_write_is_refused_unless_it_is_sticky(
@@ -524,9 +541,9 @@ def test_a_workdir_of_another_user_is_refused(
     assert f"{tmp_path}/mine/code belongs to user 12345" in told(found["mine"])
     assert f"other users may write {tmp_path}/grouped (mode 770)" in told(found["grouped"])
     assert f"the link {tmp_path}/link belongs to user 12345" in told(found["link"])
-    assert found["own"][:2] == [Needed(), Placed()]
+    assert found["own"][:2] == [CodeNeeded(), CodePlaced()]
     os.chown(tmp_path / "grouped", 0, 0)  # the user's own group, with nobody else in it
-    assert talk(command("grouped"), code.data)[1][0] == Needed()
+    assert talk(command("grouped"), code.data)[1][0] == CodeNeeded()
 
 
 def test_the_code_of_another_user_is_replaced(
@@ -537,8 +554,8 @@ def test_the_code_of_another_user_is_replaced(
     talk(command("work"), code.data)
     for name in ("training/agent/__init__.py", "training"):
         os.chown(unpacked(tmp_path / "work", code) / name, 12345, -1)
-        assert isinstance(talk(command("work"), code.data)[1][1], Changed)
-        assert talk(command("work"), b"")[1][0] == Placed()
+        assert isinstance(talk(command("work"), code.data)[1][1], CodeChanged)
+        assert talk(command("work"), b"")[1][0] == CodePlaced()
 
 
 # What a host says before anything is started ------------------------------------------------------
@@ -547,36 +564,38 @@ def test_the_code_of_another_user_is_replaced(
 def test_the_code_is_sent_once_per_connection() -> None:
     said = b"rankboard-deploy 1 need\n"
     assert steps(said, said) == [
-        Needed(),
-        Failed(Failure(Cause.OTHER, "its start said 'need', which this version does not expect")),
+        CodeNeeded(),
+        StartFailed(
+            Failure(FailureCause.OTHER, "its start said 'need', which this version does not expect")
+        ),
     ]
 
 
 @pytest.mark.parametrize("block", [b"x" * 1000, b"x" * 99 + b"\n"])
 def test_a_login_shell_that_never_stops_is_given_up(block: bytes) -> None:
-    talk = Talk(replace(LIMITS, banner=10_000))
+    talk = StartDialog(replace(LIMITS, banner=10_000))
     found = [step for _ in range(10_000 // len(block) + 1) for step in talk.feed(block)]
-    (failed,) = (step for step in found if isinstance(step, Failed))
+    (failed,) = (step for step in found if isinstance(step, StartFailed))
     assert failed is found[-1]
     assert failed.failure.what.startswith(
         "its login shell, or its python, printed more than 9.8 KiB before anything"
     )
-    assert all(isinstance(step, Noise) for step in found[:-1])
+    assert all(isinstance(step, ShellNoise) for step in found[:-1])
 
 
 def test_quotes_are_short_and_without_the_program(code: Archive) -> None:
-    command = bootstrap("python3", "~/w", code, ())
+    command = build_start_command("python3", "~/w", code, ())
     said = f"ls: cannot access '{command}': No such file\n\x1b[31m"
-    assert quoted(said).startswith("ls: cannot access 'python3 -c ")
-    assert len(quoted(said)) < 120
-    assert len(quoted("é" * 1000)) == QUOTED
+    assert quote_output(said).startswith("ls: cannot access 'python3 -c ")
+    assert len(quote_output(said)) < 120
+    assert len(quote_output("é" * 1000)) == QUOTED
     assert is_echo(said)
     assert is_echo(said[-4096:])
     assert not is_echo("This account is currently not available." * 30)
 
 
 def test_program_parses_under_old_pythons(code: Archive) -> None:
-    encoded = bootstrap("python3", "~/w", code, ()).split('"')[1]
+    encoded = build_start_command("python3", "~/w", code, ()).split('"')[1]
     source = base64.b64decode(encoded).decode()
     program = ast.parse(source, feature_version=(3, 6))
     assert source.isascii()

@@ -14,11 +14,11 @@ import pytest
 
 from remote.cluster.hosts import Host
 from remote.doctor import doctor
-from remote.events import Checked
+from remote.events import CheckFinished
 from remote.plan.plan import Plan, Script
-from remote.transport import Agent, Unreachable
+from remote.transport import AgentCommand, Unreachable
 from remote.transport.bootstrap import first
-from remote.transport.failure import Cause, Failure
+from remote.transport.failure import Failure, FailureCause
 from remote.transport.local import LocalTransport
 from remote.transport.ssh.transport import SshTransport
 from tests.kit import agents
@@ -30,7 +30,9 @@ from training.wire import commands
 from training.wire.events import Connected, Hello, Reserved
 
 
-def only(of: Plan, facts: Sequence[Hello | None], offsets: Sequence[float] = (0.0,) * 8) -> Checked:
+def only(
+    of: Plan, facts: Sequence[Hello | None], offsets: Sequence[float] = (0.0,) * 8
+) -> CheckFinished:
     """The one thing that is amiss."""
     found = [one for one in check(of, facts, offsets) if one.outcome != doctor.OK]
     assert len(found) == 1, found
@@ -209,7 +211,7 @@ def test_of_two_hosts_the_lesser_one_is_behind() -> None:
     assert amiss(found) == [(1, "cores", "warning")]
     of = replace(plan(), hosts=(replace(plan().hosts[0], slots=4), *plan().hosts[1:]))
     crowded = [one for one in check(of, hellos()) if one.outcome != doctor.OK]
-    assert [(one.on, one.check) for one in crowded] == [(0, "memory"), (0, "cores")]
+    assert [(one.host, one.check) for one in crowded] == [(0, "memory"), (0, "cores")]
     assert crowded[1].text.startswith("2 cores per rank, but 8 on the median host")
     (one,) = [one for one in found if one.outcome != doctor.OK]
     assert one.text.startswith("4 cores per rank, but 8 on the other host")
@@ -229,14 +231,14 @@ def test_without_torch_setup_comes_before_pip() -> None:
 
 def test_a_clock_that_is_off_is_a_warning_and_never_a_failure() -> None:
     found = only(plan(), hellos(), (0.0, -3600.0, 1.0))
-    assert (found.on, found.check, found.outcome) == (1, "clock", "warning")
+    assert (found.host, found.check, found.outcome) == (1, "clock", "warning")
     assert found.text == "its clock is 1:00:00 behind this machine's"
 
 
 def test_the_own_interface_is_one_that_is_there() -> None:
     of = plan(interface="eth9")
     found = [one for one in check(of, hellos()) if one.outcome == doctor.FAILED]
-    assert [(one.on, one.check) for one in found] == [(n, "interface") for n in range(3)]
+    assert [(one.host, one.check) for one in found] == [(n, "interface") for n in range(3)]
     assert found[1].advice == 'in hosts.toml set interface for node2 to "eth1" (10.0.0.2)', (
         "not the bridge, nor loopback"
     )
@@ -245,7 +247,7 @@ def test_the_own_interface_is_one_that_is_there() -> None:
 def test_a_master_whose_name_means_itself() -> None:
     facts = [hello(1, route_address="127.0.1.1", route_interface="lo"), hello(2), hello(3)]
     found = only(plan(), facts)
-    assert (found.on, found.check, found.outcome) == (0, "interface", "failed")
+    assert (found.host, found.check, found.outcome) == (0, "interface", "failed")
     assert "as Debian's /etc/hosts has it" in found.text
     assert '"eth1" (10.0.0.1)' in found.advice
     assert doctor.reservations(plan(), facts)[0] is None, "nobody could reach it there"
@@ -276,7 +278,7 @@ def test_the_hosts_of_a_busy_machine_tell_the_same() -> None:
 
 def test_ones_own_other_run_is_named() -> None:
     found = only(plan(), hellos(runs=(("20261122-1", 4),)))
-    assert (found.on, found.check, found.outcome) == (1, "load", "warning")
+    assert (found.host, found.check, found.outcome) == (1, "load", "warning")
     assert found.text == "another run of yours trains there: 20261122-1 (4 ranks)"
     assert "rankboard stop 20261122-1" in found.advice
     assert "--exclude" in found.advice
@@ -294,7 +296,7 @@ def test_equal_findings_of_several_hosts_are_one() -> None:
         check(plan(4), [hello(1), *(hello(n, gpus=("NVIDIA H200",)) for n in (2, 3)), hello(4)])
     )
     gpus = [one for one in found if one.outcome != doctor.OK]
-    assert [(one.on, one.same, doctor.is_told(one)) for one in gpus] == [
+    assert [(one.host, one.same, doctor.is_told(one)) for one in gpus] == [
         (0, (0, 3), True),
         (3, (0, 3), False),
     ]
@@ -306,7 +308,7 @@ def test_equal_findings_of_several_hosts_are_one() -> None:
 def test_several_unknown_keys_are_trusted_by_one_command() -> None:
     failures = [
         Failure(
-            Cause.HOST_KEY_UNKNOWN,
+            FailureCause.HOST_KEY_UNKNOWN,
             f"its host key is unknown: ED25519 SHA256:x{host.name}. Compare that, then accept it:",
             f"rankboard trust {host.name}",
             apart=True,
@@ -323,7 +325,7 @@ def test_several_unknown_keys_are_trusted_by_one_command() -> None:
 
 def test_advice_names_the_hosts_file_that_was_given() -> None:
     hosts = tuple(replace(host, hosts_file="lab.toml") for host in plan().hosts)
-    failures = [Failure(Cause.HOST_KEY_UNKNOWN, "its host key is unknown")] * 3
+    failures = [Failure(FailureCause.HOST_KEY_UNKNOWN, "its host key is unknown")] * 3
     found = doctor.check_facts(replace(plan(), hosts=hosts), [None] * 3, [0.0] * 3, failures)
     assert {one.advice for one in found if one.outcome == doctor.FAILED} == {
         "rankboard trust --hosts lab.toml --all"
@@ -356,25 +358,25 @@ def test_builds_of_torch_that_cannot_talk_to_each_other() -> None:
 
 
 CHECKS_OF = {
-    Cause.ADDRESS: "address",
-    Cause.REFUSED: "login",
-    Cause.TIMEOUT: "login",
-    Cause.AUTHENTICATION: "login",
-    Cause.PYTHON: "python",
-    Cause.AGENT: "python",
-    Cause.CODE: "code",
-    Cause.WORKDIR: "disk",
-    Cause.NO_ROOM: "disk",
+    FailureCause.ADDRESS: "address",
+    FailureCause.REFUSED: "login",
+    FailureCause.TIMEOUT: "login",
+    FailureCause.AUTHENTICATION: "login",
+    FailureCause.PYTHON: "python",
+    FailureCause.AGENT: "python",
+    FailureCause.CODE: "code",
+    FailureCause.WORKDIR: "disk",
+    FailureCause.NO_ROOM: "disk",
 }
 
 
 @pytest.mark.parametrize("cause", CHECKS_OF)
-def test_a_host_that_was_not_reached_fails_the_check_of_its_cause(cause: Cause) -> None:
+def test_a_host_that_was_not_reached_fails_the_check_of_its_cause(cause: FailureCause) -> None:
     facts, failed = [hello(1), None, hello(3)], CHECKS_OF[cause]
     failure = Failure(cause, "it is not\nas it was", "do  this")
     found = doctor.check_facts(plan(), facts, (0.0,) * 3, (None, failure, None))
-    *others, last = [one for one in found if one.on == 1]
-    assert last == Checked(1, failed, "failed", failure.what, "do this")
+    *others, last = [one for one in found if one.host == 1]
+    assert last == CheckFinished(1, failed, "failed", failure.what, "do this")
     assert all(one.outcome == doctor.OK for one in others)
     passed = {"address": [], "login": ["address"]}.get(failed, ["address", "login"])
     assert [one.check for one in others] == passed
@@ -423,8 +425,8 @@ def test_connections_that_fail_are_named_by_host_and_address() -> None:
     made[1] = [replace(made[1][0], error="timed out after 3 s")]
     found = doctor.check_connections(plan(), hellos(), reserved, made)
     assert amiss(found) == [(1, "connect", "failed"), (2, "port", "failed")]
-    assert found[1] == Checked(0, "connect", "ok", "1.2 ms")
-    missed = next(one for one in found if (one.on, one.check) == (1, "connect"))
+    assert found[1] == CheckFinished(0, "connect", "ok", "1.2 ms")
+    missed = next(one for one in found if (one.host, one.check) == (1, "connect"))
     assert missed.text == "cannot reach node1 at 10.0.0.1:40000 (timed out after 3 s) from 10.0.0.2"
     assert "firewall" in missed.advice
     assert doctor.refusal([host.name for host in plan().hosts], missed).startswith(
@@ -512,7 +514,7 @@ def test_a_host_that_is_not_reached_is_to_be_tried_the_same_way() -> None:
         ),
     ):
         (*_, failed) = doctor.check_facts(
-            Plan("a-run", (one,), Job()), [None], [0.0], [Failure(Cause.OTHER, "no luck")]
+            Plan("a-run", (one,), Job()), [None], [0.0], [Failure(FailureCause.OTHER, "no luck")]
         )
         assert failed.advice == f"try it by hand: {way}"
 
@@ -543,7 +545,7 @@ def test_what_the_way_to_a_host_really_says_is_put_to_the_right_check(way: str, 
     there = changed.get(way, one)
     with pytest.raises(Unreachable) as caught:
         SshTransport().open(
-            there, Agent(f"{there.workdir}/runs/a-run/0", "a-run", 0, "", "~"), Hearer()
+            there, AgentCommand(f"{there.workdir}/runs/a-run/0", "a-run", 0, "", "~"), Hearer()
         )
     check, text = WAYS[way]
     found = doctor.check_facts(
@@ -557,14 +559,14 @@ def test_what_the_way_to_a_host_really_says_is_put_to_the_right_check(way: str, 
 @pytest.mark.parametrize("size", ["1m", "3m"], ids=["no room for the code", "none for the agent"])
 def test_a_full_disk_at_the_first_start_has_the_advice_of_the_doctor(size: str, sshd: Sshd) -> None:
     host = sshd.make_hosts(1)[0]
-    agent = Agent(f"{host.workdir}/runs/a-run/0", "a-run", 0, "", "~")
+    agent = AgentCommand(f"{host.workdir}/runs/a-run/0", "a-run", 0, "", "~")
     with (
         small_disk(sshd.daemons[host.address], host.workdir, size),
         pytest.raises(Unreachable) as caught,
     ):
         SshTransport().open(host, agent, Hearer())
     failure = caught.value.failure
-    assert failure.cause is Cause.NO_ROOM
+    assert failure.cause is FailureCause.NO_ROOM
     assert f"cannot use its workdir {host.workdir}: No space left on device" in failure.what
     (of, *_) = plan(1, workdir=host.workdir).hosts
     full = check(Plan("a-run", (of,), Job()), [hello(1, disk_free=1)])
@@ -584,8 +586,8 @@ def test_a_full_disk_here_is_told_of_too(tmp_path: Path) -> None:
     host = Host("local", "127.0.0.1", transport="local", python=sys.executable)
     transport = LocalTransport(tmp_path / "code" / "training")
     with pytest.raises(Unreachable) as caught:
-        transport.open(host, Agent("/runs/a-run/0", "a-run", 0, "", "~"), Hearer())
-    assert caught.value.failure.cause is Cause.NO_ROOM
+        transport.open(host, AgentCommand("/runs/a-run/0", "a-run", 0, "", "~"), Hearer())
+    assert caught.value.failure.cause is FailureCause.NO_ROOM
     assert "--runs-dir" in caught.value.failure.advice
 
 

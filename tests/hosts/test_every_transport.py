@@ -14,7 +14,7 @@ import pytest
 
 from remote.cluster import transports
 from remote.cluster.hosts import Host
-from remote.transport import Agent, Channel, Errand, Transport, Unreachable
+from remote.transport import AgentCommand, Channel, HostCommand, Transport, Unreachable
 from remote.transport.local import LocalTransport
 from remote.transport.slurm import SlurmTransport
 from remote.transport.ssh.transport import SshTransport
@@ -172,7 +172,7 @@ def test_a_connection_that_is_cut_ends_read_and_write(stage: Stage, channel: Cha
 
 
 def test_an_errand_answers_and_ends(stage: Stage) -> None:
-    errand = Errand(("runs", stage.host.workdir))
+    errand = HostCommand(("runs", stage.host.workdir))
     channel = stage.make(None).open(stage.host, errand, Heard())
     said = b""
     while data := channel.read():
@@ -182,7 +182,7 @@ def test_an_errand_answers_and_ends(stage: Stage) -> None:
 
 
 def test_the_real_agent_closes_its_run(stage: Stage, tmp_path: Path) -> None:
-    agent = Agent(str(tmp_path / "run"), "r", 0, route_to="127.0.0.1", cwd=str(tmp_path))
+    agent = AgentCommand(str(tmp_path / "run"), "r", 0, route_to="127.0.0.1", cwd=str(tmp_path))
     reader = Reader(stage.make(None).open(stage.host, agent, Heard()))
     events = [_event(next(reader))]
     reader.channel.write(encode(Close()))

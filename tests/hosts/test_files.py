@@ -24,12 +24,11 @@ from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan, PlanError, Policy, Script, Upload
 from remote.record.layout import FETCHED
 from remote.run.state.rank_state import RankState
-from remote.transport import Channel, Program, Progress
+from remote.transport import Channel, Program, ReachProgress
 from remote.transport.ssh.transport import SshTransport
 from remote.upload import sources
-from remote.upload.files import Files
-from remote.upload.paths import folder_of
-from remote.upload.results import expected_sizes
+from remote.upload.files import FileTransfers
+from remote.upload.results import expected_sizes, folder_name
 from remote.upload.transfers import Transfer
 from tests.kit.agents import ROOT
 from tests.kit.sshd import Sshd
@@ -68,7 +67,7 @@ class Counting:
     def __init__(self) -> None:
         self._ssh, self.lines, self.sent = SshTransport(), 0, 0
 
-    def open(self, host: Host, program: Program, progress: Progress) -> Channel:
+    def open(self, host: Host, program: Program, progress: ReachProgress) -> Channel:
         line, self.lines = self._ssh.open(host, program, progress), self.lines + 1
         write = line.write
 
@@ -89,15 +88,17 @@ class Uploading:
             hosts,
             SCRIPT,
             Policy(),
-            sources.uploads([str(here)], here),
-            sources.project(here),
+            sources.resolve_uploads([str(here)], here),
+            sources.project_name(here),
         )
         self.transport, self.told = Counting(), list[str]()
 
     def __call__(self) -> dict[int, str]:
         self.told.clear()
         self.transport.lines = self.transport.sent = 0
-        return Files(self.plan, self.transport, lambda _, text: self.told.append(text)).upload()
+        return FileTransfers(
+            self.plan, self.transport, lambda _, text: self.told.append(text)
+        ).upload()
 
     def root(self, index: int) -> Path:
         return Path(self.plan.cwd(index))
@@ -257,7 +258,7 @@ def test_a_host_that_is_cut_is_one_problem_and_the_next_upload_puts_it_right(
 def test_an_upload_that_is_stopped_ends_at_once(sshd: Sshd, here: Path) -> None:
     (here / "large").write_bytes(random.Random(0).randbytes(60_000_000))
     upload = Uploading(sshd.make_hosts(2), here)
-    files = Files(upload.plan, upload.transport, lambda *_: None)
+    files = FileTransfers(upload.plan, upload.transport, lambda *_: None)
     found: list[dict[int, str]] = []
     thread = threading.Thread(target=lambda: found.append(files.upload()))
     thread.start()
@@ -324,7 +325,7 @@ def test_what_git_leaves_out_is_left_out(tmp_path: Path) -> None:
             capture_output=True,
             check=True,
         )
-        found = [source.entry.path for source in sources.found([Upload(str(root), "")])]
+        found = [source.entry.path for source in sources.find_sources([Upload(str(root), "")])]
         assert found == sorted(os.fsdecode(path) for path in listed.stdout.split(b"\0") if path), (
             seed
         )
@@ -332,7 +333,8 @@ def test_what_git_leaves_out_is_left_out(tmp_path: Path) -> None:
             below = [path for path in found if path.startswith(f"{folder.name}/")]
             if below:  # a folder that is not left out itself: the rules above it hold in it too
                 assert [
-                    one.entry.path for one in sources.found([Upload(str(folder), folder.name)])
+                    one.entry.path
+                    for one in sources.find_sources([Upload(str(folder), folder.name)])
                 ] == below
 
 
@@ -353,7 +355,9 @@ def _grow(folder: Path, chance: random.Random, depth: int) -> None:
 def test_a_folder_that_is_named_goes_though_it_is_left_out_above(tmp_path: Path) -> None:
     tree(tmp_path, {".gitignore": "data\n", "data/x": "1", "data/.gitignore": "y", "data/y": "2"})
     (tmp_path / ".git").mkdir()
-    assert [one.entry.path for one in sources.found([Upload(str(tmp_path / "data"), "data")])] == [
+    assert [
+        one.entry.path for one in sources.find_sources([Upload(str(tmp_path / "data"), "data")])
+    ] == [
         "data/.gitignore",
         "data/x",
     ]
@@ -365,19 +369,19 @@ def test_where_uploads_land(tmp_path: Path) -> None:
     paths = [
         str(path) for path in (here, here / "src", here / "deep" / "er", here / "file", outside)
     ]
-    assert [one.target for one in sources.uploads(paths, here)] == [
+    assert [one.target for one in sources.resolve_uploads(paths, here)] == [
         "",
         "src",
         "deep/er",
         "file",
         "lib",
     ]
-    assert sources.project(here).startswith("p-")
-    assert sources.project(here) != sources.project(tmp_path / "q" / "p")
+    assert sources.project_name(here).startswith("p-")
+    assert sources.project_name(here) != sources.project_name(tmp_path / "q" / "p")
     with pytest.raises(PlanError, match="there is no such file or folder; see --upload"):
-        sources.uploads([str(here / "none")], here)
+        sources.resolve_uploads([str(here / "none")], here)
     with pytest.raises(PlanError, match="have the same name"):
-        sources.uploads([str(tree(here / "lib", {"x": ""})), str(outside)], here)
+        sources.resolve_uploads([str(tree(here / "lib", {"x": ""})), str(outside)], here)
 
 
 @pytest.mark.parametrize("target", ["/etc/passwd", "../../x", "sub/../../x", "sub/.."])
@@ -386,22 +390,22 @@ def test_a_link_out_of_the_folder_is_refused(target: str, here: Path) -> None:
     with pytest.raises(
         PlanError, match=r"link is a link out of the folder, to .*\nName them in a \.gitignore"
     ):
-        sources.found([Upload(str(here), "")])
+        sources.find_sources([Upload(str(here), "")])
 
 
 def test_a_large_upload_is_remarked_upon() -> None:
-    def source(path: str, size: int) -> sources.Source:
-        return sources.Source(path, FileEntry(path, size), (size, 0, 0, 0))
+    def source(path: str, size: int) -> sources.UploadSource:
+        return sources.UploadSource(path, FileEntry(path, size), (size, 0, 0, 0))
 
-    assert sources.remark([source("a", sources.LARGE)]) == ""
-    text = sources.remark(
+    assert sources.remark_if_large([source("a", sources.LARGE)]) == ""
+    text = sources.remark_if_large(
         [source("a\x1b", 150_000_000), source("b", 50_000_001), source("c", 1), source("d", 0)]
     )
     assert (
         "4 files, 191 MiB, to every host. The largest are 'a\\x1b' (143 MiB), b (47.7 MiB), c (1 B)"
         ". Name" in text
     )
-    assert "20,001 files" in sources.remark([source("a", 0)] * (sources.MANY + 1))
+    assert "20,001 files" in sources.remark_if_large([source("a", 0)] * (sources.MANY + 1))
 
 
 # Names that are not trusted -----------------------------------------------------------------------
@@ -477,7 +481,7 @@ class Fetching:
             tree(step.parent.parent, {"journal": "no"})
 
     def __call__(self, *hosts: int) -> dict[int, str]:
-        files = Files(self.plan, self.transport, lambda _, text: self.told.append(text))
+        files = FileTransfers(self.plan, self.transport, lambda _, text: self.told.append(text))
         return files.fetch(self.folder, hosts or range(len(self.plan.hosts)))
 
 
@@ -526,7 +530,7 @@ def test_a_checkpoint_with_a_part_missing_is_not_complete(sshd: Sshd, tmp_path: 
     model = Path(fetch.plan.folder(0), "checkpoints", "step-000005", "model.pt")
     open_line = fetch.transport.open
 
-    def open_and_change(host: Host, program: Program, progress: Progress) -> Channel:
+    def open_and_change(host: Host, program: Program, progress: ReachProgress) -> Channel:
         line = open_line(host, program, progress)
         write = line.write
 
@@ -568,7 +572,7 @@ def test_results_by_patterns_never_leave_the_folder(
     os.mkfifo(work / "out/pipe.pt")
     (host,) = sshd.make_hosts(1)
     plan = Plan("a-run", (replace(host, cwd=str(work)),), Script(("a",), fetch=(pattern,)))
-    files = Files(plan, Counting(), lambda *_: None)
+    files = FileTransfers(plan, Counting(), lambda *_: None)
     assert files.fetch(tmp_path / "run", [0]) == {}
     assert contents(tmp_path / "run").keys() == {f"{FETCHED}/node1/{name}" for name in names}
 
@@ -581,7 +585,7 @@ def test_results_that_are_here_are_not_fetched_but_missed(
     here = Host("local", "127.0.0.1", transport=LOCAL, cwd=str(tmp_path))
     told = list[str]()
     plan = Plan("a-run", (here,), Script(("a",), fetch=(pattern,)))
-    files = Files(plan, Counting(), lambda _, text: told.append(text))
+    files = FileTransfers(plan, Counting(), lambda _, text: told.append(text))
     assert files.fetch(tmp_path / "run", [0]) == {}
     assert told == [f"no file here matches --fetch {pattern}"] * said
     assert not (tmp_path / "run").exists()
@@ -607,7 +611,7 @@ class Lying:
             b"x" * len(paths),
         ]
 
-    def open(self, host: Host, program: Program, progress: Progress) -> Channel:
+    def open(self, host: Host, program: Program, progress: ReachProgress) -> Channel:
         return self
 
     def read(self) -> bytes:
@@ -624,7 +628,7 @@ class Lying:
 def test_a_host_that_lies_writes_nothing_elsewhere(path: str, tmp_path: Path) -> None:
     plan = Plan("a-run", (Host("node1", "x"),), SCRIPT)
     (problem,) = (
-        Files(plan, Lying("checkpoints/a", path), lambda *_: None)
+        FileTransfers(plan, Lying("checkpoints/a", path), lambda *_: None)
         .fetch(tmp_path / "runs" / "a", [0])
         .values()
     )
@@ -664,7 +668,9 @@ def fetched(
 ) -> str:
     """What goes wrong when results are fetched from this host."""
     plan = Plan("a-run", (Host("node1", "x"),), SCRIPT)
-    (problem,) = Files(plan, host, lambda *_: None, limits).fetch(folder, [0], expected).values()
+    (problem,) = (
+        FileTransfers(plan, host, lambda *_: None, limits).fetch(folder, [0], expected).values()
+    )
     assert host.closed
     return problem
 
@@ -726,13 +732,13 @@ def test_a_transfer_in_which_no_file_moves_is_ended_however_much_its_host_says(s
     )
     transfer.open(host)
     for _ in range(5):
-        transfer.move(host.read(), counted=said == b"x")
+        transfer.send(said, is_file=said == b"x")
     transfer.look()
     assert not host.closed
     transfer.marked = (0, transfer.marked[1] - 101)
     transfer.look()
-    assert (host.closed, transfer.crawls, transfer.stalled) == (True, True, False)
-    transfer.move(b"x" * 65536)
+    assert (host.closed, transfer.crawls, transfer.has_stalled) == (True, True, False)
+    transfer.send(b"x" * 65536)
     transfer.look()
     assert not transfer.crawls
 
@@ -792,16 +798,16 @@ def test_a_fetch_leaves_room_on_the_disk_and_keeps_what_came_whole(
 def test_a_host_gets_each_file_of_an_upload_once(here: Path) -> None:
     upload = Uploading((Host("node1", "x"),), here)
     host = Endless(b'{"kept":[],"replaced":[],"need":[0,1,0]}\n')
-    problems = Files(upload.plan, host, lambda *_: None).upload()
+    problems = FileTransfers(upload.plan, host, lambda *_: None).upload()
     assert problems == {0: "node1: it asks for a file twice"}
     assert host.wrote == []
 
 
 def test_folders_of_hosts_are_different_and_inside() -> None:
     names = ["node1", "a@b:22", "..", ".", "a/b", "a%2Fb", "é", "-x"]
-    assert len({folder_of(name) for name in names}) == len(names)
-    assert not {folder_of(name) for name in names} & {".", ".."}
-    assert not any("/" in folder_of(name) for name in names)
+    assert len({folder_name(name) for name in names}) == len(names)
+    assert not {folder_name(name) for name in names} & {".", ".."}
+    assert not any("/" in folder_name(name) for name in names)
 
 
 @pytest.mark.parametrize("name", [FETCHED, f"{FETCHED}/node1"])

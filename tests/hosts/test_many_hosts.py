@@ -12,7 +12,7 @@ import pytest
 
 from remote.cluster.hosts import Host
 from remote.transport import registry
-from remote.transport.process import ProcessChannel, popen
+from remote.transport.process_channel import ProcessChannel, start_process
 from remote.transport.registry import FILES, OTHERS, Transports
 from remote.transport.slurm import SlurmChannel
 
@@ -60,7 +60,7 @@ def test_a_channel_of_any_descriptor_ends(channel: type[ProcessChannel], most: i
         while (file := os.open(os.devnull, os.O_RDONLY)) < USUAL:
             files.callback(os.close, file)
         files.callback(os.close, file)
-        process = popen(["sh", "-c", "cat; echo done >&2"])
+        process = start_process(["sh", "-c", "cat; echo done >&2"])
         made = channel(process)
         made.write(b"hello")
         assert made.read() == b"hello"

@@ -24,23 +24,23 @@ import pytest
 
 from remote.cluster.hosts import Host
 from remote.host_commands import setup
-from remote.host_commands.setup import Condition, Installation, Wanted, look
-from remote.transport import Channel, Program, Progress, Transport
+from remote.host_commands.setup import Installation, PackageCondition, WantedPackages, inspect_hosts
+from remote.transport import Channel, Program, ReachProgress, Transport
 from remote.transport.local import LocalTransport
 from remote.transport.ssh.transport import SshTransport
 from tests.kit.agents import ROOT
 from tests.kit.sshd import Sshd
 from training.agent import WHOLE
 from training.agent.host_commands.environment import lacking
-from tui.commands.setup import Lines, set_up
+from tui.commands.setup import PhasePrinter, set_up
 from tui.kit.exit import UsageError
 
 PYTHON = os.path.realpath(sys.executable)
 INDEX = "https://alice:hunter2/s3cret@index.example/simple"
 
 
-def tiny(version: str, index: str = "") -> Wanted:
-    return Wanted(("tinytorch",), (f"tinytorch=={version}",), index)
+def tiny(version: str, index: str = "") -> WantedPackages:
+    return WantedPackages(("tinytorch",), (f"tinytorch=={version}",), index)
 
 
 def index(folder: Path, *versions: str) -> str:
@@ -81,8 +81,8 @@ def here(workdir: Path, python: str = PYTHON) -> Host:
     return Host("node1", "127.0.0.1", python=python, workdir=str(workdir))
 
 
-def looked(node: Host, wanted: Wanted, transport: Transport | None = None) -> str:
-    (outlook,) = look(transport or LocalTransport(), (node,), wanted)
+def looked(node: Host, wanted: WantedPackages, transport: Transport | None = None) -> str:
+    (outlook,) = inspect_hosts(transport or LocalTransport(), (node,), wanted)
     return outlook.text
 
 
@@ -131,7 +131,9 @@ def test_a_host_that_can_make_no_environments_says_what_to_do(sshd: Sshd, tmp_pa
     bare.chmod(0o755)
     (node,) = sshd.make_hosts(1)
     said = looked(
-        replace(node, python=str(bare)), Wanted(("tinytorch",), ("tinytorch",)), SshTransport()
+        replace(node, python=str(bare)),
+        WantedPackages(("tinytorch",), ("tinytorch",)),
+        SshTransport(),
     )
     assert re.search(
         r"has no tinytorch, and its .* \(no ensurepip\): on Debian and Ubuntu, apt install "
@@ -198,7 +200,7 @@ def test_versions_are_compared_as_pip_compares_them(found: str, wanted: str, mee
     assert lacking({"torch": found}, (requirement,)) == ({} if meets else {"torch": wanted})
 
 
-PINNED = Wanted(("torch", "torchvision"), ("torch==2.14.1", "torchvision==0.29.1"))
+PINNED = WantedPackages(("torch", "torchvision"), ("torch==2.14.1", "torchvision==0.29.1"))
 OLD, NEW = (
     {"torch": "2.13.0+cpu", "torchvision": "0.28.0"},
     {"torch": "2.14.1+cpu", "torchvision": "0.29.1"},
@@ -214,29 +216,29 @@ OUTDATED = "torch 2.13.0+cpu instead of 2.14.1 and torchvision 0.28.0 instead of
             NEW,
             OLD,
             "",
-            Condition.READY,
+            PackageCondition.READY,
             "python3 (Python 3.12.3) has torch 2.14.1+cpu, torchvision 0.29.1",
         ),
         (
             OLD,
             NEW,
             "",
-            Condition.BUILT,
+            PackageCondition.BUILT,
             "/w/venv/bin/python has torch 2.14.1+cpu, torchvision 0.29.1",
         ),
-        (OLD, {}, "", Condition.LACKING, f"python3 (Python 3.12.3) has {OUTDATED}"),
+        (OLD, {}, "", PackageCondition.LACKING, f"python3 (Python 3.12.3) has {OUTDATED}"),
         (
             OLD,
             {},
             "no ensurepip",
-            Condition.HOPELESS,
+            PackageCondition.HOPELESS,
             f"python3 (Python 3.12.3) has {OUTDATED}, and no ensurepip",
         ),
         (
             NONE,
             OLD,
             "no ensurepip",  # which an environment that is there does not need
-            Condition.LACKING,
+            PackageCondition.LACKING,
             "python3 (Python 3.12.3) has no torch and no torchvision; /w/venv/bin/python has "
             f"{OUTDATED}",
         ),
@@ -246,14 +248,14 @@ def test_what_a_host_with_some_version_is_told(
     versions: dict[str, str],
     installed: dict[str, str],
     obstacle: str,
-    condition: Condition,
+    condition: PackageCondition,
     text: str,
 ) -> None:
     found = {"executable": "/usr/bin/python3", "python": "3.12.3", "versions": versions}
     answer = found | {"venv": "/w/venv/bin/python", "installed": installed, "obstacle": obstacle}
-    (cut,) = look(Stage([answer]), (NODE,), PINNED)
-    assert (cut.condition, cut.text) == (Condition.HOPELESS, "node1: its answer broke off")
-    (outlook,) = look(Stage([answer, WHOLE]), (NODE,), PINNED)
+    (cut,) = inspect_hosts(Stage([answer]), (NODE,), PINNED)
+    assert (cut.condition, cut.text) == (PackageCondition.HOPELESS, "node1: its answer broke off")
+    (outlook,) = inspect_hosts(Stage([answer, WHOLE]), (NODE,), PINNED)
     assert (outlook.condition, outlook.text) == (condition, f"node1: {text}")
 
 
@@ -277,7 +279,7 @@ class Stage:
         self._closed = SimpleQueue[bytes]()
         self._blocks = self._told()
 
-    def open(self, _: Host, __: Program, progress: Progress) -> Channel:
+    def open(self, _: Host, __: Program, progress: ReachProgress) -> Channel:
         progress.phase("starting")
         return self
 
@@ -298,8 +300,8 @@ class Stage:
 
 
 def test_a_host_that_does_not_say_what_it_has_is_given_up() -> None:
-    (outlook,) = look(Stage([], open_end=True), (replace(NODE, timeout=0.05),), PINNED)
-    assert outlook.condition is Condition.HOPELESS
+    (outlook,) = inspect_hosts(Stage([], open_end=True), (replace(NODE, timeout=0.05),), PINNED)
+    assert outlook.condition is PackageCondition.HOPELESS
     assert outlook.text.startswith("node1: no answer within 0.05 s")
 
 
@@ -327,7 +329,7 @@ def test_what_is_shown_while_pip_is_quiet(
     ]
     done = {"installed": {"torch": "2.14.1"}, "venv": "/w/venv/bin/python"}
     stage = Stage([*said, {"busy": ""}, done], between=lambda: setattr(clock, "now", clock.now + 4))
-    told, lines = list[str](), Lines()
+    told, lines = list[str](), PhasePrinter()
 
     def hear(host: Host, doing: str, figures: str) -> None:
         told.append(f"{doing} {figures}".strip())

@@ -26,11 +26,11 @@ import psutil
 import pytest
 
 from remote.cluster.hosts import Host
-from remote.transport import Agent, Unreachable
+from remote.transport import AgentCommand, Unreachable
 from remote.transport.problem import Deadline
 from remote.transport.ssh import login, sockets
 from remote.transport.ssh.channel import SshChannel
-from remote.transport.ssh.keys import Keys
+from remote.transport.ssh.keys import UserKeys
 from remote.transport.ssh.transport import SshTransport
 from tests.kit.sshd import Daemon, Sshd, free_port, keygen
 from tests.kit.standin import AN_AGENT, Heard, Reader, package
@@ -221,7 +221,7 @@ def test_nothing_is_left(open_line: Open, sshd: Sshd) -> None:
 
 def test_the_real_agent(sshd: Sshd) -> None:
     (host,) = sshd.make_hosts(1)
-    agent = Agent(
+    agent = AgentCommand(
         folder=f"{host.workdir}/runs/r/0", run="r", host=0, route_to="127.0.0.1", cwd=host.workdir
     )
     line = SshTransport().open(host, agent, Heard())
@@ -723,7 +723,7 @@ def test_a_login_that_times_out_is_no_refusal() -> None:
     slow: Any = Slow()
     with pytest.raises(TimeoutError):
         login._accepts(slow, "ada", paramiko.PKey())
-    entry = login.Login(Keys(), print, Deadline(5.0))
+    entry = login.Login(UserKeys(), print, Deadline(5.0))
     with pytest.raises(TimeoutError):
         entry._refused(slow, Host("node1", "127.0.0.1"), "ada", ["a key"], [])
     assert 0 < slow.auth_timeout <= 5

@@ -25,7 +25,7 @@ from remote.transport import warm
 from remote.transport.bootstrap.archive import PACKAGE
 from remote.transport.local import LocalTransport
 from remote.transport.registry import Transports
-from remote.transport.warm import Warm
+from remote.transport.warm import WarmTransport
 from tests.kit.agents import ROOT
 from tests.kit.slow import slow
 from tests.kit.sshd import Sshd
@@ -58,7 +58,7 @@ over_ssh = pytest.mark.parametrize("host", ["ssh"], indirect=True)
 
 @pytest.fixture
 def launcher(host: Host, tmp_path: Path) -> Iterator[Launcher]:
-    with closing(Warm(Transports((host,)))) as transport:
+    with closing(WarmTransport(Transports((host,)))) as transport:
         yield Launcher(transport, host, tmp_path)
 
 
@@ -66,7 +66,7 @@ def launcher(host: Host, tmp_path: Path) -> Iterator[Launcher]:
 def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launcher]:
     """A launcher of several tests, on this machine: to import torch for each of them is slow."""
     folder = tmp_path_factory.mktemp("here")
-    with closing(Warm(Transports((host := this_machine(folder),)))) as transport:
+    with closing(WarmTransport(Transports((host := this_machine(folder),)))) as transport:
         yield Launcher(transport, host, folder)
 
 
@@ -75,7 +75,7 @@ class Launcher:
     """Makes runs on one host. `ranks` are theirs, `servers` the fork servers from which these
     descend, 0 for none."""
 
-    transport: Warm
+    transport: WarmTransport
     host: Host
     folder: Path
     servers: list[int] = field(default_factory=list)
@@ -182,7 +182,7 @@ def test_a_server_that_dies_in_a_run_leaves_the_run_alone(here: Launcher) -> Non
 def test_changed_code_is_not_run(tmp_path: Path, host: Host) -> None:
     code = tmp_path / "code" / "training"
     shutil.copytree(PACKAGE, code, ignore=shutil.ignore_patterns("__pycache__"))
-    with closing(Warm(LocalTransport(code))) as transport:
+    with closing(WarmTransport(LocalTransport(code))) as transport:
         launcher = Launcher(transport, host, tmp_path)
         launcher.run()
         launcher.run()
@@ -200,7 +200,7 @@ def test_the_variables_of_a_host_are_there_when_its_server_starts(
     (tmp_path / "sitecustomize.py").write_text(
         f"open({str(tmp_path / 'seen')!r}, 'a').write('once ')"
     )
-    with closing(Warm(LocalTransport())) as transport:
+    with closing(WarmTransport(LocalTransport())) as transport:
         launcher = Launcher(transport, host, tmp_path)
         launcher.run()
         launcher.run()

@@ -10,10 +10,10 @@ from remote.cluster.hosts import Cluster
 from remote.events import Stopping
 from remote.host_commands.kept_plan import KeptPlan
 from remote.plan.plan import Plan, PlanError
-from remote.study.file import parse
 from remote.study.folder import StudyFolder
-from remote.study.runner import Runner
-from remote.study.study import Place
+from remote.study.runner import StudyRunner
+from remote.study.study import CellPlace
+from remote.study.study_file import parse_study
 from tests.kit.acted import ActedSession, cluster, make_plan
 from training.job import Job
 from training.wire.events import SESSION
@@ -65,19 +65,19 @@ class ActedLauncher:
 class ActedPlaces:
     """As many hosts as a place wants."""
 
-    def reach(self, place: Place, most_nodes: int = 0) -> tuple[Cluster, None]:
+    def reach(self, place: CellPlace, most_nodes: int = 0) -> tuple[Cluster, None]:
         return cluster(place.nodes, place.processes), None
 
 
 def acted_runner(
     runs_dir: Path, text: str = TEXT, refused: tuple[str, ...] = (), reason: str = ""
-) -> Runner:
+) -> StudyRunner:
     """A study of which nothing has been run."""
     launcher: Any = ActedLauncher(runs_dir, refused=refused, reason=reason)
     places: Any = ActedPlaces()
     folder = StudyFolder.of(runs_dir, "three-ways")
     folder.keep(text, {})
-    return Runner(parse("three-ways", text), folder, places, launcher)
+    return StudyRunner(parse_study("three-ways", text), folder, places, launcher)
 
 
 def stopped(session: ActedSession) -> None:

@@ -6,9 +6,9 @@ import threading
 from collections.abc import Iterable
 
 from remote.cluster.hosts import Host
-from remote.host_commands.journals import Problem, fetch
+from remote.host_commands.journals import Problem, fetch_journals
 from remote.plan.plan import Plan
-from remote.transport import Agent, Channel, Errand, Program, Progress, Unreachable
+from remote.transport import AgentCommand, Channel, HostCommand, Program, ReachProgress, Unreachable
 from tests.kit.stage import Part, Stage
 from training.agent import WHOLE
 from training.job import Job
@@ -47,7 +47,7 @@ class Library:
     def __init__(self, *kept: KeptLine | Unreachable) -> None:
         self._kept = kept
 
-    def open(self, _: Host, program: Program, progress: Progress) -> KeptLine:
+    def open(self, _: Host, program: Program, progress: ReachProgress) -> KeptLine:
         kept = self._kept[int(program.argv()[2])]
         if isinstance(kept, Unreachable):
             raise kept
@@ -67,7 +67,7 @@ class Library:
         problems: list[Problem] = []
         ahead = {int(name.removeprefix("node")) - 1: offset for name, offset in offsets.items()}
         return [
-            (one.host, one.seq) for _, one in fetch(self, self.plan, {}, ahead, problems)
+            (one.host, one.seq) for _, one in fetch_journals(self, self.plan, {}, ahead, problems)
         ], problems
 
 
@@ -81,10 +81,10 @@ class Hosts(Stage):
         super().__init__(*parts)
         self.asked = threading.Event()
 
-    def open(self, host: Host, program: Program, progress: Progress) -> Channel:  # type: ignore[override]
-        if isinstance(program, Agent):
+    def open(self, host: Host, program: Program, progress: ReachProgress) -> Channel:  # type: ignore[override]
+        if isinstance(program, AgentCommand):
             return super().open(host, program, progress)
-        assert isinstance(program, Errand)
+        assert isinstance(program, HostCommand)
         verb, _, index, after = program.words
         assert verb == "journal"
         if int(index) in self.mute:

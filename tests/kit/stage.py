@@ -18,8 +18,8 @@ from remote.record.write import Recorder
 from remote.run.run_state import RunState
 from remote.session.session import Session
 from remote.session.times import TIMES, Times
-from remote.transport import Agent, Program, Progress, Unreachable
-from remote.transport.failure import Cause, Failure
+from remote.transport import AgentCommand, Program, ReachProgress, Unreachable
+from remote.transport.failure import Failure, FailureCause
 from tests.kit.wait import GUARD, looks
 from training.job import Job
 from training.wire import commands
@@ -190,8 +190,8 @@ class Stage:
         self.release = threading.Event()
         self.release.set()
 
-    def open(self, _: Host, program: Program, progress: Progress) -> ActedLine:
-        assert isinstance(program, Agent)
+    def open(self, _: Host, program: Program, progress: ReachProgress) -> ActedLine:
+        assert isinstance(program, AgentCommand)
         part, host = self._parts[program.host], program.host
         after = program.after
         progress.phase("connecting")
@@ -199,7 +199,7 @@ class Stage:
         if isinstance(part, Exception):
             raise part
         if host in self.refuses:
-            raise Unreachable("node1", Failure(Cause.REFUSED, "connection refused"))
+            raise Unreachable("node1", Failure(FailureCause.REFUSED, "connection refused"))
         self.opened.append((host, after))
         line = ActedLine(
             host,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from textwrap import indent
 
-from remote.transport import Agent, Channel
+from remote.transport import AgentCommand, Channel
 
 AGENT = """
 import json, os, sys
@@ -52,7 +52,9 @@ def package(folder: Path, agent: str = AGENT) -> Path:
     return root
 
 
-AN_AGENT = Agent(folder="runs/it's a test/0", run="r", host=0, route_to="127.0.0.1", cwd="/tmp")
+AN_AGENT = AgentCommand(
+    folder="runs/it's a test/0", run="r", host=0, route_to="127.0.0.1", cwd="/tmp"
+)
 
 
 @dataclass

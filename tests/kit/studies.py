@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from remote.events import Closed
+from remote.events import SessionClosed
 from remote.metrics.conditions import find_conditions
-from remote.study.file import parse
-from remote.study.folder import Begun, Ended, Outcome, StudyFolder
+from remote.study.folder import RunBegun, RunEnded, StudyFolder, TrialOutcome
 from remote.study.study import Study, Trial
+from remote.study.study_file import parse_study
 from tests.kit.histories import History, plan
 from tests.kit.recorded import recorded
 from training.wire.events import Evaluated, Hello, HostSample, StepFinished
@@ -51,7 +51,7 @@ def history(trial: Trial, seconds: float, name: str, steps: int = 12, threads: i
             )
             of.say(rank, HostSample((50.0, 70.0), 3 * 2**30, 8 * 2**30, 10**6, 10**6))
     of.rank(0, Evaluated(0, 1, steps, 0.5, 0.75, 4, 0.1, ((2, 0), (1, 1)), classes=CLASSES))
-    return of.done(*hosts).session(Closed())
+    return of.done(*hosts).session(SessionClosed())
 
 
 CLASSES = ("cat", "dog")
@@ -77,16 +77,16 @@ def study(
     """A study that was run: each trial took `seconds` per step, or failed of that cause. Its ranks
     had so many `threads`."""
     folder = StudyFolder.of(runs_dir, "small")
-    found = parse(folder.name, text)
+    found = parse_study(folder.name, text)
     folder.keep(text, {"given": {}, "places": places or {}, "quick": False})
     for number, trial in enumerate(found.trials()):
         name = f"20261123-{number:06}-{trial.work.sync}"
-        folder.write(Begun(trial.key, name))
+        folder.write(RunBegun(trial.key, name))
         if cause := failed(trial):
-            folder.write(Ended(trial.key, name, Outcome.FAILED, cause=cause))
+            folder.write(RunEnded(trial.key, name, TrialOutcome.FAILED, cause=cause))
             continue
         of = history(trial, seconds(trial), name, threads=threads(trial))
         recorded(runs_dir, of)
-        ended = Ended(trial.key, name, Outcome.COUNTED, seconds(trial))
+        ended = RunEnded(trial.key, name, TrialOutcome.COUNTED, seconds(trial))
         folder.write(replace(ended, conditions=find_conditions(of.state())))
     return folder, found

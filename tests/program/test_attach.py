@@ -15,10 +15,10 @@ from unittest.mock import patch
 import pytest
 
 from remote.cluster.hosts import Cluster, Host
-from remote.events import Closed, Lost, Restarted, Stopping
+from remote.events import HostLost, Restarted, SessionClosed, Stopping
 from remote.host_commands import kept_plan
-from remote.host_commands.errands import Answer
 from remote.host_commands.kept_plan import Difference, KeptPlan
+from remote.host_commands.run_on_hosts import HostAnswer
 from remote.launch import Launcher
 from remote.plan import serialize
 from remote.plan.plan import Plan, PlanError, Policy, Upload
@@ -82,10 +82,10 @@ def answer(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
     def answer(*objects: dict[str, Any] | list[dict[str, Any]], moment: float = 990.0) -> None:
         answers = [
-            Answer(host, tuple(said) if isinstance(said, list) else (said,), moment=moment)
+            HostAnswer(host, tuple(said) if isinstance(said, list) else (said,), moment=moment)
             for host, said in zip(FILE.hosts, objects, strict=False)
         ]
-        monkeypatch.setattr(kept_plan, "ask", lambda *_, **__: answers)
+        monkeypatch.setattr(kept_plan, "run_on_hosts", lambda *_, **__: answers)
 
     return answer
 
@@ -112,11 +112,11 @@ def test_a_host_whose_plan_differs_is_named_and_the_plan_of_the_others_counts(
 ) -> None:
     differing = replace(ON_THREE, work=Job(batch_size=7, lr=0.5))
     said = [told(said=differing), told(said=ON_THREE), told(said=ON_THREE)]
-    answers = [Answer(host, (one,)) for host, one in zip(THREE.hosts, said, strict=True)]
-    monkeypatch.setattr(kept_plan, "ask", lambda *_, **__: answers)
+    answers = [HostAnswer(host, (one,)) for host, one in zip(THREE.hosts, said, strict=True)]
+    monkeypatch.setattr(kept_plan, "run_on_hosts", lambda *_, **__: answers)
     kept = plan_on_hosts(NOWHERE, THREE, "a-run")
     assert (kept.plan, kept.others) == (ON_THREE, ())
-    run = kept_plan.ask_for(NOWHERE, THREE, "a-run").runs["a-run"]
+    run = kept_plan.ask_for_plans(NOWHERE, THREE, "a-run").runs["a-run"]
     assert run.differences == (
         Difference("node1", "batch_size", "7", "64"),
         Difference("node1", "lr", "0.5", "0.1"),
@@ -164,7 +164,7 @@ def test_a_name_that_is_no_plain_one_is_refused_wherever_a_plan_is_read(
         with pytest.raises(ValueError, match="is not a plain name"):
             serialize.parse(serialize.dump(replace(PLAN, project=name)))
     answer(told(name, replace(PLAN, run=name)))
-    asked = kept_plan.ask_for(NOWHERE, FILE, name)
+    asked = kept_plan.ask_for_plans(NOWHERE, FILE, name)
     assert not asked.runs
     why = str(asked.mistakes[name])
     assert "cannot be read: its run" in why
@@ -475,10 +475,10 @@ def test_a_launcher_that_is_told_to_stop_is_waited_for(
 
 
 LOSING = """
-from remote.events import Lost
+from remote.events import HostLost
 from training.wire.events import Launched, encode
 recorder.raw(encode(Record(0, 0, 1, 0.5, Launched((0,)))).encode())
-ends = Stopping("enough", True), Lost(0, "node1: not heard", reached=True), Closed()
+ends = Stopping("enough", True), HostLost(0, "node1: not heard", reached=True), SessionClosed()
 for seq, event in enumerate(ends, 1):
     recorder.write(Record(SESSION, 0, seq, float(seq), event))
 recorder.close(RunState(plan))
@@ -517,10 +517,10 @@ def test_stop_fails_as_long_as_a_host_has_not_confirmed(
     told = [
         *((host, Launched((host,), (0, 1))) for host in (0, 1)),
         (SESSION, Stopping("enough", True)),
-        (SESSION, Lost(1, "node2: not heard", reached=True)),
+        (SESSION, HostLost(1, "node2: not heard", reached=True)),
         (0, Exited(0, -15, "SIGTERM", stopped=True)),
         (0, AgentEnded(EndReason.CLOSED)),
-        (SESSION, Closed()),
+        (SESSION, SessionClosed()),
     ]
     (recorder.folder / "events.jsonl").write_text(records(told))
     done = run(stop, run="a-run")

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from remote.cluster.hosts import Cluster, Host
-from remote.events import Said
+from remote.events import RemarkMade
 from remote.host_commands import inventory, kept_plan, pruning
-from remote.host_commands import runs as found_runs
-from remote.host_commands.errands import Answer
+from remote.host_commands import listed_runs as found_runs
+from remote.host_commands.run_on_hosts import HostAnswer
 from remote.plan import serialize
 from remote.plan.plan import Plan, PlanError
 from remote.plan.serialize import OtherFormat
@@ -134,8 +134,8 @@ def test_a_plan_that_hosts_keep_is_named(
 ) -> None:
     plan = reformatted(serialize.dump(Plan(NAME, HOSTS, Job())), number)
     told = {"run": NAME, "plan": plan, "now": 1.0}
-    answers = [Answer(HOSTS[0], objects=(told,))]
-    monkeypatch.setattr(kept_plan, "ask", lambda *_, **__: answers)
+    answers = [HostAnswer(HOSTS[0], objects=(told,))]
+    monkeypatch.setattr(kept_plan, "run_on_hosts", lambda *_, **__: answers)
     nobody: object = None
     with pytest.raises(OtherFormat) as refused:
         plan_on_hosts(nobody, Cluster("test", HOSTS), NAME)  # type: ignore[arg-type]
@@ -147,7 +147,7 @@ def test_records_of_another_format_are_not_read(
 ) -> None:
     folder = tmp_path / NAME
     folder.mkdir()
-    lines = [encode(Record(SESSION, 0, seq, 2.0, Said(SESSION, "x"))) for seq in (1, 2)]
+    lines = [encode(Record(SESSION, 0, seq, 2.0, RemarkMade(SESSION, "x"))) for seq in (1, 2)]
     (folder / "events.jsonl").write_text("".join(lines))
     assert len(list(events_file.read_records(folder))) == 2
     rename_format(folder / "events.jsonl", number)
@@ -183,10 +183,10 @@ def test_a_host_does_not_read_the_journal(kept: Path, tmp_path: Path, number: in
         os.utime(path, (time.time() - 7200,) * 2)
     later = run_folders.examine(str(tmp_path), NAME, 0)
     assert not later.live, "nobody can still be at work in it"
-    known = found_runs.Run(NAME, (found_runs.Part("node1", "~", later),))
+    known = found_runs.ListedRun(NAME, (found_runs.HostPart("node1", "~", later),))
     assert (known.phase, known.format) == ("unknown", number or 0)
-    found = inventory.Inventory((known,), (), frozenset({"node1"}))
-    (reason,) = pruning.removable(found, 0, 0)[1]
+    found = inventory.RunInventory((known,), (), frozenset({"node1"}))
+    (reason,) = pruning.find_removable(found, 0, 0)[1]
     assert reason.by_name
 
 

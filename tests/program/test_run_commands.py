@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from remote.cluster.hosts import Cluster, Host
-from remote.events import Refused
+from remote.events import StartRefused
 from remote.host_commands import inventory, pruning
-from remote.host_commands import runs as found_runs
-from remote.host_commands.errands import Answer
+from remote.host_commands import listed_runs as found_runs
+from remote.host_commands.run_on_hosts import HostAnswer
 from remote.plan import serialize
 from remote.plan.plan import Plan, PlanError, Script
 from remote.record import marks, trust
@@ -195,7 +195,9 @@ def test_the_name_that_a_run_was_given_elsewhere_is_listed(
     (workdir / "runs" / "b-run" / "0" / "plan.json").write_text(serialize.dump(plan))
     found = far.examine(str(workdir), "b-run", 0)
     assert found.label == "best"
-    told = found_runs.Run("b-run", (found_runs.Part("node1", "w", inventory._plausible(found)),))
+    told = found_runs.ListedRun(
+        "b-run", (found_runs.HostPart("node1", "w", inventory._plausible(found)),)
+    )
     assert told.label == "best"
     wild = replace(found, label="\x1b[2J")
     assert inventory._plausible(wild).label == ""
@@ -249,29 +251,29 @@ def test_what_of_the_runs_directory_may_go(tmp_path: Path) -> None:
         recorded(runs, name, local, verdict, age)
     (runs / "no-run").mkdir()
     (runs / "link").symlink_to(runs / "over")
-    known = inventory.take(None, (), runs)
-    going, kept = pruning.removable(known, 0, 0)
+    known = inventory.take_inventory(None, (), runs)
+    going, kept = pruning.find_removable(known, 0, 0)
     assert sorted(one.run for one in going) == ["local", "over"]
     assert [one.run for one in kept] == ["left", "lost", "new"]
     asked = replace(known, answered=frozenset({"node1"}))
-    assert sorted(one.run for one in pruning.removable(asked, 0, 0)[0]) == [
+    assert sorted(one.run for one in pruning.find_removable(asked, 0, 0)[0]) == [
         "left",
         "local",
         "lost",
         "over",
     ]
-    assert [one.run for one in pruning.removable(asked, 3600, 0)[0]] == ["left", "lost"]
-    assert len(pruning.removable(asked, 0, 3)[0]) == 1
-    assert pruning.remove(None, (), runs, going)[1] == []
+    assert [one.run for one in pruning.find_removable(asked, 3600, 0)[0]] == ["left", "lost"]
+    assert len(pruning.find_removable(asked, 0, 3)[0]) == 1
+    assert pruning.remove_files(None, (), runs, going)[1] == []
     assert sorted(path.name for path in runs.iterdir()) == ["left", "link", "lost", "new", "no-run"]
 
 
 def test_a_run_with_a_star_goes_only_by_its_name(tmp_path: Path) -> None:
     marks.star(recorded(tmp_path, "best", True, "finished"), True)
-    known = inventory.take(None, (), tmp_path)
+    known = inventory.take_inventory(None, (), tmp_path)
     why = pruning.KeptRun("best", "it has a star")
-    assert pruning.removable(known, 0, 0) == ([], [why])
-    assert [one.run for one in pruning.removable(known, 0, 0, ["best"])[0]] == ["best"]
+    assert pruning.find_removable(known, 0, 0) == ([], [why])
+    assert [one.run for one in pruning.find_removable(known, 0, 0, ["best"])[0]] == ["best"]
 
 
 def test_a_run_whose_launcher_is_still_at_work_on_it_stays(tmp_path: Path) -> None:
@@ -279,18 +281,18 @@ def test_a_run_whose_launcher_is_still_at_work_on_it_stays(tmp_path: Path) -> No
     runs = tmp_path / "runs"
     folder = recorded(runs, "over", True, None)
     launcher = Recorder(runs, load_plan(folder), again=True)
-    going, kept = pruning.removable(inventory.take(None, (), runs), 0, 0)
+    going, kept = pruning.find_removable(inventory.take_inventory(None, (), runs), 0, 0)
     why = f"its launcher, process {os.getpid()}, still records it"
     assert (going, kept) == ([], [pruning.KeptRun("over", why)])
     late = pruning.Removable("over", "finished", "", "over", 1, 0)
-    assert pruning.remove(None, (), runs, [late])[1] == [
+    assert pruning.remove_files(None, (), runs, [late])[1] == [
         f"{folder}: its launcher, process {os.getpid()}, still records it"
     ]
     launcher.release()
-    assert [one.run for one in pruning.removable(inventory.take(None, (), runs), 0, 0)[0]] == [
-        "over"
-    ]
-    assert pruning.remove(None, (), runs, [late])[1] == []
+    assert [
+        one.run for one in pruning.find_removable(inventory.take_inventory(None, (), runs), 0, 0)[0]
+    ] == ["over"]
+    assert pruning.remove_files(None, (), runs, [late])[1] == []
 
 
 def test_a_live_local_run_stays_and_its_orphans_are_found(
@@ -344,7 +346,9 @@ def test_the_command_line_knows_both(tmp_path: Path) -> None:
     )
 
 
-def told(host: str, index: int = 0, name: str = "20261122-a", **figures: Any) -> found_runs.Part:
+def told(
+    host: str, index: int = 0, name: str = "20261122-a", **figures: Any
+) -> found_runs.HostPart:
     """What a host tells of a run that has finished."""
     usual: dict[str, Any] = {
         "live": False,
@@ -360,7 +364,7 @@ def told(host: str, index: int = 0, name: str = "20261122-a", **figures: Any) ->
         "hosts": 2,
         "world_size": 2,
     } | figures
-    return found_runs.Part(host, "~", RunFolder(name, index, **usual))
+    return found_runs.HostPart(host, "~", RunFolder(name, index, **usual))
 
 
 class Told:
@@ -421,15 +425,17 @@ def test_what_became_of_a_run_is_told_alike_with_and_without_its_record(tmp_path
     )
     away = told("node1", phase="not started"), told("node2", 1, phase="not started")
     for parts, verdict in ((refused, "refused"), (away, "lost")):
-        record = found_runs.Record("a", tmp_path, ("node1", "node2"), 2, False, verdict, 0, 0.0)
+        record = found_runs.LocalRecord(
+            "a", tmp_path, ("node1", "node2"), 2, False, verdict, 0, 0.0
+        )
         assert (
-            found_runs.Run("a", parts).phase
-            == found_runs.Run("a", parts, record).phase
+            found_runs.ListedRun("a", parts).phase
+            == found_runs.ListedRun("a", parts, record).phase
             == "not started"
         ), "as programs know it"
-        assert found_runs.Run("a", parts, record).state == verdict, "as all lists have it"
-    assert found_runs.Run("a", refused).state == "refused"
-    assert found_runs.Run("a", away).state == "not started"
+        assert found_runs.ListedRun("a", parts, record).state == verdict, "as all lists have it"
+    assert found_runs.ListedRun("a", refused).state == "refused"
+    assert found_runs.ListedRun("a", away).state == "not started"
 
 
 def test_what_a_host_tells_of_a_stop_is_of_its_newest_attempt(tmp_path: Path) -> None:
@@ -464,17 +470,17 @@ def test_what_dies_after_a_person_stopped_the_run_is_no_failure(
     failed = died if phase == "failed" else 0.0
     away = told("node2", 1, phase=phase, failed=failed, last=died)
     parts = (told("node1", phase="stopped", stop_heard=100.0), replace(away, clock_ahead=ahead))
-    assert found_runs.Run("a", parts).phase == word
-    assert found_runs.Run("a", parts).state == word
+    assert found_runs.ListedRun("a", parts).phase == word
+    assert found_runs.ListedRun("a", parts).state == word
     by_itself = replace(parts[0], folder=replace(parts[0].folder, stop_heard=0.0))
-    assert found_runs.Run("a", (by_itself, parts[1])).phase == phase
+    assert found_runs.ListedRun("a", (by_itself, parts[1])).phase == phase
 
 
 def test_a_host_that_a_restart_left_out_does_not_say_how_the_run_ended() -> None:
     parts = (told("node1", attempt=1), told("node2", 1, phase="lost", attempt=0))
-    assert found_runs.Run("a", parts).state == "finished"
-    going, _ = pruning.removable(
-        inventory.Inventory(found_runs.joined(parts)), 0, 0, elsewhere=True
+    assert found_runs.ListedRun("a", parts).state == "finished"
+    going, _ = pruning.find_removable(
+        inventory.RunInventory(found_runs.join_parts(parts)), 0, 0, elsewhere=True
     )
     assert {one.state for one in going} == {"finished"}
     assert {one.host for one in going} == {"node1", "node2"}, "its folder goes as well"
@@ -484,7 +490,7 @@ def test_a_host_that_a_restart_left_out_does_not_say_how_the_run_ended() -> None
 def test_a_clock_counts_as_right_as_long_as_its_answer_may_be_of_that_time(
     ahead: float, measured: float
 ) -> None:
-    answer = Answer(Host("n", "n"), moment=1e9, completed=1e9 + 2)
+    answer = HostAnswer(Host("n", "n"), moment=1e9, completed=1e9 + 2)
     folder = told("n", now=1e9 + ahead).folder
     assert inventory._clock_ahead(answer, [folder]) == measured
     assert inventory._clock_ahead(answer, []) == 0.0
@@ -492,15 +498,15 @@ def test_a_clock_counts_as_right_as_long_as_its_answer_may_be_of_that_time(
 
 def test_a_run_without_a_step_is_known_by_its_record_or_else_by_its_hosts(tmp_path: Path) -> None:
     refused = (told("node1", exits=(Exited(0, 2),), phase="failed"),)
-    record = found_runs.Record("a", tmp_path, ("node1",), 1, False, "refused", 0, 0.0)
-    assert found_runs.Run("a", refused).made_no_step
-    assert not found_runs.Run("a", refused, record).made_no_step
-    assert found_runs.Run("a", (), replace(record, made_no_step=True)).made_no_step
-    assert not found_runs.Run("a", (told("node1", phase="finished", step=3),)).made_no_step
+    record = found_runs.LocalRecord("a", tmp_path, ("node1",), 1, False, "refused", 0, 0.0)
+    assert found_runs.ListedRun("a", refused).made_no_step
+    assert not found_runs.ListedRun("a", refused, record).made_no_step
+    assert found_runs.ListedRun("a", (), replace(record, made_no_step=True)).made_no_step
+    assert not found_runs.ListedRun("a", (told("node1", phase="finished", step=3),)).made_no_step
     live = (told("node1", live=True, phase="not started"),)
-    assert not found_runs.Run("a", live, replace(record, made_no_step=True)).made_no_step
+    assert not found_runs.ListedRun("a", live, replace(record, made_no_step=True)).made_no_step
     trained = (told("node1", phase="stopped", step=3),)
-    assert not found_runs.Run("a", trained, replace(record, made_no_step=True)).made_no_step
+    assert not found_runs.ListedRun("a", trained, replace(record, made_no_step=True)).made_no_step
 
 
 def test_runs_that_made_no_step_are_removed_on_request(
@@ -512,7 +518,7 @@ def test_runs_that_made_no_step_are_removed_on_request(
         told = histories.History(of)
         if name == "c-trained":
             told.training(3, 9)
-        from_record(runs_dir, told.session(Refused(SESSION, "no torch")).ended())
+        from_record(runs_dir, told.session(StartRefused(SESSION, "no torch")).ended())
     recorded(runs_dir, "d-live", False, None)
     marks.star(runs_dir / "b-refused", True)
     asked = run(prune, not_started=True)
@@ -583,9 +589,11 @@ def test_a_run_whose_hosts_are_gone_is_removed_by_its_name(
 
 def test_prune_counts_runs_and_shows_their_total() -> None:
     parts = (told("node1"), told("node2", 1), told("node1", name="20261122-b"))
-    code = found_runs.Code("node1", CodeArchive("x", 500, False, 9e9))
-    known = inventory.Inventory(found_runs.joined(parts), (code,), frozenset({"node1", "node2"}))
-    going, _ = pruning.removable(known, 0, 0, elsewhere=True)
+    code = found_runs.HostCode("node1", CodeArchive("x", 500, False, 9e9))
+    known = inventory.RunInventory(
+        found_runs.join_parts(parts), (code,), frozenset({"node1", "node2"})
+    )
+    going, _ = pruning.find_removable(known, 0, 0, elsewhere=True)
     rows = _rows(going)
     assert [(row[0], *row[3:]) for row in rows] == [
         ("20261122-a", "1.9 MiB", "elsewhere", "node1, node2"),
@@ -596,20 +604,22 @@ def test_prune_counts_runs_and_shows_their_total() -> None:
         "2 runs, 2 of them not recorded here (started from another folder, or by somebody else) "
         "and unused code, 2.9 MiB"
     )
-    own, kept = pruning.removable(known, 0, 0)
+    own, kept = pruning.find_removable(known, 0, 0)
     assert [one.run for one in own] == [""], "code"
     assert [one.run for one in kept if one.is_elsewhere] == ["20261122-a", "20261122-b"]
-    record = found_runs.Record("20261122-b", Path("b"), ("node1",), 1, False, "finished", 9, 0.0)
+    record = found_runs.LocalRecord(
+        "20261122-b", Path("b"), ("node1",), 1, False, "finished", 9, 0.0
+    )
     runs = (known.runs[0], replace(known.runs[1], record=record))
-    own, _ = pruning.removable(replace(known, runs=runs, code=()), 0, 0)
+    own, _ = pruning.find_removable(replace(known, runs=runs, code=()), 0, 0)
     assert [row[4] for row in _rows(own)] == ["here"]
 
 
 def test_a_live_run_is_not_removed_by_its_name() -> None:
-    known = inventory.Inventory(
-        found_runs.joined([told("node1", live=True)]), (), frozenset({"node1"})
+    known = inventory.RunInventory(
+        found_runs.join_parts([told("node1", live=True)]), (), frozenset({"node1"})
     )
-    assert pruning.removable(known, 0, 0, {"20261122-a"}) == (
+    assert pruning.find_removable(known, 0, 0, {"20261122-a"}) == (
         [],
         [pruning.KeptRun("20261122-a", "it is live")],
     )

@@ -29,7 +29,7 @@ from remote.plan.environment import forwarded
 from remote.plan.place import place
 from remote.plan.plan import Plan, PlanError
 from remote.run.apply import apply_record
-from remote.transport.ssh.known_hosts import find
+from remote.transport.ssh.known_hosts import find_known_keys
 from remote.transport.ssh.transport import SshTransport
 from tests.kit import labs
 from tests.kit.acted import ActedSession, cluster, make_plan, until
@@ -380,9 +380,9 @@ def evil() -> History:
         EVIL,
     )
     history.session(
-        launcher.Reaching(0, Reach.CONNECTING),
-        launcher.Said(0, EVIL),
-        launcher.Checked(1, EVIL, "failed", EVIL, EVIL),
+        launcher.HostPhaseChanged(0, Reach.CONNECTING),
+        launcher.RemarkMade(0, EVIL),
+        launcher.CheckFinished(1, EVIL, "failed", EVIL, EVIL),
     )
     history.say(
         0,
@@ -394,14 +394,14 @@ def evil() -> History:
     history.say(1, hello, events.Reserved(EVIL, 29_500), events.Launched((1,)))
     begun = events.Started(0, 100, 2, EVIL, EVIL, EVIL, 1, 61_706, 40, 10, 640, 100)
     history.rank(0, begun, said(0, EVIL, "stdout"), events.Stack(0, EVIL, EVIL))
-    history.session(launcher.Parted(1, EVIL), launcher.Lost(1, EVIL, True)).rank(
+    history.session(launcher.ConnectionLost(1, EVIL), launcher.HostLost(1, EVIL, True)).rank(
         0, *raised(0, f"ValueError: {EVIL}")
     )
     history.rank(0, events.Exited(0, -9, EVIL)).say(
         0, events.AgentEnded(EndReason.AGENT_DIED, EVIL)
     )
     return history.session(
-        launcher.Refused(1, EVIL), launcher.Stopping(EVIL, False), launcher.Closed()
+        launcher.StartRefused(1, EVIL), launcher.Stopping(EVIL, False), launcher.SessionClosed()
     )
 
 
@@ -514,7 +514,7 @@ def test_an_unknown_key_is_shown_and_recorded_once_a_person_agrees(
     )
     answers(f"{fingerprint}\n")
     assert trust(node) == [0]
-    (known,) = find(node.address, node.port)
+    (known,) = find_known_keys(node.address, node.port)
     assert sshd.node("node1").public_key == f"{known.kind} {known.key}"
     answers("")
     assert trust(node) == [0]
@@ -541,7 +541,7 @@ def test_a_changed_key_is_recorded_only_where_that_is_asked_for(
     answers("yes\n")
     assert trust(node, replaces=True) == [0]
     assert sshd.known_hosts.read_text().splitlines()[0] == f"other {sshd.node('node2').public_key}"
-    assert [known.key for known in find(node.address, node.port)] == [
+    assert [known.key for known in find_known_keys(node.address, node.port)] == [
         sshd.node("node1").public_key.split()[1]
     ]
 
@@ -557,8 +557,8 @@ def test_keys_of_jump_hosts_are_asked_for_first_and_names_are_hashed(
     assert trust(node, replace(node, name="again"), config=tmp_path / "config") == [0, 0]
     lines = sshd.known_hosts.read_text().splitlines()
     assert [line[:3] for line in lines] == ["|1|", "|1|"]
-    assert find(gate.address, gate.port)
-    assert find(node.address, node.port)
+    assert find_known_keys(gate.address, gate.port)
+    assert find_known_keys(node.address, node.port)
     assert stat.S_IMODE(sshd.known_hosts.stat().st_mode) == 0o600
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from remote.cluster.hosts import Host
 from remote.host_commands import kept_plan
-from remote.host_commands.errands import Answer
+from remote.host_commands.run_on_hosts import HostAnswer
 from remote.plan import serialize
 from remote.plan.plan import Plan, Policy
 from remote.record import marks
@@ -78,15 +78,15 @@ def tell(
 
     def tell(*said: list[dict[str, Any]] | str) -> None:
         answers = [
-            Answer(host, error=one) if isinstance(one, str) else Answer(host, tuple(one))
+            HostAnswer(host, error=one) if isinstance(one, str) else HostAnswer(host, tuple(one))
             for host, one in zip(HOSTS, said, strict=True)
         ]
 
-        def ask(_: object, hosts: tuple[Host, ...], *__: object, **___: object) -> list[Answer]:
+        def ask(_: object, hosts: tuple[Host, ...], *__: object, **___: object) -> list[HostAnswer]:
             asked.extend(host.name for host in hosts)
             return answers
 
-        monkeypatch.setattr(kept_plan, "ask", ask)
+        monkeypatch.setattr(kept_plan, "run_on_hosts", ask)
 
     return tell
 

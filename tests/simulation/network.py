@@ -9,11 +9,11 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from remote.cluster.hosts import Host as HostEntry
-from remote.events import Reaching
+from remote.events import HostPhaseChanged
 from remote.limits import LIMITS, Limits
 from remote.session import connection as messages
-from remote.transport import Agent
-from remote.transport.failure import Cause, Failure
+from remote.transport import AgentCommand
+from remote.transport.failure import Failure, FailureCause
 from tests.simulation.here import here
 from training.agent.options import AgentOptions
 from training.wire.commands import Command, encode
@@ -111,7 +111,7 @@ class _Room:
 
 def broken(why: str) -> Failure:
     """Return the failure of a connection that ended."""
-    return Failure(Cause.BROKEN, why)
+    return Failure(FailureCause.BROKEN, why)
 
 
 class Connection:
@@ -137,17 +137,17 @@ class Connection:
 
     # What the session does ------------------------------------------------------------------------
 
-    def open(self, _: Any, agent: Agent) -> None:
+    def open(self, _: Any, agent: AgentCommand) -> None:
         """Reach the host."""
         self.link.connections.append(self)
-        self._say(Reaching(self.index, Reach.CONNECTING))
+        self._say(HostPhaseChanged(self.index, Reach.CONNECTING))
         self._until = here.loop.now + TIMEOUT
         here.loop.after(self.link.draw.uniform(0.05, 1.0), lambda: self._reach(agent))
 
     def _say(self, event: Event) -> None:
         self.put(messages.Heard(event))
 
-    def _reach(self, agent: Agent) -> None:
+    def _reach(self, agent: AgentCommand) -> None:
         host = self.launcher.world.hosts[self.index]
         if self.is_closed or not self.launcher.is_alive:
             return
@@ -157,7 +157,7 @@ class Connection:
             else:
                 self._fail("timed out")
             return
-        self._say(Reaching(self.index, Reach.STARTING))
+        self._say(HostPhaseChanged(self.index, Reach.STARTING))
         from tests.simulation.host import Follower
 
         options = AgentOptions(

@@ -58,7 +58,7 @@ def simulated() -> Iterator[None]:
         (guard, {"_last_words": lambda: "OSError: [Errno 28] No space left on device"}),
         (session, {"time": LauncherTime, "threading": Threading, "SimpleQueue": Mailbox}),
         (pool, {"time": LauncherTime, "Connection": Connection}),
-        (journals, {"_Reading": Reading}),
+        (journals, {"JournalReader": Reading}),
         (serialize, {"dump": _dump}),
         (registry, {"names": _names, "source": _source}),
         (needs, {"needs_of_job": _needs_of}),

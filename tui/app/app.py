@@ -171,7 +171,7 @@ class RankboardApp(Dashboard[Runs]):
             self._show_form(cluster=cluster, selected=selected, work=job)
 
     def on_open_study(self, message: OpenStudy) -> None:
-        from tui.study.screen import StudyScreen
+        from tui.study.study_screen import StudyScreen
 
         try:
             study = self.runs.launch.history.study(message.name)
@@ -182,7 +182,7 @@ class RankboardApp(Dashboard[Runs]):
 
     def on_show_cell(self, message: ShowCell) -> None:
         from tui.study.cell_screen import CellScreen
-        from tui.study.screen import StudyScreen
+        from tui.study.study_screen import StudyScreen
 
         if isinstance(self.screen, StudyScreen):
             self.push_screen(CellScreen(self.screen.runner, message.key))

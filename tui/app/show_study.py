@@ -8,17 +8,17 @@ from contextlib import suppress
 from functools import partial
 
 from remote.record.lock import STOP
-from remote.study.folder import Ended
-from remote.study.runner import Runner
+from remote.study.folder import RunEnded
+from remote.study.runner import StudyRunner
 from tui.app.second_signal import Watched, ended_by_second_signal
 from tui.kit.exit import STOPPED
 from tui.run import outcome
 from tui.study.text.line_printer import finish
 from tui.study.text.printer import Guarded, printer
-from tui.study.text.words import already
+from tui.study.text.run_texts import describe_done
 
 
-def show_lines(runner: Runner, json: bool) -> None:
+def show_lines(runner: StudyRunner, json: bool) -> None:
     """Make the runs that are left, and print what becomes of them."""
     with ended_by_second_signal() as watched:
 
@@ -31,17 +31,17 @@ def show_lines(runner: Runner, json: bool) -> None:
         _print_study(runner, json, watched)
 
 
-def _has_batches(runner: Runner) -> bool:
+def _has_batches(runner: StudyRunner) -> bool:
     """Return whether a run is under way, whose batches come. Between two runs, and as one closes,
     a handler of signals is enough: it ends the study."""
     return runner.current is not None and not runner.current.session.is_closing
 
 
-def _print_study(runner: Runner, json: bool, watched: Watched) -> None:
+def _print_study(runner: StudyRunner, json: bool, watched: Watched) -> None:
     with suppress(OSError), printer(runner, json) as show:
         runner.ended = partial(_end, runner, show)
         is_stop_reported = False
-        results_before = already(runner)
+        results_before = describe_done(runner)
         if results_before:
             show.tell(results_before)
         for run in runner.runs():
@@ -57,18 +57,18 @@ def _print_study(runner: Runner, json: bool, watched: Watched) -> None:
         show.end()
 
 
-def _end(runner: Runner, show: Guarded, end: Ended) -> None:
+def _end(runner: StudyRunner, show: Guarded, end: RunEnded) -> None:
     show.ended(end)
     _stop_unread(runner, show)
 
 
-def _stop_unread(runner: Runner, show: Guarded) -> None:
+def _stop_unread(runner: StudyRunner, show: Guarded) -> None:
     """Stop the study once nobody reads stdout any more, as with `| head`."""
     if show.gone and not runner.is_stopped:  # a second request would skip the hosts' end
         runner.stop("stdout was closed")
 
 
-def _handle_signals(runner: Runner) -> None:
+def _handle_signals(runner: StudyRunner) -> None:
     """Let a signal stop the study, and a second one, or SIGQUIT, stop it at once."""
 
     def stop(number: int, _: object) -> None:
@@ -82,7 +82,7 @@ def _handle_signals(runner: Runner) -> None:
         signal.signal(number, stop)
 
 
-def show_dashboard(runner: Runner) -> None:
+def show_dashboard(runner: StudyRunner) -> None:
     """Show the dashboard until the user quits; then print the results."""
     from tui.app.study_app import StudyApp
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from remote.study.runner import Runner
+from remote.study.runner import StudyRunner
 from tui.app.dashboard import Dashboard
 from tui.kit.dialogs import StudyDialog
 from tui.kit.messages import ShowCell, ShowRun
 from tui.run.screen import RunScreen
 from tui.study.cell_screen import CellScreen
-from tui.study.screen import StudyScreen
-from tui.study.studies import StudyRuns
+from tui.study.study_runs import StudyRuns
+from tui.study.study_screen import StudyScreen
 
 
 class StudyApp(Dashboard[StudyRuns]):
     """Makes the runs of a study while it shows them."""
 
-    def __init__(self, runner: Runner) -> None:
+    def __init__(self, runner: StudyRunner) -> None:
         super().__init__(StudyRuns(runner))
 
     def open(self) -> None:

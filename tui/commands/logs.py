@@ -7,7 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from remote.events import Restarted, Said, expand
+from remote.events import RemarkMade, Restarted, expand
 from remote.host_commands import journals
 from remote.host_commands.kept_plan import KeptPlan
 from remote.launch import Launcher
@@ -111,7 +111,9 @@ def _print_rest(
         return [kept.refusal]
     problems: list[journals.Problem] = []
     offsets = {host.index: host.offset for host in state.hosts} | dict(kept.offsets)
-    for _, batch in journals.fetch(launcher.transport, kept.plan, printed, offsets, problems):
+    for _, batch in journals.fetch_journals(
+        launcher.transport, kept.plan, printed, offsets, problems
+    ):
         for record in expand(batch):
             output.print(record)
     return [problem for _, problem in problems]
@@ -122,7 +124,7 @@ def _follow_on_hosts(launcher: Launcher, kept: KeptPlan, output: _Output) -> lis
     session = launcher.attach(kept)
     for record in (one for batch in session.batches() for one in batch):
         output.print(record)
-        if isinstance(record.event, Said):
+        if isinstance(record.event, RemarkMade):
             narrate(record.event.text)
     return [host.reason for host in session.state.hosts if host.gone]
 

@@ -14,7 +14,7 @@ from cyclopts.validators import Number
 
 from remote.format import UNKNOWN, age, count, size
 from remote.host_commands import inventory, pruning
-from remote.host_commands.inventory import Inventory
+from remote.host_commands.inventory import RunInventory
 from remote.host_commands.pruning import ELSEWHERE, KeptRun, Removable
 from tui.flags.common import RUNS, WHOLE_NUMBER, HostsFile, RunsDir, Yes
 from tui.flags.selection import reach_hosts, report_unreachable
@@ -90,9 +90,9 @@ def prune(
         age_limit = older_than or ("0" if not_started else AGE)
         older = _seconds(age_limit)
         transport, known = reach_hosts(hosts)
-        found = inventory.take(transport, known, runs_dir, figures=not_started)
+        found = inventory.take_inventory(transport, known, runs_dir, figures=not_started)
         named = _match_names(names, found)
-        going, kept = pruning.removable(
+        going, kept = pruning.find_removable(
             found, older, keep, named, elsewhere=elsewhere, without_step=not_started
         )
         _show(going, kept, hosts)
@@ -100,7 +100,7 @@ def prune(
         if going and dry_run:
             narrate(f"would remove {_total(going)}; nothing was removed")
         elif going and confirm(f"remove {_total(going)}? [y/N]", yes):
-            freed, problems = pruning.remove(transport, known, runs_dir, going)
+            freed, problems = pruning.remove_files(transport, known, runs_dir, going)
             narrate(*problems)
             narrate(f"removed {size(freed)}")
         elif not going and not named:
@@ -125,7 +125,7 @@ def _seconds(older_than: str) -> float:
     return float(found[1]) * UNITS[found[2]]
 
 
-def _match_names(names: Sequence[str], found: Inventory) -> set[str]:
+def _match_names(names: Sequence[str], found: RunInventory) -> set[str]:
     """Find the runs with these names, or that begin with them. Raises: UsageError."""
     known = [run.name for run in found.runs]
     return {_match_name(name, known) for name in names}
@@ -188,9 +188,11 @@ def _remedy(kept: Sequence[KeptRun], flag: str) -> str:
     return ""
 
 
-def _unreachable(found: Inventory, going: set[str]) -> list[str]:
+def _unreachable(found: RunInventory, going: set[str]) -> list[str]:
     """Say what is left on hosts that cannot be reached."""
-    away = [(run.name, pruning.unreachable(run, found)) for run in found.runs if run.name in going]
+    away = [
+        (run.name, pruning.unreachable_hosts(run, found)) for run in found.runs if run.name in going
+    ]
     return [
         f"{run}: cannot reach {', '.join(hosts)}: files of the run stay there, and a live run "
         "continues"

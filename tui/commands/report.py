@@ -11,10 +11,9 @@ from cyclopts import Parameter
 
 from remote.lab import spec
 from remote.record.layout import PLAN
-from remote.study import start
+from remote.study import start_study as start
 from remote.study.folder import SUFFIX, StudyFolder
-from remote.study.reader import StudyError
-from remote.study.study import Study
+from remote.study.study import Study, StudyError
 from tui.flags.common import RUNS, RunsDir
 from tui.flags.recorded import folder_of
 from tui.kit.exit import UsageError, refusing, to_install
@@ -96,14 +95,14 @@ def _check_installed() -> None:
 def _found(names: Sequence[str], runs_dir: Path) -> tuple[dict[StudyFolder, Study], list[Path]]:
     """The studies and the folders of the runs that are named. Raises: UsageError, PlanError,
     StudyError."""
-    from remote.study.start import opened
+    from remote.study.start_study import open_study
 
     studies: dict[StudyFolder, Study] = {}
     folders: list[Path] = []
     for name in names:
         folder = _study_folder(name, runs_dir)
         if folder:
-            studies[folder] = opened(folder)
+            studies[folder] = open_study(folder)
         else:
             folders.append(_run_folder(name, runs_dir))
     if len(set(folders)) < len(folders):

@@ -13,12 +13,12 @@ from cyclopts.validators import Number
 
 from remote.launch import Launcher
 from remote.plan.plan import Policy
-from remote.study import start
-from remote.study.file import bundled, parse
-from remote.study.places import Places
-from remote.study.progress import Progress
-from remote.study.reader import StudyError
-from remote.study.runner import Runner
+from remote.study import start_study as start
+from remote.study.host_pool import HostPool
+from remote.study.progress import StudyProgress
+from remote.study.runner import StudyRunner
+from remote.study.study import StudyError
+from remote.study.study_file import parse_study, read_bundled_studies
 from remote.transport.registry import Transports
 from tui.app import show_run as front
 from tui.app import show_study as study_front
@@ -29,7 +29,7 @@ from tui.flags.selection import HostFlags, select_hosts
 from tui.kit.exit import FAILED, STOPPED, UsageError, refusing
 from tui.kit.narrate import narrate
 from tui.kit.text_table import print_table
-from tui.study.text.plan import describe
+from tui.study.text.dry_run import print_dry_run
 
 
 def study(
@@ -103,7 +103,7 @@ def study(
         with mistakes.noting():
             _check_flags(as_lines, dry_run, json)
         mistakes.refuse()
-        folder, call = start.find(
+        folder, call = start.find_study(
             name,
             runs_dir.absolute(),
             job_flags.settings,
@@ -113,27 +113,27 @@ def study(
         )
         call.study(folder.name)  # so that mistakes in the file are told before those in the hosts
         with _from_places(call.places) as places:
-            call = replace(call, nodes=len(places.cluster.hosts))
+            call = replace(call, num_hosts=len(places.cluster.hosts))
             study = places.fitted(call.study(folder.name))
             places.check(study)
             narrate(*places.find_data(study), *places.thread_remarks(study))
             if dry_run:
                 if not new:
-                    start.check(folder, call)
-                progress = Progress(study) if new else start.known(folder, study)
-                for end in () if new else start.reread(folder, call):
+                    start.check_unchanged(folder, call)
+                progress = StudyProgress(study) if new else start.read_progress(folder, study)
+                for end in () if new else start.find_recovered_runs(folder, call):
                     progress.apply(end)
                 whole = None
                 if study.is_quick and not json:
                     with suppress(StudyError):
                         whole = places.fitted(replace(call, quick=False).study(folder.name))
-                describe(study, whole, progress, places, runs_dir.absolute(), json=json)
+                print_dry_run(study, whole, progress, places, runs_dir.absolute(), json=json)
                 return
             launcher = Launcher(Transports(), runs_dir.absolute(), Policy(fetch=False))
-            with start.begun(folder, call, new=new) as kept:
+            with start.hold_study(folder, call, new=new) as kept:
                 if kept:
                     narrate(f"earlier results are kept as {kept}: rankboard report {kept}")
-                runner = Runner(study, folder, places, launcher, (until_stable or 0.0) / 100)
+                runner = StudyRunner(study, folder, places, launcher, (until_stable or 0.0) / 100)
                 if as_lines:
                     study_front.show_lines(runner, json)
                 else:
@@ -143,7 +143,7 @@ def study(
 
 def _list() -> None:
     """Print the bundled studies."""
-    studies = [parse(name, text) for name, text in bundled().items()]
+    studies = [parse_study(name, text) for name, text in read_bundled_studies().items()]
     rows = [(one.name, str(len(one.trials())), one.question) for one in studies]
     print_table(("study", "runs", "question"), rows)
 
@@ -165,7 +165,7 @@ def _to_places(flags: HostFlags) -> dict[str, Any]:
     return {key: value for key, value in places.items() if value not in (None, "", False)}
 
 
-def _from_places(options: Mapping[str, Any]) -> Places:
+def _from_places(options: Mapping[str, Any]) -> HostPool:
     """Select the hosts of flags as a study keeps them; with --local N, N hosts of one rank each."""
     places = dict(options)
     link = places.pop("link", "")
@@ -175,10 +175,10 @@ def _from_places(options: Mapping[str, Any]) -> Places:
     flags = HostFlags(num_hosts=places.pop("nodes", None), **places)
     if flags.local:
         flags = replace(flags, slots=flags.slots or 1)
-    return Places(select_hosts(flags).hosts, link, cpus)
+    return HostPool(select_hosts(flags).hosts, link, cpus)
 
 
-def _code(runner: Runner) -> int:
+def _code(runner: StudyRunner) -> int:
     """The exit code: whether all runs are there."""
     progress = runner.progress
     if runner.is_refused:

@@ -13,8 +13,8 @@ from remote.cluster.hosts import Cluster, Host, HostsError, select
 from remote.cluster.load import load
 from remote.concurrently import map_concurrently
 from remote.transport import Unreachable
-from remote.transport.host_keys import HostKeys, NotRecorded, ShownKey, Standing
-from remote.transport.registry import host_keys
+from remote.transport.host_keys import HostKeys, KeyStatus, NotRecorded, PresentedKey
+from remote.transport.registry import load_host_keys
 from tui.flags.common import HOSTS, HostsFile, Yes
 from tui.kit.exit import UNREACHABLE, USAGE, UsageError, refusing
 from tui.kit.narrate import narrate
@@ -50,7 +50,7 @@ def trust(
     file = hosts or HOSTS
     with refusing():
         chosen = _choose(load(file), names, every)
-        codes = Trusting(host_keys(chosen), replace, yes).hosts(chosen)
+        codes = Trusting(load_host_keys(chosen), replace, yes).hosts(chosen)
     raise SystemExit(max(codes))
 
 
@@ -107,13 +107,13 @@ class Trusting:
             waiting = behind
         return codes
 
-    def _meet(self, host: Host) -> ShownKey | Unreachable:
+    def _meet(self, host: Host) -> PresentedKey | Unreachable:
         try:
             return self._keys[host.transport].meet(host)
         except Unreachable as error:
             return error
 
-    def _accepted(self, host: Host, shown: ShownKey) -> bool:
+    def _accepted(self, host: Host, shown: PresentedKey) -> bool:
         """Whether the key is known now; a person is asked where it was not."""
         whose = (
             f"{host.name} ({shown.name})"
@@ -121,13 +121,13 @@ class Trusting:
             else f"the jump host of {host.name} ({shown.name})"
         )
         standing = shown.standing()
-        if standing is Standing.KNOWN:
+        if standing is KeyStatus.KNOWN:
             narrate(f"{whose}: {shown.what} is known: {shown.place()}")
             return True
-        if standing is Standing.REVOKED:
+        if standing is KeyStatus.REVOKED:
             narrate(f"{whose}: {shown.revoked()}: do not trust this host")
             return False
-        if standing is Standing.CHANGED and not self._changed(whose, shown):
+        if standing is KeyStatus.CHANGED and not self._changed(whose, shown):
             return False
         if not self._agreed(whose, shown):
             return False
@@ -139,7 +139,7 @@ class Trusting:
             return False
         return True
 
-    def _changed(self, whose: str, shown: ShownKey) -> bool:
+    def _changed(self, whose: str, shown: PresentedKey) -> bool:
         """Tell old and new key; whether the new one may be asked about."""
         narrate(
             f"{whose}: its key has CHANGED. Someone may be intercepting the connection, or the "
@@ -152,7 +152,7 @@ class Trusting:
             narrate("if you know why, accept the new key with --replace")
         return self._replace
 
-    def _agreed(self, whose: str, shown: ShownKey) -> bool:
+    def _agreed(self, whose: str, shown: PresentedKey) -> bool:
         """Whether a person accepts the key, by a yes or by its fingerprint."""
         narrate(f"{whose} shows {shown.what}")
         if not self._yes:

@@ -24,8 +24,8 @@ from remote.record.files import is_folder
 from remote.record.lock import launcher
 from remote.record.overview import read_loss_course
 from remote.study.folder import SUFFIX, StudyFolder
-from remote.study.progress import Progress
-from remote.study.reader import StudyError
+from remote.study.progress import StudyProgress
+from remote.study.study import StudyError
 from remote.transport.registry import Transports, is_here
 from training.job import Job
 from tui.flags.recorded import find_here, find_kept
@@ -34,8 +34,8 @@ from tui.kit.replay import Replay
 from tui.kit.run_session import RunSession
 
 if TYPE_CHECKING:  # all that asks hosts is loaded once they are asked
+    from remote.host_commands.listed_runs import ListedRun
     from remote.host_commands.pruning import Removable
-    from remote.host_commands.runs import Run
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Listed:
     read, a line each."""
 
     runs: tuple[Entry, ...] = ()
-    studies: tuple[Progress, ...] = ()
+    studies: tuple[StudyProgress, ...] = ()
     problems: tuple[str, ...] = ()
 
 
@@ -54,10 +54,10 @@ class Answered:
     the Unix time at which they were asked. `ended` are runs of which they were asked by name and
     that are live nowhere."""
 
-    live: tuple[Run, ...] = ()
+    live: tuple[ListedRun, ...] = ()
     problems: tuple[str, ...] = ()
     asked: float = 0.0
-    ended: tuple[Run, ...] = ()
+    ended: tuple[ListedRun, ...] = ()
 
     @property
     def is_silent(self) -> bool:
@@ -69,7 +69,7 @@ class Answered:
 class RecordedStudy:
     """A study as it is recorded, in place of a `Runner`: nothing is under way."""
 
-    progress: Progress
+    progress: StudyProgress
     changes = 0
     current = None
     is_over = True
@@ -105,7 +105,7 @@ class History:
         runs = index.entries(
             self.runs_dir, lambda name, error: problems.append(f"{name}: {error.strerror}")
         )
-        studies = list[Progress]()
+        studies = list[StudyProgress]()
         for path in sorted(self.runs_dir.glob(f"[!.]*{SUFFIX}")):
             try:
                 studies.append(_progress(StudyFolder(path)))
@@ -121,7 +121,7 @@ class History:
 
         hosts = self._hosts()
         asked = time.time()
-        found = inventory.take(
+        found = inventory.take_inventory(
             self.transports,
             hosts,
             self.runs_dir,
@@ -192,8 +192,8 @@ class History:
 
         if marks.is_starred(self.runs_dir / run):
             return (), "it has a star"
-        found = inventory.take(self.transports, self._hosts(), self.runs_dir, {run})
-        going, kept = pruning.removable(found, 0.0, 0, {run})
+        found = inventory.take_inventory(self.transports, self._hosts(), self.runs_dir, {run})
+        going, kept = pruning.find_removable(found, 0.0, 0, {run})
         return going, "; ".join(one.why for one in kept)
 
     def remove(self, going: Sequence[Removable]) -> tuple[int, list[str]]:
@@ -201,7 +201,7 @@ class History:
         Raises: HostsError."""
         from remote.host_commands import pruning
 
-        return pruning.remove(self.transports, self._hosts(), self.runs_dir, going)
+        return pruning.remove_files(self.transports, self._hosts(), self.runs_dir, going)
 
     def star(self, run: str, starred: bool) -> None:
         """Star a run, or take its star away. Raises: OSError, PlanError."""
@@ -229,14 +229,14 @@ class History:
         return (load(self.hosts_file) if self.hosts_file else load_usual()).hosts
 
 
-def _has_ended(run: Run, *, is_complete: bool) -> bool:
+def _has_ended(run: ListedRun, *, is_complete: bool) -> bool:
     """Return whether hosts know the run and it is live nowhere. `is_complete`: all have answered,
     else each host of the run must have."""
     return bool(run.parts) and not run.live and (is_complete or len(run.parts) == run.hosts)
 
 
-def _progress(folder: StudyFolder) -> Progress:
+def _progress(folder: StudyFolder) -> StudyProgress:
     """How far a study is. Raises: StudyError, OSError."""
-    from remote.study.start import known, opened
+    from remote.study.start_study import open_study, read_progress
 
-    return known(folder, opened(folder))
+    return read_progress(folder, open_study(folder))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tui.home.history import Answered
 
 if TYPE_CHECKING:
-    from remote.host_commands.runs import Run
+    from remote.host_commands.listed_runs import ListedRun
 
 
 class HostPoll:
@@ -26,7 +26,7 @@ class HostPoll:
         self._pending: set[str] = set()
         self._asked: set[str] = set()
         self._were_live: set[str] = set()
-        self._ended: dict[str, Run] = {}
+        self._ended: dict[str, ListedRun] = {}
 
     def begin_anew(self) -> None:
         """Ask again of all runs, also those of which the hosts did not answer."""

@@ -13,7 +13,7 @@ from remote.record import query
 from remote.record.entry import RUNNING, Entry
 from remote.record.entry import UNKNOWN as UNKNOWN_END
 from remote.sanitise import plain
-from remote.study.progress import CellState, Progress
+from remote.study.progress import CellState, StudyProgress
 from tui.home.history import Answered, Listed
 from tui.home.listing import HEAD, row, settings_of
 from tui.kit import palette
@@ -21,7 +21,7 @@ from tui.kit.widgets.phase import PHASE_STYLES, phase_cell
 from tui.kit.widgets.table import TableCell, TableColumn, TableRow, fit_column
 
 if TYPE_CHECKING:
-    from remote.host_commands.runs import Run
+    from remote.host_commands.listed_runs import ListedRun
 
 PLACES = 10
 """Cells of a curve of the loss."""
@@ -44,8 +44,8 @@ class Item:
 
     name: str
     entry: Entry | None = None
-    answer: Run | None = None
-    study: Progress | None = None
+    answer: ListedRun | None = None
+    study: StudyProgress | None = None
 
     @property
     def is_live(self) -> bool:
@@ -90,7 +90,7 @@ def items(
     return Selection([*live, *elsewhere, *studies, *left, *others], hidden)
 
 
-def _with_end(run: Entry, answer: Run | None) -> Entry:
+def _with_end(run: Entry, answer: ListedRun | None) -> Entry:
     """Return a recorded run with the end that its hosts tell, where none is recorded."""
     if answer is None or run.verdict != UNKNOWN_END:
         return run
@@ -99,7 +99,7 @@ def _with_end(run: Entry, answer: Run | None) -> Entry:
     return run._replace(verdict=answer.state, step=step, steps=steps)
 
 
-def _newer_answer(run: Entry, answer: Run | None, asked: float) -> Run | None:
+def _newer_answer(run: Entry, answer: ListedRun | None, asked: float) -> ListedRun | None:
     """Return what hosts answered on a recorded run, unless the record is newer: a launcher records
     the run now, or it ended after the hosts were `asked`."""
     is_outdated = run.verdict == RUNNING or asked < run.ended
@@ -117,7 +117,7 @@ def state(item: Item) -> TableCell:
     return phase_cell("unreadable" if item.entry.problem else item.entry.verdict)
 
 
-def _state_of(study: Progress) -> str:
+def _state_of(study: StudyProgress) -> str:
     repetitions = study.study.repetitions
     states = {cell.state(repetitions) for cell in study.cells.values()}
     return CellState.DONE.value if states == {CellState.DONE} else CellState.WAITING.value

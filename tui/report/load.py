@@ -16,12 +16,12 @@ from remote.metrics.run import RunFigures, read_figures
 from remote.plan.plan import Plan, PlanError, Script
 from remote.record.events_file import RunFolderError
 from remote.record.read import load_plan
-from remote.study.conclusion import answer, effects
-from remote.study.folder import Begun, Ended, Entry, Outcome, StudyFolder
-from remote.study.limits import shortcomings
-from remote.study.progress import CellProgress, Progress
-from remote.study.results import StudyResult, results
-from remote.study.study import Cell, Study, parts
+from remote.study.conclusion import answer_text, effect_lines
+from remote.study.folder import JournalEntry, RunBegun, RunEnded, StudyFolder, TrialOutcome
+from remote.study.progress import CellProgress, StudyProgress
+from remote.study.results import StudyResult, compute_results
+from remote.study.shortcomings import shortcoming_lines
+from remote.study.study import Cell, Study, split_trial_key
 from training.job import Job
 from tui.compare.verdict_text import format_verdicts
 from tui.kit.palette import RUN_LETTERS
@@ -49,7 +49,7 @@ class SubjectReader:
 
     def read_study(self, folder: StudyFolder, study: Study) -> ReportSubject:
         """Read a study that has been started."""
-        progress = Progress(study)
+        progress = StudyProgress(study)
         entries = list(folder.entries())
         for entry in entries:
             progress.apply(entry)
@@ -62,14 +62,14 @@ class SubjectReader:
             groups.append(replace(group, uncounted=uncounted))
             # Before the results, which use the conditions.
             _take_conditions(row, group)
-        result = results(progress)
+        result = compute_results(progress)
         keys = [cell.key for cell in study.cells]
         references = [study.counterpart(cell) for cell in study.cells]
         return ReportSubject(
             name=folder.name,
             title=study.title or folder.name,
             question=study.question,
-            verdict=(answer(result), *effects(result), *shortcomings(result)),
+            verdict=(answer_text(result), *effect_lines(result), *shortcoming_lines(result)),
             groups=tuple(groups),
             references=tuple(keys.index(cell.key) if cell else None for cell in references),
             baseline=keys.index(study.baseline) if study.baseline in keys else None,
@@ -113,7 +113,7 @@ class SubjectReader:
         self, study: Study, axis: LineAxis, row: CellProgress, places: Mapping[str, Any]
     ) -> RunGroup:
         cell = row.cell
-        failed = Outcome.FAILED.value
+        failed = TrialOutcome.FAILED.value
         failures = []
         for number, end in row.failed.items():
             failures.append(UncountedRun(number, end.run, failed, end.cause))
@@ -162,14 +162,14 @@ def _metric_outcomes(result: StudyResult) -> tuple[MetricOutcome, ...]:
     return tuple(MetricOutcome(row.value, row.comparison, row.is_same) for row in result.cells)
 
 
-def _find_uncounted(row: CellProgress, entries: Sequence[Entry]) -> Iterator[UncountedRun]:
+def _find_uncounted(row: CellProgress, entries: Sequence[JournalEntry]) -> Iterator[UncountedRun]:
     """Yield the runs of a cell that do not count and are not its last failures."""
-    ends = {entry.run: entry for entry in entries if isinstance(entry, Ended)}
+    ends = {entry.run: entry for entry in entries if isinstance(entry, RunEnded)}
     seen = {end.run for end in (*row.counted.values(), *row.failed.values())}
     for entry in entries:
         # The journal has all runs of all cells.
-        key, number = parts(entry.trial)
-        if key != row.cell.key or entry.run in seen or not isinstance(entry, Begun):
+        key, number = split_trial_key(entry.trial)
+        if key != row.cell.key or entry.run in seen or not isinstance(entry, RunBegun):
             continue
         seen.add(entry.run)
         end = ends.get(entry.run)
@@ -178,7 +178,7 @@ def _find_uncounted(row: CellProgress, entries: Sequence[Entry]) -> Iterator[Unc
         elif entry.run == row.running:
             yield UncountedRun(number, entry.run, "not ended")
         else:
-            yield UncountedRun(number, entry.run, Outcome.INTERRUPTED.value)
+            yield UncountedRun(number, entry.run, TrialOutcome.INTERRUPTED.value)
 
 
 def _take_conditions(row: CellProgress, group: RunGroup) -> None:

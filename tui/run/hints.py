@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from remote.cluster.hosts import Host
 from remote.plan.plan import NO_PYTHON, Plan, Script
 from remote.run.state.types import Cause, MissingOptions, MissingVariable
-from remote.transport.registry import kind
+from remote.transport.registry import load_transport
 
 SHELLS = ("sh", "bash", "zsh", "dash")
 VARIABLES = {
@@ -59,7 +59,7 @@ def advice(found: Cause, plan: Plan, environment: Mapping[str, str] = os.environ
 def _withholds(host: Host, name: str) -> bool:
     """Return True if ranks of the host lack a variable that the user's shell may have."""
     is_passed = name in dict(host.env) or name in host.env_from
-    return not is_passed and not kind(host.transport).shares_environment
+    return not is_passed and not load_transport(host.transport).shares_environment
 
 
 def _pass_variable(name: str, hosts_file: str) -> str:

@@ -15,11 +15,11 @@ from textual.widgets import Static
 from remote.format import UNKNOWN, count, duration
 from remote.plan.plan import what as described
 from remote.sanitise import plain
-from remote.study.conclusion import doubt_text, pair
-from remote.study.folder import Ended
-from remote.study.progress import CellProgress, CellState, Progress
-from remote.study.results import results
-from remote.study.runner import Runner
+from remote.study.conclusion import comparison_text, doubt_text
+from remote.study.folder import RunEnded
+from remote.study.progress import CellProgress, CellState, StudyProgress
+from remote.study.results import compute_results
+from remote.study.runner import StudyRunner
 from remote.study.study import Trial
 from tui.home.history import RecordedStudy
 from tui.kit.actions import Place
@@ -30,7 +30,7 @@ from tui.kit.widgets.choices import ChoiceTable
 from tui.kit.widgets.keys import KeyFooter
 from tui.kit.widgets.phase import phase_cell
 from tui.kit.widgets.table import TableCell, TableColumn, TableRow
-from tui.study.cells import value
+from tui.study.cell_table import format_value
 
 RUN_COLUMNS = (
     TableColumn("#", 4),
@@ -57,7 +57,7 @@ class CellScreen(LiveScreen, Screen[None]):
     place = Place.CELL
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
-    def __init__(self, runner: Runner | RecordedStudy, key: str) -> None:
+    def __init__(self, runner: StudyRunner | RecordedStudy, key: str) -> None:
         super().__init__()
         self._runner = runner
         self._key = key
@@ -92,7 +92,7 @@ class CellScreen(LiveScreen, Screen[None]):
                 self._progress = self._runner.progress.copy()
         table = self.query_one(ChoiceTable)
         if is_new:
-            self._runs = runs_of(self._progress, self._progress.cells[self._key])
+            self._runs = list_cell_runs(self._progress, self._progress.cells[self._key])
             metric = self._runner.study.metric
             table.show(
                 RUN_COLUMNS, [one.row(number, metric) for number, one in enumerate(self._runs, 1)]
@@ -104,10 +104,10 @@ class CellScreen(LiveScreen, Screen[None]):
     def _about(self) -> str:
         """What there is to know of the run under the cursor, and of the cell."""
         end = self._runs[self._cursor].end
-        result = results(self._progress)
+        result = compute_results(self._progress)
         row = next(one for one in result.cells if one.cell.key == self._key)
         lines = [end.cause, *end.remarks] if end else []
-        lines += [pair(result.study, row)] if row.comparison else []
+        lines += [comparison_text(result.study, row)] if row.comparison else []
         if row.speed_up_doubt:
             lines.append(doubt_text(result.study, row.speed_up_doubt))
         lines += row.stability.warnings
@@ -137,7 +137,7 @@ class CellRun:
 
     state: str
     run: str = UNKNOWN
-    end: Ended | None = None
+    end: RunEnded | None = None
 
     def row(self, number: int, metric: str) -> TableRow:
         """Its row in the table."""
@@ -146,13 +146,13 @@ class CellRun:
             TableCell(str(number)),
             TableCell(plain(self.run)),
             phase_cell(self.state),
-            TableCell(value(self.end.value if self.end else None, metric)),
+            TableCell(format_value(self.end.value if self.end else None, metric)),
             TableCell(took),
             TableCell(plain(f" {self.end.cause}") if self.end else "", "table--dim"),
         )
 
 
-def runs_of(progress: Progress, cell: CellProgress) -> list[CellRun]:
+def list_cell_runs(progress: StudyProgress, cell: CellProgress) -> list[CellRun]:
     """The repetitions of a cell, in order."""
     repetitions = progress.study.repetitions
     under_way = {trial for trial, run in progress.open.items() if run == cell.running}

@@ -11,7 +11,7 @@ from remote.run.run_state import RunState
 from remote.run.state.host_state import HostState
 from remote.run.state.phases import HostPhase, RankPhase, RunPhase
 from remote.run.state.rank_state import RankState
-from remote.transport.registry import kind
+from remote.transport.registry import load_transport
 
 PATIENCE = 4.0
 """Seconds in one phase before anybody is named, so that it is said within five."""
@@ -83,7 +83,7 @@ def _wait_for_hosts(run: RunState, now: float) -> list[Wait]:
 
 def _reached(hosts: Iterable[HostState], run: RunState) -> str:
     """Return how a text begins about hosts that their transport has reached."""
-    words = (kind(run.plan.hosts[host.index].transport).reached for host in hosts)
+    words = (load_transport(run.plan.hosts[host.index].transport).reached for host in hosts)
     return next((f"{word}, " for word in words if word), "")
 
 

@@ -29,7 +29,7 @@ class Archive:
     count: int
 
 
-def archive(package: Path = PACKAGE) -> Archive:
+def build_archive(package: Path = PACKAGE) -> Archive:
     """The archive of a package folder. Equal files give equal bytes."""
     with _MAKING:  # dozens of hosts need it at once
         return _archive(package)

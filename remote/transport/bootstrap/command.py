@@ -20,7 +20,7 @@ BEGIN = "# The host gets all below this line.\n"
 COMMENT = re.compile(r"^ *#.*\n|  # .*$|^\n", re.MULTILINE)
 
 
-def bootstrap(
+def build_start_command(
     python: str,
     workdir: str,
     archive: Archive,

@@ -6,7 +6,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from remote.cluster.hosts import Host
-from remote.transport import Kind
+from remote.transport import TransportKind
 
 if TYPE_CHECKING:
     from remote.transport.ssh.transport import SshTransport
@@ -30,4 +30,6 @@ def _by_hand(host: Host) -> str:
     return shlex.join(["ssh", *through, *key, "-p", str(host.port), address, "true"])
 
 
-TRANSPORT = Kind(make=lambda _: _make(), reached="ssh ok", by_hand=_by_hand, host_keys=_make)
+TRANSPORT = TransportKind(
+    make=lambda _: _make(), reached="ssh ok", by_hand=_by_hand, host_keys=_make
+)

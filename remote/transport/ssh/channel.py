@@ -9,7 +9,7 @@ import paramiko
 from paramiko.ssh_exception import SSHException
 
 from remote.transport.problem import Deadline
-from remote.transport.ssh.connect import Connection
+from remote.transport.ssh.connect import SshConnection
 
 BLOCK = 65536
 TAIL = 4096
@@ -20,7 +20,7 @@ STATUS = 2.0
 """Seconds to wait for the exit status of a command that has ended its output."""
 
 
-def execute(connection: Connection, command: str, deadline: Deadline) -> SshChannel:
+def execute(connection: SshConnection, command: str, deadline: Deadline) -> SshChannel:
     """Have the login shell of the host run a command. Raises: SSHException, EOFError, OSError."""
     transport = connection.transport
     assert transport is not None
@@ -39,7 +39,7 @@ def execute(connection: Connection, command: str, deadline: Deadline) -> SshChan
 class SshChannel:
     """The channel to one program. `read` belongs to one thread; any thread may write and close."""
 
-    def __init__(self, connection: Connection, channel: paramiko.Channel) -> None:
+    def __init__(self, connection: SshConnection, channel: paramiko.Channel) -> None:
         self._connection = connection  # paramiko ends a connection that nobody refers to
         self._channel = channel
         self._rest = self._tail = b""

@@ -13,25 +13,25 @@ import paramiko
 from paramiko.ssh_exception import ChannelException, IncompatiblePeer, SSHException
 
 from remote.cluster.hosts import Host, hosts_option
-from remote.transport.failure import Cause
-from remote.transport.host_keys import Standing
-from remote.transport.problem import Deadline, Dropped, Problem
+from remote.transport.failure import FailureCause
+from remote.transport.host_keys import KeyStatus
+from remote.transport.problem import Deadline, HungUp, ReachError
 from remote.transport.ssh import known_hosts
-from remote.transport.ssh.keys import Keys
+from remote.transport.ssh.keys import UserKeys
 from remote.transport.ssh.login import Login
 from remote.transport.ssh.sockets import Proxy, tcp
-from remote.transport.ssh.trust import Shown, Unverified
+from remote.transport.ssh.trust import SshHostKey, UnverifiedKey
 
 KEEPALIVE = 15
 Socket = socket.socket | paramiko.Channel
 
 
 @dataclass
-class Connection:
+class SshConnection:
     """A login at one host. `below` are the connections to its jump hosts, the nearest host
     first."""
 
-    below: list[Connection] = field(default_factory=list)
+    below: list[SshConnection] = field(default_factory=list)
     proxy: Proxy | None = None
     socket: Socket | None = None
     transport: paramiko.Transport | None = None
@@ -54,12 +54,12 @@ class Connector:
     """Connects to hosts before the deadline. `keys` are the user's, `remark` takes warnings for the
     user, `top` is the name of the host behind all jump hosts."""
 
-    keys: Keys
+    keys: UserKeys
     remark: Callable[[str], None]
     deadline: Deadline
     top: str
 
-    def connect(self, host: Host, hops: tuple[Host, ...] = ()) -> Connection:
+    def connect(self, host: Host, hops: tuple[Host, ...] = ()) -> SshConnection:
         """Log in at a host through its jump hosts. On an error nothing stays open. Raises: Problem,
         TimeoutError."""
         return self._through(host, hops, self._connect)
@@ -80,14 +80,14 @@ class Connector:
         self,
         host: Host,
         hops: tuple[Host, ...],
-        arrive: Callable[[Host, list[Connection]], Connection],
-    ) -> Connection:
-        made = Connection()
+        arrive: Callable[[Host, list[SshConnection]], SshConnection],
+    ) -> SshConnection:
+        made = SshConnection()
         try:
             for hop in hops:
                 try:
                     made.below.insert(0, self._connect(hop, made.below[:1]))
-                except Problem as problem:
+                except ReachError as problem:
                     raise problem.of(f"its jump host {hop.name}") from problem
             below = made.below[:1]
             top = arrive(host, below)
@@ -97,8 +97,8 @@ class Connector:
             made.close()
             raise
 
-    def _meet(self, host: Host, below: list[Connection]) -> Connection:
-        made = Connection()
+    def _meet(self, host: Host, below: list[SshConnection]) -> SshConnection:
+        made = SshConnection()
         try:
             self.deadline.doing = f"connecting to {host.address}:{host.port}"
             made.socket = self._socket(host, below, made)
@@ -108,7 +108,7 @@ class Connector:
             made.close()
             raise
 
-    def _connect(self, host: Host, below: list[Connection]) -> Connection:
+    def _connect(self, host: Host, below: list[SshConnection]) -> SshConnection:
         made = self._meet(host, below)
         try:
             assert made.transport is not None
@@ -121,7 +121,7 @@ class Connector:
             made.close()
             raise
 
-    def _socket(self, host: Host, below: list[Connection], made: Connection) -> Socket:
+    def _socket(self, host: Host, below: list[SshConnection], made: SshConnection) -> Socket:
         if below and (transport := below[0].transport):
             try:
                 target = (host.address, host.port)
@@ -130,7 +130,7 @@ class Connector:
                 )
             except ChannelException as error:
                 what = f"its jump host cannot connect to {host.address}:{host.port}: {error.text}"
-                raise Problem(Cause.REFUSED, what) from None
+                raise ReachError(FailureCause.REFUSED, what) from None
         if host.proxy_command:
             made.proxy = Proxy(host)
             return made.proxy.socket
@@ -145,7 +145,10 @@ def _handshake(
         transport = paramiko.Transport(sock)
         _prefer(
             transport,
-            [known.kind for known in known_hosts.find(host.address, host.port, host.known_hosts)],
+            [
+                known.kind
+                for known in known_hosts.find_known_keys(host.address, host.port, host.known_hosts)
+            ],
         )
         # `start_client` must be the first to time out. It raises nothing then, so a timeout can be
         # told from an error.
@@ -155,17 +158,17 @@ def _handshake(
         raise
     except IncompatiblePeer as error:
         what = f"its ssh server has no algorithms in common with us: {error}"
-        raise Problem(Cause.OTHER, what) from None
+        raise ReachError(FailureCause.OTHER, what) from None
     except (SSHException, EOFError, OSError) as error:
         where = f"{host.address}:{host.port} hung up before the login"
         if proxy and proxy.said():
             what = f"{where}; its proxy_command says: {proxy.said()}"
-            raise Dropped(Cause.DROPPED, what) from None
+            raise HungUp(FailureCause.DROPPED, what) from None
         advice = (
             "is that the port of an ssh server? If it is a busy one, raise MaxStartups there "
             f"({str(error) or 'end of file'})"
         )
-        raise Dropped(Cause.DROPPED, where, advice) from None
+        raise HungUp(FailureCause.DROPPED, where, advice) from None
     if not transport.initial_kex_done:
         transport.close()
         raise TimeoutError
@@ -188,25 +191,25 @@ def _prefer(transport: paramiko.Transport, kinds: list[str]) -> None:
 
 def _verify(key: paramiko.PKey, host: Host, top: str) -> None:
     """Check a host key against the user's files. Raises: Unverified, unless it is accepted."""
-    shown = Shown(host, key)
+    shown = SshHostKey(host, key)
     option = hosts_option(host.hosts_file)
     match shown.standing():
-        case Standing.REVOKED:
+        case KeyStatus.REVOKED:
             what = f"its host key {shown.revoked()}: do not trust this host"
-            raise Unverified(shown, Cause.HOST_KEY_WRONG, what)
-        case Standing.CHANGED:
-            raise Unverified(
+            raise UnverifiedKey(shown, FailureCause.HOST_KEY_WRONG, what)
+        case KeyStatus.CHANGED:
+            raise UnverifiedKey(
                 shown,
-                Cause.HOST_KEY_WRONG,
+                FailureCause.HOST_KEY_WRONG,
                 f"its host key has CHANGED to {shown.what}; {shown.known()[0].place} has another. "
                 "Someone may be intercepting the connection.",
                 "If you know that the host has a new key: rankboard trust"
                 f"{option} --replace {shlex.quote(top)}",
             )
-        case Standing.UNKNOWN:
-            raise Unverified(
+        case KeyStatus.UNKNOWN:
+            raise UnverifiedKey(
                 shown,
-                Cause.HOST_KEY_UNKNOWN,
+                FailureCause.HOST_KEY_UNKNOWN,
                 f"its host key is unknown: {shown.what}. Compare that with `ssh-keygen -lf` of "
                 "the key in /etc/ssh there, then accept it:",
                 f"rankboard trust{option} {shlex.quote(top)}",

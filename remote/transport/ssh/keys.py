@@ -12,25 +12,25 @@ import paramiko
 from cryptography.exceptions import UnsupportedAlgorithm
 
 from remote.cluster.hosts import Host
-from remote.transport.failure import Cause
-from remote.transport.problem import Problem
+from remote.transport.failure import FailureCause
+from remote.transport.problem import ReachError
 
 DEFAULTS = ("id_ed25519", "id_ecdsa", "id_rsa")
 
 
-class Locked(Problem):
+class LockedKey(ReachError):
     """A key that needs its passphrase. Another key may work."""
 
 
 @dataclass(frozen=True)
-class Candidate:
+class KeyCandidate:
     """A key to try. `label` names it in messages."""
 
     label: str
     key: paramiko.PKey
 
 
-class Keys:
+class UserKeys:
     """The keys of one run. Each key file is read once for all hosts."""
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class Keys:
 
     def candidates(
         self, host: Host, agents: Sequence[paramiko.PKey], hints: list[str]
-    ) -> Iterator[Candidate]:
+    ) -> Iterator[KeyCandidate]:
         """The keys in the order to try them: those of the host's key file, else of the default
         files, and those of ssh-agent (`agents`).
 
@@ -47,7 +47,7 @@ class Keys:
         cannot be used.
         """
         files = [Path(host.identity_file).expanduser()] if host.identity_file else _default_files()
-        held = [Candidate("a key of ssh-agent", key) for key in agents]
+        held = [KeyCandidate("a key of ssh-agent", key) for key in agents]
         public = {_public(file.with_name(file.name + ".pub")) for file in files}
         yield from (candidate for candidate in held if candidate.key.get_base64() in public)
         in_agent = {candidate.key.get_base64() for candidate in held}
@@ -55,7 +55,7 @@ class Keys:
             if _public(file.with_name(file.name + ".pub")) not in in_agent and (
                 key := self._load(file, hints, host)
             ):
-                yield Candidate(str(file), key)
+                yield KeyCandidate(str(file), key)
         yield from (candidate for candidate in held if candidate.key.get_base64() not in public)
 
     def _load(self, file: Path, hints: list[str], host: Host) -> paramiko.PKey | None:
@@ -64,8 +64,8 @@ class Keys:
             try:
                 if file not in self._loaded:
                     self._loaded[file] = self._read(file, host)
-            except Problem as problem:
-                if host.identity_file and not isinstance(problem, Locked):
+            except ReachError as problem:
+                if host.identity_file and not isinstance(problem, LockedKey):
                     raise
                 hints.append(str(problem))
                 return None
@@ -75,16 +75,16 @@ class Keys:
         try:
             return paramiko.PKey.from_path(file)
         except FileNotFoundError:
-            raise Problem(
-                Cause.AUTHENTICATION, f"there is no key file {file}", _set_key(host)
+            raise ReachError(
+                FailureCause.AUTHENTICATION, f"there is no key file {file}", _set_key(host)
             ) from None
         except OSError as error:
             what = f"the key file {file} cannot be read: {error.strerror}"
-            raise Problem(Cause.AUTHENTICATION, what) from None
+            raise ReachError(FailureCause.AUTHENTICATION, what) from None
         except TypeError:  # cryptography: "Key is password-protected"
             what = f"the key {file} has a passphrase"
             advice = f"load it into ssh-agent first, with: ssh-add {file}"
-            raise Locked(Cause.AUTHENTICATION, what, advice) from None
+            raise LockedKey(FailureCause.AUTHENTICATION, what, advice) from None
         except (
             ValueError,
             UnsupportedAlgorithm,
@@ -93,7 +93,7 @@ class Keys:
         ):
             other = " but a public one" if _public(file) else ""
             what = f"{file} is not a private key{other}"
-            raise Problem(Cause.AUTHENTICATION, what, _set_key(host)) from None
+            raise ReachError(FailureCause.AUTHENTICATION, what, _set_key(host)) from None
 
 
 def _set_key(host: Host) -> str:
@@ -104,7 +104,7 @@ def _default_files() -> list[Path]:
     return [file for name in DEFAULTS if (file := Path.home() / ".ssh" / name).is_file()]
 
 
-def exposed(host: Host) -> str:
+def warn_if_readable(host: Host) -> str:
     """A warning if others can read the host's own key file, which ssh would refuse; else ""."""
     file = Path(host.identity_file).expanduser()
     try:

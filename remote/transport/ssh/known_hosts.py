@@ -1,7 +1,7 @@
 """The host keys that the user has accepted: OpenSSH's known_hosts files.
 
 `paramiko.HostKeys` knows neither patterns nor `@revoked` nor line numbers, so the files are read
-here. `record` and `forget` change them after a person has agreed.
+here. `record_key` and `forget_keys` change them after a person has agreed.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ HASHED = "|1|"
 """The beginning of a field that holds the digest of a name instead of the name."""
 
 
-class NotForgotten(Exception):
+class SharedLine(Exception):
     """A line cannot be changed for one host alone. The text says which and why."""
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownKey:
     """One accepted (or revoked) key: line `line` of `file`. `kind` is its type, `key` its public
     part in base64."""
 
@@ -43,7 +43,7 @@ class Known:
         return f"line {self.line} of {self.file}"
 
 
-def files(own: str = "") -> tuple[Path, ...]:
+def known_hosts_files(own: str = "") -> tuple[Path, ...]:
     """The host's `own` file if it has one; else the files that ssh reads, the user's first."""
     if own:
         return (Path(own).expanduser(),)
@@ -53,19 +53,19 @@ def files(own: str = "") -> tuple[Path, ...]:
     )
 
 
-def spelling(address: str, port: int) -> str:
+def spell_address(address: str, port: int) -> str:
     """An address as the files write it."""
     return address if port == 22 else f"[{address}]:{port}"
 
 
-def find(address: str, port: int, own: str = "") -> tuple[Known, ...]:
+def find_known_keys(address: str, port: int, own: str = "") -> tuple[KnownKey, ...]:
     """The keys that the files hold for an address, in order. Files that cannot be read are
     skipped."""
-    name = spelling(address, port).lower()
-    return tuple(known for file in files(own) for known in _in_file(file, name))
+    name = spell_address(address, port).lower()
+    return tuple(known for file in known_hosts_files(own) for known in _in_file(file, name))
 
 
-def _in_file(file: Path, name: str) -> Iterator[Known]:
+def _in_file(file: Path, name: str) -> Iterator[KnownKey]:
     try:
         lines = file.read_text(errors="replace").splitlines()
     except OSError:
@@ -80,7 +80,7 @@ def _in_file(file: Path, name: str) -> Iterator[Known]:
             and marker != "@cert-authority"
             and _names(words[0], name)
         ):
-            yield Known(file, number, words[1], words[2], revoked=marker == "@revoked")
+            yield KnownKey(file, number, words[1], words[2], revoked=marker == "@revoked")
 
 
 def _names(field: str, name: str) -> bool:
@@ -110,8 +110,9 @@ def _fits(pattern: str, name: str) -> bool:
     )
 
 
-def record(file: Path, name: str, kind: str, key: str, *, hashed: bool) -> None:
-    """Add a key of a host (named as by `spelling`) to a file, and create the file if it is missing.
+def record_key(file: Path, name: str, kind: str, key: str, *, hashed: bool) -> None:
+    """Add a key of a host (named as by `spell_address`) to a file, and create the file if it is
+    missing.
     Raises: OSError."""
     make_private_folders(file.parent)
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -127,7 +128,7 @@ def _hash(name: str) -> str:
     return f"{HASHED}{base64.b64encode(salt).decode()}|{base64.b64encode(digest).decode()}"
 
 
-def forget(name: str, entries: tuple[Known, ...]) -> None:
+def forget_keys(name: str, entries: tuple[KnownKey, ...]) -> None:
     """Remove a host's name from the lines of these keys. Other names stay. Raises: NotForgotten,
     OSError."""
     for file in dict.fromkeys(entry.file for entry in entries):
@@ -137,14 +138,14 @@ def forget(name: str, entries: tuple[Known, ...]) -> None:
         _rewrite(file.resolve(), "".join(lines))
 
 
-def _without(name: str, line: str, entry: Known) -> str:
+def _without(name: str, line: str, entry: KnownKey) -> str:
     """The line without this name; "" if no other name is left on it."""
     names, rest = line.split(maxsplit=1)
     if names.startswith(HASHED):
         return ""
     left = [one for one in names.split(",") if one.lower() != name]
     if _names(",".join(left), name):
-        raise NotForgotten(
+        raise SharedLine(
             f"line {entry.line} of {entry.file} is for all of {names}: change it by hand"
         )
     return f"{','.join(left)} {rest}" if left else ""

@@ -11,9 +11,9 @@ import paramiko
 from paramiko.ssh_exception import BadAuthenticationType, SSHException
 
 from remote.cluster.hosts import Host
-from remote.transport.failure import Cause
-from remote.transport.problem import Deadline, Problem
-from remote.transport.ssh.keys import Keys, exposed
+from remote.transport.failure import FailureCause
+from remote.transport.problem import Deadline, ReachError
+from remote.transport.ssh.keys import UserKeys, warn_if_readable
 from remote.transport.ssh.sockets import in_time
 
 
@@ -21,7 +21,7 @@ from remote.transport.ssh.sockets import in_time
 class Login:
     """Logs in with `keys` before the deadline. `remark` takes warnings for the user."""
 
-    keys: Keys
+    keys: UserKeys
     remark: Callable[[str], None]
     deadline: Deadline
 
@@ -32,7 +32,7 @@ class Login:
         tried: list[str] = []
         hints: list[str] = []
         agent = self._agent(hints)
-        remark = exposed(host)
+        remark = warn_if_readable(host)
         if remark:
             self.remark(remark)
         try:
@@ -88,7 +88,7 @@ class Login:
         )
         if hints:
             advice = f"{'; '.join(hints)}; or {advice}"
-        raise Problem(Cause.AUTHENTICATION, what, advice, apart=True)
+        raise ReachError(FailureCause.AUTHENTICATION, what, advice, apart=True)
 
 
 def _accepts(transport: paramiko.Transport, user: str, key: paramiko.PKey) -> bool:
@@ -100,7 +100,9 @@ def _accepts(transport: paramiko.Transport, user: str, key: paramiko.PKey) -> bo
         return False
     if more:
         what = f"the server wants {' and '.join(more)} besides a key, which rankboard cannot give"
-        raise Problem(Cause.AUTHENTICATION, what, "configure the server to accept a key alone")
+        raise ReachError(
+            FailureCause.AUTHENTICATION, what, "configure the server to accept a key alone"
+        )
     return True
 
 

@@ -14,8 +14,8 @@ from contextlib import suppress
 from typing import TypeVar
 
 from remote.cluster.hosts import Host
-from remote.transport.failure import Cause
-from remote.transport.problem import Deadline, Problem
+from remote.transport.failure import FailureCause
+from remote.transport.problem import Deadline, ReachError
 
 Answer = TypeVar("Answer")
 Address = tuple[socket.AddressFamily, tuple[object, ...]]
@@ -98,9 +98,9 @@ def tcp(host: Host, deadline: Deadline) -> socket.socket:
     if any(isinstance(error, ConnectionRefusedError) for error in errors):
         what = f"{where} refused the connection"
         advice = f"start sshd there, or set its address and port in {host.hosts_file}"
-        raise Problem(Cause.REFUSED, what, advice)
+        raise ReachError(FailureCause.REFUSED, what, advice)
     what = f"cannot connect to {where}: {errors[-1].strerror}"
-    raise Problem(Cause.REFUSED, what, f"set its address and port in {host.hosts_file}")
+    raise ReachError(FailureCause.REFUSED, what, f"set its address and port in {host.hosts_file}")
 
 
 def _resolve(host: Host, deadline: Deadline) -> list[Address]:
@@ -115,7 +115,7 @@ def _resolve(host: Host, deadline: Deadline) -> list[Address]:
         text = getattr(error, "strerror", None) or error
         what = f"the name {host.address!r} does not resolve ({text})"
         advice = f"set its address in {host.hosts_file} to one that does"
-        raise Problem(Cause.ADDRESS, what, advice) from None
+        raise ReachError(FailureCause.ADDRESS, what, advice) from None
 
 
 def _addresses(host: Host, flags: int = 0) -> list[Address]:

@@ -17,16 +17,16 @@ from paramiko.ssh_exception import SSHException
 
 from remote.cluster.hosts import SSH_CONFIG, Host
 from remote.cluster.ssh_config import SshConfig
-from remote.transport import Program, Progress, Unreachable
-from remote.transport.bootstrap.archive import PACKAGE, archive
-from remote.transport.failure import Cause
-from remote.transport.host_keys import ShownKey
-from remote.transport.problem import Deadline, Dropped, Problem, explain
+from remote.transport import Program, ReachProgress, Unreachable
+from remote.transport.bootstrap.archive import PACKAGE, build_archive
+from remote.transport.failure import FailureCause
+from remote.transport.host_keys import PresentedKey
+from remote.transport.problem import Deadline, HungUp, ReachError, explain_failure
+from remote.transport.program_start import ProgramStart
 from remote.transport.ssh.channel import SshChannel, execute
-from remote.transport.ssh.connect import Connection, Connector
-from remote.transport.ssh.keys import Keys
-from remote.transport.ssh.trust import Shown, Unverified
-from remote.transport.start import Start
+from remote.transport.ssh.connect import Connector, SshConnection
+from remote.transport.ssh.keys import UserKeys
+from remote.transport.ssh.trust import SshHostKey, UnverifiedKey
 from training.wire.enums import Reach
 
 Reached = TypeVar("Reached")
@@ -44,9 +44,9 @@ class SshTransport:
         file that says how to reach jump hosts."""
         self._package = package
         self._ssh_config = ssh_config
-        self._keys = Keys()
+        self._keys = UserKeys()
 
-    def open(self, host: Host, program: Program, progress: Progress) -> SshChannel:
+    def open(self, host: Host, program: Program, progress: ReachProgress) -> SshChannel:
         """Log in, send the code if the host lacks it, and return the channel once the agent's
         marker has come. Raises: Unreachable."""
         progress.phase(Reach.CONNECTING)
@@ -57,31 +57,35 @@ class SshTransport:
                 host, Connector(self._keys, progress.said, deadline, host.name)
             )
             run = partial(execute, connection, deadline=deadline)
-            return Start(host, deadline, progress).run(program, archive(self._package), run)
-        except (Problem, SSHException, EOFError, OSError) as error:
+            return ProgramStart(host, deadline, progress).run(
+                program, build_archive(self._package), run
+            )
+        except (ReachError, SSHException, EOFError, OSError) as error:
             if connection:
                 connection.close()
-            raise Unreachable(host.name, explain(error, deadline, host)) from error
+            raise Unreachable(host.name, explain_failure(error, deadline, host)) from error
 
-    def meet(self, host: Host) -> Shown:
+    def meet(self, host: Host) -> SshHostKey:
         """The key that a host shows, or the key of its first jump host that is not accepted.
         Raises: Unreachable."""
         deadline = Deadline(host.timeout)
         connector = Connector(self._keys, lambda _: None, deadline, host.name)
         try:
-            return Shown(host, _retry(deadline, lambda: connector.meet(host, self._hops(host))))
-        except Unverified as problem:
+            return SshHostKey(
+                host, _retry(deadline, lambda: connector.meet(host, self._hops(host)))
+            )
+        except UnverifiedKey as problem:
             return problem.shown
-        except (Problem, SSHException, EOFError, OSError) as error:
-            raise Unreachable(host.name, explain(error, deadline, host)) from error
+        except (ReachError, SSHException, EOFError, OSError) as error:
+            raise Unreachable(host.name, explain_failure(error, deadline, host)) from error
 
-    def accept(self, shown: ShownKey) -> Path:
+    def accept(self, shown: PresentedKey) -> Path:
         """Record a key that a person has accepted. Returns the file that holds it. Raises:
         NotRecorded."""
-        assert isinstance(shown, Shown)
+        assert isinstance(shown, SshHostKey)
         return shown.record(self._ssh_config)
 
-    def _connect(self, host: Host, connector: Connector) -> Connection:
+    def _connect(self, host: Host, connector: Connector) -> SshConnection:
         hops = self._hops(host)
         return _retry(connector.deadline, lambda: connector.connect(host, hops))
 
@@ -104,9 +108,9 @@ def _retry(deadline: Deadline, attempt: Callable[[], Reached]) -> Reached:
         except TimeoutError:
             if dropped and deadline.doing == then:
                 what = f"{dropped.failure.what}; then no answer came"
-                raise Problem(Cause.DROPPED, what, dropped.failure.advice) from None
+                raise ReachError(FailureCause.DROPPED, what, dropped.failure.advice) from None
             raise
-        except Dropped as error:
+        except HungUp as error:
             dropped = error
             then = deadline.doing
             pause = random.uniform(0.1, 0.3) * min(number, 5)
@@ -120,7 +124,7 @@ def _hop(text: str, host: Host, config: SshConfig) -> Host:
     found = re.fullmatch(r"(?:([^@]+)@)?(?:\[([^\]]+)\]|([^:]+))(?::(\d+))?", text)
     if not found:
         what = f"jump = {text!r} is wrong: write [user@]host[:port] in {host.hosts_file}"
-        raise Problem(Cause.SETTINGS, what)
+        raise ReachError(FailureCause.SETTINGS, what)
     user, bracketed, plain, port = found.groups()
     said = {key for key, value in (("user", user), ("port", port)) if value} | {"jump"}
     hop = Host(

@@ -11,17 +11,17 @@ import paramiko
 
 from remote.cluster.hosts import Host
 from remote.cluster.ssh_config import SshConfig
-from remote.transport.failure import Cause
-from remote.transport.host_keys import NotRecorded, Standing
-from remote.transport.problem import Problem
+from remote.transport.failure import FailureCause
+from remote.transport.host_keys import KeyStatus, NotRecorded
+from remote.transport.problem import ReachError
 from remote.transport.ssh import known_hosts
-from remote.transport.ssh.known_hosts import Known
+from remote.transport.ssh.known_hosts import KnownKey
 
 SYSTEM_CONFIG = Path("/etc/ssh/ssh_config")
 
 
 @dataclass(frozen=True)
-class Shown:
+class SshHostKey:
     """The key that a host or jump host shows."""
 
     host: Host
@@ -46,27 +46,27 @@ class Shown:
     @property
     def name(self) -> str:
         """The host as the files write it."""
-        return known_hosts.spelling(self.host.address, self.host.port)
+        return known_hosts.spell_address(self.host.address, self.host.port)
 
-    def known(self) -> tuple[Known, ...]:
+    def known(self) -> tuple[KnownKey, ...]:
         """The keys that the files hold for the host now."""
-        return known_hosts.find(self.host.address, self.host.port, self.host.known_hosts)
+        return known_hosts.find_known_keys(self.host.address, self.host.port, self.host.known_hosts)
 
-    def _same(self) -> list[Known]:
+    def _same(self) -> list[KnownKey]:
         return [
             one
             for one in self.known()
             if (one.kind, one.key) == (self.key.get_name(), self.key.get_base64())
         ]
 
-    def standing(self) -> Standing:
+    def standing(self) -> KeyStatus:
         """What the files say of the key now."""
         same = self._same()
         if any(entry.revoked for entry in same):
-            return Standing.REVOKED
+            return KeyStatus.REVOKED
         if same:
-            return Standing.KNOWN
-        return Standing.CHANGED if self.known() else Standing.UNKNOWN
+            return KeyStatus.KNOWN
+        return KeyStatus.CHANGED if self.known() else KeyStatus.UNKNOWN
 
     def place(self) -> str:
         """The file and line of the accepted key, for a message."""
@@ -92,20 +92,20 @@ class Shown:
 
         With `HashKnownHosts yes` in ssh's configuration, the host's name is written as a digest.
         """
-        file = known_hosts.files(self.host.known_hosts)[0]
+        file = known_hosts.known_hosts_files(self.host.known_hosts)[0]
         said = (
             SshConfig.read(config).says(self.host.address, "hashknownhosts")
             for config in (ssh_config, system_config)
         )
         hashed = next(filter(None, said), "").lower() == "yes"
         try:
-            known_hosts.forget(
+            known_hosts.forget_keys(
                 self.name, tuple(entry for entry in self.known() if not entry.revoked)
             )
-            known_hosts.record(
+            known_hosts.record_key(
                 file, self.name, self.key.get_name(), self.key.get_base64(), hashed=hashed
             )
-        except known_hosts.NotForgotten as error:
+        except known_hosts.SharedLine as error:
             raise NotRecorded(str(error)) from None
         except OSError as error:
             raise NotRecorded(
@@ -114,10 +114,10 @@ class Shown:
         return file
 
 
-class Unverified(Problem):
+class UnverifiedKey(ReachError):
     """A host shows a key that the user has not accepted: `shown`."""
 
-    def __init__(self, shown: Shown, cause: Cause, what: str, advice: str = "") -> None:
+    def __init__(self, shown: SshHostKey, cause: FailureCause, what: str, advice: str = "") -> None:
         super().__init__(cause, what, advice, apart=True)
         self.shown = shown
 

@@ -31,7 +31,7 @@ from remote.run.run_state import RunState
 from remote.session.controller import Controller
 from remote.session.times import TIMES
 from remote.study.folder import StudyFolder
-from remote.study.start import known, opened
+from remote.study.start_study import open_study, read_progress
 from tests.hostile.fuzz.budget import Budget
 from tests.hostile.fuzz.folders import OTHER, STUDIED
 from tests.hostile.fuzz.shown import Show
@@ -149,10 +149,10 @@ def find_run(case: Case) -> None:
 
 def look_around(case: Case) -> None:
     """`rankboard ps` and `prune`, without hosts."""
-    found = inventory.take(None, (), case.runs, left=True)
-    pruning.removable(found, 0.0, 0, set())
-    one = inventory.take(None, (), case.runs, {case.run})
-    pruning.removable(one, 0.0, 0, {case.run})
+    found = inventory.take_inventory(None, (), case.runs, left=True)
+    pruning.find_removable(found, 0.0, 0, set())
+    one = inventory.take_inventory(None, (), case.runs, {case.run})
+    pruning.find_removable(one, 0.0, 0, {case.run})
 
 
 # One run ------------------------------------------------------------------------------------------
@@ -314,7 +314,7 @@ def _refuse(constant: str) -> None:
 # Studies ------------------------------------------------------------------------------------------
 
 
-def open_study(case: Case) -> None:
+def show_study_screen(case: Case) -> None:
     """The screen of a study."""
     History(case.runs).study("small")
 
@@ -322,13 +322,13 @@ def open_study(case: Case) -> None:
 def read_study(case: Case) -> None:
     """`rankboard study --list`, and what a study came to."""
     folder = StudyFolder.of(case.runs, "small")
-    known(folder, opened(folder))
+    read_progress(folder, open_study(folder))
 
 
 def report_study(case: Case) -> None:
     """`rankboard report` of a study."""
     folder = StudyFolder.of(case.runs, "small")
-    _report(SubjectReader(case.runs, 0.0, str).read_study(folder, opened(folder)))
+    _report(SubjectReader(case.runs, 0.0, str).read_study(folder, open_study(folder)))
 
 
 USUAL: tuple[Way, ...] = (
@@ -352,4 +352,4 @@ LONG: tuple[Way, ...] = (
     compare_runs,
     report_runs,
 )
-OF_STUDIES: tuple[Way, ...] = (open_study, read_study, report_study)
+OF_STUDIES: tuple[Way, ...] = (show_study_screen, read_study, report_study)

@@ -28,7 +28,7 @@ from remote.session import actions
 from remote.session.controller import Controller
 from remote.session.intake import Intake
 from remote.session.times import TIMES
-from remote.transport.failure import Cause, Failure
+from remote.transport.failure import Failure, FailureCause
 from tests.hostile.fuzz.budget import Budget
 from tests.hostile.fuzz.drawing import Drawer, Object, World
 from tests.hostile.fuzz.shown import Show
@@ -359,7 +359,7 @@ class _Live:
     def _open(self, agent: _Agent) -> None:
         """A connection comes to be, or not."""
         if agent.is_gone:
-            failure = Failure(Cause.REFUSED, "does not answer")
+            failure = Failure(FailureCause.REFUSED, "does not answer")
             self._controller.take_broken(agent.index, failure, self._now, in_use=False, fed=False)
         else:
             self._controller.take_open(agent.index, self._now)
@@ -375,7 +375,7 @@ class _Live:
                 self._controller.detach(self._now)
             case _:
                 agent = self._random.choice(self._agents)
-                failure = Failure(Cause.BROKEN, "it broke")
+                failure = Failure(FailureCause.BROKEN, "it broke")
                 self._controller.take_broken(agent.index, failure, self._now, in_use=True, fed=True)
 
     def _answer(self, agent: _Agent, command: Command) -> None:
@@ -465,7 +465,12 @@ class _Recorded:
             return self._line(host, body, spoils=0.0)
         kinds = LAUNCHER_EVENTS if self._random.random() < 0.25 else events.EVENTS
         kind = self._random.choice(kinds)
-        if kind in (launcher.Closed, launcher.Detached, events.AgentEnded, launcher.Lost):
+        if kind in (
+            launcher.SessionClosed,
+            launcher.Detached,
+            events.AgentEnded,
+            launcher.HostLost,
+        ):
             kind = self._random.choice((kind, events.StepFinished))
         host = SESSION if kinds is LAUNCHER_EVENTS else self._random.randrange(world.hosts)
         world.own = _own(self._plan, max(host, 0))

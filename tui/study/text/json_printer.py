@@ -8,8 +8,8 @@ from dataclasses import asdict
 from typing import Any
 
 from remote.record.summary import finite
-from remote.study.folder import Ended
-from remote.study.runner import Runner, StudyRun
+from remote.study.folder import RunEnded
+from remote.study.runner import StudyRun, StudyRunner
 from remote.study.study import Trial
 from training.wire.jsonl import dumps
 from tui.kit.narrate import narrate
@@ -18,7 +18,7 @@ from tui.kit.narrate import narrate
 class JsonPrinter:
     """One object when a run begins and one when it has ended, and the results at the end."""
 
-    def __init__(self, runner: Runner) -> None:
+    def __init__(self, runner: StudyRunner) -> None:
         self._runner = runner
 
     def begin(self, run: StudyRun) -> None:
@@ -29,7 +29,7 @@ class JsonPrinter:
     def batch(self, run: StudyRun) -> None:
         """See `StudyPrinter`."""
 
-    def ended(self, end: Ended) -> None:
+    def ended(self, end: RunEnded) -> None:
         """See `StudyPrinter`."""
         trial = self._runner.study.trial(end.trial)
         write({"event": "ended"} | (named(trial) if trial else {}) | asdict(end))
@@ -40,13 +40,17 @@ class JsonPrinter:
 
     def end(self) -> None:
         """See `StudyPrinter`."""
-        from remote.study.conclusion import answer, effects
-        from remote.study.limits import limits
-        from remote.study.results import objects, results
+        from remote.study.conclusion import answer_text, effect_lines
+        from remote.study.results import compute_results, results_to_json
+        from remote.study.shortcomings import limit_lines
 
-        found = results(self._runner.progress)
-        told = {"answer": answer(found), "effects": effects(found), "limits": limits(found)}
-        write({"event": "results"} | objects(found) | told)
+        found = compute_results(self._runner.progress)
+        told = {
+            "answer": answer_text(found),
+            "effects": effect_lines(found),
+            "limits": limit_lines(found),
+        }
+        write({"event": "results"} | results_to_json(found) | told)
 
 
 def named(trial: Trial) -> dict[str, Any]:

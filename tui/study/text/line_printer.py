@@ -8,37 +8,37 @@ from rich.console import Console
 
 from remote.format import count
 from remote.sanitise import one_line
-from remote.study.folder import Ended, Outcome
-from remote.study.runner import Runner, StudyRun
+from remote.study.folder import RunEnded, TrialOutcome
+from remote.study.runner import StudyRun, StudyRunner
 from tui.kit.narrate import echo, narrate
 from tui.kit.text_table import aligned
-from tui.study.text.words import fate, opening
+from tui.study.text.run_texts import describe_end, describe_run
 
 
 class LinePrinter:
     """A line when a run begins and one when it has ended, then the results."""
 
-    def __init__(self, runner: Runner) -> None:
+    def __init__(self, runner: StudyRunner) -> None:
         self._runner = runner
         self._causes: dict[str, str] = {}
 
     def begin(self, run: StudyRun) -> None:
         """See `StudyPrinter`."""
         recorded = "" if run.is_left else f", recorded as {run.session.plan.run}"
-        self.tell(f"{opening(self._runner, run)}{recorded}")
+        self.tell(f"{describe_run(self._runner, run)}{recorded}")
 
     def batch(self, run: StudyRun) -> None:
         """See `StudyPrinter`."""
 
-    def ended(self, end: Ended) -> None:
+    def ended(self, end: RunEnded) -> None:
         """See `StudyPrinter`."""
-        from tui.study.cells import unit, value
+        from tui.study.cell_table import format_value, metric_header
 
         study = self._runner.study
-        if end.outcome is Outcome.COUNTED:
-            echo(f"{end.trial}: {value(end.value, study.metric)} {unit(study)}")
+        if end.outcome is TrialOutcome.COUNTED:
+            echo(f"{end.trial}: {format_value(end.value, study.metric)} {metric_header(study)}")
         else:
-            self.tell(fate(end, self._causes))
+            self.tell(describe_end(end, self._causes))
 
     def tell(self, text: str) -> None:
         """See `StudyPrinter`."""
@@ -49,24 +49,24 @@ class LinePrinter:
         finish(self._runner)
 
 
-def finish(runner: Runner) -> None:
+def finish(runner: StudyRunner) -> None:
     """Print the table of cells, why cells failed, the answer, and how to go on."""
-    from remote.study.conclusion import conclusion
-    from remote.study.limits import failures
-    from remote.study.results import results
-    from tui.study.cells import cells
+    from remote.study.conclusion import conclusion_lines
+    from remote.study.results import compute_results
+    from remote.study.shortcomings import failure_lines
+    from tui.study.cell_table import make_cell_table
 
     progress = runner.progress
-    found = results(progress)
+    found = compute_results(progress)
     room = Console().width if sys.stdout.isatty() else float("inf")
-    shown = cells(found, room)
+    shown = make_cell_table(found, room)
     for line in aligned([shown.head, *(tuple(map(one_line, row)) for row in shown.rows)]):
         echo(line if len(line) <= room else f"{line[: int(room) - 1]}…")
     if runner.study.given:
         narrate(runner.study.given)
-    narrate(*failures(progress))
+    narrate(*failure_lines(progress))
     if any(row.value for row in found.cells):
-        narrate(*conclusion(found))
+        narrate(*conclusion_lines(found))
     left = [one for one in runner.study.trials() if not progress.is_settled(one)]
     failed = sum(len(cell.failed) for cell in progress.cells.values())
     why = f" ({runner.stop_reason})" if runner.stop_reason else ""

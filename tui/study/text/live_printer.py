@@ -14,12 +14,12 @@ from remote.format import UNKNOWN, between, count, duration, seconds
 from remote.run.run_state import RunState
 from remote.sanitise import one_line
 from remote.study import estimate
-from remote.study.folder import Ended, Outcome
+from remote.study.folder import RunEnded, TrialOutcome
 from remote.study.progress import CellState
-from remote.study.runner import Runner, StudyRun
+from remote.study.runner import StudyRun, StudyRunner
 from tui.kit.session_clock import SessionClock
 from tui.study.text.line_printer import finish
-from tui.study.text.words import fate, opening
+from tui.study.text.run_texts import describe_end, describe_run
 
 if TYPE_CHECKING:  # numpy takes a while to import
     from remote.study.results import StudyResult
@@ -40,7 +40,7 @@ BESIDE = 6
 class LivePrinter:
     """The table of cells, and the run under way; lines scroll above them."""
 
-    def __init__(self, runner: Runner, live: Live) -> None:
+    def __init__(self, runner: StudyRunner, live: Live) -> None:
         self._runner = runner
         self._live = live
         self._drawn = 0.0
@@ -53,7 +53,7 @@ class LivePrinter:
         self._drawn = 0.0
         self._clock = SessionClock()
         if run.is_left:
-            self.tell(opening(self._runner, run))
+            self.tell(describe_run(self._runner, run))
 
     def batch(self, run: StudyRun) -> None:
         """See `StudyPrinter`."""
@@ -61,10 +61,10 @@ class LivePrinter:
             return
         self._drawn = time.monotonic()
         if self._changes != self._runner.changes:
-            from remote.study.results import results
+            from remote.study.results import compute_results
 
             self._changes = self._runner.changes
-            self._result = results(self._runner.progress)
+            self._result = compute_results(self._runner.progress)
         self._live.update(self._picture(run), refresh=True)
 
     def _picture(self, run: StudyRun) -> Group:
@@ -73,19 +73,19 @@ class LivePrinter:
         progress = self._runner.progress
         now = self._clock.now(state)
         took = now - state.started if state.started else 0.0
-        left = duration(estimate.remaining(progress, took))
+        left = duration(estimate.remaining_seconds(progress, took))
         lines = (
-            opening(self._runner, run),
+            describe_run(self._runner, run),
             doing(state),
             f"study: {count(progress.settled, 'run')} ended, ETA {left}",
         )
         table = picture(self._result, size.width, max(1, size.height - BESIDE))
         return Group(table, "", *(_cropped(one_line(line)) for line in lines))
 
-    def ended(self, end: Ended) -> None:
+    def ended(self, end: RunEnded) -> None:
         """See `StudyPrinter`."""
-        if end.outcome is not Outcome.COUNTED:
-            self.tell(fate(end, self._causes))
+        if end.outcome is not TrialOutcome.COUNTED:
+            self.tell(describe_end(end, self._causes))
 
     def tell(self, text: str) -> None:
         """See `StudyPrinter`."""
@@ -99,9 +99,9 @@ class LivePrinter:
 
 def picture(result: StudyResult, width: int, height: int) -> Table:
     """Draw as many cells as fit, with the one that runs among them."""
-    from tui.study.cells import cells
+    from tui.study.cell_table import make_cell_table
 
-    shown = cells(result, width)
+    shown = make_cell_table(result, width)
     running = next((row for row, one in enumerate(shown.states) if one is CellState.RUNNING), 0)
     first = max(0, min(running - height // 2, len(shown.rows) - height))
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")

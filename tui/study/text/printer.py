@@ -10,8 +10,8 @@ from typing import Protocol
 from rich.console import Console
 from rich.live import Live
 
-from remote.study.folder import Ended
-from remote.study.runner import Runner, StudyRun
+from remote.study.folder import RunEnded
+from remote.study.runner import StudyRun, StudyRunner
 from tui.run.plain_printer import to_nowhere
 from tui.study.text.json_printer import JsonPrinter
 from tui.study.text.line_printer import LinePrinter
@@ -27,7 +27,7 @@ class StudyPrinter(Protocol):
     def batch(self, run: StudyRun) -> None:
         """The state of the run has changed, perhaps."""
 
-    def ended(self, end: Ended) -> None:
+    def ended(self, end: RunEnded) -> None:
         """A run has ended, or could not begin."""
 
     def tell(self, text: str) -> None:
@@ -52,7 +52,7 @@ class Guarded:
         """See `StudyPrinter`."""
         self._try(lambda: self._printer.batch(run))
 
-    def ended(self, end: Ended) -> None:
+    def ended(self, end: RunEnded) -> None:
         """See `StudyPrinter`."""
         self._try(lambda: self._printer.ended(end))
 
@@ -76,7 +76,7 @@ class Guarded:
 
 
 @contextmanager
-def printer(runner: Runner, json: bool) -> Iterator[Guarded]:
+def printer(runner: StudyRunner, json: bool) -> Iterator[Guarded]:
     """Make the printer for this stdout."""
     if json:
         yield Guarded(JsonPrinter(runner))

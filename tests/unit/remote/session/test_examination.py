@@ -13,8 +13,8 @@ from remote.plan.plan import Plan
 from remote.run.run_state import RunState
 from remote.run.state.phases import HostPhase
 from remote.session.examination import Examination
-from remote.transport import Program, Progress, Unreachable
-from remote.transport.failure import Cause, Failure
+from remote.transport import Program, ReachProgress, Unreachable
+from remote.transport.failure import Failure, FailureCause
 from tests.hostile.host import End, Hosts, Play, acted
 from training.job import Job
 from training.wire.commands import Close, Command, Connect, Reserve
@@ -158,9 +158,9 @@ def test_a_host_that_cannot_be_reached_yet_does_not_delay_a_stop() -> None:
     release = threading.Event()
 
     class Unreached:
-        def open(self, host: Host, program: Program, progress: Progress) -> None:
+        def open(self, host: Host, program: Program, progress: ReachProgress) -> None:
             release.wait()
-            raise Unreachable("node1", Failure(Cause.TIMEOUT, "too late"))
+            raise Unreachable("node1", Failure(FailureCause.TIMEOUT, "too late"))
 
     host = Host("node1", "127.0.0.1")
     examination = Examination(Plan("a-run", (host,), Job()), Unreached())  # type: ignore[arg-type]

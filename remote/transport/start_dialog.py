@@ -1,0 +1,184 @@
+"""What a host says from the start of its command to the agent's marker. No I/O: who owns the
+connection feeds `StartDialog` with what comes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from remote.cluster.hosts import HOSTS_FILE
+from remote.format import size
+from remote.limits import LIMITS, Limits
+from remote.transport.bootstrap.first import SPOKEN
+from remote.transport.failure import Failure, FailureCause, explain_workdir_failure
+from training.agent import MARKER
+from training.wire.line_cutter import LineCutter, LineTooLong
+
+
+@dataclass(frozen=True)
+class ShellNoise:
+    """What a login shell printed before the program started."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class CodeNeeded:
+    """The host waits for the archive."""
+
+
+@dataclass(frozen=True)
+class CodePlaced:
+    """The host has the code, and starts the agent."""
+
+
+@dataclass(frozen=True)
+class CodeChanged:
+    """The code in this folder was changed since it was sent. It has been replaced."""
+
+    folder: str
+
+
+@dataclass(frozen=True)
+class StartFailed:
+    """The host cannot start the agent."""
+
+    failure: Failure
+
+
+@dataclass(frozen=True)
+class AgentReady:
+    """The agent has started. `rest` are its first bytes after the marker."""
+
+    rest: bytes
+
+
+IN_HOSTS_FILE = (FailureCause.PYTHON, FailureCause.CODE)
+"""What a host itself fails of whose advice ends with a setting of the hosts file."""
+
+DialogStep = ShellNoise | CodeNeeded | CodePlaced | CodeChanged | StartFailed | AgentReady
+
+
+class StartDialog:
+    """Turns what a host prints before the agent's marker into steps.
+
+    `echoed`: the host printed the program instead of running it.
+    """
+
+    def __init__(self, limits: Limits = LIMITS, hosts_file: str = HOSTS_FILE) -> None:
+        self._hosts_file = hosts_file
+        self._limits = limits
+        self._cutter = LineCutter(limits.banner)
+        self._taken = 0
+        self._needed = False
+        self.echoed = False
+
+    def feed(self, data: bytes) -> Iterator[DialogStep]:
+        """Take bytes as they come, and give each step that they complete. Feed nothing after
+        `AgentReady` or `StartFailed`."""
+        self._taken += len(data)
+        try:
+            lines = self._cutter.feed(data)
+        except LineTooLong:
+            lines = []
+            self._taken = self._limits.banner + 1
+        for number, line in enumerate(lines, start=1):
+            noise, spoken, words = line.rstrip(b"\n").partition(SPOKEN.encode())
+            if line.endswith(MARKER):
+                spoken = MARKER
+                noise = line.removesuffix(MARKER)
+            text = noise.decode(errors="replace")
+            self.echoed |= is_echo(text)
+            text = quote_output(text)
+            if text:
+                yield ShellNoise(text)
+            if spoken == MARKER:
+                yield AgentReady(b"".join(lines[number:]) + self._cutter.rest)
+                return
+            if spoken:
+                yield self._step(words.decode(errors="replace"))
+        if self._taken > self._limits.banner:
+            most = size(self._limits.banner)
+            yield StartFailed(
+                Failure(
+                    FailureCause.SHELL,
+                    f"its login shell, or its python, printed more than {most} before anything "
+                    "was started",
+                    "make its start-up files print nothing, or set python for it in "
+                    f"{self._hosts_file}",
+                )
+            )
+
+    def _step(self, words: str) -> DialogStep:
+        match words.split(" ", 1):
+            case ["need"] if not self._needed:
+                self._needed = True
+                return CodeNeeded()
+            case ["have"]:
+                return CodePlaced()
+            case ["changed", folder]:
+                return CodeChanged(_one_line(folder))
+            case ["error", error] if failure := self._failure(error):
+                return StartFailed(failure)
+            case ["unusable", facts] if failure := self._unusable(facts):
+                return StartFailed(failure)
+        what = f"its start said {quote_output(words)!r}, which this version does not expect"
+        return StartFailed(Failure(FailureCause.OTHER, what))
+
+    def _failure(self, error: str) -> Failure | None:
+        """What the `fail` of `bootstrap.rest` says; None, where something else says it."""
+        name, _, text = error.partition(" ")
+        try:
+            what, advice = json.loads(text)
+            shown = self._limits.shown
+            advice = _one_line(advice)[:shown]
+            cause = FailureCause(name)
+            if cause in IN_HOSTS_FILE:  # which the host cannot know
+                advice = f"{advice} in {self._hosts_file}"
+            return Failure(cause, _one_line(what)[:shown], advice)
+        except (ValueError, TypeError, AttributeError, RecursionError):
+            return None
+
+    def _unusable(self, facts: str) -> Failure | None:
+        """What the `refuse_workdir` of `bootstrap.rest` says, or the agent; None, where something
+        else says it."""
+        try:
+            shown = [_one_line(fact)[: self._limits.shown] for fact in json.loads(facts)]
+            what, error, reason = shown
+            return explain_workdir_failure(what, error, reason, self._hosts_file)
+        except (ValueError, TypeError, AttributeError, RecursionError):
+            return None
+
+
+QUOTED = 200
+"""Characters of a host's output that a message quotes."""
+_PROGRAM = re.compile(
+    r"""(?:import binascii;exec\(binascii\.a2b_base64\(")?[A-Za-z0-9+/=]{80,}(?:"\)\))?"""
+)
+
+
+def quote_output(text: str) -> str:
+    """A host's output for a message: one line, cut, without the program that it was given."""
+    text = _one_line(_PROGRAM.sub("…", text))
+    return text if len(text) <= QUOTED else f"{text[: QUOTED - 1]}…"
+
+
+def _one_line(text: str) -> str:
+    from remote.sanitise import (
+        one_line,
+    )  # what it imports takes as long as all else here, and most hosts print nothing
+
+    return one_line(text) if text.strip() else ""
+
+
+def is_echo(text: str) -> bool:
+    """Whether a text contains the program: what printed it instead of running it is no Python."""
+    return bool(_PROGRAM.search(text))
+
+
+def last_line(text: str) -> str:
+    """The last line of a program's stderr; of a traceback, the error."""
+    return text.strip().rpartition("\n")[2].strip()

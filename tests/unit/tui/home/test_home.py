@@ -1,0 +1,879 @@
+"""Home: the list of runs, what one does with them, and the runs that are opened from it."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.events import Key
+from textual.pilot import Pilot
+from textual.screen import Screen
+
+from remote.cluster.hosts import Host
+from remote.events import Detached, StartRefused
+from remote.host_commands import inventory
+from remote.host_commands.listed_runs import HostPart, ListedRun
+from remote.host_commands.pruning import Removable
+from remote.host_commands.run_on_hosts import HostAnswer
+from remote.record import marks
+from remote.record.entry import Entry
+from remote.record.write import Recorder
+from remote.run.run_state import RunState
+from remote.run.state.phases import RunPhase
+from remote.study.folder import RunBegun, RunEnded, StudyFolder, TrialOutcome
+from remote.study.progress import StudyProgress
+from tests.kit.acted import ActedSession, cluster, make_plan, until
+from tests.kit.commands import Done
+from tests.kit.commands import run as run
+from tests.kit.dashboard import asked
+from tests.kit.histories import START, plan
+from tests.kit.histories import History as Told
+from tests.kit.looks import screen_text
+from tests.kit.recorded import record, recorded
+from training.job import Job
+from training.wire.events import SESSION
+from training.wire.host_replies import RunFolder
+from tui.app import app
+from tui.app.app import RankboardApp
+from tui.charts.chart import Chart
+from tui.charts.panel import Charts
+from tui.commands.runs import runs
+from tui.compare.screen import CompareScreen
+from tui.home import screen as home_screen
+from tui.home.history import Answered, History, Listed
+from tui.home.run_list import FIELDS, ORDERS, Item, about, curve, fields, items, rows, table
+from tui.home.screen import HomeScreen
+from tui.kit.messages import OpenRun
+from tui.kit.replay import Replay
+from tui.kit.run_session import RunSession
+from tui.kit.runs import Launch
+from tui.kit.widgets.table import TableCell, choose_columns
+from tui.launch.screen import LaunchScreen
+from tui.run.screen import RunScreen
+
+SIZES = [(40, 10), (80, 24), (120, 40), (200, 60)]
+
+
+class Home:
+    """A dashboard that begins with the list of the runs of a folder."""
+
+    def __init__(self, runs_dir: Path) -> None:
+        self.sessions: list[ActedSession] = []
+        lab = cluster(1, 2)
+        history = History(runs_dir)
+        launch = Launch(
+            lab, lab, Job(), make_plan, self._begin, home=True, runs_dir=runs_dir, history=history
+        )
+        self.app = RankboardApp(launch)
+
+    def _begin(self, of: Any) -> ActedSession:
+        self.sessions.append(ActedSession(replace(of, run=f"started-{len(self.sessions)}")))
+        return self.sessions[-1]
+
+    def text(self) -> str:
+        """What is on the screen."""
+        return screen_text(self.app)
+
+    async def shows(self, pilot: Pilot[None], *words: str) -> None:
+        await until(pilot, lambda: all(word in self.text() for word in words))
+
+    async def is_at(self, pilot: Pilot[None], kind: type) -> Any:
+        await until(pilot, lambda: isinstance(self.app.screen, kind))
+        return self.app.screen
+
+
+@pytest.fixture
+def runs_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Three runs: one finished, one failed, and one of which nobody knows the end."""
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "runs"
+    for number, (name, sync) in enumerate((("a-1", "ddp"), ("b-2", "ring"), ("c-3", "ring"))):
+        of = replace(plan(2), run=name, work=Job(sync=sync))
+        told = Told(of).training(20 + number, 40)
+        if name == "a-1":
+            told.done(0, 1)
+        if name != "c-3":
+            told.closed()
+        recorded(folder, told)
+    return folder
+
+
+async def test_it_lists_all_runs_with_their_figures(runs_dir: Path) -> None:
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await home.shows(pilot, "a-1", "b-2", "c-3", "✓ finished", "ring", "3 runs, 0 live")
+        assert "runs in ./runs" in home.text()
+
+
+async def test_without_runs_it_says_what_to_do(tmp_path: Path) -> None:
+    home = Home(tmp_path / "none")
+    async with home.app.run_test(size=(80, 24), notifications=True) as pilot:
+        await home.shows(pilot, "Press n to set up the first one", "rankboard --local 4")
+        await until(pilot, lambda: not {"Star", "Sort", "Compare"} & set(home.text().split()))
+        assert "n New run" in home.text()
+        for key in ("enter", "s", "t", "a", "R", "d", "space"):
+            await pilot.press(key)
+        await pilot.press("n")
+        await home.is_at(pilot, LaunchScreen)
+        await pilot.press("escape")
+        await home.is_at(pilot, HomeScreen)
+
+
+async def test_a_filter_is_that_of_rankboard_runs(runs_dir: Path) -> None:
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await home.shows(pilot, "a-1")
+        await pilot.press("slash", *"sync=rin")
+        await home.shows(pilot, "0 of 3 runs", "No run matches the filter")
+        await pilot.press("g")
+        await home.shows(pilot, "2 of 3 runs", "b-2", "c-3")
+        assert "a-1" not in home.text()
+        await pilot.press("enter", "down", "escape")
+        await home.shows(pilot, "3 runs, 0 live", "a-1")
+
+
+async def test_a_filter_that_is_wrong_is_told(runs_dir: Path) -> None:
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await home.shows(pilot, "a-1")
+        await pilot.press("slash", *"lss<1", "enter")
+        await home.shows(pilot, "runs have no 'lss'", "did you mean 'loss'")
+
+
+async def test_stars_notes_and_names_are_kept_with_the_run(runs_dir: Path) -> None:
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await home.shows(pilot, "c-3")
+        await pilot.press("s")
+        await until(pilot, lambda: marks.is_starred(runs_dir / "c-3"))
+        await pilot.press("a", *"best one", "enter")
+        await home.shows(pilot, "best one: c-3")
+        assert marks.name(runs_dir / "c-3") == "best one"
+        await pilot.press("t", *"see it", "enter")
+        await home.shows(pilot, "note: see it")
+        await pilot.press("a", *" last/", "enter")
+        await home.shows(pilot, "give a name in one line")
+        await pilot.press("s")
+        await until(pilot, lambda: not marks.is_starred(runs_dir / "c-3"))
+
+
+async def test_an_ended_run_is_replayed_and_left_with_escape(runs_dir: Path) -> None:
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(80, 24), notifications=True) as pilot:
+        await home.shows(pilot, "b-2")
+        await pilot.press("down", "enter")
+        screen = await home.is_at(pilot, RunScreen)
+        assert isinstance(screen.session, Replay)
+        await home.shows(pilot, "paused 1x", "space Play")
+        await pilot.press("home")
+        await until(pilot, lambda: screen.session.state.phase is RunPhase.STARTING)
+        await pilot.press("space", *[">"] * 10)
+        await until(pilot, lambda: screen.session.state.phase is RunPhase.ENDED)
+        await pilot.press("escape")
+        await home.is_at(pilot, HomeScreen)
+        await pilot.press("enter")
+        assert await home.is_at(pilot, RunScreen) is screen
+        await pilot.press("q")
+    assert home.app.exit_code == 0
+
+
+async def test_a_run_whose_launcher_leaves_it_says_so_and_is_not_replayed_by_itself(
+    runs_dir: Path,
+) -> None:
+    of = replace(plan(2), run="d-4")
+    into, state, told = Recorder(runs_dir, of), RunState(of), Told(of).training(20, 40)
+    record(into, told, state)
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(100, 30), notifications=True) as pilot:
+        await home.shows(pilot, "d-4")
+        await pilot.press("enter")
+        screen = await home.is_at(pilot, RunScreen)
+        await home.shows(pilot, "watching beside its launcher", "● live")
+        told.records.clear()
+        record(into, told.session(Detached(False)), state)
+        into.release()
+        await home.shows(pilot, "its launcher has left the run", "rankboard attach d-4 returns")
+        await pilot.press("space")
+        await home.shows(pilot, "nothing more is recorded", "paused 1x")
+        await pilot.press("home", "<", "<", "space")
+        await home.shows(pilot, "playing")
+        assert "has left the run" not in home.text()
+        await pilot.press("?")
+        await until(pilot, lambda: home.app.screen is not screen)
+        assert screen.session.is_playing, "below a dialog it plays on"
+        await pilot.press("escape", "escape")
+        await home.is_at(pilot, HomeScreen)
+        await until(pilot, lambda: not screen.session.is_playing)
+        await pilot.press("enter")
+        assert await home.is_at(pilot, RunScreen) is screen
+        await home.shows(pilot, "paused")
+
+
+async def test_escape_leaves_one_layer_at_a_time(runs_dir: Path) -> None:
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(80, 24), notifications=True) as pilot:
+        await home.shows(pilot, "b-2")
+        home.app.post_message(OpenRun("b-2"))
+        screen = await home.is_at(pilot, RunScreen)
+        await until(pilot, lambda: any(one.x_axis for one in screen.query(Chart)))
+        chart = next(one for one in screen.query(Charts) if one.display)
+        key = str(chart.number)
+        await pilot.press(key, "]")
+        await until(pilot, lambda: not chart.view.is_whole)
+        await pilot.press("left")
+        await until(pilot, lambda: chart.view.cursor is not None)
+        await pilot.press("1", "escape")
+        await until(pilot, lambda: chart.view.cursor is None)
+        assert not chart.view.is_whole
+        await pilot.press("escape")
+        await until(pilot, lambda: chart.view.is_whole)
+        await pilot.press(key, "z")
+        await until(pilot, lambda: screen.maximized is chart)
+        await pilot.press("escape")
+        await until(pilot, lambda: screen.maximized is None)
+        assert home.app.screen is screen
+        await pilot.press("ctrl+pagedown")
+        await home.shows(pilot, "no other run is open")
+        await pilot.press("escape")
+        await home.is_at(pilot, HomeScreen)
+        await pilot.press("q")
+
+
+async def test_a_form_that_was_changed_is_left_after_a_question(runs_dir: Path) -> None:
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(80, 24)) as pilot:
+        await home.shows(pilot, "b-2")
+        await pilot.press("n")
+        await home.is_at(pilot, LaunchScreen)
+        await pilot.press("escape")
+        await home.is_at(pilot, HomeScreen)
+        await pilot.press("n")
+        form = await home.is_at(pilot, LaunchScreen)
+        form._table.set_text("lr", "0.5")
+        await pilot.press("escape")
+        dialog = await asked(pilot)
+        assert "1 changed setting would be lost" in dialog.question
+        await pilot.press("enter")
+        assert await home.is_at(pilot, LaunchScreen) is form
+        assert form.draft.get_text("lr") == "0.5"
+        await pilot.press("escape")
+        await asked(pilot)
+        await pilot.press("right", "enter")
+        await home.is_at(pilot, HomeScreen)
+        await pilot.press("q")
+
+
+async def test_a_run_is_opened_once_however_often_one_asks(runs_dir: Path) -> None:
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(80, 24)) as pilot:
+        await home.shows(pilot, "b-2")
+        for _ in range(3):
+            home.app.post_message(OpenRun("b-2"))
+        await home.is_at(pilot, RunScreen)
+        await until(pilot, lambda: not home.app._opening)
+        assert len(home.app.runs.sessions) == 1
+        await pilot.press("q")
+
+
+async def test_replays_that_are_too_many_are_closed(
+    runs_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app, "MOST_REPLAYS", 1)
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(80, 24)) as pilot:
+        await home.shows(pilot, "a-1")
+        seen = []
+        for name in ("a-1", "b-2", "a-1"):
+            home.app.post_message(OpenRun(name))
+            screen = await home.is_at(pilot, RunScreen)
+            assert screen.session.plan.run == name
+            seen.append(screen)
+            await pilot.press("escape")
+            await home.is_at(pilot, HomeScreen)
+        assert home.app.runs.sessions == [seen[2].session]
+        await until(pilot, lambda: not any(one.is_running for one in seen[:2]))
+        await until(pilot, lambda: all(one.session._tape._reader._file.closed for one in seen[:2]))
+        await pilot.press("q")
+
+
+@pytest.mark.parametrize("elsewhere", ["form", "filter"])
+async def test_a_run_that_opens_while_one_types_does_not_take_the_screen(
+    elsewhere: str, runs_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, goes_on, real = Home(runs_dir), threading.Event(), History.open
+
+    def slow(self: History, run: str) -> RunSession:
+        goes_on.wait()
+        return real(self, run)
+
+    monkeypatch.setattr(History, "open", slow)
+    async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await home.shows(pilot, "a-1")
+        home.app.post_message(OpenRun("a-1"))
+        await home.shows(pilot, "opening a-1")
+        await pilot.press("n" if elsewhere == "form" else "slash")
+        kind = LaunchScreen if elsewhere == "form" else HomeScreen
+        screen = await home.is_at(pilot, kind)
+        goes_on.set()
+        await home.shows(pilot, "a-1 is open: ")
+        assert home.app.screen is screen
+        assert home.app.runs.session is None
+        await pilot.press("escape")
+        await home.is_at(pilot, HomeScreen)
+        home.app.post_message(OpenRun("a-1"))
+        shown = await home.is_at(pilot, RunScreen)
+        assert home.app.runs.sessions == [shown.session], "it is not opened again"
+
+
+async def test_several_runs_are_open_at_once(runs_dir: Path) -> None:
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await home.shows(pilot, "a-1")
+        await pilot.press("n")
+        await home.is_at(pilot, LaunchScreen)
+        await pilot.press("f5")
+        live = await home.is_at(pilot, RunScreen)
+        home.sessions[0].start()
+        await pilot.press("H")
+        await home.is_at(pilot, HomeScreen)
+        await pilot.press("end", "enter")
+        other = await home.is_at(pilot, RunScreen)
+        assert isinstance(other.session, Replay)
+        await pilot.press("ctrl+pagedown")
+        await until(pilot, lambda: home.app.screen is live)
+        await pilot.press("ctrl+pageup")
+        await until(pilot, lambda: home.app.screen is other)
+        assert home.app.runs.live
+        await pilot.press("q")
+        dialog = await asked(pilot)
+        assert "still live" in dialog.question
+        await pilot.press("escape")
+        home.sessions[0].close()
+        await until(pilot, lambda: not home.app.runs.live)
+        await pilot.press("q")
+
+
+async def test_what_is_kept_with_a_run_is_that_of_rankboard_runs_and_survives(
+    runs_dir: Path, run: Callable[..., Done]
+) -> None:
+    def listed() -> dict[str, Any]:
+        (found,) = map(json.loads, run(runs, words=["star"], json=True).stdout.splitlines())
+        return {key: found[key] for key in ("run", "star", "note", "label")}
+
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(200, 40), notifications=True) as pilot:
+        await home.shows(pilot, "c-3")
+        await pilot.press("s", "t", *"mine", "enter")
+        await home.shows(pilot, "note: mine")
+        await pilot.press("a", *"first", "enter")
+        await home.shows(pilot, "first: c-3")
+        await pilot.press("q")
+    assert listed() == {"run": "c-3", "star": True, "note": "mine", "label": "first"}
+    recorder = Recorder(runs_dir, replace(plan(2), run="c-3"), again=True)  # somebody attaches
+    recorder.close(Told(plan(2)).training(1, 1).done(0, 1).closed())
+    run(runs, note=("first", "ours"))
+    run(runs, name=("c-3", "second"))
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(200, 40), notifications=True) as pilot:
+        await home.shows(pilot, "second: c-3", "note: ours", "*")
+        await pilot.press("q")
+    assert listed() == {"run": "c-3", "star": True, "note": "ours", "label": "second"}
+
+
+async def test_a_run_is_deleted_only_after_a_question(runs_dir: Path) -> None:
+    marks.star(runs_dir / "b-2", True)
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await home.shows(pilot, "a-1")
+        await pilot.press("down", "d")
+        await home.shows(pilot, "b-2 is kept: it has a star")
+        await pilot.press("down", "d")
+        assert "Delete a-1" in (await asked(pilot)).question
+        await pilot.press("q", "escape")
+        await home.is_at(pilot, HomeScreen)
+        await pilot.press("d")
+        await asked(pilot)
+        await pilot.press("right", "enter")
+        await until(pilot, lambda: not (runs_dir / "a-1").exists())
+        await home.shows(pilot, "2 runs, 0 live")
+    assert (runs_dir / "b-2").exists()
+
+
+async def test_the_mark_of_a_deleted_run_goes_with_it(runs_dir: Path) -> None:
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await home.shows(pilot, "a-1")
+        await pilot.press("space", "space", "space")
+        shutil.rmtree(runs_dir / "b-2")
+        await pilot.press("r")
+        await home.shows(pilot, "2 runs, 0 live")
+        await pilot.press("C")
+        await home.is_at(pilot, CompareScreen)
+        await home.shows(pilot, "compare 2 runs", "a-1", "c-3")
+        assert "holds no run" not in home.text()
+
+
+async def test_a_key_that_comes_twice_opens_a_screen_once(runs_dir: Path) -> None:
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(120, 40)) as pilot:
+        await home.shows(pilot, "a-1")
+        await pilot.press("space", "space")
+
+        async def twice(key: str, kind: type[Screen[Any]]) -> None:
+            for _ in range(2):
+                home.app.post_message(Key(key, None))
+            await home.is_at(pilot, kind)
+            await pilot.pause()
+            await pilot.pause()
+            assert [type(one) for one in home.app.screen_stack[1:]] == [HomeScreen, kind]
+            home.app.screen.dismiss()
+            await home.is_at(pilot, HomeScreen)
+
+        await twice("C", CompareScreen)
+        await twice("n", LaunchScreen)
+        await pilot.press("enter")
+        await home.is_at(pilot, RunScreen)
+        await pilot.press("H")
+        await home.is_at(pilot, HomeScreen)
+        await twice("enter", RunScreen)
+
+
+async def test_all_runs_are_deleted_though_hosts_are_slow(
+    runs_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goes_on, remove = threading.Event(), History.remove
+
+    def late(history: History, going: Sequence[Removable]) -> tuple[int, list[str]]:
+        goes_on.wait()
+        return remove(history, going)
+
+    monkeypatch.setattr(History, "remove", late)
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await home.shows(pilot, "a-1")
+        for _ in range(3):
+            await pilot.press("d")
+            await asked(pilot)
+            await pilot.press("right", "enter", "down")
+            await home.is_at(pilot, HomeScreen)
+        goes_on.set()
+        await home.shows(pilot, "0 runs, 0 live")
+
+
+async def test_a_run_without_a_checkpoint_cannot_be_resumed(runs_dir: Path) -> None:
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await home.shows(pilot, "b-2")
+        await pilot.press("down", "R")
+        await home.shows(pilot, "hosts.toml: no such file")
+        await home.is_at(pilot, HomeScreen)
+
+
+async def test_the_form_takes_the_settings_of_the_run_that_was_left(
+    runs_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, lab = Home(runs_dir), cluster(1, 2)
+    resumed = (lab, lab, Job(sync="ring", resume="b-2"))
+    monkeypatch.setattr(History, "resumed", lambda *_: resumed)
+    async with home.app.run_test(size=(120, 40)) as pilot:
+        await home.shows(pilot, "b-2")
+        await pilot.press("R")
+        form = await home.is_at(pilot, LaunchScreen)
+        assert form.draft.get_text("resume") == "b-2"
+        await pilot.press("escape")
+        await home.is_at(pilot, HomeScreen)
+        await pilot.press("n")
+        form = await home.is_at(pilot, LaunchScreen)
+        assert form.draft.parse_work() == Job()
+        await pilot.press("escape")
+        home.app.post_message(OpenRun("b-2"))
+        await home.is_at(pilot, RunScreen)
+        await pilot.press("n")
+        form = await home.is_at(pilot, LaunchScreen)
+        assert form.draft.parse_work() == Job(sync="ring")
+
+
+async def test_what_hosts_do_not_answer_is_told_beside_the_list(
+    runs_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (runs_dir.parent / "hosts.toml").write_text('[[host]]\naddress = "10.0.0.1"\n')
+    host = Host("node1", "10.0.0.1")
+    monkeypatch.setattr(
+        inventory, "ask", lambda *_: [HostAnswer(host, (), error="node1: no route to host")]
+    )
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await home.shows(pilot, "node1: no route to host", "a-1")
+
+
+@pytest.mark.parametrize("hosts", [2, 4])
+async def test_hosts_that_do_not_answer_have_lines_of_their_own(
+    runs_dir: Path, monkeypatch: pytest.MonkeyPatch, hosts: int
+) -> None:
+    (runs_dir.parent / "hosts.toml").write_text('[[host]]\naddress = "10.0.0.1"\n')
+    why = "10.10.1.1:22 hung up before it said what it is (Error reading SSH protocol banner)"
+    answers = [
+        HostAnswer(Host(name, "10.0.0.1"), (), error=f"{name}: {why}\nwhich is long")
+        for name in (f"node{number}" for number in range(1, hosts + 1))
+    ]
+    monkeypatch.setattr(inventory, "run_on_hosts", lambda *_: answers)
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(80, 24), notifications=True) as pilot:
+        await home.shows(pilot, "node1: 10.10.1.1:22 hung up", "a-1")
+        lines = [line.strip() for line in home.text().splitlines()]
+        begin = next(n for n, line in enumerate(lines) if line.startswith("node1: 10"))
+        assert lines[begin].endswith("…"), "one line each"
+        if hosts == 2:
+            assert lines[begin + 1].startswith("node2: 10.10.1.1:22 hung up")
+        else:
+            told = "4 hosts do not answer: node1, node2, node3, node4"
+            assert lines[begin - 1] == told
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_it_fits_every_size(size: tuple[int, int], runs_dir: Path) -> None:
+    home = Home(runs_dir)
+    async with home.app.run_test(size=size, notifications=True) as pilot:
+        await home.shows(pilot, "c-3")
+        assert all(len(line) <= size[0] for line in home.text().splitlines())
+
+
+KEYS = (
+    *("enter", "escape", "n", "slash", "o", "s", "t", "a", "R", "d", "r", "space", "C", "H", "tab"),
+    *("up", "down", "home", "end", "less_than_sign", "greater_than_sign", "left", "question_mark"),
+)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_no_keys_break_it(seed: int, runs_dir: Path) -> None:
+    (runs_dir / "c-3" / "summary.json").write_text('{"verdict": "failed"}')  # nobody is asked
+    home, chance = Home(runs_dir), random.Random(seed)
+    async with home.app.run_test(size=(80, 24), notifications=True) as pilot:
+        await home.shows(pilot, "a-1")
+        for key in chance.choices(KEYS, k=80):
+            await pilot.press(key)
+        home.app.tick()
+
+
+async def test_a_study_shows_its_cells_and_their_runs(
+    runs_dir: Path, study_folder: Callable[[], StudyFolder]
+) -> None:
+    folder = study_folder()
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await home.shows(pilot, folder.name, "study")
+        await pilot.press("enter")
+        await home.shows(pilot, "of runs", "sync=ddp")
+        await pilot.press("enter")
+        await home.shows(pilot, "a-1")
+        await pilot.press("enter")
+        screen = await home.is_at(pilot, RunScreen)
+        assert screen.session.plan.run == "a-1"
+
+
+STUDY = """
+title = "Two ways"
+repetitions = 1
+[job]
+steps = 20
+[axes]
+sync = ["ddp", "ring"]
+"""
+
+
+@pytest.fixture
+def study_folder(runs_dir: Path) -> Callable[[], StudyFolder]:
+    def study_folder() -> StudyFolder:
+        folder = StudyFolder.of(runs_dir, "two-ways")
+        with folder.held():
+            place = {"given": {}, "places": {"local": 2}, "quick": False, "nodes": 2}
+            folder.keep(STUDY, place)
+            from remote.study.start_study import open_study
+
+            trial = StudyProgress(open_study(folder)).study.trials()[0]
+            folder.write(RunBegun(trial.key, "a-1"))
+            folder.write(RunEnded(trial.key, "a-1", TrialOutcome.COUNTED, 0.1, seconds=4.0))
+        return folder
+
+    return study_folder
+
+
+async def test_a_run_that_another_terminal_starts_appears_by_itself(
+    runs_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(home_screen, "LOOK_EVERY", 0.0)
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await home.shows(pilot, "3 runs, 0 live", "r Refresh")
+        assert "v All" not in home.text(), "nothing is hidden"
+        recorded(runs_dir, Told(replace(plan(2), run="d-4")).training(9, 40).ended())
+        await home.shows(pilot, "4 runs, 0 live", "d-4")
+
+
+class Answers:
+    """What hosts answer, one answer after the other, and of which runs they were asked."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.live: tuple[ListedRun, ...] = ()
+        self.ended: tuple[ListedRun, ...] = ()
+        self.asked: list[set[str]] = []
+        monkeypatch.setattr(home_screen, "LOOK_EVERY", 0.0)
+        monkeypatch.setattr(home_screen, "ASK_EVERY", 0.0)
+        monkeypatch.setattr(History, "ask", self._ask)
+
+    def _ask(self, unknown: Collection[str]) -> Answered:
+        self.asked.append(set(unknown))
+        ended = tuple(run for run in self.ended if run.name in unknown)
+        return Answered(self.live, (), time.time(), ended)
+
+
+def training_at(name: str, step: int) -> ListedRun:
+    """A run that is live on a host."""
+    folder = RunFolder(name, 0, "", True, "training", 1.0, 1.0, 1.0, 0, step, 400)
+    return ListedRun(name, (HostPart("node1", "~", folder),))
+
+
+def changed(run: ListedRun, **figures: Any) -> ListedRun:
+    """The same run, of which its host says something else."""
+    (part,) = run.parts
+    return replace(run, parts=(replace(part, folder=replace(part.folder, **figures)),))
+
+
+async def test_hosts_are_asked_again_by_themselves(
+    runs_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hosts = Answers(monkeypatch)
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await home.shows(pilot, "3 runs, 0 live")
+        await until(pilot, lambda: len(hosts.asked) > 2)
+        assert hosts.asked[0] == {"c-3"}, "of a-1 and b-2 the end is known"
+        assert hosts.asked[-1] == set(), "no host knows c-3: those of its plan are left alone"
+        hosts.live = (training_at("elsewhere", 45), training_at("c-3", 33))
+        await home.shows(pilot, "2 live", "● training", "45/400", "33/400")
+        await until(pilot, lambda: hosts.asked[-1] == {"c-3", "elsewhere"})
+        hosts.live = ()
+        await home.shows(pilot, "0 live")
+        await pilot.press("r")
+        await until(pilot, lambda: {"c-3", "elsewhere"} in hosts.asked[-2:])
+
+
+async def test_what_hosts_say_of_the_end_of_a_run_stays(
+    runs_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hosts = Answers(monkeypatch)
+    recorded_here, not_here = training_at("c-3", 33), training_at("elsewhere", 45)
+    hosts.live = (recorded_here, changed(not_here, label="race1"))
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await home.shows(pilot, "2 live", "race1", "33/400")
+        hosts.ended = (
+            changed(recorded_here, live=False, phase="lost", step=34),
+            changed(not_here, live=False, phase="finished", label="race1"),
+        )
+        hosts.live = ()
+        await home.shows(pilot, "3 runs, 0 live", "lost", "34/40", "race1")
+        assert "unknown" not in home.text()
+        await until(pilot, lambda: hosts.asked[-1] == set())
+        await home.shows(pilot, "lost", "race1")
+        await pilot.press("slash", *"verdict=lost", "enter")
+        await home.shows(pilot, "1 of 3 runs", "c-3")
+        await pilot.press("escape", "r")
+        await until(pilot, lambda: {"c-3", "elsewhere"} in hosts.asked[-2:])
+
+
+async def test_a_run_that_is_stopped_elsewhere_is_not_shown_as_live(
+    runs_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(home_screen, "LOOK_EVERY", 0.0)
+    answer = Answered((training_at("c-3", 33),), (), START + 1e-3)
+    monkeypatch.setattr(History, "ask", lambda *_: answer)
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await home.shows(pilot, "● training", "1 live")
+        summary = {"verdict": "stopped", "started": START, "elapsed": 5.0, "ranks": [{"step": 33}]}
+        (runs_dir / "c-3" / "summary.json").write_text(json.dumps(summary))
+        await home.shows(pilot, "0 live", "stopped")
+
+
+async def test_the_cursor_follows_the_newest_run_until_it_is_moved(
+    runs_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(home_screen, "LOOK_EVERY", 0.0)
+    home = Home(runs_dir)
+
+    def record_run(name: str) -> None:
+        recorded(runs_dir, Told(replace(plan(2), run=name)).training(9, 40).ended())
+
+    async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await home.shows(pilot, "c-3, started")
+        record_run("d-4")
+        await home.shows(pilot, "d-4, started")
+        await pilot.press("down", "up")
+        record_run("e-5")
+        await home.shows(pilot, "5 runs", "d-4, started")
+        await pilot.press("enter")
+        screen = await home.is_at(pilot, RunScreen)
+        assert screen.session.plan.run == "d-4"
+        record_run("f-6")
+        await pilot.press("escape")
+        await home.shows(pilot, "6 runs", "d-4, started")
+
+
+async def test_what_is_done_with_a_run_keeps_the_cursor_there(
+    runs_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(home_screen, "LOOK_EVERY", 0.0)
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await home.shows(pilot, "c-3, started")
+        await pilot.press("s")
+        recorded(runs_dir, Told(replace(plan(2), run="d-4")).training(9, 40).ended())
+        await home.shows(pilot, "4 runs", "c-3, started")
+        await pilot.press("t", *"mine", "enter")
+        await until(pilot, lambda: marks.note(runs_dir / "c-3") == "mine")
+
+
+async def test_runs_that_made_no_step_are_hidden(runs_dir: Path) -> None:
+    for name in ("d-4", "e-5"):
+        refused = Told(replace(plan(2), run=name)).session(StartRefused(SESSION, "no torch"))
+        recorded(runs_dir, refused.ended())
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await home.shows(pilot, "3 runs, 0 live", "2 runs that made no step are hidden: v lists")
+        await home.shows(pilot, "v All")
+        assert "e-5" not in home.text()
+        await pilot.press("v")
+        await home.shows(pilot, "5 runs, 0 live", "✗ refused", "d-4", "e-5")
+        assert "hidden" not in home.text()
+        await pilot.press("v", "slash", *"verdict=refused", "enter")
+        await home.shows(pilot, "2 of 5 runs", "d-4", "e-5")
+
+
+# Rows ---------------------------------------------------------------------------------------------
+
+
+def test_live_runs_come_first_then_studies() -> None:
+    ended, live = Entry("a", verdict="finished"), Entry("b", verdict="running")
+    rows = items(Listed((live, ended, replace_name(ended, "z"))), Answered(), (), "newest first")
+    assert [row.name for row in rows.items] == ["b", "z", "a"]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "asked", "is_live"),
+    [("lost", 105.0, False), ("lost", 120.0, True), ("unknown", 105.0, True)],
+)
+def test_a_recorded_end_counts_more_than_an_older_answer(
+    verdict: str, asked: float, is_live: bool
+) -> None:
+    run = Entry("a", verdict=verdict, started=100.0, elapsed=10.0, step=3, job={})
+    answered = Answered((training_at("a", 3),), (), asked)
+    assert items(Listed((run,)), answered, (), "newest first").items[0].is_live == is_live
+
+
+def test_the_record_of_a_live_launcher_counts_more_than_an_answer() -> None:
+    run = Entry("a", verdict="running", step=40, job={})
+    answered = Answered((training_at("a", 3),), (), 1e12)
+    (item,) = items(Listed((run,)), answered, (), "newest first").items
+    assert item.is_live
+    assert item.answer is None
+
+
+def test_a_run_that_only_hosts_know_has_its_name() -> None:
+    live = changed(training_at("a", 3), label="race1")
+    over = changed(training_at("b", 3), label="race2", live=False, phase="failed")
+    shown = items(Listed(), Answered((live,), (), 1.0, (over,)), (), "newest first").items
+    titles = [field.title for field in FIELDS]
+    texts = [
+        [row[titles.index(name)].text for name in ("state", "run")]
+        for row in rows(shown, {}, {}, ())
+    ]
+    assert texts == [["● training", "race1"], ["✗ failed", "race2"]]
+    attaches, opens = (about(item, 0, lambda name: name) for item in shown)
+    assert attaches == "race1: a: live on its hosts, not recorded here. open attaches to it."
+    assert opens == "race2: b: has ended, as its hosts say; not recorded here. open opens it."
+
+
+def test_a_recorded_end_counts_more_than_that_which_hosts_tell() -> None:
+    over = changed(training_at("a", 3), live=False, phase="failed")
+    answered = Answered((), (), 1.0, (over,))
+    for verdict, shown in (("unknown", "failed"), ("stopped", "stopped"), ("running", "running")):
+        (item,) = items(
+            Listed((Entry("a", verdict=verdict, step=2),)), answered, (), "newest first"
+        ).items
+        assert item.entry
+        assert item.entry.verdict == shown
+
+
+def replace_name(entry: Entry, name: str) -> Entry:
+    return entry._replace(name=name)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_every_order_sorts_runs_of_which_little_is_known(order: str) -> None:
+    runs = (
+        Entry("a", verdict="finished", job={}, loss=1.0),
+        Entry("b", problem="it is not a plan"),
+    )
+    assert len(items(Listed(runs), Answered(), (), order).items) == 2
+
+
+def test_a_curve_spans_all_levels() -> None:
+    assert curve([3.0, 2.0, 1.0]) == "█▅▁"
+    assert curve([1.0]) == curve([]) == ""
+    assert curve([1.0, 1.0]) == "▁▁"
+
+
+async def test_marked_runs_have_the_letters_of_their_comparison(runs_dir: Path) -> None:
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await home.shows(pilot, "c-3")
+        await pilot.press("space", "down", "space")  # c-3, the newest, and a-1
+
+        def letter(run: str) -> str:
+            line = next(line for line in home.text().splitlines() if f" {run} " in line)
+            return line.strip()[0]
+
+        await until(pilot, lambda: (letter("a-1"), letter("c-3")) == ("A", "B"))
+
+
+@pytest.mark.parametrize("width", [78, 118, 120, 158])
+def test_a_number_is_not_cut(width: int) -> None:
+    row = tuple(TableCell("188/3001000" if one.title == "step" else "") for one in FIELDS)
+    shown, found = table([row], width)
+    assert sum(column.width for column in shown) <= width
+    steps = [column.width for column in shown if column.title == "step"]
+    assert steps == ([] if width < 118 else [len("188/3001000") + 1])
+    assert len(found[0]) == len(shown)
+
+
+@pytest.mark.parametrize("width", [0, 20, 60, 80, 120, 300])
+def test_as_many_columns_are_shown_as_there_is_room_for(width: int) -> None:
+    found = fields(width)
+    assert sum(one.width for one in found) <= max(width, found[0].width)
+    assert fields(300)[-1].title == "note"
+
+
+def test_a_run_with_a_checkpoint_can_be_resumed() -> None:
+    failed = Item("a", Entry("a", verdict="failed", cause="killed", started=0.0))
+    keys = {"resume": "ctrl+r"}.__getitem__
+    assert "ctrl+r resumes it from the checkpoint of step 20" in about(failed, 20, keys)
+    assert "resumes" not in about(failed, 0, keys)
+    assert "resumes" not in about(Item("a", Entry("a", verdict="finished")), 20, keys)
+
+
+def test_a_note_has_the_room_that_settings_do_not_need() -> None:
+    note = "the baseline of all others, on four hosts"
+    entry = Entry("a", verdict="finished", job={"batch_size": 256}, note=note)
+    columns, (row,) = table(rows([Item("a", entry)], {}, {}, ()), 200)
+    shown = choose_columns(columns, 200)
+    assert row[-1].text == note
+    assert shown.widths[-1] > len(note)

@@ -1,0 +1,272 @@
+"""The dashboard of a study: its cells, the run under way, and the ways to leave."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from tests.kit.acted import ActedSession, until
+from tests.kit.acted_study import acted_runner, finish, stopped
+from tests.kit.dashboard import asked
+from tests.kit.looks import screen_text
+from tui.app.study_app import StudyApp
+from tui.kit.messages import ShowRun
+from tui.run.screen import RunScreen
+from tui.study.cell_screen import CellScreen
+from tui.study.study_screen import StudyScreen
+
+SIZES = [(80, 24), (120, 40), (200, 60)]
+
+
+class Stage:
+    """A dashboard over a study whose runs are acted out."""
+
+    def __init__(self, folder: Path, refused: tuple[str, ...] = (), reason: str = "") -> None:
+        self.runner = acted_runner(folder / "runs", refused=refused, reason=reason)
+        self.app = StudyApp(self.runner)
+
+    @property
+    def sessions(self) -> list[ActedSession]:
+        launcher: Any = self.runner.launcher
+        return launcher.sessions  # type: ignore[no-any-return]
+
+    def text(self) -> str:
+        """What is on the screen."""
+        return "\n".join(line.rstrip() for line in screen_text(self.app).splitlines())
+
+    def line(self, *words: str) -> str:
+        """The first line with these words; "" if there is none."""
+        lines = self.text().splitlines()
+        return next((line for line in lines if all(word in line for word in words)), "")
+
+    async def runs(self, pilot: Pilot[None], count: int) -> None:
+        """Wait until so many runs have begun."""
+        await until(pilot, lambda: len(self.sessions) == count and bool(self.runner.current))
+
+    async def make(self, pilot: Pilot[None], seconds: Callable[[ActedSession], float]) -> None:
+        """Act one run after the other, to the end of the study."""
+        acted: list[ActedSession] = []
+        while not self.runner.is_over:
+            await until(pilot, lambda: len(self.sessions) > len(acted) or self.runner.is_over)
+            for session in self.sessions[len(acted) :]:
+                finish(session, seconds(session))
+                acted.append(session)
+
+
+def by_method(session: ActedSession) -> float:
+    """Seconds per step: ring is slower than the others."""
+    job = session.plan.job
+    assert job
+    return {"all_reduce": 0.1, "ring": 0.2, "ddp": 0.1}[job.sync] * (1 + job.seed % 7 / 1000)
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_the_cells_and_the_run_under_way(tmp_path: Path, size: tuple[int, int]) -> None:
+    stage = Stage(tmp_path)
+    async with stage.app.run_test(size=size) as pilot:
+        await stage.runs(pilot, 1)
+        first = stage.runner.current
+        assert first
+        assert "no run has ended yet" in stage.text()
+        stage.sessions[0].start(40)
+        stage.sessions[0].steps(1, 10)
+        await until(pilot, lambda: bool(stage.line("step 10/40", "ETA 3 s")))
+        assert stage.line(f"run 1 of 12: {first.trial.key}", "s/iter")
+        assert stage.line("0 of 12 runs", "ETA -")
+        assert sum("● running" in line for line in stage.text().splitlines()) == 2
+        assert all(len(line) <= size[0] for line in stage.text().splitlines())
+        stage.sessions[0].steps(11, 40)
+        stage.sessions[0].finish(40, 1)
+        await stage.runs(pilot, 2)
+        await until(pilot, lambda: bool(stage.line("1 of 12 runs")))
+        assert stage.line("so far: best seconds per step:")
+        assert "ETA -" not in stage.line("1 of 12 runs")
+        stage.runner.stop("enough")
+        stopped(stage.sessions[1])
+        await until(pilot, lambda: stage.runner.is_over)
+
+
+async def test_a_whole_study_ends_with_the_answer(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    async with stage.app.run_test(size=(120, 40)) as pilot:
+        await stage.make(pilot, by_method)
+        await until(pilot, lambda: bool(stage.line("Three ways", "✓ done")))
+        assert stage.line("12 of 12 runs")
+        row = stage.line("a ring of two", " 2 ", "✓ done", "2/2")
+        assert "x slower (" in row
+        assert stage.line("no method is shown to be faster than all_reduce; ")
+        assert stage.line("2 of 4 comparisons show a difference")
+        await pilot.press("q")
+    assert stage.app.exit_code == 0
+
+
+async def test_an_impossible_speed_up_is_the_first_line_of_the_answer(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+
+    def seconds(session: ActedSession) -> float:
+        return 0.1 / (8 if len(session.plan.hosts) == 2 else 1)
+
+    async with stage.app.run_test(size=(120, 40)) as pilot:
+        await stage.make(pilot, seconds)
+        await until(pilot, lambda: bool(stage.line("Three ways", "✓ done")))
+        assert stage.line("2 nodes were measured up to ", " times as fast as one (")
+        assert stage.line("more than 2 is not possible by adding nodes")
+        assert stage.line("ddp", " 2 ", "✓ done", "in doubt")
+        assert not stage.line("times", "as fast as all_reduce")
+        await pilot.press("down", "d")
+        await until(pilot, lambda: isinstance(stage.app.screen, CellScreen))
+        await until(pilot, lambda: bool(stage.line("more than 2 is not possible")))
+        await pilot.press("escape", "q")
+
+
+async def test_a_study_that_is_over_takes_no_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = Stage(tmp_path)
+    async with stage.app.run_test(size=(120, 40)) as pilot:
+        await stage.make(pilot, by_method)
+        await until(pilot, lambda: bool(stage.line("Three ways", "✓ done")))
+        later = SimpleNamespace(monotonic=lambda: time.monotonic() + 7_200.0)
+        monkeypatch.setattr("tui.study.study_screen.time", later)
+        stage.app.tick()
+        await pilot.pause()
+        assert stage.line("12 of 12 runs", " s elapsed")
+
+
+async def test_enter_opens_the_run_under_way_and_escape_goes_back(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await stage.runs(pilot, 1)
+        run = stage.runner.current
+        assert run
+        keys = [cell.key for cell in stage.runner.study.cells]
+        await until(pilot, lambda: bool(stage.line("● running", "0/2")))
+        await pilot.press(*["down"] * keys.index(run.trial.cell.key), "enter")
+        await until(pilot, lambda: isinstance(stage.app.screen, RunScreen))
+        await until(pilot, lambda: "esc Back" in stage.text())
+        stage.sessions[0].start(40)
+        stage.sessions[0].steps(1, 5)
+        await until(pilot, lambda: bool(stage.line("step 5/40")))
+        stage.sessions[0].steps(6, 40)
+        stage.sessions[0].finish(40, 1)
+        await stage.runs(pilot, 2)
+        assert "n New run" not in stage.text()
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(stage.app.screen, StudyScreen))
+        await until(pilot, lambda: bool(stage.line("1 of 12 runs")))
+        stage.runner.stop("enough")
+        stopped(stage.sessions[1])
+
+
+async def test_what_is_saved_goes_to_the_folder_of_its_run(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        for count in (1, 2):
+            await stage.runs(pilot, count)
+            session = stage.sessions[-1]
+            name = session.plan.run
+            folder = tmp_path / "runs" / name
+            if count == 1:
+                folder.mkdir()
+            session.start(40)
+            session.steps(1, 40)
+            stage.app.screen.post_message(ShowRun(name))
+            await until(pilot, lambda: isinstance(stage.app.screen, RunScreen))
+            await until(pilot, lambda: bool(stage.line("step 40/40")))
+            await pilot.press("3", "w", "6", "y", "e")
+            saved = {
+                f"{name}/loss-step40.csv" if count == 1 else f"{STUDY}/{name}-loss-step40.csv",
+                f"{name}/copied.txt" if count == 1 else f"{STUDY}/{name}-copied.txt",
+            }
+            await until(pilot, lambda saved=saved: saved <= files(tmp_path / "runs"))
+            await until(pilot, lambda count=count: len(screenshots(tmp_path)) == count)
+            await pilot.press("escape")
+            finish(session, 0.1)
+        assert {path.parent.name for path in screenshots(tmp_path)} == {
+            stage.sessions[0].plan.run,
+            STUDY,
+        }
+        stage.runner.stop("enough")
+        for session in stage.sessions[2:]:
+            stopped(session)
+        await until(pilot, lambda: stage.runner.is_over)
+
+
+STUDY = "three-ways.study"
+
+
+def files(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+
+
+def screenshots(folder: Path) -> list[Path]:
+    return list(folder.rglob("rankboard*.svg"))
+
+
+async def test_a_cell_shows_its_runs_and_why_one_failed(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, refused=("ring",))
+    async with stage.app.run_test(size=(120, 40)) as pilot:
+        await stage.make(pilot, by_method)
+        await until(pilot, lambda: bool(stage.line("Three ways", "✗ failed")))
+        assert stage.line("a ring of two", "✗ failed", "0/2")
+        await pilot.press("down", "down", "enter")
+        await until(pilot, lambda: isinstance(stage.app.screen, CellScreen))
+        assert stage.line("method=a ring of two nodes=1")
+        assert stage.line("1", "none", "✗ failed", "ring does not work here")
+        await pilot.press("escape", "home", "d")
+        await until(pilot, lambda: bool(stage.line("all_reduce, lenet5 on digits, 1 rank on 1 ho")))
+        assert stage.line("1 ", "✓ finished", "0.1")
+        await pilot.press("escape", "q")
+    assert stage.app.exit_code == 0
+    assert stage.runner.progress.settled == 12
+
+
+async def test_a_study_of_which_all_runs_are_refused_says_why(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, ("all_reduce", "ring", "ddp"), "there are no data")
+    async with stage.app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: bool(stage.line("Three ways", "✗ failed")))
+        assert stage.line("failed: there are no data")
+        await pilot.press("q")
+    assert not stage.sessions
+
+
+async def test_q_asks_and_stops_the_study_which_then_goes_on(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await stage.runs(pilot, 1)
+        await until(pilot, lambda: isinstance(stage.app.screen, StudyScreen))
+        await pilot.press("q")
+        await asked(pilot)
+        assert "The study is still running" in stage.text()
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(stage.app.screen, StudyScreen))
+        assert not stage.sessions[0].stops
+        await pilot.press("q")
+        await asked(pilot)
+        await pilot.press("right", "right", "enter")
+        await until(pilot, lambda: bool(stage.sessions[0].stops))
+        await until(pilot, lambda: bool(stage.line("◐ stopping")))
+        stopped(stage.sessions[0])
+        await until(pilot, lambda: not stage.app.is_running)
+    assert stage.app.exit_code == 130
+    assert len(stage.sessions) == 1
+    again = acted_runner(tmp_path / "runs")
+    assert (again.progress.settled, again.progress.open) == (0, {})
+
+
+async def test_the_help_begins_with_the_keys_of_a_study(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await stage.runs(pilot, 1)
+        await until(pilot, lambda: isinstance(stage.app.screen, StudyScreen))
+        await pilot.press("question_mark")
+        await until(pilot, lambda: "list the runs of the chosen cell" in stage.text())
+        await pilot.press("escape")
+        stage.runner.stop("enough")
+        stopped(stage.sessions[0])

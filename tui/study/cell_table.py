@@ -1,0 +1,151 @@
+"""The cells of a study as rows of text, for lines, live tables and the dashboard. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from remote.format import IN_DOUBT, UNKNOWN, fixed, percent, seconds
+from remote.statistics.comparison import Finding
+from remote.statistics.interval import Interval, IntervalMethod, ValueScale, hide_few
+from remote.study.progress import CellState
+from remote.study.results import CellResult, StudyResult, value_scale
+from remote.study.study import NAMED, Study
+from tui.kit.text_table import GAP, widths
+
+VALUES = {
+    "step_seconds": "s/iter",
+    "elapsed": "training s",
+    "loss": "test loss",
+    "accuracy": "accuracy",
+}
+"""What a study of jobs compares."""
+
+
+def metric_header(study: Study) -> str:
+    """What a study compares, as the head of a column."""
+    if study.is_of_script and study.metric == "loss":
+        return "loss"
+    return VALUES.get(study.metric, study.measured)
+
+
+@dataclass(frozen=True)
+class StudyTable:
+    """A row per cell, with the state of each. The first `labels` columns are those of the axes."""
+
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    states: tuple[CellState, ...]
+    labels: int
+
+    @property
+    def width(self) -> int:
+        """The columns of the terminal that the table takes."""
+        wide = widths([self.head, *self.rows])
+        return sum(wide) + len(GAP) * (len(wide) - 1)
+
+
+def make_cell_table(result: StudyResult, room: float = math.inf) -> StudyTable:
+    """The table of cells. Where the `room` is too narrow, first the intervals of speed-ups go, then
+    those of comparisons, then the speed-ups."""
+    whole = _cells(result, intervals=True, speed_ups=True, bounds=True)
+    if whole.width <= room:
+        return whole
+    for intervals, speed_ups in ((True, True), (False, True), (False, False)):
+        found = _cells(result, intervals=intervals, speed_ups=speed_ups, bounds=False)
+        if found.width <= room:
+            break
+    return found
+
+
+def _cells(result: StudyResult, *, intervals: bool, speed_ups: bool, bounds: bool) -> StudyTable:
+    study = result.study
+    names = tuple(axis.name for axis in study.axes) or ("cell",)
+    compares = bool(study.compare) and len(study.cells) > 1
+    faster = speed_ups and bool(study.baseline) and value_scale(study) is ValueScale.RATIO
+    against = f"against {study.reference}" if intervals else "verdict"
+    head = (*names, "state", "runs", metric_header(study))
+    head += (("speed-up",) if faster else ()) + ((against,) if compares else ())
+    rows = []
+    for row in result.cells:
+        labels = tuple(label for _, label in row.cell.labels) or ("all",)
+        texts = [*labels, row.state.value, f"{len(row.runs)}/{study.repetitions}"]
+        texts.append(format_interval(row.value, study))
+        if faster:
+            texts.append(
+                IN_DOUBT if row.speed_up_doubt else format_speed_up(row.speed_up, bounds=bounds)
+            )
+        if compares:
+            texts.append(verdict(study, row, intervals=intervals))
+        rows.append(tuple(texts))
+    return StudyTable(head, tuple(rows), tuple(row.state for row in result.cells), len(names))
+
+
+def format_value(number: float | None, metric: str) -> str:
+    """The value of one run: "0.512", "91.4%"."""
+    if number is None:
+        return UNKNOWN
+    match metric:
+        case "accuracy":
+            return percent(number, 1)
+        case "loss":
+            return fixed(number, 4)
+    return f"{number:.4g}" if metric.startswith(NAMED) else seconds(number)
+
+
+def format_interval(interval: Interval | None, study: Study) -> str:
+    """The value of a cell with its interval: "0.512 ±2.1%", "91.4% ±0.3%"."""
+    if interval is None:
+        return UNKNOWN
+    interval = hide_few(interval)
+    reach = (interval.high - interval.low) / 2
+    if not math.isfinite(reach):
+        return format_value(interval.value, study.metric)
+    if value_scale(study) is ValueScale.RATIO:
+        return f"{format_value(interval.value, study.metric)} {_reach(interval)}"
+    return f"{format_value(interval.value, study.metric)} ±{format_value(reach, study.metric)}"
+
+
+def format_speed_up(interval: Interval | None, *, bounds: bool = True) -> str:
+    """How many times faster than the baseline a cell is: "2.23 ±4.0%"."""
+    if interval is None:
+        return UNKNOWN
+    is_measured = interval.method not in (IntervalMethod.EXACT, IntervalMethod.NONE)
+    reach = f" {_reach(interval)}" if bounds and is_measured else ""
+    return f"{interval.value:.2f}{reach}"
+
+
+def _reach(interval: Interval) -> str:
+    """Half the width of an interval, as a share of its value."""
+    return f"±{interval.percent:.1f}%" if interval.percent < 100 else "±>100%"
+
+
+def verdict(study: Study, row: CellResult, *, intervals: bool = True) -> str:
+    """What the comparison of a cell with its reference shows: "1.52x faster (1.40 to 1.70)"."""
+    if row.comparison is None:
+        is_reference = row.cell.label(study.compare) == study.reference
+        return "reference" if is_reference else UNKNOWN
+    if row.doubt:
+        return IN_DOUBT
+    if row.is_same:
+        return "the same"
+    ratio = row.comparison.ratio
+    found = row.comparison.finding
+    if not math.isfinite(ratio.high - ratio.low):
+        return "one run only"
+    if found is Finding.NOT_SHOWN:
+        return found.value if intervals else "no difference"
+    if value_scale(study) is ValueScale.DIFFERENCE:
+        return _apart(study, ratio, found, intervals=intervals)
+    times = ratio.inverse() if found is Finding.FASTER else ratio
+    what = f"{times.value:.2f}x {found.value}"
+    return f"{what} ({times.low:.2f} to {times.high:.2f})" if intervals else what
+
+
+def _apart(study: Study, interval: Interval, found: Finding, *, intervals: bool) -> str:
+    """How far losses or accuracies are apart: "higher by 1.2% (0.5% to 1.9%)"."""
+    bounds: Sequence[float] = sorted(map(abs, (interval.low, interval.high)))
+    low, high = (format_value(one, study.metric) for one in bounds)
+    what = f"{found.value} by {format_value(abs(interval.value), study.metric)}"
+    return f"{what} ({low} to {high})" if intervals else what

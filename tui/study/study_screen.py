@@ -1,0 +1,234 @@
+"""The screen of a study: its cells, and the run under way."""
+
+from __future__ import annotations
+
+import time
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Container, VerticalScroll
+from textual.events import Resize
+from textual.screen import Screen
+from textual.widgets import Static
+
+from remote.format import count, duration, seconds
+from remote.run.run_state import RunState
+from remote.sanitise import plain
+from remote.study import estimate
+from remote.study.conclusion import answer_text, doubt_lines, effect_lines
+from remote.study.results import compute_results
+from remote.study.runner import StudyRun, StudyRunner
+from remote.study.shortcomings import failure_lines, limit_lines
+from tui.home.history import RecordedStudy
+from tui.kit import palette
+from tui.kit.actions import Place
+from tui.kit.bindings import bindings
+from tui.kit.messages import ShowCell, ShowRun
+from tui.kit.run_session import LiveScreen
+from tui.kit.session_clock import SessionClock
+from tui.kit.text_table import justified
+from tui.kit.widgets.choices import ChoiceTable
+from tui.kit.widgets.keys import KeyFooter
+from tui.kit.widgets.phase import phase_cell
+from tui.kit.widgets.table import TableCell, TableColumn, TableRow
+from tui.run.components.header import Header
+from tui.study.cell_table import StudyTable, make_cell_table
+from tui.study.text.run_texts import describe_run
+
+SIGN = 2
+"""Columns that the sign of a state takes."""
+NARROW = 7
+"""Columns that a label keeps at least."""
+SPACE = 2
+"""Columns between two of the table."""
+BAR = 6
+"""The least columns of a bar of progress."""
+
+
+class StudyScreen(LiveScreen, Screen[None]):
+    """All cells of a study, the run under way, and the answer so far. `tick` draws what has
+    changed."""
+
+    CSS = """
+    StudyScreen #title { height: 2; padding: 0 1; background: $panel; }
+    StudyScreen ChoiceTable { height: 1fr; min-height: 3; padding: 0 1; }
+    StudyScreen #run { height: auto; border-top: solid $primary 40%; }
+    StudyScreen #run Header { background: $background; }
+    StudyScreen #which { height: 1; padding: 0 1; color: $text-muted; }
+    StudyScreen #answer {
+        height: auto; max-height: 30%; padding: 0 1; scrollbar-size-vertical: 1;
+        border-top: solid $primary 40%;
+    }
+    StudyScreen #answer Static { height: auto; }
+    StudyScreen.-low #answer { display: none; }
+    """
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (16, "-tall")]  # noqa: RUF012
+    place = Place.STUDY
+    BINDINGS: ClassVar[list[BindingType]] = bindings(place)
+
+    def __init__(self, runner: StudyRunner | RecordedStudy) -> None:
+        super().__init__()
+        self.runner = runner
+        self._begun = time.monotonic()
+        self._over_at = 0.0
+        self._clock = SessionClock()
+        self._changes = -1
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="title", markup=False)
+        yield ChoiceTable(())
+        with Container(id="run"):
+            yield Static(id="which", markup=False)
+            yield Header()
+        with VerticalScroll(id="answer"):
+            yield Static(markup=False)
+        yield KeyFooter()
+
+    def on_mount(self) -> None:
+        self.query_one(ChoiceTable).focus()
+        self.tick()
+
+    def on_resize(self, event: Resize) -> None:
+        self._changes = -1
+        self.call_after_refresh(self.tick)
+
+    def tick(self) -> None:
+        """Draw what has changed."""
+        run = self.runner.current
+        with self.runner.lock:
+            is_new = self._changes != self.runner.changes
+            if is_new:
+                self._changes = self.runner.changes
+                self._progress = self.runner.progress.copy()
+                self._is_over = self.runner.is_over
+        with self.app.batch_update():
+            if is_new:
+                self._show_cells()
+            took = self._show_run(run)
+            self._show_title(took)
+
+    def _show_cells(self) -> None:
+        table = self.query_one(ChoiceTable)
+        result = compute_results(self._progress)
+        room = self.app.size.width - SPACE * 2 - SIGN
+        shown = make_cell_table(result, room)
+        self._keys = [row.cell.key for row in result.cells]
+        table.show(columns(shown), rows(shown))
+        is_over = self._is_over
+        is_known = any(row.value for row in result.cells)
+        told = [*doubt_lines(result)]
+        told += [answer_text(result) if is_over or is_known else "no run has ended yet"]
+        told += (
+            (*effect_lines(result), *failure_lines(self._progress), *limit_lines(result))
+            if is_over
+            else ()
+        )
+        head = "so far: " if is_known and not is_over else ""
+        self.query_one("#answer Static", Static).update(
+            "\n".join(map(plain, (f"{head}{told[0]}", *told[1:])))
+        )
+
+    def _show_run(self, run: StudyRun | None) -> float:
+        """Show the run under way; return for how many seconds it has run."""
+        self.query_one("#run").display = run is not None
+        if run is None:
+            return 0.0
+        state = run.session.state
+        with run.session.lock:
+            now = self._clock.now(state)
+            self.query_one(Header).show(state)
+            pace = _pace(state)
+        assert isinstance(self.runner, StudyRunner)
+        which = justified(describe_run(self.runner, run), pace, self.app.size.width - 2)
+        self.query_one("#which", Static).update(which)
+        return max(0.0, now - state.started) if state.started else 0.0
+
+    def _show_title(self, took: float) -> None:
+        study = self.runner.study
+        progress = self._progress
+        if self._is_over and not self._over_at:
+            self._over_at = time.monotonic()
+        width = self.app.size.width - 2
+        done = progress.settled
+        total = len(study.trials())
+        facts = f"{done} of {count(max(done, total), 'run')}"
+        times = f"{duration((self._over_at or time.monotonic()) - self._begun)} elapsed"
+        if isinstance(self.runner, RecordedStudy):
+            times = f"{duration(progress.seconds)} of runs"
+        elif not self._is_over:
+            times += f"  ETA {duration(estimate.remaining_seconds(progress, took))}"
+        room = width - len(facts) - len(times) - 4
+        full = round(room * done / max(done, total, 1))
+        bar = palette.sign("full") * full + palette.sign("rest") * (room - full)
+        second = f"{facts}  {bar}  {times}" if room >= BAR else justified(facts, times, width)
+        named = "; ".join(filter(None, (f"{study.name}  {study.title}", study.given)))
+        first = justified(named, self._state(), width)
+        self.query_one("#title", Static).update(f"{first}\n{second}")
+
+    def _state(self) -> str:
+        """What becomes of the study, as a sign and a word."""
+        is_stopped = self.runner.is_stopped and not self.runner.is_refused
+        if is_stopped:
+            return phase_cell("stopped" if self._is_over else "stopping").text
+        if not self._is_over:
+            return phase_cell("running").text
+        failed = any(cell.failed for cell in self._progress.cells.values())
+        return phase_cell("failed" if failed else "done").text
+
+    # Keys
+
+    @property
+    def _chosen(self) -> str:
+        """The cell under the cursor."""
+        return self._keys[self.query_one(ChoiceTable).cursor]
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Go back only from a study that is recorded."""
+        return action != "back" or isinstance(self.runner, RecordedStudy)
+
+    def action_back(self) -> None:
+        self.dismiss()
+
+    def on_choice_table_chosen(self) -> None:
+        self.action_open()
+
+    def action_open(self) -> None:
+        """Open the run under way of the cell, or the runs that it has."""
+        run = self.runner.current
+        if run and run.trial.cell.key == self._chosen:
+            self.post_message(ShowRun(run.session.plan.run))
+        else:
+            self.action_cell()
+
+    def action_cell(self) -> None:
+        self.post_message(ShowCell(self._chosen))
+
+
+def columns(shown: StudyTable) -> list[TableColumn]:
+    """The columns of the table of cells; labels give way where there is little room."""
+    found = []
+    for number, (title, *texts) in enumerate(zip(shown.head, *shown.rows, strict=True)):
+        wide = max(map(len, (title, *texts))) + SPACE
+        if number < shown.labels:
+            found.append(TableColumn(title, min(wide, NARROW + SPACE), right=False, most=wide))
+        elif number == shown.labels:
+            found.append(TableColumn(title, wide + SIGN, right=False))
+        else:
+            found.append(TableColumn(title, wide, right=False))
+    return found
+
+
+def rows(shown: StudyTable) -> list[TableRow]:
+    """The rows of the table of cells, each state as a sign and a word."""
+    found = []
+    for texts, state in zip(shown.rows, shown.states, strict=True):
+        row = [TableCell(plain(text)) for text in texts]
+        row[shown.labels] = phase_cell(state.value)
+        found.append(tuple(row))
+    return found
+
+
+def _pace(state: RunState) -> str:
+    """The seconds of an iteration, of the rank that is slowest."""
+    return f"{seconds(state.step_seconds)} s/iter"
