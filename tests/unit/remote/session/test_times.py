@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from remote.events import Detached, Lost, Silent, StallExplained, Stopping
+from remote.events import Detached, HostLost, Silent, StallExplained, Stopping
 from remote.run.findings.stall import STALL_LIMITS
 from remote.session.controller import Controller
 from remote.session.decide import decide
@@ -46,16 +46,19 @@ def stopped_while_host_1_is_silent() -> Case:
 
 MOMENTS: dict[str, tuple[Callable[[float], Case], type]] = {
     "evidence": (lambda seconds: failed(Case()).later(seconds), Stopping),
-    "closing": (lambda seconds: asked(stopping(Case())).later(seconds).heard(), Lost),
-    "away": (lambda seconds: asked(stopping(Case())).later(seconds).say(0, SAMPLE), Lost),
+    "closing": (lambda seconds: asked(stopping(Case())).later(seconds).heard(), HostLost),
+    "away": (lambda seconds: asked(stopping(Case())).later(seconds).say(0, SAMPLE), HostLost),
     "moment": (
         lambda seconds: stopped_while_host_1_is_silent().later(seconds).say(0, SAMPLE),
-        Lost,
+        HostLost,
     ),
     "unheard": (lambda seconds: kept_run().started().later(seconds), Detached),
     "silent": (lambda seconds: Case().started().later(seconds), Silent),
-    "lost": (lambda seconds: Case().started().later(seconds).say(0, SAMPLE), Lost),
-    "parted": (lambda seconds: without(Case().started().later(seconds), 1).say(0, SAMPLE), Lost),
+    "lost": (lambda seconds: Case().started().later(seconds).say(0, SAMPLE), HostLost),
+    "parted": (
+        lambda seconds: without(Case().started().later(seconds), 1).say(0, SAMPLE),
+        HostLost,
+    ),
     "stacks": (lambda seconds: stalled(Case()).later(seconds).heard(), StallExplained),
 }
 """A case so many seconds after it began, and what is done at the time of that name."""
