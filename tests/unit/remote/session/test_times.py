@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from remote.events import Detached, HostLost, Silent, StallExplained, Stopping
+from remote.events import Detached, HostLost, HostSilent, StallExplained, Stopping
 from remote.run.findings.stall import STALL_LIMITS
 from remote.session.controller import Controller
 from remote.session.decide import decide
@@ -53,7 +53,7 @@ MOMENTS: dict[str, tuple[Callable[[float], Case], type]] = {
         HostLost,
     ),
     "unheard": (lambda seconds: kept_run().started().later(seconds), Detached),
-    "silent": (lambda seconds: Case().started().later(seconds), Silent),
+    "silent": (lambda seconds: Case().started().later(seconds), HostSilent),
     "lost": (lambda seconds: Case().started().later(seconds).say(0, SAMPLE), HostLost),
     "parted": (
         lambda seconds: without(Case().started().later(seconds), 1).say(0, SAMPLE),
