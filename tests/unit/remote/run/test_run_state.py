@@ -758,7 +758,7 @@ def test_attempts_are_those_of_the_launcher_that_has_started_the_last_one() -> N
     history.attempt = 1
     history.rank(0, Launched((0,), (0,), attempts=3))  # another launcher allows more
     state = history.state()
-    assert (state.attempt, state.course.attempts_allowed) == (1, 3)
+    assert (state.attempt, state.launcher.attempts_allowed) == (1, 3)
     (restarted,) = find_alerts(state)
     assert restarted.text == "restart 1 of 2: node1, rank 0: exit code 1"
 
@@ -768,7 +768,7 @@ def test_of_an_attempt_more_than_allowed_nobody_says_of_how_many() -> None:
     history = History(plan(1)).rank(0, Launched((0,), (0,)), Exited(0, 1))
     history.attempt = 1
     state = history.rank(0, Launched((0,), (0,))).state()
-    assert (state.attempt, state.course.attempts_allowed) == (1, 0)
+    assert (state.attempt, state.launcher.attempts_allowed) == (1, 0)
     (restarted,) = find_alerts(state)
     assert restarted.text == "restart: node1, rank 0: exit code 1"
 
