@@ -15,7 +15,7 @@ from remote.run.findings.stall import STALL_LIMITS
 from remote.session.controller import Controller
 from remote.session.decide import decide
 from remote.session.times import TIMES, Times
-from remote.transport.failure import Cause, Failure
+from remote.transport.failure import Failure, FailureCause
 from tests.kit.stage import Stage, hasten, running, to_the_end, trains
 from tests.kit.wait import wait
 from tests.unit.remote.session.test_decide import (
@@ -118,7 +118,7 @@ def test_an_idle_session_looks_at_the_clock_in_time(
 def test_a_host_that_refuses_is_tried_again_in_time(retry: float) -> None:
     records: Any = None
     controller = Controller(Case().plan, records, {}, replace(TIMES, retry=retry))
-    failure = Failure(Cause.REFUSED, "connection refused")
+    failure = Failure(FailureCause.REFUSED, "connection refused")
     link = controller.links[0]
     link.reported_problem = failure
     controller.take_broken(0, failure, 100.0, in_use=False, fed=False)
