@@ -86,7 +86,7 @@ def first_and_last_loss(state: RunState) -> tuple[float, float] | None:
 def read_value(study: Study, found: Mapping[str, Any]) -> float | None:
     """The value of one run, from its summary; None where it has none.
 
-    `step_seconds` follows the reference's rule: the mean of iterations 2 to 40 over all ranks. The
+    `step_seconds` follows the assignment's rule: the mean of iterations 2 to 40 over all ranks. The
     loss of a script and its own metrics are the last ones, means over the ranks that have them.
     """
     if study.metric.startswith(NAMED):
