@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from remote.record import summary
+from remote.record.remarks import find_remarks
 from remote.run.run_state import RunState
 from remote.study.study import NAMED, Cell, Study
 from training.registry import did_you_mean
@@ -58,7 +58,7 @@ def list_remarks(cell: Cell, state: RunState) -> tuple[str, ...]:
     """What who compares the run with others has to know."""
     diverged = state.progress.diverged
     said = [f"{cell.key} diverged: the loss is not finite"] if diverged else []
-    return (*said, *(remark.text for remark in summary.remarks(state)))
+    return (*said, *(remark.text for remark in find_remarks(state)))
 
 
 def general_cause(state: RunState) -> str:
