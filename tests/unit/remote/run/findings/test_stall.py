@@ -548,7 +548,7 @@ def test_a_stall_is_over_when_the_ranks_step_again_and_stays_in_the_summary() ->
     assert state.stall is None
     assert {rank.phase for rank in state.ranks} == {RankPhase.TRAINING}
     assert "the ranks continue after a stall of" in state.log.notes[-1].text
-    (stall,) = summary.of(state)["stalls"]
+    (stall,) = summary.summarize(state)["stalls"]
     assert stall["culprits"] == [2]
     assert "rank 2 on node3 is not inside" in stall["text"]
     assert found(waiting(history, 40))
