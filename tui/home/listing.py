@@ -13,8 +13,10 @@ from typing import Any
 from remote.format import UNKNOWN, loss, moment, or_unknown, percent, seconds
 from remote.record.entry import DEFAULTS, FINISHED, Entry
 from training.job import INCIDENTAL
-from tui.kit.text_table import Row, clean_row, drop_columns, print_table, terminal_width, total_width
+from tui.kit.text_table import (
     Row,
+    clean_row,
+    drop_columns,
     print_table,
     terminal_width,
     total_width,
