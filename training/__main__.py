@@ -31,7 +31,7 @@ from training.wire.events import Entered, Started, emit
 
 
 def main(argv: Sequence[str]) -> int:
-    """Trains as the rank that the environment describes: the exit code."""
+    """Train as the rank that the environment describes. Return the exit code."""
     job = Job.parse(argv)
     place = Place.read()
     if place.folder:
@@ -49,7 +49,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def run(job: Job, place: Place) -> None:
-    """Loads the data, meets the other ranks and trains.
+    """Load the data, meet the other ranks and train.
 
     The data come first: while one rank downloads them, the others do not yet wait in a collective,
     which would time out. Raises: JobError, DataError.
@@ -125,7 +125,7 @@ def _remarks_on_approximation(trainer: Trainer) -> Iterator[str]:
 
 
 def end(argv: Sequence[str]) -> NoReturn:
-    """Runs `main` and ends the process with its exit code, at once.
+    """Run `main` and end the process with its exit code, at once.
 
     After a failure the normal shutdown of the interpreter would wait for peers that may be dead.
     The kernel closes the connections.

@@ -13,8 +13,8 @@ LIMIT = 1e-6
 
 
 def difference(parameters: Iterable[torch.Tensor], ranks: int) -> float:
-    """The largest difference of a figure between ranks, relative to the norm on the first rank.
-    Called by all ranks.
+    """Return the largest difference of sum or norm between ranks, relative to the norm on the first
+    rank. Called by all ranks.
 
     It is infinite where a figure is finite on some ranks only. Where it is finite on none, the
     model has diverged, but equally on all ranks.
@@ -34,7 +34,7 @@ def difference(parameters: Iterable[torch.Tensor], ranks: int) -> float:
 
 @torch.no_grad()
 def _figures(parameters: Iterable[torch.Tensor]) -> torch.Tensor:
-    """The sum and the L2 norm of all parameters, (2,) float64."""
+    """Return the sum and the L2 norm of all parameters, (2,) float64."""
     doubles = (parameter.double() for parameter in parameters)
     of_each = [torch.stack((one.sum(), one.square().sum())) for one in doubles]
     total, squares = torch.stack(of_each).sum(0)

@@ -58,7 +58,7 @@ def evaluate(
     logits_of: Logits = nn.Module.__call__,
     group: distributed.ProcessGroup | None = None,
 ) -> Evaluation:
-    """Evaluates the bare model: a wrapped one would expect as many batches on every rank. Called by
+    """Evaluate the bare model: a wrapped one would expect as many batches on every rank. Called by
     all ranks, which add up their results in `group`.
 
     Rank i mod W evaluates the whole of chunk i. So the model sees the same batches with any number
@@ -86,7 +86,7 @@ def evaluate(
 
 
 def _chunk(images: Images, device: torch.device) -> int:
-    """The number of images in a batch, the same on all ranks."""
+    """Return the number of images in a batch, the same on all ranks."""
     if device.type == "cpu":
         return CHUNK
     _, height, width = images.shape
@@ -94,8 +94,8 @@ def _chunk(images: Images, device: torch.device) -> int:
 
 
 def _chunks(count: int, size: int) -> list[torch.Tensor]:
-    """The indices of `count` images in chunks. A single last image joins the chunk before it, as
-    it might give a BatchNorm one value per channel."""
+    """Return the indices of `count` images in chunks. A single last image joins the chunk before
+    it, as it might give a BatchNorm one value per channel."""
     chunks = list(torch.split(torch.arange(count), size))
     if len(chunks) > 1 and len(chunks[-1]) == 1:
         chunks[-2:] = [torch.cat(chunks[-2:])]
@@ -104,8 +104,8 @@ def _chunks(count: int, size: int) -> list[torch.Tensor]:
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Puts the whole model into evaluation mode, and afterwards those layers back into training
-    mode that were in it before."""
+    """Put the whole model into evaluation mode, and afterwards those layers back into training mode
+    that were in it before."""
     training = [module for module in model.modules() if module.training]
     model.eval()
     try:
@@ -116,8 +116,8 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 
 def _counted(labels: torch.Tensor, predicted: torch.Tensor, classes: int) -> torch.Tensor:
-    """The flat confusion matrix (classes²,) of a chunk; for many classes only the number of correct
-    ones (1,)."""
+    """Return the flat confusion matrix (classes²,) of a chunk; for many classes only the number of
+    correct ones (1,)."""
     if classes > CONFUSION_CLASSES:
         return (predicted == labels).sum().view(1)
     return torch.bincount(labels * classes + predicted, minlength=classes**2)

@@ -80,7 +80,7 @@ class Trainer:
         self.resumed.finish(self.method)
 
     def _make_net(self) -> nn.Module:
-        """The job's model, equal on all ranks."""
+        """Make the job's model, equal on all ranks."""
         images = self.train_set
         net = models.build(self.job.model, images.shape, images.classes)
         net = self.compute.lay_out(self.batch_norm.convert(net))
@@ -95,7 +95,7 @@ class Trainer:
         return net
 
     def _make_checkpoints(self) -> Checkpoints | None:
-        """The run's checkpoints; None where the job neither saves nor resumes."""
+        """Make the run's checkpoints. Return None if the job neither saves nor resumes."""
         if not (self.job.checkpoint_every or self.job.resume):
             return None
         parts = Parts(
@@ -111,11 +111,11 @@ class Trainer:
 
     @property
     def epoch(self) -> int:
-        """The epoch, from 1 on, to which the last step belongs."""
+        """Return the epoch, from 1 on, to which the last step belongs."""
         return self.schedule.epoch(self.step)
 
     def train(self) -> None:
-        """All steps, with an evaluation at the end of each epoch and of the run. Raises:
+        """Make all steps, with an evaluation at the end of each epoch and of the run. Raises:
         CheckpointError."""
         began = time.perf_counter()
         if self.step >= self.schedule.steps:  # the checkpoint is of the last step
@@ -131,7 +131,7 @@ class Trainer:
         emit(Finished(self.place.rank, self.epoch, self.step, time.perf_counter() - began))
 
     def train_epoch(self) -> None:
-        """The steps to the end of the epoch, or of the run."""
+        """Make the steps to the end of the epoch, or of the run."""
         epoch, first = divmod(self.step, self.shard.steps)
         # The figures of a GPU are read one step late, so the loop does not wait for them.
         late = 1 if self.device.type == "cuda" else 0
@@ -152,7 +152,8 @@ class Trainer:
         self.progress.report_epoch(self.epoch, self.step)
 
     def serve_epoch(self) -> None:
-        """An epoch of a rank that holds the parameters for the others and takes no samples."""
+        """Serve the others for an epoch, on a rank that holds the parameters and takes no
+        samples."""
         emit(Entered(self.place.rank, Phase.SERVING))
         end = self.schedule.epoch_end(self.step)
         while self.step < end:
@@ -163,7 +164,8 @@ class Trainer:
                 self.meet()
 
     def iterate(self, group: Group) -> torch.Tensor:
-        """One step on a group of batches: its figures, as in `Iteration`.
+        """Make one step on a group of batches. Return its loss and correct samples, as in
+        `Iteration`.
 
         Losses are scaled by ranks per sample of the group: the mean over ranks of the scaled
         losses' gradients is the joined group's gradient, however unevenly it is split.
@@ -185,7 +187,7 @@ class Trainer:
         return figures.to("cpu", non_blocking=True)
 
     def meet(self) -> None:
-        """What all ranks do together between two steps."""
+        """Do what all ranks do together between two steps."""
         if self.schedule.compares(self.step):
             self.compare()
         if self.schedule.saves_within_epoch(self.step):
@@ -193,7 +195,7 @@ class Trainer:
         self.meter.start()
 
     def compare(self) -> None:
-        """Warns where the ranks' models differ, although the method keeps them equal."""
+        """Warn if the ranks' models differ, although the method keeps them equal."""
         difference = drift.difference(self.net.parameters(), self.place.world_size)
         if self.place.rank == 0 and difference > drift.LIMIT:
             drifted = Drifted(0, self.step, difference)
@@ -203,7 +205,7 @@ class Trainer:
             self.drifted = True
 
     def save(self) -> None:
-        """Saves a checkpoint of the model that the ranks settle on."""
+        """Save a checkpoint of the model that the ranks settle on."""
         assert self.checkpoints
         rank = self.place.rank
         began = time.perf_counter()
@@ -220,14 +222,14 @@ class Trainer:
         self._continue()
 
     def settle(self) -> None:
-        """One model on all ranks."""
+        """Make the model equal on all ranks."""
         self.method.settle(self.net)
         if not self.traits.exact:
             self.wait_for_slowest()
         self.batch_norm.settle(self.net)
 
     def evaluate(self) -> None:
-        """Tests the model that the ranks settle on."""
+        """Test the model that the ranks settle on."""
         rank = self.place.rank
         emit(Entered(rank, Phase.EVALUATING))
         self.settle()
@@ -251,8 +253,8 @@ class Trainer:
         self._continue()
 
     def own_accuracy(self) -> float:
-        """The accuracy on the whole test set of the model that only this rank holds; -1 where there
-        is none."""
+        """Return the accuracy, on the whole test set, of the model that only this rank holds; -1 if
+        there is none."""
         if not self.batch_norm.own(self.net):
             return -1.0
         # A rank that does not train evaluates too: the others take as long.
@@ -262,7 +264,7 @@ class Trainer:
         return found.accuracy if self.trains else -1.0
 
     def wait_for_slowest(self) -> None:
-        """Returns when all ranks, each of which went at its own pace, have arrived."""
+        """Return when all ranks, each of which went at its own pace, have arrived."""
         if self.place.world_size > 1:
             met = torch.zeros(1, device=self.device)
             distributed.all_reduce(met, group=self.patient_group)
@@ -270,12 +272,12 @@ class Trainer:
 
     @cached_property
     def patient_group(self) -> distributed.ProcessGroup | None:
-        """The group for meetings after phases without traffic, such as evaluations, in which a slow
-        host falls behind."""
+        """Return the group for meetings after phases without traffic, such as evaluations, in which
+        a slow host falls behind."""
         return new_group(timeout=PATIENCE) if self.place.world_size > 1 else None
 
     def _continue(self) -> None:
-        """Reports that the rank goes on with its steps, unless the run is over."""
+        """Report that the rank goes on with its steps, unless the run is over."""
         if self.step < self.schedule.steps:
             phase = Phase.TRAINING if self.trains else Phase.SERVING
             emit(Entered(self.place.rank, phase))

@@ -59,13 +59,13 @@ class Option:
 
     @property
     def kind(self) -> str:
-        """The values that can be written, such as `yes|no` or `NUMBER`."""
+        """Return the values that can be written, such as `yes|no` or `NUMBER`."""
         if self.choices:
             return "|".join(self.choices)
         return {bool: "yes|no", int: "N", float: "NUMBER", str: "TEXT"}[type(self.default)]
 
     def read(self, text: str) -> Value:
-        """The value that a text stands for. Raises: OptionError."""
+        """Read the value that a text stands for. Raises: OptionError."""
         value = self._value(text)
         if value is None:
             raise OptionError(f"{self.name}={text}", f"must be {self._expected}")
@@ -74,7 +74,7 @@ class Option:
         return value
 
     def check(self, values: SimpleNamespace, world_size: int) -> None:
-        """Checks the option against the other options and the number of ranks. Raises:
+        """Check the option against the other options and the number of ranks. Raises:
         OptionError."""
         value = getattr(values, self.name)
         given = f"{self.name}={write(value)}"
@@ -90,7 +90,7 @@ class Option:
                 raise OptionError(f"{given} only applies with {other}={needed}; remove it")
 
     def _value(self, text: str) -> Value | None:
-        """The value of the right type; None where the text is none."""
+        """Convert a text to the option's type. Return None if it has no such value."""
         kind = type(self.default)
         if kind is bool:
             return {"yes": True, "no": False}.get(text)
@@ -104,7 +104,7 @@ class Option:
 
     @property
     def _expected(self) -> str:
-        """The values that are valid, in words."""
+        """Return the values that are valid, in words."""
         if self.choices:
             return join(self.choices)
         kinds = {bool: "yes or no", int: "a whole number", float: "a number", str: "a text"}
@@ -119,14 +119,14 @@ class Option:
 
 @cache
 def declared(method: str) -> tuple[Option, ...]:
-    """The options of a sync method. Raises: registry.UnknownName."""
+    """Return the options of a sync method. Raises: registry.UnknownName."""
     entries = registry.declared("sync", method, "OPTIONS", {})
     return tuple(Option(name, **entry) for name, entry in entries.items())
 
 
 def parse(known: Iterable[Option], words: Iterable[str]) -> SimpleNamespace:
-    """The values that `words`, each `key=value`, give to the known options; an option that no word
-    names has its default. Raises: OptionError."""
+    """Read the values that `words`, each `key=value`, give to the known options. An option that no
+    word names has its default. Raises: OptionError."""
     by_name = {option.name: option for option in known}
     values = {name: option.default for name, option in by_name.items()}
     for word in words:
@@ -142,8 +142,8 @@ def parse(known: Iterable[Option], words: Iterable[str]) -> SimpleNamespace:
 
 
 def find_errors(method: str, words: Iterable[str]) -> list[OptionError]:
-    """Each of these words, `key=value`, that is not an option of the method. Of a method that does
-    not exist: that is an option of none."""
+    """Find the words, `key=value`, that are no options of the method; for an unknown method, those
+    that are no options of any."""
     errors: list[OptionError] = []
     is_known = method in registry.names("sync")
     for word in words:
@@ -158,7 +158,7 @@ def find_errors(method: str, words: Iterable[str]) -> list[OptionError]:
 
 
 def _check_any(word: str) -> None:
-    """Raises: OptionError, where no method has such an option."""
+    """Refuse an option that no method has. Raises: OptionError."""
     key = word.partition("=")[0]
     known = {one.name for method in registry.names("sync") for one in declared(method)}
     if key not in known:
@@ -167,24 +167,25 @@ def _check_any(word: str) -> None:
 
 
 def check(known: Iterable[Option], values: SimpleNamespace, world_size: int) -> None:
-    """Checks that the values fit each other and that many ranks. Raises: OptionError."""
+    """Check that the values fit each other and that many ranks. Raises: OptionError."""
     for option in known:
         option.check(values, world_size)
 
 
 def describe(known: Iterable[Option]) -> str:
-    """The options in one line: `granularity=parameter|bucket (bucket), bucket_mb=NUMBER (25)`."""
+    """Describe the options in one line: `granularity=parameter|bucket (bucket), bucket_mb=NUMBER
+    (25)`."""
     return ", ".join(f"{one.name}={one.kind} ({write(one.default)})" for one in known)
 
 
 def write(value: Any) -> str:
-    """A value as it is written on the command line."""
+    """Write a value as on the command line."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def join(words: Iterable[str]) -> str:
-    """The words as alternatives: "a, b or c"."""
+    """Join the words as alternatives: "a, b or c"."""
     *first, last = words
     return f"{', '.join(first)} or {last}" if first else last

@@ -37,7 +37,7 @@ class Sums:
     steps: int = 0
 
     def add(self, loss: float, step: StepFinished) -> None:
-        """Adds a step, with the sum of its losses."""
+        """Add a step, with the sum of its losses."""
         self.loss += loss
         self.correct += step.correct
         self.samples += step.samples
@@ -57,7 +57,7 @@ class Progress:
         self._sums = Sums()
 
     def report(self, made: Iteration) -> None:
-        """Reports a step. On a GPU this waits until its figures have arrived."""
+        """Report a step. On a GPU this waits until its figures have arrived."""
         phases = made.lap.phases()
         loss, correct = made.figures.tolist()
         epoch, batch = divmod(made.step - 1, self._schedule.steps_per_epoch)
@@ -81,7 +81,7 @@ class Progress:
             say(self._step(step))
 
     def report_epoch(self, epoch: int, step: int) -> None:
-        """Reports the totals of an epoch, whose last step was `step`."""
+        """Report the totals of an epoch, whose last step was `step`."""
         sums = self._sums
         self._sums = Sums()
         loss = sums.loss / sums.samples
@@ -92,7 +92,7 @@ class Progress:
         say(self._reference_epoch(done, pace) if self._as_reference else self._epoch(done, pace))
 
     def report_test(self, loss: float, accuracy: float, epoch: int) -> None:
-        """Prints the result of an evaluation."""
+        """Print the result of an evaluation."""
         if self._as_reference:
             say(f"Test Loss: {loss:.3f}, Test Accuracy: {accuracy:.3f}")
         else:
@@ -123,6 +123,6 @@ class Progress:
 
 
 def say(line: str) -> None:
-    """Prints a line to read, on stdout between the events."""
+    """Print a line to read, on stdout between the events."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()

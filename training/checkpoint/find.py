@@ -67,7 +67,7 @@ class Inventory:
 
 
 def look(places: Iterable[Path], rank: int) -> Inventory:
-    """What a rank finds in these folders."""
+    """Return what a rank finds in these folders."""
     found = Inventory({}, {}, [])
     for where in (where for folder in places for where in folders.steps(folder)):
         manifest = read_manifest(where / MANIFEST)
@@ -86,7 +86,7 @@ def look(places: Iterable[Path], rank: int) -> Inventory:
 
 
 def choose(models: Sequence[set[Key]], own: Sequence[set[Key]]) -> Key | None:
-    """The checkpoint to resume from; None where there is none. `models` and `own` are what each
+    """Return the checkpoint to resume from; None if there is none. `models` and `own` are what each
     rank finds.
 
     It is the newest of which some rank finds the model. Among those that were saved by as many
@@ -99,7 +99,7 @@ def choose(models: Sequence[set[Key]], own: Sequence[set[Key]]) -> Key | None:
 
 
 def read_manifest(path: Path) -> Manifest | None:
-    """A manifest; None where there is none, or it is damaged."""
+    """Return a manifest; None if there is none, or it is damaged."""
     try:
         with path.open("rb") as file:
             head = load(file.read(LONGEST_MANIFEST)) or {}
@@ -109,7 +109,7 @@ def read_manifest(path: Path) -> Manifest | None:
 
 
 def explain_none(resume: str, place: Place, places: list[Path], damaged: Iterable[Path]) -> str:
-    """Why there is no checkpoint to resume from, and what to do."""
+    """Say why there is no checkpoint to resume from, and what to do."""
     root = folders.root_of(resume, place)
     paths = ", ".join(map(str, damaged))
     if paths:
@@ -133,14 +133,14 @@ def explain_none(resume: str, place: Place, places: list[Path], damaged: Iterabl
 
 
 def _is_whole(model: Path, manifest: Manifest) -> bool:
-    """Whether a model is the one that was saved with the manifest."""
+    """Return True if a model is the one that was saved with the manifest."""
     if not model.is_file() or model.stat().st_size != manifest.model_size:
         return False
     return _file_key(model) == manifest.key
 
 
 def _file_key(path: Path) -> Key | None:
-    """The checkpoint to which a file belongs; None where the file is missing or damaged."""
+    """Return the checkpoint to which a file belongs; None if the file is missing or damaged."""
     try:
         return _key(torch.load(path, map_location="cpu", weights_only=True, mmap=True))
     except UNREADABLE:
@@ -152,7 +152,7 @@ def _key(head: Any) -> Key:
 
 
 def _absence(root: Path) -> str:
-    """What is wrong with a folder without checkpoints."""
+    """Say what is wrong with a folder without checkpoints."""
     try:
         os.stat(root)
     except (FileNotFoundError, NotADirectoryError):
@@ -163,7 +163,7 @@ def _absence(root: Path) -> str:
 
 
 def _alternatives(root: Path, place: Place) -> str:
-    """The runs with checkpoints beside the one that was named."""
+    """Return the runs with checkpoints beside the one that was named."""
     runs = folders.runs_beside(root, place)
     if runs is None:
         return ""

@@ -25,13 +25,13 @@ class Position:
 
     @classmethod
     def at(cls, step: int, job: Job, steps_per_epoch: int) -> Position:
-        """The position of a job after a step."""
+        """Make the position of a job after a step."""
         epochs, steps = divmod(step, steps_per_epoch)
         return cls(step, epochs, steps * job.batch_size * job.accumulate)
 
     def steps(self, job: Job, steps_per_epoch: int) -> int:
-        """The number of steps with which this job reaches the position, or comes nearest before
-        it."""
+        """Return the number of steps with which this job reaches the position, or comes nearest
+        before it."""
         within_epoch = self.samples // (job.batch_size * job.accumulate)
         return self.epochs * steps_per_epoch + min(within_epoch, steps_per_epoch)
 
@@ -50,8 +50,8 @@ class Parts:
     classes: tuple[str, ...]
 
     def shared(self) -> dict[str, Any]:
-        """What is saved once for all ranks. It is the same on every rank, except for what a sync
-        method leaves to rank 0, such as momentum."""
+        """Return what is saved once for all ranks. It is the same on every rank, except for what a
+        sync method leaves to rank 0, such as momentum."""
         return {
             "model": self.net.state_dict(),
             "optimizer": self.optimizer.state_dict()["state"],
@@ -59,8 +59,8 @@ class Parts:
         }
 
     def own(self) -> dict[str, Any]:
-        """What each rank saves: its part of the model, and the optimiser where it follows gradients
-        that only this rank has."""
+        """Return what each rank saves by itself: its part of the model, and the optimiser where it
+        follows gradients that only this rank has."""
         state = {"method": self.method.state(), "random": torch.get_rng_state()}
         if self.device.type == "cuda":
             state["random_gpu"] = torch.cuda.get_rng_state(self.device)

@@ -39,7 +39,7 @@ class Resumed:
     own: dict[str, Any] | None = None
 
     def finish(self, method: SyncMethod) -> None:
-        """Loads what has to wait until the method is prepared."""
+        """Load what has to wait until the method is prepared."""
         if self.own:
             method.load(self.own["method"])
             torch.set_rng_state(self.own["random"].cpu())
@@ -62,10 +62,10 @@ class Chosen:
 
 
 def resume(checkpoints: Checkpoints) -> Resumed:
-    """Loads model and optimiser of the newest checkpoint of `--resume` into all ranks. Called by
-    all at once.
+    """Load model and optimiser of the newest checkpoint of `--resume` into all ranks. Called by all
+    at once.
 
-    Raises: JobError, where there is none, or it is of another model or data set.
+    Raises: JobError, if there is none, or it is of another model or data set.
     """
     job = checkpoints.job
     parts = checkpoints.parts
@@ -94,7 +94,7 @@ def resume(checkpoints: Checkpoints) -> Resumed:
 
 
 def _choose(checkpoints: Checkpoints) -> Chosen:
-    """Agrees with the other ranks on a checkpoint. Raises: JobError, where there is none."""
+    """Agree with the other ranks on a checkpoint. Raises: JobError, if there is none."""
     job = checkpoints.job
     place = checkpoints.place
     places = list(folders.search(job.resume, place))
@@ -113,7 +113,7 @@ def _choose(checkpoints: Checkpoints) -> Chosen:
 
 
 def _receive(checkpoints: Checkpoints, chosen: Chosen) -> bytes:
-    """The model's file, sent by the rank that holds it."""
+    """Return the model's file, sent by the rank that holds it."""
     own = chosen.path.read_bytes() if chosen.path else b""
     size = checkpoints.broadcast(chosen.holder, len(own))
     data = torch.frombuffer(bytearray(own or size), dtype=torch.uint8)
@@ -130,7 +130,7 @@ def _read(data: bytes, parts: Parts) -> dict[str, Any]:
 
 
 def _load(parts: Parts, saved: dict[str, Any], name: str) -> None:
-    """Loads model and optimiser, as far as they are in `saved`. Raises: JobError."""
+    """Load model and optimiser, as far as they are in `saved`. Raises: JobError."""
     is_shared = "job" in saved  # a rank's own file may have the model's buffers only
     try:
         if "model" in saved:
@@ -144,7 +144,7 @@ def _load(parts: Parts, saved: dict[str, Any], name: str) -> None:
 
 
 def _check(job: Job, parts: Parts, saved: dict[str, Any], name: str) -> None:
-    """Raises: JobError, where the checkpoint is of another model or other data."""
+    """Refuse a checkpoint of another model or other data. Raises: JobError."""
     of = saved["job"]
     untracked = (job.batch_norm == "untracked", of["batch_norm"] == "untracked")
     fits = {
@@ -169,12 +169,12 @@ def _check(job: Job, parts: Parts, saved: dict[str, Any], name: str) -> None:
 
 
 def _has_statistics(net: nn.Module) -> bool:
-    """Whether a model has BatchNorm layers."""
+    """Return True if a model has BatchNorm layers."""
     return any(isinstance(layer, nn.modules.batchnorm._BatchNorm) for layer in net.modules())
 
 
 def _why_without_own(job: Job, place: Place, chosen: Chosen, saved: dict[str, Any]) -> str:
-    """Why the ranks' own files are left out; "" where they are not."""
+    """Say why the ranks' own files are left out. Return "" if they are not."""
     if chosen.key.world_size != place.world_size:
         return f"it is of {chosen.key.world_size} ranks, these are {place.world_size}"
     for name in ("sync", "sync_option", "batch_norm"):
@@ -187,8 +187,8 @@ def _why_without_own(job: Job, place: Place, chosen: Chosen, saved: dict[str, An
 
 
 def _has_lost_momentum(saved: dict[str, Any]) -> bool:
-    """Whether another rank than the one that saved this held the momentum: with a parameter server
-    only the server does."""
+    """Return True if the momentum was held by another rank than the one that saved this. With a
+    parameter server only the server holds it."""
     if saved["job"]["momentum"] <= 0:
         return False
     buffers = (buffer for state in saved["optimizer"].values() for buffer in state.values())
@@ -204,7 +204,7 @@ def _remarks_on_own(reason: str) -> Iterator[str]:
 
 
 def _remarks_on_settings(job: Job, saved: dict[str, Any]) -> Iterator[str]:
-    """The settings that differ from those of the run that saved the checkpoint."""
+    """Yield the settings that differ from those of the run that saved the checkpoint."""
     changed = [
         f"{_setting(name, value)} (was {_written(saved.get(name))})"
         for name, value in asdict(job).items()
@@ -215,7 +215,7 @@ def _remarks_on_settings(job: Job, saved: dict[str, Any]) -> Iterator[str]:
 
 
 def _remarks_on_position(checkpoints: Checkpoints, position: Position, step: int) -> Iterator[str]:
-    """Where the run goes on, if that is another step than the checkpoint's, or past the end."""
+    """Say where the run goes on, if that is another step than the checkpoint's, or past the end."""
     job = checkpoints.job
     total = checkpoints.schedule.steps
     if step != position.step:

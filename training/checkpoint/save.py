@@ -63,8 +63,8 @@ class Checkpoints:
             self._check_folder()
 
     def save(self, step: int) -> int:
-        """Saves the model on which the ranks have settled: the bytes that this rank wrote. Raises:
-        CheckpointError."""
+        """Save the model on which the ranks have settled. Return the bytes that this rank wrote.
+        Raises: CheckpointError."""
         where = folders.step_folder(self.folder, step)
         head = {"step": step, "token": self._token, "world_size": self.place.world_size}
         with _explained(where, ()):
@@ -81,20 +81,19 @@ class Checkpoints:
         return sum(sizes.values())
 
     def gather(self, own: Any) -> list[Any]:
-        """What each rank gives, in the order of the ranks."""
+        """Return what each rank gives, in the order of the ranks."""
         all_given: list[Any] = [None] * self.place.world_size
         distributed.all_gather_object(all_given, own, group=self.group)
         return all_given
 
     def broadcast(self, source: int, value: Any) -> Any:
-        """The value that the source rank gives."""
+        """Return the value that the source rank gives."""
         values = [value]
         distributed.broadcast_object_list(values, src=source, group=self.group)
         return values[0]
 
     def _check_folder(self) -> None:
-        """Raises: JobError, where the folder holds checkpoints that this run does not resume
-        from."""
+        """Refuse a folder with checkpoints that this run does not resume from. Raises: JobError."""
         there = folders.complete(self.folder)
         if there and not self._resumes_here():
             raise JobError(
@@ -104,13 +103,14 @@ class Checkpoints:
             )
 
     def _resumes_here(self) -> bool:
-        """Whether this run resumes from the folder that it saves to."""
+        """Return True if this run resumes from the folder that it saves to."""
         if not self.job.resume:
             return False
         return any(self.folder.samefile(one) for one in folders.search(self.job.resume, self.place))
 
     def _write_parts(self, where: Path, head: dict[str, Any]) -> dict[str, int]:
-        """Writes the model, where this rank keeps it, and the rank's own file: the size of each."""
+        """Write the model, if this rank keeps it, and the rank's own file. Return the size of
+        each."""
         sizes = {}
         own = folders.own_file(self.place.rank)
         parts = self.parts
@@ -125,7 +125,7 @@ class Checkpoints:
         return sizes
 
     def _write_manifest(self, where: Path, head: dict[str, Any], files: dict[str, int]) -> None:
-        """Makes the checkpoint complete, and later ones, of ranks that crashed or resumed from
+        """Make the checkpoint complete, and later ones, of ranks that crashed or resumed from
         later, incomplete."""
         manifest = head | {"rank": self.place.rank, "time": time.time(), "torch": torch.__version__}
         manifest |= {"job": asdict(self.job), "files": files}
@@ -136,7 +136,7 @@ class Checkpoints:
                     (other / MANIFEST).unlink(missing_ok=True)
 
     def _prune(self, kept: list[int]) -> None:
-        """Removes all other checkpoints from this host; the first of its ranks does it."""
+        """Remove all other checkpoints from this host; the first of its ranks does it."""
         if self.place.local_rank != 0:
             return
         for where in folders.steps(self.folder):
@@ -151,7 +151,7 @@ def _dump(content: dict[str, Any], file: IO[bytes]) -> None:
 
 @contextmanager
 def _explained(where: Path, names: Iterable[str]) -> Iterator[None]:
-    """Turns a failure to write these files into an error that says what to do, and removes what was
+    """Turn a failure to write these files into an error that says what to do, and remove what was
     written of them."""
     try:
         yield

@@ -45,8 +45,8 @@ class Wanted:
     seed: int = 0
 
     def chosen(self, count: int) -> torch.Tensor:
-        """The indices (n,) int64 of the images to use, of `count`: a random choice by the seed, or
-        all."""
+        """Return the indices (n,) int64 of the images to use, of `count`: a random choice by the
+        seed, or all."""
         if not 0 < self.limit < count:
             return torch.arange(count)
         generator = torch.Generator().manual_seed(self.seed)
@@ -77,20 +77,20 @@ class Images:
 
     @property
     def channels(self) -> int:
-        """Channels of an image."""
+        """Return the channels of an image."""
         return self.pixels.shape[1]
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Channels, height and width of a batch's images."""
+        """Return channels, height and width of a batch's images."""
         height, width = (self.size, self.size) if self.size else self.pixels.shape[2:]
         return self.channels, height, width
 
     def batch(
         self, indices: torch.Tensor, device: torch.device
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The images (n, C, H, W) float32, normalised, and the labels (n,) int64 at `indices` (n,)
-        int64, both on `device`."""
+        """Return the images (n, C, H, W) float32, normalised, and the labels (n,) int64 at
+        `indices` (n,) int64, both on `device`."""
         mean = _scaled(self.mean, device)
         std = _scaled(self.std, device)
         # index_select is many times faster than self.pixels[indices].
@@ -101,19 +101,19 @@ class Images:
 
 
 def _move(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """The tensor on the device. A GPU copies it asynchronously, so the host does not wait for
-    earlier work on the GPU."""
+    """Return the tensor on the device. A GPU copies it asynchronously, so the host does not wait
+    for earlier work on the GPU."""
     return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor
 
 
 @cache
 def _scaled(figures: tuple[float, ...], device: torch.device) -> torch.Tensor:
-    """A figure of each channel, (C, 1, 1), for pixels from 0 to 255."""
+    """Scale a number of each channel to pixels from 0 to 255, as (C, 1, 1)."""
     return torch.tensor(figures, device=device).view(-1, 1, 1) * 255
 
 
 def load(job: Job, split: str) -> Images:
-    """A split of the job's data set. Raises: DataError."""
+    """Return a split of the job's data set. Raises: DataError."""
     read = registry.function("datasets", job.dataset, "load")
     folder = Path(os.path.expanduser(job.data_dir))
     wanted = Wanted(split, folder, job.verify_data, job.image_side, job.limit, job.seed)

@@ -69,13 +69,13 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def folder() -> Path:
-    """The folder of the cache on this host."""
+    """Return the folder of the cache on this host."""
     return Path(cache_folder())
 
 
 def version(wanted: Wanted) -> str:
-    """The split in the name of a file: data that were not checked against the published checksums
-    have files of their own."""
+    """Return the split in the name of a file: data that were not checked against the published
+    checksums have files of their own."""
     return wanted.split if wanted.verify else f"{wanted.split}-unverified"
 
 
@@ -87,7 +87,7 @@ def tensors(
     decode: Callable[[Sequence[Path]], Tensors],
     key: str = "",
 ) -> Tensors:
-    """Pixels and labels of a split, from the cache or else decoded into it.
+    """Return pixels and labels of a split, from the cache or else decoded into it.
 
     `find` names the source files, whether they exist or not; `fetch` downloads the missing ones;
     `decode` reads them; `key` is everything else that decides on the result, besides the files'
@@ -114,12 +114,12 @@ def tensors(
 
 
 def held(name: str, split: str, sources: Sequence[Path], key: str) -> Tensors | None:
-    """Pixels and labels that are in the cache; None where they are not."""
+    """Return pixels and labels from the cache, or None if they are not there."""
     return _read(_path(name, split, sources, key))
 
 
 def there(path: Path) -> bool:
-    """Whether a file exists. Raises: OSError, where this user may not look."""
+    """Return True if a file exists. Raises: OSError, if this user may not look."""
     try:
         os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -128,7 +128,7 @@ def there(path: Path) -> bool:
 
 
 def named(sources: Sequence[object]) -> str:
-    """The first of the sources, and how many more there are."""
+    """Return the first of the sources, and how many more there are."""
     more = f" and {len(sources) - MANY} more" if len(sources) > MANY else ""
     return ", ".join(map(str, sources[:MANY])) + more
 
@@ -136,7 +136,7 @@ def named(sources: Sequence[object]) -> str:
 def _decoded(
     name: str, sources: Sequence[Path], decode: Callable[[Sequence[Path]], Tensors]
 ) -> Tensors:
-    """What the sources hold. Raises: DataError."""
+    """Decode the sources. Raises: DataError."""
     try:
         return decode(sources)
     except UNREADABLE as error:
@@ -184,7 +184,7 @@ def _write(name: str, path: Path | None, found: Tensors) -> None:
 
 @contextmanager
 def _alone(name: str) -> Iterator[None]:
-    """Lets one process at a time use the cache of a data set."""
+    """Let one process at a time use the cache of a data set."""
     with _writable(name):
         folder().mkdir(parents=True, exist_ok=True)
         lock = open(folder() / f"{name}.lock", "ab")  # noqa: SIM115
@@ -195,7 +195,7 @@ def _alone(name: str) -> Iterator[None]:
 
 @contextmanager
 def _writable(name: str) -> Iterator[None]:
-    """Turns a failure to write the cache into an error that says what to do."""
+    """Turn a failure to write the cache into an error that says what to do."""
     try:
         yield
     except (OSError, RuntimeError) as error:
@@ -207,7 +207,7 @@ def _writable(name: str) -> Iterator[None]:
 
 @contextmanager
 def _permission(name: str) -> Iterator[None]:
-    """Turns a failure to look for files into an error that says what to do."""
+    """Turn a failure to look for files into an error that says what to do."""
     try:
         yield
     except OSError as error:

@@ -22,7 +22,7 @@ TIMEOUT = 20.0
 
 
 def torchvision(name: str) -> None:
-    """Makes sure that torchvision can be imported. Raises: DataError."""
+    """Make sure that torchvision can be imported. Raises: DataError."""
     try:
         import torchvision.datasets  # noqa: F401
     except ImportError as error:
@@ -34,7 +34,7 @@ def torchvision(name: str) -> None:
 
 
 def verify(name: str, files: Sequence[tuple[Path, str]]) -> None:
-    """Compares the files with their published MD5 sums. Raises: DataError, which names the first
+    """Compare the files with their published MD5 sums. Raises: DataError, which names the first
     that differs; OSError, where one cannot be read."""
     differing, _ = compare({os.path.abspath(path): md5 for path, md5 in files})
     if differing:
@@ -44,10 +44,10 @@ def verify(name: str, files: Sequence[tuple[Path, str]]) -> None:
 
 @contextmanager
 def incoming(name: str, folder: Path, missing: Sequence[str]) -> Iterator[Path]:
-    """A temporary folder to download into, on the disk of the `missing` files. Folders that stay
-    empty are removed at the end.
+    """Yield a temporary folder to download into, on the disk of the `missing` files. Folders that
+    stay empty are removed at the end.
 
-    Raises: DataError, where `folder` cannot be written.
+    Raises: DataError, if `folder` cannot be written.
     """
     made = [one for one in (folder, *folder.parents) if not one.exists()]
     try:
@@ -74,8 +74,8 @@ def _inbox(name: str, folder: Path, missing: Sequence[str]) -> TemporaryDirector
 
 
 def download(name: str, urls: Sequence[str], into: Path, md5: str, home: Path) -> Path:
-    """Downloads a file into `into` from the first mirror of `urls` that answers: its path. Its MD5
-    sum is checked.
+    """Download a file into `into` from the first mirror of `urls` that answers, and check its MD5
+    sum. Return its path.
 
     `home` is the folder where the file belongs. Raises: DataError.
     """

@@ -27,7 +27,7 @@ STEMS = {
 def tensors(
     name: str, kind: str, published: Mapping[str, str], sources: Sequence[str], wanted: Wanted
 ) -> _cache.Tensors:
-    """Pixels (N, 1, 32, 32) and labels. Downloads the files where they are missing.
+    """Return pixels (N, 1, 32, 32) and labels. Download the files if they are missing.
 
     `published` and `sources` are the `FILES` and `SOURCES` of the data set. Raises: DataError.
     """

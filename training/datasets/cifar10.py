@@ -39,7 +39,7 @@ CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "hors
 
 
 def load(wanted: Wanted) -> Images:
-    """50,000 or 10,000 images of 3x32x32. Downloads the files where they are missing. Raises:
+    """Return 50,000 or 10,000 images of 3x32x32. Downloads the files if they are missing. Raises:
     DataError."""
     pixels, labels = _cache.tensors(
         NAME,

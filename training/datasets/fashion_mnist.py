@@ -29,7 +29,7 @@ CLASSES = (
 
 
 def load(wanted: Wanted) -> Images:
-    """60,000 or 10,000 images of 1x32x32. Downloads the files where they are missing. Raises:
+    """Return 60,000 or 10,000 images of 1x32x32. Downloads the files if they are missing. Raises:
     DataError."""
     pixels, labels = _idx.tensors("fashion_mnist", "FashionMNIST", FILES, SOURCES, wanted)
     return Images(pixels, labels, len(CLASSES), mean=(0.286,), std=(0.353,), names=CLASSES)

@@ -47,14 +47,14 @@ class Listing:
     remarks: tuple[str, ...] = ()
 
     def of(self, indices: Sequence[int]) -> Listing:
-        """Some of the files, in this order."""
+        """Return some of the files, in this order."""
         files = tuple(self.files[index] for index in indices)
         labels = tuple(self.labels[index] for index in indices)
         return replace(self, files=files, labels=labels)
 
 
 def load(path: str, wanted: Wanted) -> Images:
-    """The images of a split, (N, 3, size, size). Raises: DataError."""
+    """Return the images of a split, (N, 3, size, size). Raises: DataError."""
     root = Path(os.path.expanduser(path))
     side = wanted.size or DEFAULT_SIZE
     try:
@@ -82,7 +82,7 @@ def load(path: str, wanted: Wanted) -> Images:
 
 
 def _key(listing: Listing, root: Path, side: int) -> str:
-    """What decides on the images besides the files themselves."""
+    """Return what decides on the images besides the files themselves."""
     return repr(
         (DECODING, side, listing.names, [str(file.relative_to(root)) for file in listing.files])
     )
@@ -112,7 +112,7 @@ def _split(root: Path, split: str) -> Listing:
 
 
 def _tenth(root: Path, whole: Listing, split: str) -> Listing:
-    """The split of a folder without one: a tenth of the images is for testing."""
+    """Return the split of a folder without one: a tenth of the images is for testing."""
     count = len(whole.files)
     if count < 2:
         raise DataError(NAME, f"{root} has only one image: at least two are needed")
@@ -126,7 +126,7 @@ def _tenth(root: Path, whole: Listing, split: str) -> Listing:
 
 
 def _listing(folder: Path) -> Listing:
-    """The images below the folder of each class. Raises: DataError, OSError."""
+    """Return the images below the folder of each class. Raises: DataError, OSError."""
     names = sorted(
         entry.name
         for entry in folder.iterdir()
@@ -152,7 +152,7 @@ def _listing(folder: Path) -> Listing:
 
 
 def _images(folder: Path) -> list[Path]:
-    """The images in a folder and below it. Raises: OSError."""
+    """Return the images in a folder and below it. Raises: OSError."""
 
     def refuse(error: OSError) -> None:
         raise error
@@ -167,8 +167,8 @@ def _images(folder: Path) -> list[Path]:
 
 
 def _decode(labels: Sequence[int], side: int, files: Sequence[Path]) -> _cache.Tensors:
-    """All images as squares of `side` pixels. Raises: DataError, which names those that cannot be
-    read."""
+    """Decode all images to squares of `side` pixels. Raises: DataError, which names those that
+    cannot be read."""
     try:
         from PIL import Image as pillow
     except ImportError as error:
@@ -179,7 +179,7 @@ def _decode(labels: Sequence[int], side: int, files: Sequence[Path]) -> _cache.T
     pixels = _room(len(files), side)
 
     def read(number: int) -> str:
-        """Reads one image: why it cannot be read, "" where it can."""
+        """Read one image. Return why it cannot be read, or "" if it can."""
         try:
             with pillow.open(files[number]) as image:
                 pixels[number] = _square(image, side)
@@ -197,7 +197,7 @@ def _decode(labels: Sequence[int], side: int, files: Sequence[Path]) -> _cache.T
 
 
 def _room(count: int, side: int) -> torch.Tensor:
-    """Memory for so many images, (count, 3, side, side) uint8. Raises: DataError."""
+    """Reserve memory for so many images, (count, 3, side, side) uint8. Raises: DataError."""
     try:
         return torch.empty(count, 3, side, side, dtype=torch.uint8)
     except RuntimeError as error:
@@ -208,7 +208,8 @@ def _room(count: int, side: int) -> torch.Tensor:
 
 
 def _square(image: Image, side: int) -> torch.Tensor:
-    """An image's centre square, (3, side, side) uint8. Raises: what Pillow raises, ValueError."""
+    """Return an image's centre square, (3, side, side) uint8. Raises: what Pillow raises,
+    ValueError."""
     from PIL.Image import Resampling
 
     extrema: Any = image.getextrema() if image.mode in ("I", "F") else (0, 0)

@@ -20,7 +20,7 @@ DOWNLOAD_MB = 12
 
 
 def load(wanted: Wanted) -> Images:
-    """60,000 or 10,000 images of 1x32x32. Downloads the files where they are missing. Raises:
+    """Return 60,000 or 10,000 images of 1x32x32. Downloads the files if they are missing. Raises:
     DataError."""
     pixels, labels = _idx.tensors("mnist", "MNIST", FILES, SOURCES, wanted)
     return Images(pixels, labels, 10, mean=(0.1307,), std=(0.3081,))

@@ -27,7 +27,7 @@ DOWNLOAD_MB = 247
 
 
 def load(wanted: Wanted) -> Images:
-    """73,257 or 26,032 images of 3x32x32. Downloads the file where it is missing. Raises:
+    """Return 73,257 or 26,032 images of 3x32x32. Downloads the file if it is missing. Raises:
     DataError."""
     file = wanted.data_dir / "svhn" / f"{wanted.split}_32x32.mat"
     pixels, labels = _cache.tensors(

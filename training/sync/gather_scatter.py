@@ -50,7 +50,7 @@ class Star:
         self.exchange = self._root if rank == 0 else self._leaf
 
     def _leaf(self, launched: Iterator[Bucket]) -> Iterator[Bucket]:
-        """Sends a bucket as soon as it is launched; the sums replace the gradients."""
+        """Send a bucket as soon as it is launched; the sums replace the gradients."""
         works: list[tuple[Bucket, list[distributed.Work | None]]] = []
         for bucket in launched:
             segments = self._segments[bucket.index]
@@ -62,8 +62,8 @@ class Star:
             yield bucket
 
     def _root(self, launched: Iterator[Bucket]) -> Iterator[Bucket]:
-        """Adds the segments of the others, one after another, and sends each sum before it waits
-        for the next segment."""
+        """Add the segments of the others, one after another, and send each sum before it waits for
+        the next segment."""
         arrivals = self._arrivals()
         sent: list[distributed.Work | None] = []
         for bucket in launched:
@@ -78,7 +78,8 @@ class Star:
         wait(sent)
 
     def _arrivals(self) -> Iterator[list[Arrival]]:
-        """The receives from all others for each segment of a step, started some segments ahead."""
+        """Start the receives from all others some segments ahead, and yield those of each
+        segment."""
         asked: deque[list[Arrival]] = deque()
         for segment in (segment for segments in self._segments for segment in segments):
             rooms = [torch.empty_like(segment) for _ in self._others]
@@ -102,7 +103,7 @@ class Listing:
         self._ranks = ranks
 
     def exchange(self, launched: Iterator[Bucket]) -> Iterator[Bucket]:
-        """Yields each bucket as the sum over the ranks."""
+        """Yield each bucket as the sum over the ranks."""
         for bucket in launched:
             buffer = bucket.buffer
             gathered = (
@@ -118,7 +119,7 @@ class Method(Bucketed):
     """The star, in a thread of its own during backward; or the listing."""
 
     def connect(self, buckets: tuple[Bucket, ...]) -> None:
-        """Makes the star's two groups, one for each direction."""
+        """Make the star's two groups, one for each direction."""
         rank = self.place.rank
         ranks = self.place.world_size
         on_cpu = buckets[0].buffer.device.type == "cpu"
@@ -130,5 +131,5 @@ class Method(Bucketed):
             )
 
     def payload(self, size: int) -> int:
-        """The bytes of a star."""
+        """Return the bytes of a star."""
         return star_bytes(size, self.place.world_size, root=self.place.rank == 0)

@@ -46,7 +46,7 @@ class Ring:
         self._previous = (rank - 1) % ranks
 
     def exchange(self, launched: Iterator[Bucket]) -> Iterator[Bucket]:
-        """Yields each bucket as the sum over the ranks."""
+        """Yield each bucket as the sum over the ranks."""
         for bucket in launched:
             if bucket.buffer.is_cuda:
                 self.sum_by_pairs(bucket.buffer)
@@ -55,8 +55,8 @@ class Ring:
             yield bucket
 
     def sum_by_segments(self, buffer: torch.Tensor) -> None:
-        """Replaces a buffer (elements,) by the sum over the ranks, for a backend that matches sends
-        and receives in any order."""
+        """Replace a buffer (elements,) by the sum over the ranks, for a backend that matches sends
+        and receive in any order."""
         count = segment_count(buffer.nbytes // self._ranks, self._segment)
         chunks = cut(buffer, self._ranks, count)
         received = [
@@ -111,7 +111,7 @@ class Ring:
 
 
 def cut(buffer: torch.Tensor, chunks: int, segments: int) -> list[list[torch.Tensor]]:
-    """Cuts a buffer (elements,) into chunks of segments. Sizes differ by at most one; some may be
+    """Cut a buffer (elements,) into chunks of segments. Sizes differ by at most one; some may be
     empty."""
     pieces = chunks * segments
     ends = [buffer.numel() * i // pieces for i in range(pieces + 1)]
@@ -120,7 +120,7 @@ def cut(buffer: torch.Tensor, chunks: int, segments: int) -> list[list[torch.Ten
 
 
 def alike(scratch: torch.Tensor, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """The start of a buffer (bytes,) as tensors with the sizes and the type of `tensors`, all
+    """View the start of a buffer (bytes,) as tensors with the sizes and the type of `tensors`, all
     (elements,)."""
     sizes = [tensor.numel() for tensor in tensors]
     whole = scratch[: sum(sizes) * tensors[0].element_size()].view(tensors[0].dtype)
@@ -131,7 +131,7 @@ class Method(Bucketed):
     """The ring, in a thread of its own during backward."""
 
     def connect(self, buckets: tuple[Bucket, ...]) -> None:
-        """Makes the ring, with room to receive the largest bucket."""
+        """Make the ring, with room to receive the largest bucket."""
         device = buckets[0].buffer.device
         scratch = torch.empty(
             max(bucket.buffer.nbytes for bucket in buckets), dtype=torch.uint8, device=device
@@ -140,5 +140,5 @@ class Method(Bucketed):
         self.background = Background(ring.exchange, threaded=device.type == "cpu")
 
     def payload(self, size: int) -> int:
-        """The bytes of a ring."""
+        """Return the bytes of a ring."""
         return ring_bytes(size, self.place.world_size)

@@ -14,7 +14,7 @@ of 75 programs died on a busy machine, of which up to a fifth do without."""
 
 
 def let_go() -> None:
-    """Let the threads of Gloo drop the tensors of collectives that are done: the program ends.
+    """Let the threads of Gloo drop the tensors of collectives that are done, as the program ends.
 
     Such a thread needs Python's lock to drop a tensor. If it asks for the lock once Python is
     shutting down, Python ends the thread in the midst of C++ code that does not allow it, and the

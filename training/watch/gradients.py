@@ -25,7 +25,8 @@ class Gradients:
         self._models.append(_Model(model, self._told))
 
     def passed(self, *, told: bool) -> None:
-        """A backward pass is over, in which gradients were `told` or not."""
+        """Choose what to listen to, after a backward pass in which gradients were reported or
+        not."""
         self._models = [model for model in self._models if model.is_alive()]
         for model in self._models:
             if told:
@@ -44,11 +45,11 @@ class _Model:
         self.learn()
 
     def is_alive(self) -> bool:
-        """Whether the program still has the model."""
+        """Return True if the program still has the model."""
         return self._model() is not None
 
     def learn(self) -> None:
-        """Hear of each gradient."""
+        """Listen to each gradient."""
         model = self._model()
         if model is None or self._learnt == LEARN:
             return
@@ -66,7 +67,7 @@ class _Model:
         self._told()
 
     def keep_last(self) -> None:
-        """Hear of none but the one that was heard of last."""
+        """Listen only to the gradient that came last."""
         if self._last < 0 or len(self._handles) == 1:
             return
         for number in [*self._handles]:

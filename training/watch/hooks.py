@@ -64,12 +64,12 @@ class Hooks:
                     self._report.failed(error, f"cannot watch {name}", ends=name in NEEDED)
 
     def end(self) -> None:
-        """Tell the last steps: the program ends."""
+        """Report the last steps, as the program ends."""
         self._safe(self._steps.report)()
 
     def _safe(self, hook: Callable[..., None]) -> Callable[..., None]:
-        """The hook, which raises nothing and ends the watch where it fails. It does nothing in code
-        that is compiled instead of executed."""
+        """Return the hook in a form that raises nothing, and ends the watch if it fails. It does
+        nothing in code that is compiled instead of executed."""
 
         def safe(*arguments: Any) -> None:
             if not is_compiling() and self._report.on:
@@ -81,7 +81,7 @@ class Hooks:
         return safe
 
     def _is_training(self) -> bool:
-        """Whether this is the thread that trains, or one that does its backward pass."""
+        """Return True if this is the thread that trains, or one that does its backward pass."""
         return self._passes > 0 or get_ident() == self._thread
 
     # Backward passes and losses
@@ -135,9 +135,9 @@ class Hooks:
         vars(module)["register_optimizer_step_post_hook"](self._safe(self._stepped))
 
     def _stepped(self, optimizer: Any, *_: Any) -> None:
-        """A step of the run is a step of the optimiser that was the first to make one: in a GAN,
-        each optimiser makes one per iteration. Without a backward pass since the last one, it is a
-        further part of that step."""
+        """Count a step of the run when the leading optimiser makes one. In a GAN each optimiser
+        makes one per iteration, so only the first one counts. Without a backward pass since the
+        last step, it is a further part of that step."""
         self.look()
         leader = self._leader and self._leader()
         if leader is not optimizer:
@@ -175,8 +175,8 @@ class Hooks:
             self._steps.loads_ended()
 
     def _hook_modes(self, module: ModuleType) -> None:
-        """From `eval()` of a module until its `train()`, or until the load of the next batch that
-        is trained on, is an evaluation."""
+        """Take as an evaluation the time from `eval()` of a module until its `train()`, or until
+        the load of the next batch that is trained on."""
         cls = vars(module)["Module"]
         inject(cls.eval, self._safe(lambda found: self._steps.pause(found["self"])))
         inject(cls.train, self._safe(self._train), condition=self._steps.pauses)
@@ -217,8 +217,8 @@ class Hooks:
             inject(method, wait, waited)
 
     def _wait_for_stream(self, found: Locals) -> None:
-        """What was communicated on a stream beside that of the computation, as by FSDP, holds the
-        latter up where it waits for the former."""
+        """Count a wait of the computation's stream for another one on which ranks communicate, as
+        with FSDP."""
         if self._communicates and self._steps.clock.is_computing(found["self"]):
             self._spans.begin()
         else:
@@ -241,26 +241,29 @@ class Hooks:
                 inject(cls.scale, self._safe(self._scale))
 
     def _scale(self, found: Locals) -> None:
-        """The loss of the next backward pass, without the graph that it belongs to."""
+        """Note the loss of the next backward pass, before a GradScaler scales it, without its
+        graph."""
         loss = found["outputs"]
         is_number = type(loss) is sys.modules["torch"].Tensor and loss.numel() == 1
         self._unscaled = loss.detach() if is_number else None
 
     def _forget_scaled(self, _: Locals) -> None:
-        """What was scaled is no loss, but the gradients of it are wanted, as for a penalty."""
+        """Forget what was scaled: `torch.autograd.grad` was called on it, as for a gradient
+        penalty, so it is no loss of a step."""
         self._unscaled = None
 
 
 def is_compiling() -> bool:
-    """Whether the code that runs is compiled, by `torch.compile`, instead of executed."""
+    """Return True if the code that runs is compiled, by `torch.compile`, instead of executed."""
     torch = sys.modules.get("torch")
     found = getattr(getattr(torch, "compiler", None), "is_compiling", None)  # not in torch 2.0
     return found is not None and found()
 
 
 def samples_of(batch: Any) -> int:
-    """The samples of a batch: the length of the first tensor in it, or of the tuple of tensors that
-    comes first, as of images of different sizes. 0 if there is none, or it does not tell."""
+    """Return the samples of a batch: the length of the first tensor in it, or of the tuple of
+    tensors that comes first, as of images of different sizes. 0 if there is none, or it does not
+    tell."""
     try:
         tensor = sys.modules["torch"].Tensor
         for depth in range(4):

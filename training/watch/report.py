@@ -24,7 +24,7 @@ class Report:
     `MOST` bytes wait already. Ends for good at the first failure, and in forks of the process."""
 
     def __init__(self, pipe: int, rank: int) -> None:
-        """Raises: OSError, where this is no pipe of the agent's."""
+        """Use the pipe from the agent. Raises: OSError, if it is none."""
         found = os.fstat(pipe)
         if not stat.S_ISFIFO(found.st_mode):
             raise OSError("its pipe is closed")

@@ -59,11 +59,11 @@ class Lap:
     cpu: float = 0.0
 
     def has_passed(self) -> bool:
-        """Whether all its points can be read. They were set in order, but for the gradient's."""
+        """Return True if all points can be read. They were set in order, but for the gradient's."""
         return passed(self.end) and (self.gradient is None or passed(self.gradient))
 
     def step(self, number: int) -> Step:
-        """What it amounts to."""
+        """Return the step's times."""
         waits = [between(*wait) for wait in self.waits]
         paused = _sum(self.pauses)
         data = _sum(self.loads)
@@ -134,7 +134,7 @@ class Steps:
         self.lap = Lap(0.0)
 
     def begin(self) -> None:
-        """Training begins, if it has not: what was before is part of no step."""
+        """Begin the first step, if training has not begun: what was before is part of no step."""
         if not self._has_begun:
             self._has_begun = True
             self._cpu = time.process_time()
@@ -143,26 +143,26 @@ class Steps:
     # Spans: they begin and end in turn; of nested ones only the outermost counts
 
     def loaded(self, begin: Point, samples: int) -> None:
-        """A batch was loaded, from `begin` until now."""
+        """Note that a batch was loaded, from `begin` until now."""
         self.lap.samples += samples
         self._add(self.lap.loads, (begin, self.clock.now()))
 
     def waited(self, begin: Point) -> None:
-        """It was blocked on other ranks, from `begin` until now."""
+        """Note that the rank waited for others, from `begin` until now."""
         self._add(self.lap.waits, (begin, self.clock.now()))
 
     def backward(self) -> None:
-        """A backward pass begins."""
+        """Note that a backward pass begins."""
         self._shares_gradients = False
 
     def gradient(self) -> None:
-        """A gradient is there. If it is the last one of the pass, all that follows in it is a wait
-        for those of other ranks."""
+        """Note that a gradient is there. If it is the last one of the pass, all that follows in it
+        is a wait for those of other ranks."""
         self._shares_gradients = True
         self.lap.gradient, self.lap.waits_before = self.clock.now(), len(self.lap.waits)
 
     def backward_ended(self) -> bool:
-        """A backward pass has ended. Returns whether gradients were told of."""
+        """Note that a backward pass has ended. Return True if its gradients were noted."""
         lap = self.lap
         now = self.clock.now()
         if self._shares_gradients:
@@ -172,7 +172,7 @@ class Steps:
         return self._shares_gradients
 
     def lost(self, loss: Any) -> None:
-        """The loss of a backward pass: a number, or a tensor that becomes one."""
+        """Note the loss of a backward pass: a number, or a tensor that becomes one."""
         self._add(self.lap.losses, loss)
 
     def _add(self, entries: list[Any], entry: Any) -> None:
@@ -186,30 +186,33 @@ class Steps:
     # Evaluations
 
     def pause(self, model: Any = None) -> None:
-        """An evaluation may begin here, of this model; unless gradients wait for their step."""
+        """Note that an evaluation of this model may begin here, unless gradients wait for their
+        step."""
         if not self.pauses and self.lap.gradient is None:
             ref = None if model is None else weakref.ref(model)
             self.pauses.append(Pause(self._mark(), ref))
 
     def may_resume(self) -> None:
-        """If an evaluation is under way, it may have ended here."""
+        """Note that an evaluation that is under way may have ended here."""
         for pause in self.pauses:
             pause.end = self._mark()
 
     def loads_ended(self) -> None:
-        """There are no more batches. An evaluation that no `eval()` began may have ended here."""
+        """Note that there are no more batches: an evaluation that no `eval()` began may have ended
+        here."""
         if self.pauses and self.pauses[0].model is None:
             self.may_resume()
 
     def trains(self, model: Any) -> None:
-        """This model trains again. An evaluation that its `eval()` began has ended here."""
+        """End the evaluation that this model's `eval()` began, as it trains again."""
         ref = self.pauses[0].model if self.pauses else None
         if ref and ref() is model:
             self.may_resume()
             self.resume()
 
     def resume(self) -> None:
-        """Training goes on. There was an evaluation, if it may have ended before."""
+        """Go on with training. If an evaluation may have ended before, its time is part of no
+        step."""
         pause = self.pauses.pop() if self.pauses else None
         if pause and pause.end:
             begin = pause.begin
@@ -227,7 +230,7 @@ class Steps:
     # Steps
 
     def end(self) -> None:
-        """The step has ended."""
+        """End the step."""
         self.begin()
         lap = self.lap
         lap.end, lap.when = self.clock.now(), time.time()

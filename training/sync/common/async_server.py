@@ -53,7 +53,7 @@ class Held:
         self.version = 0
 
     def apply(self, gradients: Sequence[torch.Tensor], version: int) -> int:
-        """Makes a step with one rank's gradients, computed from parameters of `version`: their
+        """Make a step with one rank's gradients, computed from parameters of `version`: their
         staleness."""
         for bucket, buffer in zip(self.gradients.buckets, gradients, strict=True):
             bucket.buffer.copy_(buffer)
@@ -76,7 +76,7 @@ class Seat:
         self.outbox = [torch.empty_like(buffer) for buffer in held.buffers]
 
     def receive(self) -> bool:
-        """Waits for the next push of the worker; False where it has parted."""
+        """Wait for the next push of the worker; False if it has parted."""
         self.peer.wait(self.peer.receive([self.asked]))
         if self.asked[0] == PARTED:
             return False
@@ -84,13 +84,13 @@ class Seat:
         return True
 
     def answer_with(self, held: Held) -> None:
-        """Applies the pushed gradient and prepares the answer: the parameters and the staleness."""
+        """Apply the pushed gradient and prepare the answer: the parameters and the staleness."""
         staleness = held.apply(self.inbox, int(self.asked[1]))
         self.answer.copy_(torch.tensor([held.version, staleness]))
         copy_all(held.buffers, self.outbox)
 
     def send(self) -> None:
-        """Sends the answer to the worker."""
+        """Send the answer to the worker."""
         self.peer.wait(self.peer.send([self.answer, *self.outbox]))
 
 
@@ -131,16 +131,16 @@ class AsyncServer(SyncMethod):
         self._failure: Exception | None = None
 
     def micro(self, last: bool) -> AbstractContextManager[None]:
-        """Serves the workers from the first forward on."""
+        """Serve the workers from the first forward on."""
         self._open()
         return self._gradients.micro(last)
 
     def reduce(self, model: nn.Module) -> None:
-        """Packs its own gradient."""
+        """Pack its own gradient."""
         self._gradients.flush()
 
     def step(self, optimizer: torch.optim.Optimizer) -> None:
-        """Pushes its own gradient, and pulls the parameters. The staleness is the number of updates
+        """Push its own gradient, and pull the parameters. The staleness is the number of updates
         that the others made between its last pull and this push."""
         with self._meter.waiting():
             self._changed.acquire()
@@ -157,14 +157,14 @@ class AsyncServer(SyncMethod):
             bucket.reset()
 
     def serve(self, model: nn.Module, optimizer: torch.optim.Optimizer, steps: int) -> None:
-        """Waits until each worker has made that many more steps."""
+        """Wait until each worker has made that many more steps."""
         self._open()
         self._due += steps
         self._meter.start()
         self._await(lambda: all(seat.steps >= self._due for seat in self._seats))
 
     def settle(self, model: nn.Module) -> None:
-        """Gives all ranks the parameters that are held once all workers have parted."""
+        """Give all ranks the parameters that are held once all workers have parted."""
         self._open()
         self._await(lambda: not self._present)
         for thread in self._threads:
@@ -178,14 +178,14 @@ class AsyncServer(SyncMethod):
                 seat.send()
 
     def state(self) -> dict[str, Any]:
-        """The version, and the optimiser's state, unless rank 0 saves that anyway."""
+        """Return the version, and the optimiser's state, unless rank 0 saves that anyway."""
         keeps = self.options.server or not self.options.dedicated
         return {"version": self._held.version} | (
             optimizer_state(self._held.optimizer) if keeps else {}
         )
 
     def load(self, state: dict[str, Any]) -> None:
-        """Restores a state."""
+        """Restore a state."""
         self._held.version = state["version"]
         load_optimizer(self._held.optimizer, state)
 
@@ -206,7 +206,7 @@ class AsyncServer(SyncMethod):
     # Threads --------------------------------------------------------------------------------------
 
     def _open(self) -> None:
-        """Starts the threads, unless they run already."""
+        """Start the threads, unless they run already."""
         if self._threads:
             return
         if not self.options.dedicated:
@@ -219,7 +219,7 @@ class AsyncServer(SyncMethod):
             thread.start()
 
     def _attend(self, seat: Seat) -> None:
-        """Serves a worker until it parts. The main thread raises its failure."""
+        """Serve a worker until it parts. The main thread raises its failure."""
         failure = None
         try:
             while self._exchange(seat):
@@ -248,7 +248,7 @@ class AsyncServer(SyncMethod):
 
 @contextmanager
 def slowed(optimizer: torch.optim.Optimizer, times: int) -> Iterator[None]:
-    """Divides the learning rates by `times` for a while."""
+    """Divide the learning rates by `times` for a while."""
     rates = [group["lr"] for group in optimizer.param_groups]
     for group in optimizer.param_groups:
         group["lr"] = group["lr"] / times

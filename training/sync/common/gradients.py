@@ -33,7 +33,7 @@ class Bucket:
     missing: int = 0
 
     def reset(self) -> None:
-        """Marks all gradients as not packed."""
+        """Mark all gradients as not packed."""
         self.used, self.missing = [False] * len(self.parameters), len(self.parameters)
 
 
@@ -71,12 +71,12 @@ class Gradients:
 
     @property
     def size(self) -> int:
-        """The bytes of all buckets, with flags."""
+        """Return the bytes of all buckets, with flags."""
         return sum(bucket.buffer.nbytes for bucket in self.buckets)
 
     @contextmanager
     def micro(self, last: bool) -> Iterator[None]:
-        """Surrounds each forward and backward; in the last one of a step, gradients are packed as
+        """Surround each forward and backward; in the last one of a step, gradients are packed as
         they arrive."""
         self._last = last and self._overlap
         try:
@@ -85,8 +85,8 @@ class Gradients:
             self._last = False
 
     def flush(self) -> None:
-        """Called after the last backward of a step: packs what no hook has packed (zeros where
-        there is no gradient), and launches the remaining buckets."""
+        """Finish packing after the last backward of a step: pack what no hook has packed (zeros
+        where there is no gradient), and launches the remaining buckets."""
         for bucket in self.buckets[self._launched :]:
             for position, used in enumerate(bucket.used):
                 if not used:
@@ -95,8 +95,8 @@ class Gradients:
         self._launched = 0
 
     def unpack(self, bucket: Bucket) -> None:
-        """Takes the gradients from an exchanged bucket: `grad` becomes the mean, or None where no
-        rank used the parameter."""
+        """Take the gradients from an exchanged bucket: `grad` becomes the mean, or None if no rank
+        used the parameter."""
         used = bucket.used if all(bucket.used) else (bucket.flags > 0).tolist()
         for parameter, view, anywhere in zip(bucket.parameters, bucket.views, used, strict=True):
             if not anywhere:
@@ -144,14 +144,14 @@ class Gradients:
 
 
 def travel_type(parameter: nn.Parameter, gradient_dtype: torch.dtype) -> torch.dtype:
-    """The type in which the gradient of a parameter travels."""
+    """Return the type in which the gradient of a parameter travels."""
     return gradient_dtype if gradient_dtype.itemsize < torch.float32.itemsize else parameter.dtype
 
 
 def _split(
     model: nn.Module, size: float, gradient_dtype: torch.dtype
 ) -> Iterator[list[nn.Parameter]]:
-    """Splits the parameters, in about the order of backward, into buckets of one type. A bucket is
+    """Split the parameters, in about the order of backward, into buckets of one type. A bucket is
     closed once it holds `size` bytes. Backward does not hide the last one, which is small if the
     first layers are small, as usual."""
     bucket: list[nn.Parameter] = []
@@ -170,7 +170,7 @@ def _split(
 
 
 def _kind(parameter: nn.Parameter, gradient_dtype: torch.dtype) -> tuple[torch.dtype, torch.device]:
-    """What the gradients of one bucket have in common."""
+    """Return what the gradients of one bucket have in common."""
     return travel_type(parameter, gradient_dtype), parameter.device
 
 
@@ -188,8 +188,8 @@ def _bucket(index: int, parameters: list[nn.Parameter], gradient_dtype: torch.dt
 
 
 def laid_out(flat: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
-    """Elements (n,) as a tensor of the parameter's shape, with its strides where they leave no gaps
-    (such as channels_last)."""
+    """View elements (n,) as a tensor of the parameter's shape, with its strides where they leave no
+    gaps (such as channels_last)."""
     strides = sorted(zip(parameter.stride(), parameter.shape, strict=True))
     dense = all(
         stride == math.prod(n for _, n in strides[:i])

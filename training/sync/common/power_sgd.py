@@ -37,23 +37,23 @@ class PowerSGD:
         self._state.iter = 1
 
     def register(self, ddp: DistributedDataParallel) -> None:
-        """Registers the hook with DDP. Called before DDP's first step."""
+        """Register the hook with DDP. Called before DDP's first step."""
         # Otherwise DDP rebuilds its bucket after a step, in the order of the gradients.
         ddp.reducer._push_all_rebuilt_params()
         ddp.register_comm_hook(self._state, hook)
 
     def size(self, parameters: Iterable[nn.Parameter]) -> int:
-        """The bytes that the last step exchanged for the gradients of these parameters."""
+        """Return the bytes that the last step exchanged for the gradients of these parameters."""
         exact = self._state.iter <= self._state.start_powerSGD_iter
         return sum((p.numel() if exact else self._elements(p)) * p.itemsize for p in parameters)
 
     def state(self) -> dict[str, Any]:
-        """The state for `torch.save`. Random numbers need no state: they are drawn once, when the
-        compression starts, from a fixed seed."""
+        """Return the state for `torch.save`. Random numbers need no state: they are drawn once,
+        when the compression starts, from a fixed seed."""
         return {"iter": self._state.iter} | {name: getattr(self._state, name) for name in KEPT}
 
     def load(self, state: dict[str, Any], device: torch.device) -> None:
-        """Restores a `state`."""
+        """Restore a `state`."""
         self._state.iter = state["iter"]
         for name in KEPT:
             setattr(
@@ -61,8 +61,8 @@ class PowerSGD:
             )
 
     def _elements(self, parameter: nn.Parameter) -> int:
-        """The number of elements exchanged for a gradient: of two matrices, or its own if that is
-        cheaper."""
+        """Return the number of elements exchanged for a gradient: of two matrices, or its own if
+        that is cheaper."""
         size = parameter.numel()
         rows = parameter.shape[0] if parameter.dim() else 1
         columns = size // rows if size else 0
@@ -80,7 +80,7 @@ class Matrices:
         return getattr(self.bucket, name)
 
     def gradients(self) -> list[torch.Tensor]:
-        """The gradients as views of the bucket."""
+        """Return the gradients as views of the bucket."""
         return [
             gradient if gradient.dim() else gradient.view(1)
             for gradient in self.bucket.gradients()
@@ -89,7 +89,7 @@ class Matrices:
 
 
 def hook(state: PowerSGDState, bucket: GradBucket) -> Future[torch.Tensor]:
-    """Runs torch's hook and waits for its exchange. Torch's hook would continue in a thread of the
+    """Run torch's hook and wait for its exchange. Torch's hook would continue in a thread of the
     backend, whose collectives race with those that backward launches next. Torch checks the
     annotations of a hook, so they must not be strings."""
     on_gpu = bucket.buffer().is_cuda

@@ -57,18 +57,18 @@ class SyncServer(SyncMethod):
         self._answer = header(self._parameters)
 
     def micro(self, last: bool) -> AbstractContextManager[None]:
-        """Starts to receive from the workers before the last backward."""
+        """Start to receive from the workers before the last backward."""
         if last:
             self._expect()
         return self._gradients.micro(last)
 
     def reduce(self, model: nn.Module) -> None:
-        """Adds the workers' gradients to its own."""
+        """Add the workers' gradients to its own."""
         self._gradients.flush()
         self._gather()
 
     def step(self, optimizer: torch.optim.Optimizer) -> None:
-        """Makes the step and sends the parameters to the workers."""
+        """Make the step and send the parameters to the workers."""
         optimizer.step()
         self._answer[0] += 1
         sent = [(peer, peer.send([self._answer, *self._parameters])) for peer in self._peers]
@@ -79,7 +79,7 @@ class SyncServer(SyncMethod):
         self._meter.add("bytes_sent", len(self._peers) * each)
 
     def serve(self, model: nn.Module, optimizer: torch.optim.Optimizer, steps: int) -> None:
-        """Makes that many rounds without a gradient of its own."""
+        """Make that many rounds without a gradient of its own."""
         for _ in range(steps):
             self._meter.start()
             self._expect()
@@ -89,13 +89,13 @@ class SyncServer(SyncMethod):
             self.step(optimizer)
 
     def state(self) -> dict[str, Any]:
-        """The version, and the optimiser's state, unless rank 0 saves that anyway."""
+        """Return the version, and the optimiser's state, unless rank 0 saves that anyway."""
         return {"version": int(self._answer[0])} | (
             optimizer_state(self._optimizer) if self.options.server else {}
         )
 
     def load(self, state: dict[str, Any]) -> None:
-        """Restores a state."""
+        """Restore a state."""
         self._answer[0] = state["version"]
         load_optimizer(self._optimizer, state)
 
