@@ -24,8 +24,8 @@ from training.evaluate import CONFUSION_CLASSES
 from training.job import Job, JobError
 from training.loop import Trainer
 from training.place import Place
-from training.progress import say
-from training.rendezvous import meet
+from training.progress import print_line
+from training.rendezvous import meet_ranks
 from training.wire.enums import Phase
 from training.wire.events import Entered, Started, emit
 
@@ -60,13 +60,13 @@ def run(job: Job, place: Place) -> None:
     emit(Entered(place.rank, Phase.LOADING))
     train_set, test_set = (datasets.load(job, split) for split in ("train", "test"))
     emit(Entered(place.rank, Phase.RENDEZVOUS))
-    device, backend, lack = meet(place)
+    device, backend, lack = meet_ranks(place)
     if device.type == "cpu":
         keep_freed_memory()
     trainer = Trainer(job, place, device, train_set, test_set)
     if place.rank == 0:
         for line in (*filter(None, [lack]), *remarks_before_start(trainer)):
-            say(line)
+            print_line(line)
     emit(describe_start(trainer, backend))
     trainer.train()
     distributed.destroy_process_group()

@@ -141,13 +141,13 @@ class Job:
     def sync_options(self) -> SimpleNamespace:
         """Return the values of the sync method's options. Raises: JobError."""
         try:
-            return options.parse(options.declared(self.sync), self.sync_option)
+            return options.parse_options(options.declared_options(self.sync), self.sync_option)
         except options.OptionError as error:
-            raise JobError(_in_option(self.sync, error)) from None
+            raise JobError(_mistake_in_option(self.sync, error)) from None
 
     def traits(self) -> Traits:
         """Return the traits of the sync method with these options."""
-        return traits.read(self.sync, self.sync_options())
+        return traits.read_traits(self.sync, self.sync_options())
 
     @property
     def image_side(self) -> int:
@@ -168,9 +168,11 @@ class Job:
             hint = f"give at least {sharing}, or use fewer ranks"
             mistakes.append(Mistake(problem=what, hint=hint, about="--batch-size"))
         try:
-            options.check(options.declared(self.sync), self.sync_options(), world_size)
+            options.check_options(
+                options.declared_options(self.sync), self.sync_options(), world_size
+            )
         except options.OptionError as error:
-            mistakes.append(_in_option(self.sync, error))
+            mistakes.append(_mistake_in_option(self.sync, error))
         if self.batch_norm == "sync" and sharing > 1 and self.traits().stale:
             what = (
                 "--batch-norm sync makes the ranks wait for each other in every layer, but with "
@@ -184,7 +186,7 @@ class Job:
     def _model_problem(self) -> str:
         """Say why there is no such model, or why it does not take the images. Return "" if all is
         well."""
-        model, argument = registry.split("models", self.model)
+        model, argument = registry.split_name("models", self.model)
         if model == "torchvision":
             problem = model_fit.explain_unknown_torchvision_model(*argument)
             if problem:
@@ -228,7 +230,7 @@ class Job:
             if setting.type == SEVERAL:
                 words += [word for item in value for word in (flag(setting), item)]
             elif setting.type == "bool":
-                words.append(flag(setting) if value else no_flag(setting))
+                words.append(flag(setting) if value else negative_flag(setting))
             else:
                 words += [flag(setting), str(value)]
         return tuple(words)
@@ -263,7 +265,7 @@ class Job:
         for setting in fields(cls):
             kind = TYPES[str(setting.type)]
             name = setting.name.upper()
-            action: dict[str, Any] = {"type": _reader(kind), "metavar": name}
+            action: dict[str, Any] = {"type": _argument_type(kind), "metavar": name}
             if kind is bool:
                 action = {"action": argparse.BooleanOptionalAction}
             elif kind is tuple:
@@ -301,7 +303,7 @@ TYPES: dict[str, type[Any]] = {
 """The types that a job's field may have, by the text of its annotation."""
 
 
-def _reader(kind: type[Any]) -> Callable[[str], Any]:
+def _argument_type(kind: type[Any]) -> Callable[[str], Any]:
     """Return what reads a value of this type for argparse."""
 
     def read(text: str) -> Any:
@@ -315,7 +317,7 @@ def _reader(kind: type[Any]) -> Callable[[str], Any]:
 
 def usual_lr(model: str) -> float:
     """Return the learning rate of a model where the user gives none. Raises: UnknownName."""
-    return float(registry.declared("models", model, "LR", Job.lr))
+    return float(registry.read_constant("models", model, "LR", Job.lr))
 
 
 def flag(setting: Field[Any]) -> str:
@@ -328,12 +330,12 @@ def flags_of(names: Collection[str]) -> tuple[str, ...]:
     return tuple(flag(setting) for setting in fields(Job) if setting.name in names)
 
 
-def no_flag(setting: Field[Any]) -> str:
+def negative_flag(setting: Field[Any]) -> str:
     """Return the flag that turns a field of type bool off."""
     return flag(setting).replace("--", "--no-", 1)
 
 
-def groups() -> dict[str, tuple[Field[Any], ...]]:
+def field_groups() -> dict[str, tuple[Field[Any], ...]]:
     """Return the fields of `Job`, by the names of their groups."""
     found: dict[str, tuple[Field[Any], ...]] = {}
     name = ""
@@ -343,16 +345,16 @@ def groups() -> dict[str, tuple[Field[Any], ...]]:
     return found
 
 
-def choices(setting: Field[Any]) -> tuple[str, ...]:
+def choices_of(setting: Field[Any]) -> tuple[str, ...]:
     """Return the choices of a field of `Job`; none where any value will do."""
     folder = setting.metadata["folder"]
-    return registry.names(folder) if folder else tuple(setting.metadata["choices"])
+    return registry.list_names(folder) if folder else tuple(setting.metadata["choices"])
 
 
 def help_text(setting: Field[Any]) -> str:
     """Return the help of a field of `Job`, with its choices."""
     text = str(setting.metadata["help"])
-    known = choices(setting)
+    known = choices_of(setting)
     return f"{text}: {', '.join(known)}" if known else text
 
 
@@ -363,31 +365,31 @@ def find_mistakes(values: Mapping[str, Any]) -> list[Mistake]:
     mistakes: list[Mistake] = []
     for setting in fields(Job):
         if setting.name in given:
-            mistakes += _in_setting(setting, given[setting.name])
+            mistakes += _mistakes_in_setting(setting, given[setting.name])
     if given.get("epochs") and given.get("steps"):
         both = "--epochs and --steps exclude each other"
         mistakes.append(Mistake(problem=both, hint="give one of them", about="--epochs"))
     method = str(given.get("sync", ""))
     errors = options.find_errors(method, given.get("sync_option", ()))
-    is_known = method in registry.names("sync")
-    mistakes += [_in_option(method if is_known else "", error) for error in errors]
+    is_known = method in registry.list_names("sync")
+    mistakes += [_mistake_in_option(method if is_known else "", error) for error in errors]
     return mistakes
 
 
-def check(setting: Field[Any], value: Any) -> None:
+def check_setting(setting: Field[Any], value: Any) -> None:
     """Check a value against the metadata of its field. Raises: JobError."""
-    mistakes = _in_setting(setting, value)
+    mistakes = _mistakes_in_setting(setting, value)
     if mistakes:
         raise JobError(*mistakes)
 
 
-def _in_setting(setting: Field[Any], value: Any) -> list[Mistake]:
+def _mistakes_in_setting(setting: Field[Any], value: Any) -> list[Mistake]:
     """Return the mistake in the value of a setting, if there is one."""
-    problem, hint = _problem(setting, value)
+    problem, hint = _explain_value(setting, value)
     return [Mistake(flag(setting), str(value), problem, hint)] if problem or hint else []
 
 
-def _problem(setting: Field[Any], value: Any) -> tuple[str, str]:
+def _explain_value(setting: Field[Any], value: Any) -> tuple[str, str]:
     """Say what is wrong with the value of a setting, and what to write. Return "" twice if it is
     right."""
     folder = setting.metadata["folder"]
@@ -396,11 +398,11 @@ def _problem(setting: Field[Any], value: Any) -> tuple[str, str]:
     high = setting.metadata["high"]
     if folder:
         try:
-            registry.check(folder, value)
+            registry.check_name(folder, value)
         except registry.UnknownName as error:
             return error.problem, error.hint
     if known and value not in known:
-        return "unknown", registry.suggest(value, known)
+        return "unknown", registry.suggest_names(value, known)
     if isinstance(value, int) and value > high:
         return "", f"must be at most {high}"
     if isinstance(value, float) and not math.isfinite(value):
@@ -413,7 +415,7 @@ def _problem(setting: Field[Any], value: Any) -> tuple[str, str]:
     return "", ""
 
 
-def _in_option(method: str, error: options.OptionError) -> Mistake:
+def _mistake_in_option(method: str, error: options.OptionError) -> Mistake:
     """Describe a mistake in an option of a sync method."""
     of = f"--sync {method} " if method else ""
     return Mistake(f"{of}--sync-option", error.given, error.problem, error.hint)

@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 
 from training import drift, models, registry
 from training.batch_norm.layers import BatchNorm
-from training.checkpoint.parts import Parts
+from training.checkpoint.parts import CheckpointParts
 from training.checkpoint.resume import Resumed, resume
 from training.checkpoint.save import Checkpoints
 from training.compute import Compute
@@ -22,10 +22,10 @@ from training.evaluate import evaluate
 from training.job import Job, JobError
 from training.meter import Meter
 from training.place import Place
-from training.progress import Iteration, Progress, say
+from training.progress import CompletedStep, Progress, print_line
 from training.rendezvous import PATIENCE, new_group
 from training.schedule import Schedule
-from training.shard import Group, shard
+from training.shard import StepSamples, make_shard
 from training.sync import SyncMethod, broadcast
 from training.wire.enums import Phase
 from training.wire.events import Drifted, Entered, Evaluated, Finished, Saved, emit
@@ -54,13 +54,13 @@ class Trainer:
         self.meter = Meter(device)
         self.compute = Compute(job, device)
         self.traits = job.traits()
-        method = registry.load("sync", job.sync).Method
+        method = registry.load_module("sync", job.sync).Method
         self.method: SyncMethod = method(job.sync_options(), GRADIENT_TYPES[job.precision])
 
         trainers = job.trainers(place.world_size)
         self.trains = place.rank in trainers
         index = trainers.index(place.rank) if self.trains else 0
-        self.shard = shard(job, train_set.labels, index, len(trainers))
+        self.shard = make_shard(job, train_set.labels, index, len(trainers))
         compares = place.world_size > 1 and self.traits.exact
         self.schedule = Schedule.of(job, self.shard.steps, compares=compares)
         self.progress = Progress(place.rank, job, self.schedule)
@@ -98,7 +98,7 @@ class Trainer:
         """Make the run's checkpoints. Return None if the job neither saves nor resumes."""
         if not (self.job.checkpoint_every or self.job.resume):
             return None
-        parts = Parts(
+        parts = CheckpointParts(
             self.net,
             self.optimizer,
             self.method,
@@ -135,12 +135,12 @@ class Trainer:
         epoch, first = divmod(self.step, self.shard.steps)
         # The figures of a GPU are read one step late, so the loop does not wait for them.
         late = 1 if self.device.type == "cuda" else 0
-        made: deque[Iteration] = deque()
+        made: deque[CompletedStep] = deque()
         self.meter.start()
         for group in self.shard.groups(epoch + 1, first):
             figures = self.iterate(group)
             self.step += 1
-            made.append(Iteration(self.step, group.samples, figures, self.meter.lap()))
+            made.append(CompletedStep(self.step, group.samples, figures, self.meter.lap()))
             if len(made) > late:
                 self.progress.report(made.popleft())
             if self.schedule.meets(self.step):
@@ -163,9 +163,9 @@ class Trainer:
             if self.schedule.meets(stop):
                 self.meet()
 
-    def iterate(self, group: Group) -> torch.Tensor:
+    def iterate(self, group: StepSamples) -> torch.Tensor:
         """Make one step on a group of batches. Return its loss and correct samples, as in
-        `Iteration`.
+        `CompletedStep`.
 
         Losses are scaled by ranks per sample of the group: the mean over ranks of the scaled
         losses' gradients is the joined group's gradient, however unevenly it is split.
@@ -196,12 +196,14 @@ class Trainer:
 
     def compare(self) -> None:
         """Warn if the ranks' models differ, although the method keeps them equal."""
-        difference = drift.difference(self.net.parameters(), self.place.world_size)
-        if self.place.rank == 0 and difference > drift.LIMIT:
+        difference = drift.model_difference(self.net.parameters(), self.place.world_size)
+        if self.place.rank == 0 and difference > drift.LARGEST_DIFFERENCE:
             drifted = Drifted(0, self.step, difference)
             emit(drifted)
             if not self.drifted:
-                say(f"Warning: after step {self.step} the ranks' models differ {drifted.extent}")
+                print_line(
+                    f"Warning: after step {self.step} the ranks' models differ {drifted.extent}"
+                )
             self.drifted = True
 
     def save(self) -> None:
@@ -215,7 +217,7 @@ class Trainer:
         seconds = time.perf_counter() - began
         emit(Saved(rank, self.epoch, self.step, seconds, size))
         if rank == 0:
-            say(
+            print_line(
                 f"Checkpoint: step {self.step}, {size / 1e6:.1f} MB in {seconds:.3f} seconds, "
                 f"{self.checkpoints.folder}"
             )

@@ -20,7 +20,7 @@ Point = float | torch.cuda.Event
 
 
 @dataclass(frozen=True, slots=True)
-class Phases:
+class StepPhases:
     """The phases of a step in seconds: `data` + `compute` + `sync` = `seconds`. `ready` and
     `cpu_seconds` overlap with them."""
 
@@ -37,7 +37,7 @@ class Phases:
 
 
 @dataclass(slots=True)
-class Lap:
+class StepTimes:
     """The points of one step, from the end of the step before it to its own end. `figures` are
     what the sync method and others have added, by their names in `Step`."""
 
@@ -50,7 +50,7 @@ class Lap:
     cpu_seconds: float = 0.0
     figures: dict[str, Any] = field(default_factory=dict)
 
-    def phases(self) -> Phases:
+    def phases(self) -> StepPhases:
         """Return the phases. On a GPU this waits until the step has ended."""
         if isinstance(self.end, torch.cuda.Event):
             self.end.synchronize()
@@ -59,7 +59,7 @@ class Lap:
         data = sum(_seconds(*load) for load in self.loads)
         sync = sum(waits)
         ready = _seconds(self.start, self.gradient) - sum(waits[: self.waits_before_gradient])
-        return Phases(seconds, data, seconds - data - sync, sync, ready, self.cpu_seconds)
+        return StepPhases(seconds, data, seconds - data - sync, sync, ready, self.cpu_seconds)
 
 
 class Meter:
@@ -106,7 +106,7 @@ class Meter:
         """Add to a figure of this step, which is 0 at its start; `name` is a field of `Step`."""
         self._lap.figures[name] = self._lap.figures.get(name, 0) + value
 
-    def lap(self) -> Lap:
+    def lap(self) -> StepTimes:
         """End the step and start the next one."""
         lap = self._lap
         lap.end = self._now()
@@ -115,7 +115,7 @@ class Meter:
         return lap
 
     def _begin(self, now: Point) -> None:
-        self._lap, self._cpu = Lap(now, now), time.process_time()
+        self._lap, self._cpu = StepTimes(now, now), time.process_time()
 
     def _gradient(self, _: torch.Tensor) -> None:
         self._lap.gradient = self._now()

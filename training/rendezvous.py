@@ -23,7 +23,7 @@ TIMEOUT = timedelta(seconds=60)
 """How long a collective may take."""
 
 
-def meet(place: Place) -> tuple[torch.device, str, str]:
+def meet_ranks(place: Place) -> tuple[torch.device, str, str]:
     """Wait for all ranks and make the process group. Return this rank's device, the backend, and
     why GPUs are not used, "" if there is nothing to explain.
 
@@ -33,10 +33,10 @@ def meet(place: Place) -> tuple[torch.device, str, str]:
     store = _store(place)
     emit(Entered(place.rank, Phase.JOINING))
     keys = [f"device/{rank}" for rank in range(place.world_size)]
-    store.set(keys[place.rank], " ".join(gpu(place)))
+    store.set(keys[place.rank], " ".join(find_gpu(place)))
     store.wait(keys, PATIENCE)
     gpus, reasons = zip(*(store.get(key).decode().split(" ", 1) for key in keys), strict=True)
-    why = lack(gpus, reasons)
+    why = explain_no_gpu(gpus, reasons)
     on_gpu = all(gpus) and not why
     if on_gpu:
         torch.cuda.set_device(place.local_rank)
@@ -47,7 +47,7 @@ def meet(place: Place) -> tuple[torch.device, str, str]:
     return torch.device("cuda", place.local_rank) if on_gpu else torch.device("cpu"), backend, why
 
 
-def gpu(place: Place) -> tuple[str, str]:
+def find_gpu(place: Place) -> tuple[str, str]:
     """Return the name of this rank's GPU, unique among all hosts; or "", and why the GPU cannot be
     used ("" if there is none)."""
     if not torch.cuda.is_available():
@@ -81,9 +81,9 @@ def _why_no_gpu() -> str:
     )
 
 
-def lack(gpus: Sequence[str], reasons: Sequence[str]) -> str:
+def explain_no_gpu(gpus: Sequence[str], reasons: Sequence[str]) -> str:
     """Say why the ranks train on CPUs although some have GPUs. Return "" if they use GPUs, or none
-    has one. `gpus` and `reasons` are what `gpu` returns on each rank."""
+    has one. `gpus` and `reasons` are what `find_gpu` returns on each rank."""
     for rank, (own, reason) in enumerate(zip(gpus, reasons, strict=True)):
         if reason:
             return f"All ranks train on CPUs: on rank {rank}, {reason}"

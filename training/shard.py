@@ -26,7 +26,7 @@ from training.step_formulas import (
 
 
 @dataclass(frozen=True)
-class Group:
+class StepSamples:
     """The samples of a step. `shares` are one rank's part of each global batch, (n,) int64 indices;
     `size` is the number of samples of all ranks."""
 
@@ -88,19 +88,19 @@ class Shard:
     def _why(self) -> str:
         return f"fewer than the {self.world_size} ranks"
 
-    def groups(self, epoch: int, first: int = 0) -> Iterator[Group]:
+    def groups(self, epoch: int, first: int = 0) -> Iterator[StepSamples]:
         """Yield the groups of an epoch (from 1 on), beginning with the group `first` (from 0
         on)."""
         batches = self._batches(torch.Generator().manual_seed(self.seed + epoch))
         for start in range(first * self.accumulate, self.batches, self.accumulate):
             shares, sizes = zip(*batches[start : start + self.accumulate], strict=True)
-            yield Group(shares, sum(sizes))
+            yield StepSamples(shares, sum(sizes))
 
     def _batches(self, generator: torch.Generator) -> list[tuple[torch.Tensor, int]]:
         """This rank's share of each global batch of an epoch, and the size of the batch."""
         order = torch.randperm(self.samples, generator=generator)
         batches = torch.split(order, self.batch_size)[: self.batches]
-        return [(share(batch, self.rank, self.world_size), len(batch)) for batch in batches]
+        return [(take_share(batch, self.rank, self.world_size), len(batch)) for batch in batches]
 
 
 @dataclass(frozen=True)
@@ -145,13 +145,13 @@ class LabelShard(Shard):
         ]
 
 
-def shard(job: Job, labels: torch.Tensor, rank: int, world_size: int) -> Shard:
+def make_shard(job: Job, labels: torch.Tensor, rank: int, world_size: int) -> Shard:
     """Choose the part of `rank` of the samples with these labels, as the job partitions them.
     Raises: JobError."""
     split = (len(labels), job.batch_size, job.accumulate, job.seed, rank, world_size)
     return LabelShard(*split, labels) if job.partition == "by_label" else Shard(*split)
 
 
-def share(batch: torch.Tensor, rank: int, world_size: int) -> torch.Tensor:
+def take_share(batch: torch.Tensor, rank: int, world_size: int) -> torch.Tensor:
     """Return a rank's part of a global batch."""
     return batch[rank::world_size]

@@ -42,7 +42,7 @@ class Traits:
         return not (self.dedicated_server and rank == self.server)
 
 
-def read(method: str, options: SimpleNamespace) -> Traits:
+def read_traits(method: str, options: SimpleNamespace) -> Traits:
     """Return the traits of a sync method with these values of its options. Raises:
     registry.UnknownName."""
     declared = {name: _holds(value, options) for name, value in _declared(method).items()}
@@ -51,7 +51,7 @@ def read(method: str, options: SimpleNamespace) -> Traits:
 
 @cache
 def _declared(method: str) -> dict[str, Any]:
-    declared: dict[str, Any] = registry.declared("sync", method, "TRAITS", {})
+    declared: dict[str, Any] = registry.read_constant("sync", method, "TRAITS", {})
     return declared
 
 

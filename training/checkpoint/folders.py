@@ -21,7 +21,7 @@ from training.place import Place
 MODEL = "model.pt"
 
 
-def own_file(rank: int) -> str:
+def rank_file(rank: int) -> str:
     """Return the name of a rank's own file."""
     return f"rank{rank}.pt"
 
@@ -31,27 +31,27 @@ def step_folder(folder: Path, step: int) -> Path:
     return folder / f"{STEP}{step:06}"
 
 
-def number(where: Path) -> int:
+def step_of(where: Path) -> int:
     """Return the step of a checkpoint's folder."""
     return int(where.name[len(STEP) :])
 
 
-def steps(folder: Path) -> list[Path]:
+def step_folders(folder: Path) -> list[Path]:
     """Return the folders of the checkpoints in `folder`, complete or not, in the order of their
     steps."""
     numbered = (path for path in folder.glob(f"{STEP}*") if path.name[len(STEP) :].isdecimal())
-    return sorted(numbered, key=number)
+    return sorted(numbered, key=step_of)
 
 
-def complete(folder: Path) -> list[int]:
+def complete_steps(folder: Path) -> list[int]:
     """Return the steps whose checkpoints in `folder` are complete, in order."""
-    return [number(where) for where in steps(folder) if (where / MANIFEST).is_file()]
+    return [step_of(where) for where in step_folders(folder) if (where / MANIFEST).is_file()]
 
 
-def search(resume: str, place: Place) -> Iterator[Path]:
+def resume_folders(resume: str, place: Place) -> Iterator[Path]:
     """Yield the folders of checkpoints that `--resume` may mean on this host. A host may have had
     several places in a run, each with a folder of its own."""
-    root = root_of(resume, place)
+    root = resume_root(resume, place)
     if not os.path.isdir(root):  # also where this user may not look
         return
     for folder in (*sorted(root.glob(f"*/{CHECKPOINTS}")), root / CHECKPOINTS, root):
@@ -59,7 +59,7 @@ def search(resume: str, place: Place) -> Iterator[Path]:
             yield folder
 
 
-def root_of(resume: str, place: Place) -> Path:
+def resume_root(resume: str, place: Place) -> Path:
     """Return the folder that `--resume` names: a path as it is, a name as a run beside this one."""
     if place.folder and "/" not in resume:
         return Path(place.folder).parent.parent / resume

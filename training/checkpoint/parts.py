@@ -15,7 +15,7 @@ from training.traits import Traits
 
 
 @dataclass(frozen=True)
-class Position:
+class RunPosition:
     """How far a run is, in terms that hold for other numbers of ranks too: after `step` steps it
     has made whole `epochs` and taken the first `samples` in the order of the next one."""
 
@@ -24,7 +24,7 @@ class Position:
     samples: int
 
     @classmethod
-    def at(cls, step: int, job: Job, steps_per_epoch: int) -> Position:
+    def at(cls, step: int, job: Job, steps_per_epoch: int) -> RunPosition:
         """Make the position of a job after a step."""
         epochs, steps = divmod(step, steps_per_epoch)
         return cls(step, epochs, steps * job.batch_size * job.accumulate)
@@ -37,7 +37,7 @@ class Position:
 
 
 @dataclass(frozen=True)
-class Parts:
+class CheckpointParts:
     """The live objects of this rank that a checkpoint saves, and the names of the classes, where
     there are any."""
 

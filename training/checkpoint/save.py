@@ -26,7 +26,7 @@ from torch import distributed
 from training.agent.layout import CHECKPOINTS, MANIFEST
 from training.checkpoint import folders
 from training.checkpoint.folders import MODEL
-from training.checkpoint.parts import Parts, Position
+from training.checkpoint.parts import CheckpointParts, RunPosition
 from training.job import Job, JobError
 from training.place import Place
 from training.schedule import Schedule
@@ -46,7 +46,7 @@ class Checkpoints:
     Raises: JobError, where the folder holds checkpoints of another run.
     """
 
-    def __init__(self, job: Job, place: Place, parts: Parts, schedule: Schedule) -> None:
+    def __init__(self, job: Job, place: Place, parts: CheckpointParts, schedule: Schedule) -> None:
         self.job = job
         self.place = place
         self.parts = parts
@@ -76,7 +76,7 @@ class Checkpoints:
         if self._keeps_model:
             files = {name: size for one in (*all_sizes, sizes) for name, size in one.items()}
             self._write_manifest(where, head, files)
-        kept = folders.complete(self.folder)[-self.job.checkpoint_keep :]
+        kept = folders.complete_steps(self.folder)[-self.job.checkpoint_keep :]
         self._prune(self.broadcast(0, kept))
         return sum(sizes.values())
 
@@ -94,7 +94,7 @@ class Checkpoints:
 
     def _check_folder(self) -> None:
         """Refuse a folder with checkpoints that this run does not resume from. Raises: JobError."""
-        there = folders.complete(self.folder)
+        there = folders.complete_steps(self.folder)
         if there and not self._resumes_here():
             raise JobError(
                 f"--checkpoint-every {self.job.checkpoint_every}: {self.folder} holds another "
@@ -106,17 +106,19 @@ class Checkpoints:
         """Return True if this run resumes from the folder that it saves to."""
         if not self.job.resume:
             return False
-        return any(self.folder.samefile(one) for one in folders.search(self.job.resume, self.place))
+        return any(
+            self.folder.samefile(one) for one in folders.resume_folders(self.job.resume, self.place)
+        )
 
     def _write_parts(self, where: Path, head: dict[str, Any]) -> dict[str, int]:
         """Write the model, if this rank keeps it, and the rank's own file. Return the size of
         each."""
         sizes = {}
-        own = folders.own_file(self.place.rank)
+        own = folders.rank_file(self.place.rank)
         parts = self.parts
         with parts.batch_norm.agreed(parts.net):
             if self._keeps_model:
-                position = Position.at(head["step"], self.job, self.schedule.steps_per_epoch)
+                position = RunPosition.at(head["step"], self.job, self.schedule.steps_per_epoch)
                 model = head | asdict(position) | {"job": asdict(self.job)} | parts.shared()
                 with _explained(where, (MODEL,)):
                     sizes[MODEL] = write_synced(where / MODEL, partial(torch.save, model))
@@ -131,16 +133,16 @@ class Checkpoints:
         manifest |= {"job": asdict(self.job), "files": files}
         with _explained(where, (MANIFEST,)):
             write_synced(where / MANIFEST, partial(_dump, manifest))
-            for other in folders.steps(self.folder):
-                if folders.number(other) > head["step"]:
+            for other in folders.step_folders(self.folder):
+                if folders.step_of(other) > head["step"]:
                     (other / MANIFEST).unlink(missing_ok=True)
 
     def _prune(self, kept: list[int]) -> None:
         """Remove all other checkpoints from this host; the first of its ranks does it."""
         if self.place.local_rank != 0:
             return
-        for where in folders.steps(self.folder):
-            if folders.number(where) not in kept:
+        for where in folders.step_folders(self.folder):
+            if folders.step_of(where) not in kept:
                 (where / MANIFEST).unlink(missing_ok=True)
                 shutil.rmtree(where, ignore_errors=True)
 
@@ -163,7 +165,7 @@ def _explained(where: Path, names: Iterable[str]) -> Iterator[None]:
             where.rmdir()
         reason = describe_write_error(error)
         raise CheckpointError(
-            f"cannot save the checkpoint of step {folders.number(where)} in {where.parent}: "
+            f"cannot save the checkpoint of step {folders.step_of(where)} in {where.parent}: "
             f"{reason}; make room or access there (--checkpoint-keep 1 keeps only the "
             "newest). Earlier checkpoints are unchanged"
         ) from error

@@ -21,7 +21,7 @@ TIMEOUT = 20.0
 """Seconds to wait for an answer of a mirror."""
 
 
-def torchvision(name: str) -> None:
+def require_torchvision(name: str) -> None:
     """Make sure that torchvision can be imported. Raises: DataError."""
     try:
         import torchvision.datasets  # noqa: F401
@@ -33,7 +33,7 @@ def torchvision(name: str) -> None:
         ) from error
 
 
-def verify(name: str, files: Sequence[tuple[Path, str]]) -> None:
+def verify_checksums(name: str, files: Sequence[tuple[Path, str]]) -> None:
     """Compare the files with their published MD5 sums. Raises: DataError, which names the first
     that differs; OSError, where one cannot be read."""
     differing, _ = compare({os.path.abspath(path): md5 for path, md5 in files})
@@ -43,7 +43,7 @@ def verify(name: str, files: Sequence[tuple[Path, str]]) -> None:
 
 
 @contextmanager
-def incoming(name: str, folder: Path, missing: Sequence[str]) -> Iterator[Path]:
+def download_folder(name: str, folder: Path, missing: Sequence[str]) -> Iterator[Path]:
     """Yield a temporary folder to download into, on the disk of the `missing` files. Folders that
     stay empty are removed at the end.
 
@@ -73,7 +73,7 @@ def _inbox(name: str, folder: Path, missing: Sequence[str]) -> TemporaryDirector
         raise DataError(name, f"{where}: put the files there, or use --data-dir") from error
 
 
-def download(name: str, urls: Sequence[str], into: Path, md5: str, home: Path) -> Path:
+def download_file(name: str, urls: Sequence[str], into: Path, md5: str, home: Path) -> Path:
     """Download a file into `into` from the first mirror of `urls` that answers, and check its MD5
     sum. Return its path.
 

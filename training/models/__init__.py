@@ -17,7 +17,7 @@ def build(name: str, shape: tuple[int, int, int], classes: int) -> nn.Module:
     Raises: JobError, if the model does not take such images.
     """
     channels, height, width = shape
-    net: nn.Module = registry.function("models", name, "build")(channels, classes)
+    net: nn.Module = registry.load_function("models", name, "build")(channels, classes)
     try:
         with torch.no_grad():
             net.eval()(torch.zeros(1, *shape))

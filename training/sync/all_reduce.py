@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from torch import distributed
 
 from training.step_formulas import ring_bytes
-from training.sync.common.bucketed import Bucketed
+from training.sync.common.bucketed import BucketedMethod
 from training.sync.common.gradients import Bucket
 from training.sync.common.options import BUCKET_MB, GRANULARITY
 
@@ -19,7 +19,7 @@ OPTIONS = {
 }
 
 
-class Method(Bucketed):
+class Method(BucketedMethod):
     """The sum over the ranks of gradients that each rank has divided by their number."""
 
     def launch(self, bucket: Bucket) -> None:

@@ -82,7 +82,7 @@ class Method(SyncMethod):
             if self._compression == "powersgd"
             else None
         )
-        self._wrapped = Wrapped(model)
+        self._wrapped = DDPSwitch(model)
         return self._wrapped if place.world_size > 1 else model
 
     def micro(self, last: bool) -> AbstractContextManager[None]:
@@ -106,7 +106,7 @@ class Method(SyncMethod):
         if self._finds_unused is None:
             parameters = [p for _, p in self._named]
             with self._meter.waiting():
-                self._finds_unused = not average(parameters, self._place.world_size)
+                self._finds_unused = not average_gradients(parameters, self._place.world_size)
             size = sum(p.grad.nbytes for p in parameters if p.grad is not None)
             self._count_bytes(size + self._map_bytes)
             return
@@ -133,7 +133,7 @@ class Method(SyncMethod):
                 "ignore", "find_unused_parameters=True was specified", UserWarning
             )
         ddp = DistributedDataParallel(
-            Held(self._wrapped.model),
+            AccumulatedModel(self._wrapped.model),
             device_ids=[self._place.local_rank] if self._named[0][1].is_cuda else None,
             bucket_cap_mb=2**20 if self._power_sgd else self.options.bucket_mb,
             gradient_as_bucket_view=self.options.gradient_as_bucket_view,
@@ -182,7 +182,7 @@ WIDTHS = {"fp16": 2, "bf16": 2}
 """The bytes per element that a compression sends."""
 
 
-class Wrapped(nn.Module):
+class DDPSwitch(nn.Module):
     """The module that the loop calls: DDP in the `last` micro-batch of a step, once there is one;
     otherwise the bare model."""
 
@@ -197,7 +197,7 @@ class Wrapped(nn.Module):
         return self.ddp(*inputs) if self.ddp and self.last else self.model(*inputs)
 
 
-class Held(nn.Module):
+class AccumulatedModel(nn.Module):
     """The model for DDP. A parameter with a gradient from an earlier micro-batch of the step counts
     as used by the last one too.
 
@@ -216,10 +216,10 @@ class Held(nn.Module):
             if torch.is_grad_enabled()
             else []
         )
-        return Uses.apply(output, *held) if held else output
+        return MarkUsed.apply(output, *held) if held else output
 
 
-class Uses(torch.autograd.Function):
+class MarkUsed(torch.autograd.Function):
     """Returns its first input. The others become part of the graph and get no gradient."""
 
     @staticmethod
@@ -234,7 +234,7 @@ class Uses(torch.autograd.Function):
         return (*gradients, *[None] * ctx.parameters)
 
 
-def average(parameters: Sequence[nn.Parameter], ranks: int) -> bool:
+def average_gradients(parameters: Sequence[nn.Parameter], ranks: int) -> bool:
     """Replace each gradient by its mean over the ranks. One that no rank had stays None. Return
     True if each rank had all gradients."""
     used = torch.tensor(

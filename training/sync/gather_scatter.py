@@ -16,11 +16,16 @@ from torch import distributed
 
 from training.rendezvous import new_group
 from training.step_formulas import star_bytes
-from training.sync.common.bucketed import Background, Bucketed, segment_count, wait
+from training.sync.common.bucketed import (
+    BackgroundExchange,
+    BucketedMethod,
+    segment_count,
+    wait_for_all,
+)
 from training.sync.common.gradients import Bucket
 from training.sync.common.options import BUCKET_MB, GRANULARITY
 
-AHEAD = 8
+SEGMENTS_AHEAD = 8
 """How many segments of each rank the root starts to receive before it adds the first."""
 Arrival = tuple[distributed.Work | None, torch.Tensor]
 """A receive in flight, and its buffer."""
@@ -38,7 +43,7 @@ OPTIONS = {
 }
 
 
-class Star:
+class StarExchange:
     """Exchanges all buckets of a step between the root, rank 0, and the others."""
 
     def __init__(self, rank: int, ranks: int, buckets: tuple[Bucket, ...], segment: float) -> None:
@@ -58,7 +63,7 @@ class Star:
             sent = [distributed.isend(segment, 0, group=self._up) for segment in segments]
             works.append((bucket, sent + received))
         for bucket, both in works:
-            wait(both)
+            wait_for_all(both)
             yield bucket
 
     def _root(self, launched: Iterator[Bucket]) -> Iterator[Bucket]:
@@ -69,13 +74,13 @@ class Star:
         for bucket in launched:
             for segment in self._segments[bucket.index]:
                 for work, arrived in next(arrivals):
-                    wait([work])
+                    wait_for_all([work])
                     segment += arrived
                 sent += [
                     distributed.isend(segment, other, group=self._down) for other in self._others
                 ]
             yield bucket
-        wait(sent)
+        wait_for_all(sent)
 
     def _arrivals(self) -> Iterator[list[Arrival]]:
         """Start the receives from all others some segments ahead, and yield those of each
@@ -89,13 +94,13 @@ class Star:
                     for other, room in zip(self._others, rooms, strict=True)
                 ]
             )
-            if len(asked) > AHEAD:
+            if len(asked) > SEGMENTS_AHEAD:
                 yield asked.popleft()
         while asked:
             yield asked.popleft()
 
 
-class Listing:
+class CollectiveExchange:
     """Exchanges one bucket after another by the collectives `gather` and `scatter`."""
 
     def __init__(self, rank: int, ranks: int) -> None:
@@ -115,7 +120,7 @@ class Listing:
             yield bucket
 
 
-class Method(Bucketed):
+class Method(BucketedMethod):
     """The star, in a thread of its own during backward; or the listing."""
 
     def connect(self, buckets: tuple[Bucket, ...]) -> None:
@@ -124,10 +129,13 @@ class Method(Bucketed):
         ranks = self.place.world_size
         on_cpu = buckets[0].buffer.device.type == "cpu"
         if self.options.granularity == "parameter" or not on_cpu:
-            self.background = Background(Listing(rank, ranks).exchange, threaded=False)
+            self.background = BackgroundExchange(
+                CollectiveExchange(rank, ranks).exchange, threaded=False
+            )
         else:
-            self.background = Background(
-                Star(rank, ranks, buckets, self.options.segment_kb * 1000).exchange, threaded=True
+            self.background = BackgroundExchange(
+                StarExchange(rank, ranks, buckets, self.options.segment_kb * 1000).exchange,
+                threaded=True,
             )
 
     def payload(self, size: int) -> int:

@@ -10,7 +10,7 @@ from torch import distributed
 
 from training.rendezvous import new_group
 from training.step_formulas import hierarchy_bytes
-from training.sync.common.bucketed import Background, Bucketed, wait
+from training.sync.common.bucketed import BackgroundExchange, BucketedMethod, wait_for_all
 from training.sync.common.gradients import Bucket
 from training.sync.common.options import BUCKET_MB, GRANULARITY_OF_BUCKETS
 
@@ -20,7 +20,7 @@ OPTIONS = {
 }
 
 
-class Method(Bucketed):
+class Method(BucketedMethod):
     """The ranks of a host have the same `group_rank`; the lowest of them is the leader."""
 
     def connect(self, buckets: tuple[Bucket, ...]) -> None:
@@ -30,7 +30,7 @@ class Method(Bucketed):
         self._between = new_group([host[0] for host in hosts])
         number = next(i for i, host in enumerate(hosts) if self.place.rank in host)
         self._inside, self._host, self._host_count = inside[number], hosts[number], len(hosts)
-        self.background = Background(
+        self.background = BackgroundExchange(
             self._exchange, threaded=buckets[0].buffer.device.type == "cpu"
         )
 
@@ -73,7 +73,7 @@ class Method(Bucketed):
         return None
 
     def _inwards(self, bucket: Bucket, work: distributed.Work | None) -> Bucket:
-        wait([work])
+        wait_for_all([work])
         if len(self._host) > 1:
             distributed.broadcast(bucket.buffer, self._host[0], group=self._inside)
         return bucket

@@ -25,7 +25,7 @@ from training.place import Place
 from training.rendezvous import TIMEOUT
 from training.sync import SyncMethod
 from training.sync.common.async_server import AsyncServer
-from training.sync.common.push_pull import connect
+from training.sync.common.push_pull import connect_peers
 from training.sync.common.sync_server import SyncServer
 from training.sync.common.worker import Worker
 
@@ -73,7 +73,7 @@ class Method(SyncMethod):
         """Return the model; its parameters are views of flat buffers from now on."""
         options = self.options
         waits = options.mode == "sync"
-        own = connect(place, options.server, TIMEOUT if waits else PATIENCE)
+        own = connect_peers(place, options.server, TIMEOUT if waits else PATIENCE)
         ranks = place.world_size - options.dedicated
         self._side: SyncMethod
         if place.rank != options.server:

@@ -18,7 +18,12 @@ import torch
 from torch import distributed
 
 from training.step_formulas import ring_bytes
-from training.sync.common.bucketed import Background, Bucketed, segment_count, wait
+from training.sync.common.bucketed import (
+    BackgroundExchange,
+    BucketedMethod,
+    segment_count,
+    wait_for_all,
+)
 from training.sync.common.gradients import Bucket
 from training.sync.common.options import BUCKET_MB, GRANULARITY_OF_BUCKETS
 
@@ -33,7 +38,7 @@ OPTIONS = {
 }
 
 
-class Ring:
+class RingExchange:
     """Exchanges one buffer after another. `scratch` holds what is received and not yet added."""
 
     def __init__(self, rank: int, ranks: int, scratch: torch.Tensor, segment: float) -> None:
@@ -58,34 +63,34 @@ class Ring:
         """Replace a buffer (elements,) by the sum over the ranks, for a backend that matches sends
         and receive in any order."""
         count = segment_count(buffer.nbytes // self._ranks, self._segment)
-        chunks = cut(buffer, self._ranks, count)
+        chunks = cut_into_chunks(buffer, self._ranks, count)
         received = [
             chunks[(self._rank - step - 1) % self._ranks][k]
             for step in range(self._steps)
             for k in range(count)
         ]
         added = len(received) // 2
-        arriving = [*alike(self._scratch, received[:added]), *received[added:]]
+        arriving = [*view_scratch_like(self._scratch, received[:added]), *received[added:]]
         # All receives start at once, so no sender waits for one.
         receives = [self._receive(segment) for segment in arriving]
         sends = [self._send(segment) for segment in chunks[self._rank]]
         for number, (receive, segment) in enumerate(zip(receives, received, strict=True)):
-            wait([receive])
+            wait_for_all([receive])
             if number < added:
                 segment += arriving[number]
             if number + count < len(received):
                 sends.append(self._send(segment))
-        wait(sends)
+        wait_for_all(sends)
 
     def sum_by_pairs(self, buffer: torch.Tensor) -> None:
         """Replace a buffer (elements,) by the sum over the ranks, for a backend that needs pairs of
         sends and receives, such as NCCL: each step is one pair of whole chunks."""
-        chunks = [chunk for (chunk,) in cut(buffer, self._ranks, 1)]
+        chunks = [chunk for (chunk,) in cut_into_chunks(buffer, self._ranks, 1)]
         for step in range(self._steps):
             sent = chunks[(self._rank - step) % self._ranks]
             received = chunks[(self._rank - step - 1) % self._ranks]
             adds = step < self._ranks - 1
-            (target,) = alike(self._scratch, [received]) if adds else [received]
+            (target,) = view_scratch_like(self._scratch, [received]) if adds else [received]
             pair = [
                 (distributed.isend, sent, self._next),
                 (distributed.irecv, target, self._previous),
@@ -95,7 +100,7 @@ class Ring:
                 for kind, tensor, peer in pair
                 if tensor.numel()
             ]
-            wait(distributed.batch_isend_irecv(operations) if operations else ())
+            wait_for_all(distributed.batch_isend_irecv(operations) if operations else ())
             if adds:
                 received += target
 
@@ -110,7 +115,7 @@ class Ring:
         return distributed.irecv(segment, self._previous) if segment.numel() else None
 
 
-def cut(buffer: torch.Tensor, chunks: int, segments: int) -> list[list[torch.Tensor]]:
+def cut_into_chunks(buffer: torch.Tensor, chunks: int, segments: int) -> list[list[torch.Tensor]]:
     """Cut a buffer (elements,) into chunks of segments. Sizes differ by at most one; some may be
     empty."""
     pieces = chunks * segments
@@ -119,7 +124,7 @@ def cut(buffer: torch.Tensor, chunks: int, segments: int) -> list[list[torch.Ten
     return [flat[i : i + segments] for i in range(0, pieces, segments)]
 
 
-def alike(scratch: torch.Tensor, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+def view_scratch_like(scratch: torch.Tensor, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """View the start of a buffer (bytes,) as tensors with the sizes and the type of `tensors`, all
     (elements,)."""
     sizes = [tensor.numel() for tensor in tensors]
@@ -127,7 +132,7 @@ def alike(scratch: torch.Tensor, tensors: Sequence[torch.Tensor]) -> list[torch.
     return list(torch.split(whole, sizes))
 
 
-class Method(Bucketed):
+class Method(BucketedMethod):
     """The ring, in a thread of its own during backward."""
 
     def connect(self, buckets: tuple[Bucket, ...]) -> None:
@@ -136,8 +141,10 @@ class Method(Bucketed):
         scratch = torch.empty(
             max(bucket.buffer.nbytes for bucket in buckets), dtype=torch.uint8, device=device
         )
-        ring = Ring(self.place.rank, self.place.world_size, scratch, self.options.segment_kb * 1000)
-        self.background = Background(ring.exchange, threaded=device.type == "cpu")
+        ring = RingExchange(
+            self.place.rank, self.place.world_size, scratch, self.options.segment_kb * 1000
+        )
+        self.background = BackgroundExchange(ring.exchange, threaded=device.type == "cpu")
 
     def payload(self, size: int) -> int:
         """Return the bytes of a ring."""

@@ -55,12 +55,12 @@ class Clock:
         return self.on_gpu and not self.is_computing(sys.modules["torch"].cuda.current_stream())
 
 
-def passed(point: Point) -> bool:
+def has_passed(point: Point) -> bool:
     """Return True if a point can be read."""
     return isinstance(point, float) or bool(point.query())
 
 
-def between(begin: Point, end: Point) -> float:
+def seconds_between(begin: Point, end: Point) -> float:
     """Return the seconds between two points that have passed."""
     if isinstance(begin, float) and isinstance(end, float):
         return end - begin

@@ -8,21 +8,21 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-LEARN = 8
+MOST_LEARNT = 8
 """How often it is learnt anew which gradient of a model comes last."""
 
 
-class Gradients:
+class GradientWatch:
     """Calls `told` when gradients of the models in `watch` are there: in the first pass for each,
     then only for the one that came last, as a call for each costs time."""
 
     def __init__(self, told: Callable[[], None]) -> None:
         self._told = told
-        self._models: list[_Model] = []
+        self._models: list[_WatchedModel] = []
 
     def watch(self, model: Any) -> None:
         """Watch the gradients of this module, too."""
-        self._models.append(_Model(model, self._told))
+        self._models.append(_WatchedModel(model, self._told))
 
     def passed(self, *, told: bool) -> None:
         """Choose what to listen to, after a backward pass in which gradients were reported or
@@ -35,7 +35,7 @@ class Gradients:
                 model.learn()
 
 
-class _Model:
+class _WatchedModel:
     def __init__(self, model: Any, told: Callable[[], None]) -> None:
         self._model = weakref.ref(model)
         self._told = told
@@ -51,7 +51,7 @@ class _Model:
     def learn(self) -> None:
         """Listen to each gradient."""
         model = self._model()
-        if model is None or self._learnt == LEARN:
+        if model is None or self._learnt == MOST_LEARNT:
             return
         self._learnt += 1
         self._last = -1

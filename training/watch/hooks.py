@@ -9,27 +9,27 @@ from threading import get_ident
 from types import ModuleType
 from typing import Any
 
-from .gradients import Gradients
+from .gradients import GradientWatch
 from .inject import inject
-from .report import Report
+from .report import WatchReport
 from .spans import Spans
 from .steps import Steps
-from .waits import COLLECTIVES, Waiting
+from .waits import COLLECTIVES, WaitingMethod
 
 Locals = dict[str, Any]
-NEEDED = ("torch.autograd", "torch.optim.optimizer")
+REQUIRED_MODULES = ("torch.autograd", "torch.optim.optimizer")
 """Without these nothing is seen; without another one, only what it would tell."""
-STANDS_STILL = 16
+LEADER_PATIENCE = 16
 """Steps of another optimiser, after which it leads."""
 
 
 class Hooks:
     """Tells `steps` what happens in torch. The first failure while torch runs ends the watch."""
 
-    def __init__(self, steps: Steps, report: Report) -> None:
+    def __init__(self, steps: Steps, report: WatchReport) -> None:
         self._steps = steps
         self._report = report
-        self._gradients = Gradients(self._safe(steps.gradient))
+        self._gradients = GradientWatch(self._safe(steps.gradient))
         self._spans = Spans(steps.clock, self._is_training)
         self._thread = get_ident()
         self._passes = 0
@@ -61,7 +61,9 @@ class Hooks:
                     if hook:
                         hook(module)
                 except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
-                    self._report.failed(error, f"cannot watch {name}", ends=name in NEEDED)
+                    self._report.failed(
+                        error, f"cannot watch {name}", ends=name in REQUIRED_MODULES
+                    )
 
     def end(self) -> None:
         """Report the last steps, as the program ends."""
@@ -142,7 +144,7 @@ class Hooks:
         leader = self._leader and self._leader()
         if leader is not optimizer:
             self._of_others += 1
-            if leader is not None and self._of_others < STANDS_STILL:
+            if leader is not None and self._of_others < LEADER_PATIENCE:
                 return
             self._leader = weakref.ref(optimizer)
         self._of_others = 0
@@ -195,7 +197,7 @@ class Hooks:
                 inject(vars(module)[name], begin, end)
         work = vars(module).get("Work")
         if work:
-            work.wait = Waiting(work.wait, begin, end)
+            work.wait = WaitingMethod(work.wait, begin, end)
 
     def _wait(self, _: Locals | None = None) -> None:
         if self._steps.clock.is_beside():

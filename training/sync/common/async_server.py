@@ -21,16 +21,15 @@ from training.sync.common.push_pull import (
     PARTED,
     Peer,
     copy_all,
-    flatten,
-    header,
+    empty_header,
+    flatten_parameters,
     load_optimizer,
-    nbytes,
     optimizer_state,
-    stay,
+    total_bytes,
 )
 
 
-class Held:
+class HeldParameters:
     """The parameters that all ranks train, as flat `buffers`; `version` counts the updates. Callers
     hold the server's lock.
 
@@ -48,8 +47,8 @@ class Held:
     ) -> None:
         self.optimizer = optimizer
         self._ranks = ranks
-        self.buffers = flatten(parameters)
-        self.gradients = Gradients(nn.ParameterList(parameters), stay, 1, **layout)
+        self.buffers = flatten_parameters(parameters)
+        self.gradients = Gradients(nn.ParameterList(parameters), keep_local, 1, **layout)
         self.version = 0
 
     def apply(self, gradients: Sequence[torch.Tensor], version: int) -> int:
@@ -58,20 +57,20 @@ class Held:
         for bucket, buffer in zip(self.gradients.buckets, gradients, strict=True):
             bucket.buffer.copy_(buffer)
             self.gradients.unpack(bucket)
-        with slowed(self.optimizer, self._ranks):
+        with divided_learning_rate(self.optimizer, self._ranks):
             self.optimizer.step()
         self.version += 1
         return self.version - 1 - version
 
 
-class Seat:
+class WorkerSeat:
     """A worker as the server sees it: its connection, the number of steps it was served, and the
     tensors that are received and sent."""
 
-    def __init__(self, peer: Peer, held: Held) -> None:
+    def __init__(self, peer: Peer, held: HeldParameters) -> None:
         self.peer = peer
         self.steps = 0
-        self.asked, self.answer = header(held.buffers), header(held.buffers)
+        self.asked, self.answer = empty_header(held.buffers), empty_header(held.buffers)
         self.inbox = [torch.empty_like(bucket.buffer) for bucket in held.gradients.buckets]
         self.outbox = [torch.empty_like(buffer) for buffer in held.buffers]
 
@@ -83,7 +82,7 @@ class Seat:
         self.peer.wait(self.peer.receive(self.inbox))
         return True
 
-    def answer_with(self, held: Held) -> None:
+    def answer_with(self, held: HeldParameters) -> None:
         """Apply the pushed gradient and prepare the answer: the parameters and the staleness."""
         staleness = held.apply(self.inbox, int(self.asked[1]))
         self.answer.copy_(torch.tensor([held.version, staleness]))
@@ -115,13 +114,13 @@ class AsyncServer(SyncMethod):
         super().__init__(options, gradient_dtype)
         self._meter = meter
         layout = {"bucket_mb": options.bucket_mb, "gradient_dtype": gradient_dtype}
-        self._gradients = Gradients(model, stay, 1, **layout)
-        self._model = flatten(model.parameters())
+        self._gradients = Gradients(model, keep_local, 1, **layout)
+        self._model = flatten_parameters(model.parameters())
         theirs = list(model.parameters()), optimizer
-        self._held = Held(
+        self._held = HeldParameters(
             *(theirs if options.dedicated else copy.deepcopy(theirs)), ranks, **layout
         )
-        self._seats = [Seat(peer, self._held) for peer in peers]
+        self._seats = [WorkerSeat(peer, self._held) for peer in peers]
         self._version = 0  # of the model
         self._due = 0  # steps of each worker before `serve` returns
         self._changed = threading.Condition()  # guards the held parameters and all below
@@ -218,7 +217,7 @@ class AsyncServer(SyncMethod):
         for thread in self._threads:
             thread.start()
 
-    def _attend(self, seat: Seat) -> None:
+    def _attend(self, seat: WorkerSeat) -> None:
         """Serve a worker until it parts. The main thread raises its failure."""
         failure = None
         try:
@@ -231,14 +230,14 @@ class AsyncServer(SyncMethod):
             self._present -= 1
             self._changed.notify_all()
 
-    def _exchange(self, seat: Seat) -> bool:
+    def _exchange(self, seat: WorkerSeat) -> bool:
         if not seat.receive():
             return False
         with self._changed:
             if self._failure:
                 return False
             seat.answer_with(self._held)
-            self._sent += HEADER_BYTES + nbytes(seat.outbox)
+            self._sent += HEADER_BYTES + total_bytes(seat.outbox)
         seat.send()
         with self._changed:
             seat.steps += 1
@@ -247,7 +246,7 @@ class AsyncServer(SyncMethod):
 
 
 @contextmanager
-def slowed(optimizer: torch.optim.Optimizer, times: int) -> Iterator[None]:
+def divided_learning_rate(optimizer: torch.optim.Optimizer, times: int) -> Iterator[None]:
     """Divide the learning rates by `times` for a while."""
     rates = [group["lr"] for group in optimizer.param_groups]
     for group in optimizer.param_groups:

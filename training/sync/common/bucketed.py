@@ -26,14 +26,14 @@ Exchange = Callable[[Iterator[Bucket]], Iterator[Bucket]]
 sum over the ranks."""
 
 
-class Bucketed(SyncMethod):
+class BucketedMethod(SyncMethod):
     """Gradients travel in buckets: `launch` starts the exchange of one, `exchanged` waits for them.
     A single rank does nothing.
 
     `options` has `granularity` (parameter, bucket or flat) and `bucket_mb`.
     """
 
-    background: Background
+    background: BackgroundExchange
     """Exchanges the buckets. `connect` makes it, unless a method has its own `launch` and
     `exchanged`."""
 
@@ -95,7 +95,7 @@ class Bucketed(SyncMethod):
         return self.background.exchanged()
 
 
-class Background:
+class BackgroundExchange:
     """Runs an exchange in a thread that lives for one step: from the launch of the first bucket to
     the end of the last one.
 
@@ -148,7 +148,7 @@ def segment_count(nbytes: int, size: float) -> int:
     return min(max(1, round(nbytes / size)), 1000)
 
 
-def wait(works: Iterable[distributed.Work | None]) -> None:
+def wait_for_all(works: Iterable[distributed.Work | None]) -> None:
     """Wait once for each, in order."""
     for work in works:
         if work:

@@ -86,7 +86,7 @@ class Gradients:
 
     def flush(self) -> None:
         """Finish packing after the last backward of a step: pack what no hook has packed (zeros
-        where there is no gradient), and launches the remaining buckets."""
+        where there is no gradient), and launch the remaining buckets."""
         for bucket in self.buckets[self._launched :]:
             for position, used in enumerate(bucket.used):
                 if not used:
@@ -143,7 +143,7 @@ class Gradients:
         self._launch(bucket)
 
 
-def travel_type(parameter: nn.Parameter, gradient_dtype: torch.dtype) -> torch.dtype:
+def gradient_type(parameter: nn.Parameter, gradient_dtype: torch.dtype) -> torch.dtype:
     """Return the type in which the gradient of a parameter travels."""
     return gradient_dtype if gradient_dtype.itemsize < torch.float32.itemsize else parameter.dtype
 
@@ -157,9 +157,9 @@ def _split(
     bucket: list[nn.Parameter] = []
     total = 0
     for parameter in reversed([p for p in model.parameters() if p.requires_grad]):
-        kind = _kind(parameter, gradient_dtype)
+        kind = _bucket_kind(parameter, gradient_dtype)
         is_full = total >= size
-        if bucket and (is_full or _kind(bucket[0], gradient_dtype) != kind):
+        if bucket and (is_full or _bucket_kind(bucket[0], gradient_dtype) != kind):
             yield bucket
             bucket = []
             total = 0
@@ -169,25 +169,27 @@ def _split(
         yield bucket
 
 
-def _kind(parameter: nn.Parameter, gradient_dtype: torch.dtype) -> tuple[torch.dtype, torch.device]:
+def _bucket_kind(
+    parameter: nn.Parameter, gradient_dtype: torch.dtype
+) -> tuple[torch.dtype, torch.device]:
     """Return what the gradients of one bucket have in common."""
-    return travel_type(parameter, gradient_dtype), parameter.device
+    return gradient_type(parameter, gradient_dtype), parameter.device
 
 
 def _bucket(index: int, parameters: list[nn.Parameter], gradient_dtype: torch.dtype) -> Bucket:
     sizes = [parameter.numel() for parameter in parameters]
-    kind = travel_type(parameters[0], gradient_dtype)
+    kind = gradient_type(parameters[0], gradient_dtype)
     buffer = torch.zeros(sum(sizes) + len(sizes), dtype=kind, device=parameters[0].device)
     *flat, flags = torch.split(buffer, [*sizes, len(sizes)])
     views = tuple(
-        laid_out(part, parameter) for part, parameter in zip(flat, parameters, strict=True)
+        view_like(part, parameter) for part, parameter in zip(flat, parameters, strict=True)
     )
     bucket = Bucket(index, buffer, tuple(parameters), views, flags)
     bucket.reset()
     return bucket
 
 
-def laid_out(flat: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
+def view_like(flat: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
     """View elements (n,) as a tensor of the parameter's shape, with its strides where they leave no
     gaps (such as channels_last)."""
     strides = sorted(zip(parameter.stride(), parameter.shape, strict=True))

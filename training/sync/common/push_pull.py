@@ -18,7 +18,7 @@ from torch import distributed, nn
 
 from training.place import Place
 from training.rendezvous import new_group
-from training.sync.common.gradients import Bucket, laid_out
+from training.sync.common.gradients import Bucket, view_like
 
 PARTED = -1
 """The step in the header of a worker that pushes no gradient and waits for the final parameters."""
@@ -55,7 +55,7 @@ class Peer:
             raise PeerError(f"{self._role} (rank {self._rank}): {error}") from error
 
 
-def connect(place: Place, server: int, timeout: timedelta) -> list[Peer]:
+def connect_peers(place: Place, server: int, timeout: timedelta) -> list[Peer]:
     """Connect the server and its workers. On the server, return the connections to the workers in
     the order of their ranks; on a worker, the one to the server. Called by all ranks.
 
@@ -73,12 +73,12 @@ def connect(place: Place, server: int, timeout: timedelta) -> list[Peer]:
     return made
 
 
-def header(parameters: Sequence[torch.Tensor]) -> torch.Tensor:
+def empty_header(parameters: Sequence[torch.Tensor]) -> torch.Tensor:
     """Make an empty header, (2,) int64, where the parameters are."""
     return torch.zeros(2, dtype=torch.int64, device=parameters[0].device)
 
 
-def nbytes(tensors: Iterable[torch.Tensor]) -> int:
+def total_bytes(tensors: Iterable[torch.Tensor]) -> int:
     """Return the bytes of all tensors."""
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
@@ -89,7 +89,7 @@ def copy_all(source: Iterable[torch.Tensor], to: Iterable[torch.Tensor]) -> None
         other.copy_(one)
 
 
-def stay(bucket: Bucket) -> None:
+def keep_local(bucket: Bucket) -> None:
     """Do nothing: the `launch` of gradients that do not travel."""
 
 
@@ -105,7 +105,7 @@ def load_optimizer(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> N
         optimizer.load_state_dict({"state": state["optimizer"], "param_groups": groups})
 
 
-def flatten(parameters: Iterable[nn.Parameter]) -> list[torch.Tensor]:
+def flatten_parameters(parameters: Iterable[nn.Parameter]) -> list[torch.Tensor]:
     """Move the parameters that need a gradient into one flat buffer (elements,) per type; they
     become views of it.
 
@@ -125,7 +125,7 @@ def _moved(parameters: list[nn.Parameter]) -> torch.Tensor:
     for parameter, part in zip(
         parameters, torch.split(buffer, [p.numel() for p in parameters]), strict=True
     ):
-        parameter.data = laid_out(part, parameter).copy_(parameter.detach())
+        parameter.data = view_like(part, parameter).copy_(parameter.detach())
     return buffer
 
 

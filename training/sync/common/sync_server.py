@@ -16,12 +16,11 @@ from training.sync.common.gradients import Gradients
 from training.sync.common.push_pull import (
     HEADER_BYTES,
     Peer,
-    flatten,
-    header,
+    empty_header,
+    flatten_parameters,
     load_optimizer,
-    nbytes,
     optimizer_state,
-    stay,
+    total_bytes,
 )
 
 
@@ -45,16 +44,16 @@ class SyncServer(SyncMethod):
         self._peers = peers
         self._optimizer = optimizer
         self._meter = meter
-        self._parameters = flatten(model.parameters())
+        self._parameters = flatten_parameters(model.parameters())
         self._gradients = Gradients(
-            model, stay, ranks, bucket_mb=options.bucket_mb, gradient_dtype=gradient_dtype
+            model, keep_local, ranks, bucket_mb=options.bucket_mb, gradient_dtype=gradient_dtype
         )
         buckets = self._gradients.buckets
         self._inboxes = [
-            [header(self._parameters), *(torch.empty_like(b.buffer) for b in buckets)]
+            [empty_header(self._parameters), *(torch.empty_like(b.buffer) for b in buckets)]
             for _ in peers
         ]
-        self._answer = header(self._parameters)
+        self._answer = empty_header(self._parameters)
 
     def micro(self, last: bool) -> AbstractContextManager[None]:
         """Start to receive from the workers before the last backward."""
@@ -75,7 +74,7 @@ class SyncServer(SyncMethod):
         with self._meter.waiting():
             for peer, works in sent:
                 peer.wait(works)
-        each = HEADER_BYTES + nbytes(self._parameters)
+        each = HEADER_BYTES + total_bytes(self._parameters)
         self._meter.add("bytes_sent", len(self._peers) * each)
 
     def serve(self, model: nn.Module, optimizer: torch.optim.Optimizer, steps: int) -> None:

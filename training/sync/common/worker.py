@@ -12,7 +12,13 @@ from torch import distributed, nn
 from training.meter import Meter
 from training.sync import SyncMethod
 from training.sync.common.gradients import Bucket, Gradients
-from training.sync.common.push_pull import HEADER_BYTES, PARTED, Peer, flatten, header
+from training.sync.common.push_pull import (
+    HEADER_BYTES,
+    PARTED,
+    Peer,
+    empty_header,
+    flatten_parameters,
+)
 
 
 class Worker(SyncMethod):
@@ -31,11 +37,11 @@ class Worker(SyncMethod):
         self._stale = options.mode == "async"
         self._peer = peer
         self._meter = meter
-        self._parameters = flatten(model.parameters())
+        self._parameters = flatten_parameters(model.parameters())
         self._gradients = Gradients(
             model, self._push, ranks, bucket_mb=options.bucket_mb, gradient_dtype=gradient_dtype
         )
-        self._asked, self._answer = header(self._parameters), header(self._parameters)
+        self._asked, self._answer = empty_header(self._parameters), empty_header(self._parameters)
         self._steps = 0
         self._works: list[distributed.Work] = []
 
