@@ -23,6 +23,7 @@ from training.sync.common.push_pull import (
     copy_all,
     empty_header,
     flatten_parameters,
+    keep_local,
     load_optimizer,
     optimizer_state,
     total_bytes,

@@ -18,6 +18,7 @@ from training.sync.common.push_pull import (
     Peer,
     empty_header,
     flatten_parameters,
+    keep_local,
     load_optimizer,
     optimizer_state,
     total_bytes,
