@@ -46,7 +46,7 @@ from tui.run import outcome
 def doctor(
     program: Annotated[
         tuple[str, ...],
-        Parameter(name="PROGRAM", help="after --: check the hosts for this program of your own"),
+        Parameter(name="PROGRAM", help="after --: check the hosts for this script"),
     ] = (),
     /,
     *,
