@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
-from training import figures
+from training.formatting import format_loss
 
 UNKNOWN = "-"
 """Stands for a value that is not known."""
@@ -133,7 +133,7 @@ def percent(share: float, decimals: int = 0) -> str:
 
 def loss(value: float, step: int) -> str:
     """Format a loss; before the first step it is not known."""
-    return figures.loss(value) if step else UNKNOWN
+    return format_loss(value) if step else UNKNOWN
 
 
 def count(number: float, noun: str, plural: str = "") -> str:

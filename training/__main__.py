@@ -9,24 +9,25 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
 import torch
 from torch import distributed
 
-from training import announce, datasets
+from training import datasets
 from training.agent.host import stacks
-from training.allocator import keep_freed_memory
 from training.checkpoint.save import CheckpointError
+from training.compute import keep_freed_memory
 from training.datasets import DataError
+from training.evaluate import CONFUSION_CLASSES
 from training.job import Job, JobError
 from training.loop import Trainer
 from training.place import Place
 from training.progress import say
 from training.rendezvous import meet
 from training.wire.enums import Phase
-from training.wire.events import Entered, emit
+from training.wire.events import Entered, Started, emit
 
 
 def main(argv: Sequence[str]) -> int:
@@ -64,11 +65,63 @@ def run(job: Job, place: Place) -> None:
         keep_freed_memory()
     trainer = Trainer(job, place, device, train_set, test_set)
     if place.rank == 0:
-        for line in (*filter(None, [lack]), *announce.remarks(trainer)):
+        for line in (*filter(None, [lack]), *remarks_before_start(trainer)):
             say(line)
-    emit(announce.started(trainer, backend))
+    emit(describe_start(trainer, backend))
     trainer.train()
     distributed.destroy_process_group()
+
+
+def describe_start(trainer: Trainer, backend: str) -> Started:
+    """Return the report of what the rank is about to do, over this backend of
+    torch.distributed."""
+    return Started(
+        trainer.place.rank,
+        os.getpid(),
+        trainer.place.world_size,
+        str(trainer.device),
+        backend,
+        torch.__version__,
+        torch.get_num_threads(),
+        sum(parameter.numel() for parameter in trainer.net.parameters()),
+        trainer.schedule.steps,
+        trainer.schedule.steps_per_epoch,
+        len(trainer.train_set),
+        len(trainer.test_set),
+        trainer.step,
+    )
+
+
+def remarks_before_start(trainer: Trainer) -> Iterator[str]:
+    """Yield what a reader of the numbers should know, one line each."""
+    train_set = trainer.train_set
+    test_set = trainer.test_set
+    yield from trainer.resumed.remarks
+    yield from dict.fromkeys((*train_set.remarks, *test_set.remarks, *trainer.shard.remarks()))
+    if test_set.classes > CONFUSION_CLASSES:
+        yield (
+            f"{test_set.classes} classes: the report of each class and the confusion matrix are "
+            f"made for at most {CONFUSION_CLASSES}"
+        )
+    if trainer.place.world_size > 1 and not trainer.traits.exact:
+        yield from _remarks_on_approximation(trainer)
+
+
+def _remarks_on_approximation(trainer: Trainer) -> Iterator[str]:
+    """Yield what an approximate sync method means for the numbers."""
+    job = trainer.job
+    if trainer.traits.settles:
+        yield f"--sync {job.sync}: the ranks' models differ between the steps that make them equal"
+    else:
+        yield (
+            f"--sync {job.sync}: the ranks' models differ for good: rank 0's is tested and saved, "
+            "and each rank's own accuracy is reported beside it"
+        )
+    if job.batch_norm == "sync":
+        yield (
+            "--batch-norm sync: the ranks wait for each other in every BatchNorm, even where "
+            f"--sync {job.sync} does not"
+        )
 
 
 def end(argv: Sequence[str]) -> NoReturn:

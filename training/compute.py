@@ -3,6 +3,7 @@ sync method."""
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
 import shutil
@@ -14,6 +15,10 @@ import torch
 from torch import nn
 
 from training.job import Job, JobError
+
+M_TRIM_THRESHOLD = -1
+M_MMAP_MAX = -4
+"""Parameters of `mallopt`, from glibc's <malloc.h>."""
 
 
 class Compute:
@@ -99,3 +104,17 @@ def _default_compiler(device: str) -> str:
     if device == "cpu":
         return "g++"
     return "gcc" if shutil.which("gcc") else "clang"
+
+
+def keep_freed_memory() -> bool:
+    """Keep the memory that a step frees for the next one. Return False if the C library cannot.
+
+    glibc maps large blocks and returns them to the kernel when they are freed, so every step asks
+    for its activations and gradients again. For VGG-11 on 64 images these are 8,000 to 21,000
+    pages, which the kernel has to clear: a sixth of the step's CPU time. On the heap they cost
+    nothing, but the process never shrinks.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # only glibc has it
+    if mallopt is None:
+        return False
+    return bool(mallopt(M_MMAP_MAX, 0)) and bool(mallopt(M_TRIM_THRESHOLD, -1))

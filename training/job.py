@@ -13,7 +13,7 @@ from dataclasses import Field, dataclass, field, fields
 from types import SimpleNamespace
 from typing import Any
 
-from training import image_size, options, registry, torchvision_names, traits
+from training import model_fit, options, registry, traits
 from training.mistake import WRITE_NUMBER, Mistake, MistakeError
 from training.traits import Traits
 
@@ -109,7 +109,7 @@ class Job:
         "resize images to N x N pixels (0: keep their size; imagefolder: 64, or a size that the "
         "model takes)",
         low=0,
-        high=image_size.LARGEST,
+        high=model_fit.LARGEST_SIDE,
     )
     log_every: int = _setting(
         20,
@@ -152,7 +152,7 @@ class Job:
     @property
     def image_side(self) -> int:
         """The side in pixels of the images that the model sees; 0 where it is not known."""
-        return image_size.side(self.model, self.dataset, self.image_size)
+        return model_fit.choose_side(self.model, self.dataset, self.image_size)
 
     def check_world(self, world_size: int) -> None:
         """Checks that the settings fit each other and that many ranks. Raises: JobError."""
@@ -184,8 +184,11 @@ class Job:
     def _model_problem(self) -> str:
         """Why there is no such model, or why it does not take the images; "" where all is well."""
         model, argument = registry.split("models", self.model)
-        problem = torchvision_names.problem(*argument) if model == "torchvision" else ""
-        return problem or image_size.problem(self.model, self.image_side)
+        if model == "torchvision":
+            problem = model_fit.explain_unknown_torchvision_model(*argument)
+            if problem:
+                return problem
+        return model_fit.explain_wrong_side(self.model, self.image_side)
 
     def trainers(self, world_size: int) -> list[int]:
         """The ranks that take samples; the others serve them."""

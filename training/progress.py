@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from training import figures
+from training.formatting import format_loss
 from training.job import Job
 from training.meter import Lap
 from training.schedule import Schedule
@@ -96,15 +96,15 @@ class Progress:
         if self._as_reference:
             say(f"Test Loss: {loss:.3f}, Test Accuracy: {accuracy:.3f}")
         else:
-            say(f"epoch {epoch} test loss {figures.loss(loss)} acc {accuracy:.4f}")
+            say(f"epoch {epoch} test loss {format_loss(loss)} acc {accuracy:.4f}")
 
     def _step(self, step: StepFinished) -> str:
         head = f"epoch {step.epoch} step {step.step}/{self._schedule.steps}"
         accuracy = step.correct / step.samples
-        return f"{head} loss {figures.loss(step.loss)} acc {accuracy:.2f} {step.seconds:.3f} s/iter"
+        return f"{head} loss {format_loss(step.loss)} acc {accuracy:.2f} {step.seconds:.3f} s/iter"
 
     def _epoch(self, epoch: Epoch, pace: float) -> str:
-        result = f"mean loss {figures.loss(epoch.loss)} acc {epoch.accuracy:.2f}"
+        result = f"mean loss {format_loss(epoch.loss)} acc {epoch.accuracy:.2f}"
         return f"epoch {epoch.epoch} done: {result} {pace:.3f} s/iter, {epoch.seconds:.2f} s"
 
     def _reference_step(self, step: StepFinished, batch: int) -> str:

@@ -16,9 +16,13 @@ from dataclasses import dataclass, field
 
 import torch
 
-from training import shares
 from training.job import Job, JobError
-from training.shares import share_sizes
+from training.step_formulas import (
+    count_batches,
+    count_batches_by_label,
+    count_steps,
+    share_sizes,
+)
 
 
 @dataclass(frozen=True)
@@ -57,12 +61,12 @@ class Shard:
     @property
     def batches(self) -> int:
         """The global batches of an epoch; a last one smaller than `world_size` is dropped."""
-        return shares.batches(self.samples, self.batch_size, self.world_size)
+        return count_batches(self.samples, self.batch_size, self.world_size)
 
     @property
     def steps(self) -> int:
         """The steps of an epoch."""
-        return shares.steps(self.batches, self.accumulate)
+        return count_steps(self.batches, self.accumulate)
 
     @property
     def dropped(self) -> int:
@@ -111,7 +115,7 @@ class LabelShard(Shard):
     @property
     def batches(self) -> int:
         """Global batches of an epoch."""
-        return shares.own_batches(self.samples, self.batch_size, self.world_size)
+        return count_batches_by_label(self.samples, self.batch_size, self.world_size)
 
     @property
     def dropped(self) -> int:

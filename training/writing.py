@@ -83,3 +83,12 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def describe_write_error(error: OSError | RuntimeError) -> str:
+    """Say in short why a file could not be written."""
+    # torch.save hides the error of the disk behind a RuntimeError.
+    cause = error if isinstance(error, OSError) else error.__context__
+    if isinstance(cause, OSError) and cause.strerror:
+        return cause.strerror
+    return str(error)

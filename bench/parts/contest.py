@@ -26,7 +26,7 @@ from torch import distributed
 from parts import reference_ddp
 from parts.contenders import REFERENCE, Contender, chosen
 from training import datasets
-from training.allocator import M_MMAP_MAX, M_TRIM_THRESHOLD, keep_freed_memory
+from training.compute import M_MMAP_MAX, M_TRIM_THRESHOLD, keep_freed_memory
 from training.datasets import Images
 from training.job import Job
 from training.loop import Trainer

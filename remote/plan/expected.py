@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from remote.plan.plan import Plan
 from remote.statistics.bandwidth import BEST
-from training import payload, registry, shares
+from training import registry, step_formulas
 from training.job import Job
 
 GRADIENT = {"fp32": 4, "bf16": 2}
@@ -59,7 +59,7 @@ def expected(plan: Plan) -> Expected | None:
     count = parameters(job)
     hosts = [host.slots for host in plan.hosts]
     return Expected(
-        tuple(shares.share_sizes(job.batch_size, ranks)),
+        tuple(step_formulas.share_sizes(job.batch_size, ranks)),
         steps_per_epoch(job, ranks),
         count,
         count * GRADIENT[job.precision],
@@ -78,8 +78,11 @@ def steps_per_epoch(job: Job, ranks: int) -> int:
     samples = min(images, job.limit) if job.limit else images
     if not samples or samples < ranks:
         return 0
-    batches = shares.own_batches if job.partition == "by_label" else shares.batches
-    return shares.steps(batches(samples, job.batch_size, ranks), job.accumulate)
+    if job.partition == "by_label":
+        batches = step_formulas.count_batches_by_label(samples, job.batch_size, ranks)
+    else:
+        batches = step_formulas.count_batches(samples, job.batch_size, ranks)
+    return step_formulas.count_steps(batches, job.accumulate)
 
 
 def parameters(job: Job) -> int:
@@ -126,16 +129,18 @@ def traffic(job: Job, hosts: list[int], count: int) -> Traffic | None:
         return Traffic(0, *_ring(size, len(hosts), hosts)[1:])
     if job.sync == "gather_scatter":
         link = BEST[pattern(job)](ranks - hosts[0] + 1) * size
-        return Traffic(size, payload.star(size, ranks, root=True), link)
+        return Traffic(size, step_formulas.star_bytes(size, ranks, root=True), link)
     if job.sync == "parameter_server":
         answer = PARAMETER * count  # the server sends parameters, in their own type
         remote = ranks - hosts[_host_of(options.server, hosts)]
-        return Traffic(size, payload.star(answer, ranks, root=True), remote * max(size, answer))
+        return Traffic(
+            size, step_formulas.star_bytes(answer, ranks, root=True), remote * max(size, answer)
+        )
     return None
 
 
 def _ring(size: int, ranks: int, hosts: list[int]) -> Traffic:
-    sent = payload.ring(size, ranks)
+    sent = step_formulas.ring_bytes(size, ranks)
     return Traffic(sent, sent, sent if len(hosts) > 1 else 0)
 
 

@@ -19,7 +19,7 @@ from remote.run.state.host_state import HostState
 from remote.run.state.rank_state import RankState
 from remote.run.state.script_rank import ScriptRank
 from remote.run.state.types import Cause
-from training import figures
+from training.formatting import format_loss
 from training.wire.events import Epoch, Evaluated, Hello
 
 LATER_FACTS = ("data_damaged", "data_unread", "data_unreachable", "link_speeds")
@@ -190,7 +190,7 @@ def report(state: RunState) -> str:
     if not last or not last.confusion:
         return ""
     found = (
-        f"test loss {figures.loss(last.loss)}, test accuracy {last.accuracy:.2%}, {last.samples} "
+        f"test loss {format_loss(last.loss)}, test accuracy {last.accuracy:.2%}, {last.samples} "
         "samples"
     )
     return "\n".join(

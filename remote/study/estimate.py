@@ -16,8 +16,7 @@ from remote.record.layout import recorded
 from remote.record.overview import figure
 from remote.record.read import summarized
 from remote.study.progress import StudyProgress
-from remote.study.reader import UNITS
-from remote.study.study import REPETITION, Cell
+from remote.study.study import REPETITION, UNITS, Cell
 from training.job import Job, JobError
 from training.registry import UnknownName
 

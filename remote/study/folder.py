@@ -28,7 +28,7 @@ from remote.metrics.conditions import UNKNOWN, Conditions
 from remote.record import files, layout, trust
 from remote.record.layout import LOCK
 from remote.record.overview import figure
-from remote.study.reader import StudyError
+from remote.study.study import StudyError
 from training.file_locks import try_lock
 from training.wire.jsonl import dumps
 from training.writing import write_all, write_whole

@@ -14,8 +14,7 @@ from remote.lab.lab import Lab
 from remote.lab.spec import LabError, parse
 from remote.launch import check_data
 from remote.plan.place import is_loopback
-from remote.study.reader import StudyError
-from remote.study.study import Cell, CellPlace, Study
+from remote.study.study import Cell, CellPlace, Study, StudyError
 from remote.transport import Transport
 from remote.transport.registry import Transports, is_here
 from remote.transport.warm import WarmTransport

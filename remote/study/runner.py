@@ -23,8 +23,8 @@ from remote.study import choose
 from remote.study import measurement as measure
 from remote.study.folder import JournalEntry, RunBegun, RunEnded, StudyFolder, TrialOutcome
 from remote.study.host_pool import HostPool
+from remote.study.mistakes import format_toml
 from remote.study.progress import StudyProgress
-from remote.study.reader import written
 from remote.study.study import Study, Trial
 from training.wire.events import Record
 
@@ -167,7 +167,7 @@ class StudyRunner:
         others."""
         if not self.progress.runs and not self.is_stopped:
             self.is_refused = True
-            self.stop_reason = f"metric = {written(self.study.metric)} is not in its first run"
+            self.stop_reason = f"metric = {format_toml(self.study.metric)} is not in its first run"
 
     def _left(self) -> Iterator[StudyRun]:
         """The runs that an earlier call left, to be ended. One that had finished counts."""

@@ -1,66 +1,103 @@
-"""The cells of a study of a user's own program: its axes are the arguments of the program."""
+"""The cells of a study of a script: its axes are the arguments of the script."""
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from remote.plan.plan import Script
-from remote.study.reader import Reader, label_of, of_top, written
-from remote.study.study import REPETITION
+from remote.study.mistakes import StudyMistakes, format_toml
+from remote.study.study import REPETITION, Cell, CellPlace, Labels
+from remote.study.tables import PlaceKeys, belongs_to_top, format_label, read_table
 from training.registry import did_you_mean
 
 SCRIPT = "script"
-"""The key of [base] that has the program."""
+"""The key of [base] that has the script."""
 PLACEHOLDER = re.compile(r"(?<!\$)\{(\w+)\}")
+"""An argument that a cell sets. What torchrun replaces, such as ${rank}, is none."""
 WRITE = 'script = "train.py --lr {lr}"'
 
 
-def words(reader: Reader, base: Mapping[str, Any]) -> tuple[str, ...]:
-    """The program and its arguments, with placeholders; () with a mistake."""
+def read_script(base: Mapping[str, Any], mistakes: StudyMistakes) -> tuple[str, ...]:
+    """Return a script and its arguments, with placeholders; () if there is a mistake."""
     text = base.get(SCRIPT)
-    if not isinstance(text, str) or not text.strip():
-        said = f"script = {written(text)}" if SCRIPT in base else "[base] has no script"
-        reader.say(SCRIPT if SCRIPT in base else "base", f"{said}: write {WRITE}", "base")
-        return ()
-    try:
-        return tuple(shlex.split(text))
-    except ValueError as error:
-        reader.say(SCRIPT, f"script: {str(error).lower()}: write {WRITE}", "base")
-        return ()
+    if SCRIPT not in base:
+        mistakes.add_at("base", f"[base] has no script: write {WRITE}", "base")
+    elif not isinstance(text, str) or not text.strip():
+        mistakes.add_at(SCRIPT, f"script = {format_toml(text)}: write {WRITE}", "base")
+    else:
+        try:
+            return tuple(shlex.split(text))
+        except ValueError as error:
+            mistakes.add_at(SCRIPT, f"script: {str(error).lower()}: write {WRITE}", "base")
+    return ()
 
 
-def filled(reader: Reader, script: tuple[str, ...], values: Mapping[str, Any]) -> Script:
-    """The program with these values in place of its placeholders. Each placeholder needs a value
-    and each value a placeholder; a seed may be that of the repetition."""
-    names = [name for word in script for name in PLACEHOLDER.findall(word)]
-    for key in values:
-        if key not in names and script:
-            write = f"write --{key} {{{key}}} into it"
-            near = did_you_mean(key, names) or f": {write}"
-            top = of_top(key)
-            reader.say(
-                key,
-                f"{top}; if it is an argument of the script, {write}"
-                if top
-                else f"{key} is not in the script{near}",
-            )
-    known = {REPETITION.strip("{}"): REPETITION} | {
-        key: label_of(value) for key, value in values.items()
-    }
-    for name in dict.fromkeys(names):
-        if name not in known:
-            reader.say(
-                SCRIPT,
-                f"{{{name}}} has no values: write {name} = [1, 2] below [axes], or {name} = 1 "
-                "below [base]",
-                "base",
-            )
-    for key, value in values.items():
-        if not isinstance(value, str | int | float):
-            reader.say(key, f"{key} = {written(value)}: write a text in quotes, or a number")
-    return Script(
-        tuple(PLACEHOLDER.sub(lambda one: known.get(one[1], one[0]), word) for word in script)
-    )
+@dataclass(frozen=True)
+class ScriptCells:
+    """Makes cells of a script from its arguments."""
+
+    mistakes: StudyMistakes
+    script: Sequence[str]
+    """The script and its arguments, with placeholders; () if it has a mistake."""
+    base: Mapping[str, Any]
+    """The values that all cells share."""
+    num_hosts: int
+    """The number of hosts that there are; 0 if it is not known."""
+
+    def read_cell(self, labels: Labels, varied: Mapping[str, Any]) -> Cell | None:
+        """Return the cell that varies these values, or None if they have a mistake."""
+        num_mistakes = len(self.mistakes)
+        place: dict[str, Any] = {"nodes": self.num_hosts or 1}
+        values: dict[str, Any] = {}
+        for key, value in {**self.base, **varied}.items():
+            table = place if key in PlaceKeys.model_fields else values
+            table[key] = value
+        checked_place = read_table(PlaceKeys, place, self.mistakes)
+        self._check_values(values)
+        if len(self.mistakes) > num_mistakes:
+            return None
+        return Cell(labels, self._fill(values), CellPlace(**checked_place.model_dump()))
+
+    def _check_values(self, values: Mapping[str, Any]) -> None:
+        """Check that each value has a placeholder, and each placeholder a value."""
+        placeholders = [name for word in self.script for name in PLACEHOLDER.findall(word)]
+        for key, value in values.items():
+            if key not in placeholders and self.script:
+                self._note_without_placeholder(key, placeholders)
+            if not isinstance(value, str | int | float):
+                shown = format_toml(value)
+                self.mistakes.add_at(key, f"{key} = {shown}: write a text in quotes, or a number")
+        for name in placeholders:
+            if name not in values and f"{{{name}}}" != REPETITION:
+                self.mistakes.add_at(
+                    SCRIPT,
+                    f"{{{name}}} has no values: write {name} = [1, 2] below [axes], or {name} = 1 "
+                    "below [base]",
+                    "base",
+                )
+
+    def _note_without_placeholder(self, key: str, placeholders: Sequence[str]) -> None:
+        write = f"write --{key} {{{key}}} into it"
+        of_top = belongs_to_top(key)
+        if of_top:
+            text = f"{of_top}; if it is an argument of the script, {write}"
+        else:
+            near = did_you_mean(key, placeholders) or f": {write}"
+            text = f"{key} is not in the script{near}"
+        self.mistakes.add_at(key, text)
+
+    def _fill(self, values: Mapping[str, Any]) -> Script:
+        """Return the script with values in place of its placeholders.
+
+        The number of the repetition follows with each trial.
+        """
+        texts = {key: format_label(value) for key, value in values.items()}
+
+        def replace(placeholder: re.Match[str]) -> str:
+            return texts.get(placeholder[1], placeholder[0])
+
+        return Script(tuple(PLACEHOLDER.sub(replace, word) for word in self.script))

@@ -21,8 +21,8 @@ from remote.study.folder import STUDY, SUFFIX, RunEnded, StudyFolder, TrialOutco
 from remote.study.host_pool import without_labs
 from remote.study.measurement import read_value
 from remote.study.progress import StudyProgress
-from remote.study.reader import StudyError, label_of, overridden
-from remote.study.study import WITHOUT_EFFECT, Cell, Study, Trial, split_trial_key
+from remote.study.study import WITHOUT_EFFECT, Cell, Study, StudyError, Trial, split_trial_key
+from remote.study.tables import format_label, override
 from training.job import Job
 
 QUICK = "-quick"
@@ -40,12 +40,17 @@ class StudyCall:
     places: Mapping[str, Any]
     quick: bool
     origin: str = ""
-    nodes: int = 0
+    num_hosts: int = 0
 
     def study(self, name: str) -> Study:
         """The study. Raises: StudyError."""
         return format.parse_study(
-            name, self.text, self.given, file=self.origin, quick=self.quick, nodes=self.nodes
+            name,
+            self.text,
+            self.given,
+            file=self.origin,
+            quick=self.quick,
+            num_hosts=self.num_hosts,
         )
 
 
@@ -83,7 +88,7 @@ def _completed(folder: StudyFolder, call: StudyCall, *, new: bool) -> StudyCall:
     before = folder.place()
     return replace(
         call,
-        given=call.given if new else overridden(before["given"], call.given),
+        given=call.given if new else override(before["given"], call.given),
         places=call.places or (before["places"] if before["own"] else {}),
         quick=call.quick or before["quick"],
     )
@@ -131,7 +136,7 @@ def hold_study(folder: StudyFolder, call: StudyCall, *, new: bool) -> Iterator[s
         for end in find_recovered_runs(folder, call):
             folder.write(end)
         how = {"given": dict(call.given), "places": dict(call.places)}
-        folder.keep(call.text, how | {"nodes": call.nodes, "quick": call.quick})
+        folder.keep(call.text, how | {"nodes": call.num_hosts, "quick": call.quick})
         yield kept
 
 
@@ -254,7 +259,7 @@ def _shown(value: object) -> str:
     """A value as a person writes it; that of an option which is not given is the default."""
     if value is None:
         return "default"
-    return '""' if value == "" else label_of(value)
+    return '""' if value == "" else format_label(value)
 
 
 def _first(keys: Sequence[str]) -> str:

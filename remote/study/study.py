@@ -27,6 +27,14 @@ LOWER = re.compile(r"loss|err|perplexity|ppl|mae|mse|seconds|time|_ms|memory", r
 REPETITION = "{seed}"
 """Stands in the words of a script for the number of the repetition."""
 SEEDS = 2**32
+UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0}
+"""The units of times in study files, in seconds."""
+Labels = tuple[tuple[str, str], ...]
+"""The name and the label of each axis."""
+
+
+class StudyError(ValueError):
+    """Mistakes in a study or in how it is called, one line each, with what to write instead."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +80,7 @@ class Cell:
     """One row of the table: `labels` has a (name, label) pair per axis. `has_seed`: its seed is one
     of its settings, so that all its repetitions have it."""
 
-    labels: tuple[tuple[str, str], ...]
+    labels: Labels
     work: Job | Script
     place: CellPlace
     has_seed: bool = False
@@ -85,7 +93,7 @@ class Cell:
     @property
     def key(self) -> str:
         """Its name, such as "sync=ring nodes=4", the same in every call."""
-        return " ".join(f"{name}={label}" for name, label in self.labels) or "all"
+        return cell_key(self.labels)
 
     def label(self, axis: str) -> str:
         """Its value of an axis; "" where there is no such axis."""
@@ -219,6 +227,16 @@ class Study:
             return None
         labels = {**dict(cell.labels), self.compare: self.reference}
         return next((other for other in self.cells if dict(other.labels) == labels), None)
+
+
+def named_metric(metric: str) -> str:
+    """Return the name of a metric that a script prints or writes; "" for one of ours."""
+    return metric.removeprefix(NAMED) if metric.startswith(NAMED) else ""
+
+
+def cell_key(labels: Labels) -> str:
+    """Return the key of a cell, such as "sync=ring nodes=4"."""
+    return " ".join(f"{axis}={label}" for axis, label in labels) or "all"
 
 
 def split_trial_key(trial: str) -> tuple[str, int]:

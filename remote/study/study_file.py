@@ -1,66 +1,71 @@
-"""The format of study.toml. All mistakes are reported at once, each with its line and what to write
-instead."""
+"""Reads study files. All mistakes are reported at once, each with its line and what to write."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+import itertools
+import math
+from collections.abc import Collection, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import tomllib
 
-from remote.statistics import REPETITIONS
-from remote.study.axes import read_axes
-from remote.study.cells import MOST, Cells, Labels, count_cells
-from remote.study.reader import TOP, Reader, StudyError, is_label, label_of, overridden
+from remote.study.cell_reader import CellReader, read_axes
+from remote.study.mistakes import StudyMistakes, format_toml
 from remote.study.study import (
     METRICS,
     NAMED,
     SCRIPT_METRICS,
     WITHOUT_EFFECT,
-    Cell,
-    CellPlace,
     Study,
     StudyAxis,
+    StudyError,
+    cell_key,
+    named_metric,
 )
-from training.job import Job
+from remote.study.tables import (
+    CompareKeys,
+    QuickKeys,
+    StudyKeys,
+    format_label,
+    is_label,
+    override,
+    read_table,
+)
 from training.registry import did_you_mean
 
 SUFFIX = ".toml"
-LIMIT = "1 h"
-TABLES = ("job", "base", "axes", "cell", "compare", "quick")
-QUICK = ("repetitions", "limit", "target", "job", "base", "axes", "cell", "compare")
-COMPARE = ("axis", "reference", "baseline")
+MOST_CELLS = 1_000
 
 
 def read_bundled_studies() -> dict[str, str]:
-    """The text of each study that comes with rankboard, by name."""
+    """Return the text of each study that comes with rankboard, by name."""
     folder = resources.files("remote.study") / "bundled"
-    files = sorted(
-        (file for file in folder.iterdir() if file.name.endswith(SUFFIX)),
-        key=lambda file: file.name,
-    )
-    return {file.name.removesuffix(SUFFIX): file.read_text("utf-8") for file in files}
+    texts = {
+        file.name.removesuffix(SUFFIX): file.read_text("utf-8")
+        for file in folder.iterdir()
+        if file.name.endswith(SUFFIX)
+    }
+    return dict(sorted(texts.items()))
 
 
 def read_study_text(name: str) -> tuple[str, str]:
-    """The name and text of a study: a bundled one, or that of a file. Raises: StudyError."""
-    known = read_bundled_studies()
+    """Return the name and the text of a study: a bundled one, or a file. Raises: StudyError."""
+    bundled = read_bundled_studies()
     path = Path(name)
-    if name in known and not path.is_file():
-        return name, known[name]
+    if name in bundled and not path.is_file():
+        return name, bundled[name]
+    title = path.name.removesuffix(SUFFIX)
     try:
-        title = path.name.removesuffix(SUFFIX)
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise StudyError(f"{name}: not a text in UTF-8 ({error.reason})") from None
     except OSError as error:
-        near = did_you_mean(name, known)
+        near = did_you_mean(name, bundled)
         raise StudyError(
             f"{name}: {error.strerror}{near}: name a file such as study.toml, or a bundled study: "
-            f"{', '.join(known)}"
+            f"{', '.join(bundled)}"
         ) from None
     if not is_label(title) or title.startswith("."):
         raise StudyError(f"{name}: a study has the name of its file: give the file a name")
@@ -74,149 +79,159 @@ def parse_study(
     *,
     file: str = "",
     quick: bool = False,
-    nodes: int = 0,
+    num_hosts: int = 0,
 ) -> Study:
-    """The study of this text. `given` are job fields from the command line, which override [job].
-    `nodes` are the hosts that there are, on all of which a cell runs that does not say on how many;
-    0 where that is not known. Raises: StudyError, with all mistakes; `file` names it there."""
-    reader = Reader(file or f"{name}{SUFFIX}", text)
+    """Return the study of a text. Raises: StudyError, with all mistakes.
+
+    `given` are settings of the job from the command line, which override [job]. `file` names the
+    study in mistakes. A cell that does not say on how many hosts it runs, runs on all `num_hosts`;
+    0 if their number is not known.
+    """
+    mistakes = StudyMistakes(file or f"{name}{SUFFIX}", text)
     try:
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise StudyError(f"{reader.file}: this is not TOML: {error}") from None
-    reader.check_keys(data, (*TOP, *TABLES), "")
-    _check_tables(reader, data, "")
-    _check_tables(reader, data.get("quick", {}), "quick.")
-    reader.check_keys(data.get("quick", {}), QUICK, "quick")
-    reader.check_keys(data.get("compare", {}), COMPARE, "compare")
-    whole = _quicker(data) if quick else data
-    total = count_cells(whole)
-    if total > MOST:  # before any value is looked at, which may take long of so many
-        reader.add(f"{total} cells: write fewer values, at most {MOST}")
-        raise StudyError(reader.told())
+        raise StudyError(f"{mistakes.file}: this is not TOML: {error}") from None
+    keys = read_table(StudyKeys, data, mistakes)
+    changes = read_table(QuickKeys, keys.quick, mistakes, "quick")
+    if quick:
+        keys = _shorten(keys, changes)
+    num_cells = _count_cells(keys)
+    if num_cells > MOST_CELLS:
+        # Reading the values of so many cells could take very long.
+        mistakes.add(f"{num_cells} cells: write fewer values, at most {MOST_CELLS}")
+        mistakes.refuse()
     given = given or {}
-    study = _study(reader, name, whole, Cells(reader, given, nodes), quick)
-    if reader.mistakes:
-        raise StudyError(reader.told())
-    told = tuple(
-        f"{key} {label_of(value)}" for key, value in given.items() if key not in WITHOUT_EFFECT
-    )
-    return replace(study, overrides=told)
+    reader = CellReader(mistakes, given, num_hosts)
+    study = _read_study(name, keys, reader, given, is_quick=quick)
+    mistakes.refuse()
+    return study
 
 
-def _check_tables(reader: Reader, data: dict[str, Any], within: str) -> None:
-    """Note what should be a table and is none, and leave it out."""
-    for table in ("job", "base", "axes", "compare", "quick"):
-        if not isinstance(data.get(table, {}), dict):
-            reader.say(table, f"write the keys of {table} below a line [{within}{table}]")
-            del data[table]
+def _shorten(keys: StudyKeys, changes: QuickKeys) -> StudyKeys:
+    """Return the keys with those of [quick]: tables key by key, all else as a whole."""
+    update = {}
+    for key in changes.model_fields_set:
+        before = getattr(keys, key)
+        value = getattr(changes, key)
+        is_table = isinstance(before, dict) and isinstance(value, dict)
+        update[key] = override(before, value) if is_table else value
+    return keys.model_copy(update=update)
 
 
-def _quicker(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The data with what [quick] changes: tables key by key, all else as a whole."""
-    changes = data.get("quick", {})
-    merged = {key: value for key, value in data.items() if key != "quick"}
-    for key, value in changes.items():
-        before = merged.get(key)
-        if isinstance(before, dict) and isinstance(value, dict):
-            merged[key] = overridden(before, value)
-        else:
-            merged[key] = value
-    return merged
+def _count_cells(keys: StudyKeys) -> int:
+    """Return how many cells a study would have, from the lengths of its lists alone."""
+    lengths = [len(values) for values in keys.axes.values() if isinstance(values, list)]
+    return len(keys.cell) + math.prod(lengths)
 
 
-def _study(reader: Reader, name: str, data: Mapping[str, Any], reads: Cells, quick: bool) -> Study:
-    """The study, as far as it is free of mistakes."""
-    before = len(reader.mistakes)
-    axes = tuple(read_axes(reader, data.get("axes", {})))
-    if len(reader.mistakes) > before:
-        reads.all_labels.append(None)
-    cells = tuple(reads.read(data, axes))
-    target = reader.target(data.get("target"))
-    metric = _metric(reader, data, is_script=reads.script is not None)
-    compare, reference, baseline = _compare(reader, data.get("compare", {}), axes, reads.all_labels)
+def _read_study(
+    name: str, keys: StudyKeys, reader: CellReader, given: Mapping[str, Any], *, is_quick: bool
+) -> Study:
+    """Return the study as far as it is free of mistakes."""
+    mistakes = reader.mistakes
+    num_mistakes = len(mistakes)
+    axes = tuple(read_axes(keys.axes, mistakes))
+    if len(mistakes) > num_mistakes:
+        reader.has_all_labels = False
+    cells = tuple(reader.read_cells(keys, axes))
+    compare = read_table(CompareKeys, keys.compare, mistakes, "compare")
+    axis = _read_compared_axis(compare, axes, mistakes)
     return Study(
-        name,
-        reader.one_line(data, "title", name),
-        reader.one_line(data, "question", ""),
-        axes,
-        cells,
-        reader.number(data, "repetitions", REPETITIONS, 1, 1_000),
-        reader.number(data, "seed", 1, 0, 2**32 - 1),
-        reader.seconds(data.get("limit", LIMIT)),
-        metric,
-        compare,
-        reference,
-        baseline,
-        target,
-        quick,
-        reader.text,
+        name=name,
+        title=keys.title or name,
+        question=keys.question,
+        axes=axes,
+        cells=cells,
+        repetitions=keys.repetitions,
+        seed=keys.seed,
+        limit=keys.limit,
+        metric=_read_metric(keys, mistakes),
+        compare=axis,
+        reference=_read_reference(compare, axis, reader) if axis else "",
+        baseline=_read_baseline(compare, reader) if axis else "",
+        target=keys.target,
+        is_quick=is_quick,
+        text=mistakes.text,
+        overrides=tuple(
+            f"{key} {format_label(value)}"
+            for key, value in given.items()
+            if key not in WITHOUT_EFFECT
+        ),
     )
 
 
-def _metric(reader: Reader, data: Mapping[str, Any], *, is_script: bool) -> str:
-    """What is compared."""
-    value = data.get("metric", "")
-    if not is_script:
-        return reader.choice(data, "metric", "step_seconds", METRICS)
-    if "target" in data:
-        reader.say("target", "a study of a script has no target: leave it out")
-    if isinstance(value, str) and value.startswith(NAMED) and is_label(value.removeprefix(NAMED)):
-        return value
-    return reader.choice(
-        data, "metric", "step_seconds", {**SCRIPT_METRICS, f"{NAMED}NAME": "a metric of its own"}
+def _read_metric(keys: StudyKeys, mistakes: StudyMistakes) -> str:
+    metric = keys.metric
+    known = list(METRICS)
+    if keys.base is not None:
+        known = [*SCRIPT_METRICS, f"{NAMED}NAME"]
+        if "target" in keys.model_fields_set:
+            mistakes.add_at("target", "a study of a script has no target: leave it out")
+    is_text = isinstance(metric, str)
+    if keys.base is not None and is_text and is_label(named_metric(metric)):
+        return str(metric)
+    if is_text and metric in known:
+        return str(metric)
+    near = did_you_mean(str(metric), known)
+    mistakes.add_at(
+        "metric", f"metric = {format_toml(metric)}: write one of {', '.join(known)}{near}"
     )
+    return "step_seconds"
 
 
-def _compare(
-    reader: Reader,
-    table: Mapping[str, Any],
-    axes: Sequence[StudyAxis],
-    all_labels: Sequence[Labels | None],
-) -> tuple[str, str, str]:
-    """The axis along which cells are compared, the label of its reference, and the key of the
-    baseline. Without [compare]: the first axis, and its first value. `all_labels` are those of each
-    cell, None where a mistake leaves them unknown."""
+# [compare] ----------------------------------------------------------------------------------------
+
+
+def _read_compared_axis(
+    compare: CompareKeys, axes: Sequence[StudyAxis], mistakes: StudyMistakes
+) -> str:
+    """Return the axis along which cells are compared: without [compare], the first one."""
     names = [axis.name for axis in axes]
     if not names:
-        return "", "", ""
-    name = table.get("axis", names[0])
-    if name not in names:
-        near = did_you_mean(str(name), names)
-        reader.say("axis", f"axis = {name!r}: write one of {', '.join(names)}{near}", "compare")
-        return "", "", ""
-    is_known = bool(all_labels) and None not in all_labels
-    cells = [Cell(one, Job(), CellPlace()) for one in all_labels if one]
-    labels = list(dict.fromkeys(cell.label(name) for cell in cells))
-    reference = label_of(table.get("reference", next(iter(labels), "")))
-    if is_known and reference not in labels:
+        return ""
+    name = names[0] if compare.axis is None else compare.axis
+    if name in names:
+        return str(name)
+    near = did_you_mean(str(name), names)
+    mistakes.add_at("axis", f"axis = {name!r}: write one of {', '.join(names)}{near}", "compare")
+    return ""
+
+
+def _read_reference(compare: CompareKeys, axis: str, reader: CellReader) -> str:
+    """Return the label of the reference: without [compare], the first value of the axis."""
+    labels = list(dict.fromkeys(dict(cell_labels)[axis] for cell_labels in reader.all_labels))
+    if compare.reference is None:
+        return labels[0] if labels else ""
+    reference = format_label(compare.reference)
+    if reader.has_all_labels and reference not in labels:
         near = did_you_mean(reference, labels)
-        reader.say(
+        reader.mistakes.add_at(
             "reference",
             f"reference = {reference!r}: write one of {', '.join(labels)}{near}",
             "compare",
         )
-    return name, reference, _baseline(reader, table.get("baseline"), cells, is_known)
+    return reference
 
 
-def _baseline(reader: Reader, wanted: object, cells: Sequence[Cell], is_known: bool) -> str:
-    """The key of the one of these cells that has the `wanted` values; "" where there is none.
-    `is_known`: these are all cells."""
-    if wanted is None:
+def _read_baseline(compare: CompareKeys, reader: CellReader) -> str:
+    """Return the key of the only cell that has the values of the baseline; "" if there is none."""
+    if compare.baseline is None:
         return ""
-    if not isinstance(wanted, dict):
-        reader.say("baseline", "baseline: write a value of each axis: { nodes = 1 }", "compare")
-        return ""
-    chosen = {key: label_of(value) for key, value in wanted.items()}
-    fits = [cell for cell in cells if chosen.items() <= dict(cell.labels).items()]
-    if is_known and len(fits) != 1:
-        have = f"{len(fits)} cells have" if fits else "no cell has"
-        values = ", ".join(f"{key} = {value}" for key, value in chosen.items())
-        known = [label for cell in cells for axis, label in cell.labels if axis in chosen]
-        near = "" if fits else did_you_mean(" ".join(chosen.values()), known)
-        reader.say(
-            "baseline",
-            f"baseline: {have} {values}{near}: write values that one cell has",
-            "compare",
+    values = {key: format_label(value) for key, value in compare.baseline.items()}
+    matching = [labels for labels in reader.all_labels if values.items() <= dict(labels).items()]
+    if reader.has_all_labels and len(matching) != 1:
+        have = f"{len(matching)} cells have" if matching else "no cell has"
+        shown = ", ".join(f"{key} = {value}" for key, value in values.items())
+        labels = _labels_on(values.keys(), reader)
+        near = "" if matching else did_you_mean(" ".join(values.values()), labels)
+        reader.mistakes.add_at(
+            "baseline", f"baseline: {have} {shown}{near}: write values that one cell has", "compare"
         )
-    return fits[0].key if fits else ""
+    return cell_key(matching[0]) if matching else ""
+
+
+def _labels_on(axes: Collection[str], reader: CellReader) -> list[str]:
+    """Return the labels of all cells on some axes."""
+    pairs = itertools.chain.from_iterable(reader.all_labels)
+    return [label for axis, label in pairs if axis in axes]

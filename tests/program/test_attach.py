@@ -15,7 +15,7 @@ from unittest.mock import patch
 import pytest
 
 from remote.cluster.hosts import Cluster, Host
-from remote.events import Closed, Lost, Restarted, Stopping
+from remote.events import HostLost, Restarted, SessionClosed, Stopping
 from remote.host_commands import kept_plan
 from remote.host_commands.kept_plan import Difference, KeptPlan
 from remote.host_commands.run_on_hosts import HostAnswer
@@ -475,10 +475,10 @@ def test_a_launcher_that_is_told_to_stop_is_waited_for(
 
 
 LOSING = """
-from remote.events import Lost
+from remote.events import HostLost
 from training.wire.events import Launched, encode
 recorder.raw(encode(Record(0, 0, 1, 0.5, Launched((0,)))).encode())
-ends = Stopping("enough", True), Lost(0, "node1: not heard", reached=True), Closed()
+ends = Stopping("enough", True), HostLost(0, "node1: not heard", reached=True), SessionClosed()
 for seq, event in enumerate(ends, 1):
     recorder.write(Record(SESSION, 0, seq, float(seq), event))
 recorder.close(RunState(plan))
@@ -517,10 +517,10 @@ def test_stop_fails_as_long_as_a_host_has_not_confirmed(
     told = [
         *((host, Launched((host,), (0, 1))) for host in (0, 1)),
         (SESSION, Stopping("enough", True)),
-        (SESSION, Lost(1, "node2: not heard", reached=True)),
+        (SESSION, HostLost(1, "node2: not heard", reached=True)),
         (0, Exited(0, -15, "SIGTERM", stopped=True)),
         (0, AgentEnded(EndReason.CLOSED)),
-        (SESSION, Closed()),
+        (SESSION, SessionClosed()),
     ]
     (recorder.folder / "events.jsonl").write_text(records(told))
     done = run(stop, run="a-run")

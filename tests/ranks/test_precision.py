@@ -12,8 +12,7 @@ from torch import nn
 from tests.kit.forked_ranks import Forker
 from tests.kit.rank_calls import call
 from tests.kit.training_ranks import Ranks
-from training.allocator import keep_freed_memory
-from training.compute import Compute
+from training.compute import Compute, keep_freed_memory
 from training.job import Job, JobError
 from training.place import Place
 

@@ -280,7 +280,7 @@ def ring(place: Place) -> dict[str, list[float]]:
         for segment in (4, 1000):
             room = torch.empty(8 * elements, dtype=torch.uint8)
             around = Ring(place.rank, place.world_size, room, segment)
-            for name in ("sum_by_segments", "sum_by_chunks"):
+            for name in ("sum_by_segments", "sum_by_pairs"):
                 buffer = torch.arange(elements, dtype=torch.float64) * (place.rank + 1) / 3
                 getattr(around, name)(buffer)
                 found[f"{name} {elements} {segment}"] = buffer.tolist()

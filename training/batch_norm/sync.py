@@ -16,8 +16,8 @@ from torch import distributed, nn
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import batch_norm
 
-from training import payload
 from training.meter import Meter
+from training.step_formulas import ring_bytes
 
 SumOverRanks = Callable[[torch.Tensor], None]
 """Replaces a tensor by its sum over the ranks."""
@@ -104,7 +104,7 @@ class SyncBatchNorm(nn.modules.batchnorm._BatchNorm):
     def _sum(self, tensor: torch.Tensor) -> None:
         with self._meter.waiting():
             distributed.all_reduce(tensor, group=self._group)
-        self._meter.add("bytes_sent", payload.ring(tensor.nbytes, self._group.size()))
+        self._meter.add("bytes_sent", ring_bytes(tensor.nbytes, self._group.size()))
 
 
 class _Normalise(torch.autograd.Function):

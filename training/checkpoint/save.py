@@ -27,11 +27,10 @@ from training.agent.layout import CHECKPOINTS, MANIFEST
 from training.checkpoint import folders
 from training.checkpoint.folders import MODEL
 from training.checkpoint.parts import Parts, Position
-from training.disk import reason
 from training.job import Job, JobError
 from training.place import Place
 from training.schedule import Schedule
-from training.writing import make_private_folders, sync_folder, write_synced
+from training.writing import describe_write_error, make_private_folders, sync_folder, write_synced
 
 PATIENCE = timedelta(minutes=30)
 """How long ranks wait for one with a slow disk."""
@@ -162,8 +161,9 @@ def _explained(where: Path, names: Iterable[str]) -> Iterator[None]:
                 (where / name).unlink(missing_ok=True)
         with suppress(OSError):
             where.rmdir()
+        reason = describe_write_error(error)
         raise CheckpointError(
             f"cannot save the checkpoint of step {folders.number(where)} in {where.parent}: "
-            f"{reason(error)}; make room or access there (--checkpoint-keep 1 keeps only the "
+            f"{reason}; make room or access there (--checkpoint-keep 1 keeps only the "
             "newest). Earlier checkpoints are unchanged"
         ) from error

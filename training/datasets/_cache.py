@@ -23,9 +23,8 @@ import torch
 
 from training.checksums import cache_folder
 from training.datasets import DataError, Wanted
-from training.disk import reason
 from training.file_locks import wait_for_lock
-from training.writing import write_synced
+from training.writing import describe_write_error, write_synced
 
 FORMAT = 1
 """Version of what a file holds: {"pixels": (N, C, H, W) uint8, "labels": (N,) int64}."""
@@ -200,7 +199,7 @@ def _writable(name: str) -> Iterator[None]:
     try:
         yield
     except (OSError, RuntimeError) as error:
-        where = f"the cache {folder()} cannot be written ({reason(error)})"
+        where = f"the cache {folder()} cannot be written ({describe_write_error(error)})"
         raise DataError(
             name, f"{where}: make room there, or set RANKBOARD_CACHE to another folder"
         ) from error

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from training import torchvision_names
 from training.job import JobError
+from training.model_fit import explain_unknown_torchvision_model
 
 FORM = "torchvision/NAME"
 IMAGE_SIZES = {
@@ -44,7 +44,7 @@ def build(name: str, channels: int, classes: int) -> nn.Module:
         raise JobError(
             f"--model torchvision/{name} needs torchvision ({error}): {install}"
         ) from None
-    problem = torchvision_names.problem(name)
+    problem = explain_unknown_torchvision_model(name)
     if problem:
         raise JobError(problem)
     net: nn.Module = models.get_model(name, weights=None, num_classes=classes, **MORE.get(name, {}))

@@ -1,7 +1,7 @@
 """The interface of a sync method. Each module in this folder is one method, its class `Method`.
 
 A module may declare its options (`OPTIONS`, see `training.options`) and its traits (`TRAITS`, see
-`training.traits`). Code that several methods share lies in `parts`.
+`training.traits`). Code that several methods share lies in `common`.
 """
 
 from __future__ import annotations

@@ -8,22 +8,14 @@ from collections.abc import Iterator
 
 from torch import distributed
 
-from training import payload
+from training.step_formulas import ring_bytes
 from training.sync.common.bucketed import Bucketed
 from training.sync.common.gradients import Bucket
+from training.sync.common.options import BUCKET_MB, GRANULARITY
 
 OPTIONS = {
-    "granularity": {
-        "default": "bucket",
-        "help": "what is exchanged at once: each parameter, buckets, or all gradients",
-        "choices": ("parameter", "bucket", "flat"),
-    },
-    "bucket_mb": {
-        "default": 2.5,
-        "help": "size in MB at which a bucket is closed",
-        "above": 0,
-        "requires": {"granularity": ("bucket",)},
-    },
+    "granularity": GRANULARITY,
+    "bucket_mb": BUCKET_MB,
 }
 
 
@@ -53,4 +45,4 @@ class Method(Bucketed):
 
     def payload(self, size: int) -> int:
         """The bytes of a ring."""
-        return payload.ring(size, self.place.world_size)
+        return ring_bytes(size, self.place.world_size)

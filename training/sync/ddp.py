@@ -19,10 +19,10 @@ from torch import distributed, nn
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
 
-from training import payload
 from training.job import JobError
 from training.meter import Meter
 from training.place import Place
+from training.step_formulas import ring_bytes
 from training.sync import SyncMethod
 from training.sync.common.power_sgd import PowerSGD
 
@@ -160,7 +160,7 @@ class Method(SyncMethod):
         return 4 * len(self._named)
 
     def _count_bytes(self, size: int) -> None:
-        self._meter.add("bytes_sent", payload.ring(size, self._place.world_size))
+        self._meter.add("bytes_sent", ring_bytes(size, self._place.world_size))
 
     def _check_used(self) -> None:
         if self._finds_unused:

@@ -14,10 +14,11 @@ from collections.abc import Iterator
 import torch
 from torch import distributed
 
-from training import payload
 from training.rendezvous import new_group
+from training.step_formulas import star_bytes
 from training.sync.common.bucketed import Background, Bucketed, segment_count, wait
 from training.sync.common.gradients import Bucket
+from training.sync.common.options import BUCKET_MB, GRANULARITY
 
 AHEAD = 8
 """How many segments of each rank the root starts to receive before it adds the first."""
@@ -26,17 +27,8 @@ Arrival = tuple[distributed.Work | None, torch.Tensor]
 
 
 OPTIONS = {
-    "granularity": {
-        "default": "bucket",
-        "help": "what is exchanged at once: each parameter, buckets, or all gradients",
-        "choices": ("parameter", "bucket", "flat"),
-    },
-    "bucket_mb": {
-        "default": 2.5,
-        "help": "size in MB at which a bucket is closed",
-        "above": 0,
-        "requires": {"granularity": ("bucket",)},
-    },
+    "granularity": GRANULARITY,
+    "bucket_mb": BUCKET_MB,
     "segment_kb": {
         "default": 256.0,
         "help": "size in kB of the pieces that are sent, received and added",
@@ -139,4 +131,4 @@ class Method(Bucketed):
 
     def payload(self, size: int) -> int:
         """The bytes of a star."""
-        return payload.star(size, self.place.world_size, root=self.place.rank == 0)
+        return star_bytes(size, self.place.world_size, root=self.place.rank == 0)

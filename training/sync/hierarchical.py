@@ -8,23 +8,15 @@ from collections.abc import Iterator
 import torch
 from torch import distributed
 
-from training import payload
 from training.rendezvous import new_group
+from training.step_formulas import hierarchy_bytes
 from training.sync.common.bucketed import Background, Bucketed, wait
 from training.sync.common.gradients import Bucket
+from training.sync.common.options import BUCKET_MB, GRANULARITY_OF_BUCKETS
 
 OPTIONS = {
-    "granularity": {
-        "default": "bucket",
-        "help": "what is exchanged at once: buckets, or all gradients",
-        "choices": ("bucket", "flat"),
-    },
-    "bucket_mb": {
-        "default": 2.5,
-        "help": "size in MB at which a bucket is closed",
-        "above": 0,
-        "requires": {"granularity": ("bucket",)},
-    },
+    "granularity": GRANULARITY_OF_BUCKETS,
+    "bucket_mb": BUCKET_MB,
 }
 
 
@@ -44,7 +36,7 @@ class Method(Bucketed):
 
     def payload(self, size: int) -> int:
         """The bytes of a ring between the hosts, on leaders only."""
-        return payload.hierarchy(size, self._host_count, leader=self._leads)
+        return hierarchy_bytes(size, self._host_count, leader=self._leads)
 
     @property
     def _leads(self) -> bool:

@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from torch import distributed, nn
 
-from training import payload
 from training.meter import Meter
 from training.place import Place
 from training.rendezvous import PATIENCE, new_group
+from training.step_formulas import ring_bytes
 from training.sync import SyncMethod
 from training.sync.common.gradients import Bucket, Gradients
 
@@ -55,7 +55,7 @@ class Method(SyncMethod):
         self._group = new_group(timeout=PATIENCE) if self._ranks > 1 else None
         self._gradients = Gradients(model, self._launch, self._ranks, overlap=False)
         self._buckets = self._gradients.buckets
-        self._bytes = payload.ring(self._gradients.size, self._ranks)
+        self._bytes = ring_bytes(self._gradients.size, self._ranks)
         return model
 
     def reduce(self, model: nn.Module) -> None:

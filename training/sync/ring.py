@@ -17,22 +17,14 @@ from itertools import pairwise
 import torch
 from torch import distributed
 
-from training import payload
+from training.step_formulas import ring_bytes
 from training.sync.common.bucketed import Background, Bucketed, segment_count, wait
 from training.sync.common.gradients import Bucket
+from training.sync.common.options import BUCKET_MB, GRANULARITY_OF_BUCKETS
 
 OPTIONS = {
-    "granularity": {
-        "default": "bucket",
-        "help": "what is exchanged at once: buckets, or all gradients",
-        "choices": ("bucket", "flat"),
-    },
-    "bucket_mb": {
-        "default": 2.5,
-        "help": "size in MB at which a bucket is closed",
-        "above": 0,
-        "requires": {"granularity": ("bucket",)},
-    },
+    "granularity": GRANULARITY_OF_BUCKETS,
+    "bucket_mb": BUCKET_MB,
     "segment_kb": {
         "default": 1000.0,
         "help": "size in kB of the pieces that are sent, received and added",
@@ -57,7 +49,7 @@ class Ring:
         """Yields each bucket as the sum over the ranks."""
         for bucket in launched:
             if bucket.buffer.is_cuda:
-                self.sum_by_chunks(bucket.buffer)
+                self.sum_by_pairs(bucket.buffer)
             else:
                 self.sum_by_segments(bucket.buffer)
             yield bucket
@@ -85,9 +77,9 @@ class Ring:
                 sends.append(self._send(segment))
         wait(sends)
 
-    def sum_by_chunks(self, buffer: torch.Tensor) -> None:
-        """The same for a backend that needs pairs of sends and receives, such as NCCL: each step is
-        one pair."""
+    def sum_by_pairs(self, buffer: torch.Tensor) -> None:
+        """Replace a buffer (elements,) by the sum over the ranks, for a backend that needs pairs of
+        sends and receives, such as NCCL: each step is one pair of whole chunks."""
         chunks = [chunk for (chunk,) in cut(buffer, self._ranks, 1)]
         for step in range(self._steps):
             sent = chunks[(self._rank - step) % self._ranks]
@@ -149,4 +141,4 @@ class Method(Bucketed):
 
     def payload(self, size: int) -> int:
         """The bytes of a ring."""
-        return payload.ring(size, self.place.world_size)
+        return ring_bytes(size, self.place.world_size)

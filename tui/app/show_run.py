@@ -235,7 +235,7 @@ def finish_notifications(launcher: Launcher, *states: RunState) -> None:
     failure = launcher.notifier.failure()
     if failure:
         narrate(failure)
-    if any(state.course.detached for state in states):
+    if any(state.launcher.detached for state in states):
         narrate(UNHEARD)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from remote.events import Restarted, Said, expand
+from remote.events import RemarkMade, Restarted, expand
 from remote.host_commands import journals
 from remote.host_commands.kept_plan import KeptPlan
 from remote.launch import Launcher
@@ -124,7 +124,7 @@ def _follow_on_hosts(launcher: Launcher, kept: KeptPlan, output: _Output) -> lis
     session = launcher.attach(kept)
     for record in (one for batch in session.batches() for one in batch):
         output.print(record)
-        if isinstance(record.event, Said):
+        if isinstance(record.event, RemarkMade):
             narrate(record.event.text)
     return [host.reason for host in session.state.hosts if host.gone]
 

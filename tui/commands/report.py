@@ -13,8 +13,7 @@ from remote.lab import spec
 from remote.record.layout import PLAN
 from remote.study import start_study as start
 from remote.study.folder import SUFFIX, StudyFolder
-from remote.study.reader import StudyError
-from remote.study.study import Study
+from remote.study.study import Study, StudyError
 from tui.flags.common import RUNS, RunsDir
 from tui.flags.recorded import folder_of
 from tui.kit.exit import UsageError, refusing, to_install

@@ -17,8 +17,8 @@ from remote.study import start_study as start
 from remote.study.folder import StudyFolder
 from remote.study.host_pool import HostPool
 from remote.study.progress import StudyProgress
-from remote.study.reader import StudyError
 from remote.study.runner import StudyRunner
+from remote.study.study import StudyError
 from remote.study.study_file import parse_study, read_bundled_studies
 from remote.transport.registry import Transports
 from tui.app import show_study
@@ -113,7 +113,7 @@ def study(
         )
         call.study(folder.name)  # a mistake in the study comes before one in the hosts
         with _select_pool(call.places) as pool:
-            call = replace(call, nodes=len(pool.cluster.hosts))
+            call = replace(call, num_hosts=len(pool.cluster.hosts))
             opened = _OpenedStudy(folder, call, pool, runs_dir.absolute(), new)
             if dry_run:
                 opened.print_runs(json)

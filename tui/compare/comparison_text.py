@@ -14,7 +14,7 @@ from remote.metrics.run import RunFigures
 from remote.metrics.settings import differing, settings
 from remote.record.summary import finite
 from remote.sanitise import one_line
-from training import figures
+from training.formatting import format_loss
 from tui.compare.verdict_text import format_verdicts
 from tui.kit.narrate import echo
 from tui.kit.palette import RUN_LETTERS
@@ -328,7 +328,7 @@ def _result_row(letter: str, compared: ComparedRun) -> Row:
 
 
 def _format_loss(value: float | None) -> str:
-    return UNKNOWN if value is None or math.isnan(value) else figures.loss(value)
+    return UNKNOWN if value is None or math.isnan(value) else format_loss(value)
 
 
 def metrics_table(compared: Sequence[ComparedRun]) -> list[Row]:

@@ -25,7 +25,7 @@ from remote.record.lock import launcher
 from remote.record.overview import read_loss_course
 from remote.study.folder import SUFFIX, StudyFolder
 from remote.study.progress import StudyProgress
-from remote.study.reader import StudyError
+from remote.study.study import StudyError
 from remote.transport.registry import Transports, is_here
 from training.job import Job
 from tui.flags.recorded import find_here, find_kept

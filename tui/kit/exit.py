@@ -13,7 +13,7 @@ from remote.lab.spec import LabError
 from remote.plan.plan import PlanError
 from remote.record.events_file import RunFolderError
 from remote.run.state.phases import Verdict
-from remote.study.reader import StudyError
+from remote.study.study import StudyError
 from training.job import JobError
 from training.registry import UnknownName
 from tui.kit.narrate import narrate

@@ -88,7 +88,7 @@ class TablePanel(Panel):
 
     is_asked = True
 
-    def on_table_cell_table_uncovered(self) -> None:
+    def on_cell_table_uncovered(self) -> None:
         self.is_asked = True
 
     def on_resize(self) -> None:

@@ -10,7 +10,7 @@ from remote.format import UNKNOWN, number, percent, seconds
 from remote.lab import spec
 from remote.statistics.comparison import Comparison, Finding
 from remote.statistics.interval import Interval
-from training import figures
+from training.formatting import format_loss
 
 SAME = "equal within rounding"
 TOO_FEW = "not known: too few runs"
@@ -50,7 +50,7 @@ def format_seconds_bounds(value: Interval) -> str:
 
 def format_final(value: float, *, is_share: bool) -> str:
     """Format a final loss, or an accuracy in percent."""
-    return percent(value, 2) if is_share else figures.loss(value)
+    return percent(value, 2) if is_share else format_loss(value)
 
 
 def format_final_bounds(value: Interval, *, is_share: bool) -> str:

@@ -110,13 +110,13 @@ def _head(event: str, when: float) -> dict[str, Any]:
 def objects(record: Record, state: RunState) -> Iterator[dict[str, Any]]:
     """Make the JSON-ready objects of an expanded record: one, or for text one per line."""
     fields = to_object(record.event)
-    on = fields.pop("on", record.host)
+    host = fields.pop("on", record.host)
     offset = state.hosts[record.host].offset if 0 <= record.host < len(state.hosts) else 0.0
     rank = fields.pop("rank", SESSION)
     head = {
         "event": fields.pop("event"),
         "time": record.time - offset,
-        "host": state.host_name(on) or None,
+        "host": state.host_name(host) or None,
         "rank": rank if rank >= 0 else None,
     }
     if isinstance(record.event, OutputText):

@@ -103,7 +103,7 @@ class RunScreen(LiveScreen, Screen[None]):
         if isinstance(self.session, Replay) and self not in self.app.screen_stack:
             self.session.pause()
 
-    def on_table_cell_table_uncovered(self) -> None:
+    def on_cell_table_uncovered(self) -> None:
         self.tick()
 
     def tick(self) -> None:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from training import figures
+from training.formatting import format_loss
 from training.wire import events
 
 RISEN = 2.0
@@ -59,7 +59,7 @@ def not_learned(runs: Iterable[tuple[str, float, float]]) -> str:
         return ""
     name, first_loss, last_loss = risen[0]
     number = "1 run" if len(risen) == 1 else f"{len(risen)} runs"
-    change = f"rose from {figures.loss(first_loss)} to {figures.loss(last_loss)}"
+    change = f"rose from {format_loss(first_loss)} to {format_loss(last_loss)}"
     return f"{number} {NOT_LEARNED}: the training loss of {name} {change}"
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from training import image_size, models, registry, torchvision_names
+from training import model_fit, models, registry
 from training.datasets import _idx, cifar10
 from training.job import Job, JobError, help_text
 
@@ -52,7 +52,7 @@ def fits(**job: object) -> bool:
     "name", ["lenet5", "svhn_cnn", "vgg11", "resnet18", *(f"torchvision/{name}" for name in NAMES)]
 )
 def test_the_declared_sizes_are_those_that_the_model_takes(name: str) -> None:
-    low, high = image_size.accepted(name)
+    low, high = model_fit.accepted_sides(name)
     for side in {max(1, low - 1), max(1, low), min(high, 300), min(high + 1, 300)}:
         assert fits(model=name, image_size=side) == takes(name, side), side
 
@@ -60,7 +60,7 @@ def test_the_declared_sizes_are_those_that_the_model_takes(name: str) -> None:
 def test_the_names_of_torchvision_are_known_without_importing_it() -> None:
     from torchvision import models as theirs  # slow to import, and each worker imports this module
 
-    assert torchvision_names.names() == tuple(theirs.list_models(module=theirs))
+    assert model_fit.torchvision_models() == tuple(theirs.list_models(module=theirs))
     Job(model="torchvision/resnet50").check_world(1)
     with pytest.raises(
         JobError, match=r"torchvision/resnet500: .* no classification model .*similar: .*resnet50"

@@ -10,7 +10,7 @@ from remote import format
 from remote.run.run_state import RunState
 from remote.run.state.rank_state import RankState
 from tests.kit.histories import History, plan, stepped
-from training import figures
+from training.formatting import format_loss
 from tui.run.components import row
 from tui.run.components.header import PACE
 
@@ -30,7 +30,7 @@ from tui.run.components.header import PACE
     ],
 )
 def test_a_loss_has_as_many_digits_as_say_something(value: float, text: str) -> None:
-    assert figures.loss(value) == text
+    assert format_loss(value) == text
 
 
 @pytest.mark.parametrize(("step", "text"), [(0, "-"), (12, "nan")])

@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from remote.events import Closed
+from remote.events import SessionClosed
 from remote.plan.plan import Script
 from remote.study import estimate
 from remote.study.folder import RunBegun, RunEnded, StudyFolder, TrialOutcome
 from remote.study.measurement import MissingMetric, read_value
 from remote.study.progress import StudyProgress
-from remote.study.reader import StudyError
 from remote.study.start_study import (
     StudyCall,
     find_recovered_runs,
@@ -22,6 +21,7 @@ from remote.study.start_study import (
     read_progress,
     result_settings,
 )
+from remote.study.study import StudyError
 from remote.study.study_file import parse_study
 from tests.kit.histories import History, plan
 from tests.kit.recorded import recorded
@@ -266,7 +266,7 @@ def lacking(tmp_path: Path) -> StudyFolder:
     trial = before.study("mine").trials()[0]
     of = History(replace(plan(1), run="first", work=trial.work)).training()
     of.rank(0, ScriptMetrics(0, 1, 0.0, (("bleu", 30.0),)))
-    recorded(tmp_path, of.done(0).session(Closed()))
+    recorded(tmp_path, of.done(0).session(SessionClosed()))
     lacks = RunEnded(trial.key, "first", TrialOutcome.FAILED, cause="no blue", lacks="metric:blue")
     folder.write(RunBegun(trial.key, "first"))
     folder.write(lacks)

@@ -26,11 +26,10 @@ from remote.study.conclusion import answer_text, comparison_text, conclusion_lin
 from remote.study.folder import JOURNAL, RunBegun, RunEnded, StudyFolder, TrialOutcome
 from remote.study.host_pool import HostPool
 from remote.study.progress import CellState, StudyProgress
-from remote.study.reader import StudyError
 from remote.study.results import compute_results
 from remote.study.runner import LIMIT, StudyRunner
 from remote.study.shortcomings import failure_lines, limit_lines
-from remote.study.study import CellPlace, Study, Trial
+from remote.study.study import CellPlace, Study, StudyError, Trial
 from remote.study.study_file import parse_study, read_bundled_studies, read_study_text
 from remote.transport.warm import WarmTransport
 from tests.kit.acted_study import acted_runner, finish
@@ -244,9 +243,9 @@ def test_cells_that_do_not_say_on_how_many_hosts_they_run_run_on_all() -> None:
     text = (
         '[job]\nbatch_size = 2\n[axes]\nmethod = [{ sync = "ddp" }, { sync = "ring", nodes = 1 }]\n'
     )
-    assert [cell.place.nodes for cell in parse_study("two", text, nodes=2).cells] == [2, 1]
+    assert [cell.place.nodes for cell in parse_study("two", text, num_hosts=2).cells] == [2, 1]
     with pytest.raises(StudyError, match="method=ddp: --batch-size 2 is smaller than the 3 ranks"):
-        parse_study("two", text, nodes=3)
+        parse_study("two", text, num_hosts=3)
     parse_study("two", text)  # nobody knows yet
 
 
@@ -275,7 +274,8 @@ def test_an_axis_is_not_overridden() -> None:
 def test_bundled_studies_are_sound(name: str, quick: bool) -> None:
     study = parse_study(name, read_bundled_studies()[name], quick=quick)
     assert (
-        study.cells == parse_study(name, read_bundled_studies()[name], quick=quick, nodes=7).cells
+        study.cells
+        == parse_study(name, read_bundled_studies()[name], quick=quick, num_hosts=7).cells
     )
     assert study.question.endswith("?")
     assert any(study.counterpart(cell) for cell in study.cells)
@@ -455,7 +455,7 @@ def test_more_cells_and_repetitions_extend_a_study_and_other_settings_do_not(
 
 
 def test_what_no_run_counts_of_may_change(tmp_path: Path) -> None:
-    call = start.StudyCall(TEXT, {}, {"local": 2}, False, nodes=2)
+    call = start.StudyCall(TEXT, {}, {"local": 2}, False, num_hosts=2)
     folder = _started(tmp_path, call)
     key = "nodes=2 method=alone #1"
     folder.write(RunBegun(key, "run-1"))
@@ -503,7 +503,7 @@ sync = ["ring", "ddp"]
 
 
 def test_a_study_of_links_on_hosts_of_a_file_keeps_its_settings(tmp_path: Path) -> None:
-    call = start.StudyCall(LINKS, {}, {"hosts": "hosts.toml"}, False, nodes=2)
+    call = start.StudyCall(LINKS, {}, {"hosts": "hosts.toml"}, False, num_hosts=2)
     folder = _started(tmp_path, call)
     folder.write(RunEnded("link=as it is sync=ring #1", "run", TrialOutcome.COUNTED, 0.5))
     assert [cell.key for cell in start.open_study(folder).cells] == [
@@ -517,7 +517,7 @@ def test_a_study_of_links_on_hosts_of_a_file_keeps_its_settings(tmp_path: Path) 
 
 def test_options_that_are_as_before_are_no_change_and_a_seed_of_a_cell_is(tmp_path: Path) -> None:
     text = '[axes]\nmethod = [{ label = "a", sync = "ring" }]\n'
-    call = start.StudyCall(text, {}, {"local": 2}, False, nodes=2)
+    call = start.StudyCall(text, {}, {"local": 2}, False, num_hosts=2)
     folder = _started(tmp_path, call)
     folder.write(RunEnded("method=a #1", "run", TrialOutcome.COUNTED, 0.5))
     bucket = Job(sync="ring").sync_options().bucket_mb

@@ -18,7 +18,7 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 
 from remote.cluster.hosts import Host
-from remote.events import Detached, Refused
+from remote.events import Detached, StartRefused
 from remote.host_commands import inventory
 from remote.host_commands.listed_runs import HostPart, ListedRun
 from remote.host_commands.pruning import Removable
@@ -744,7 +744,7 @@ async def test_what_is_done_with_a_run_keeps_the_cursor_there(
 
 async def test_runs_that_made_no_step_are_hidden(runs_dir: Path) -> None:
     for name in ("d-4", "e-5"):
-        refused = Told(replace(plan(2), run=name)).session(Refused(SESSION, "no torch"))
+        refused = Told(replace(plan(2), run=name)).session(StartRefused(SESSION, "no torch"))
         recorded(runs_dir, refused.ended())
     home = Home(runs_dir)
     async with home.app.run_test(size=(120, 40), notifications=True) as pilot:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from remote.events import Refused, Restarted
+from remote.events import Restarted, StartRefused
 from remote.host_commands import listed_runs as host_runs
 from remote.plan.plan import PlanError
 from remote.record import index as recorded_index
@@ -294,7 +294,7 @@ def test_runs_that_made_no_step_are_listed_on_request(
     run: Callable[..., Done], names: list[str], tmp_path: Path
 ) -> None:
     refused = replace(plan(2), run="20261120-100000-refused")
-    told = History(refused).session(Refused(SESSION, "no torch"))
+    told = History(refused).session(StartRefused(SESSION, "no torch"))
     Recorder(tmp_path / "runs", refused).close(told.closed())
     done = run(runs)
     assert [row.split()[0] for row in done.stdout.splitlines()[1:]] == names

@@ -64,7 +64,7 @@ async def test_keys_that_change_while_their_screen_goes_are_not_drawn() -> None:
         await until(pilot, lambda: "q Quit  ? Help" in stage.text())
         keys = stage.app.screen.query_one(KeyFooter)
         await keys.query(KeyLine).remove()
-        keys._show()
+        keys._update_keys()
 
 
 def _colours(stage: Stage, *columns: int) -> list[Color | None]:
