@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from remote.record import summary
+from remote.record.remarks import find_remarks
 from remote.run.run_state import RunState
 from remote.study.study import NAMED, Cell, Study
 from training.registry import did_you_mean
@@ -58,7 +58,7 @@ def list_remarks(cell: Cell, state: RunState) -> tuple[str, ...]:
     """What who compares the run with others has to know."""
     diverged = state.progress.diverged
     said = [f"{cell.key} diverged: the loss is not finite"] if diverged else []
-    return (*said, *(remark.text for remark in summary.remarks(state)))
+    return (*said, *(remark.text for remark in find_remarks(state)))
 
 
 def general_cause(state: RunState) -> str:
@@ -86,7 +86,7 @@ def first_and_last_loss(state: RunState) -> tuple[float, float] | None:
 def read_value(study: Study, found: Mapping[str, Any]) -> float | None:
     """The value of one run, from its summary; None where it has none.
 
-    `step_seconds` follows the reference's rule: the mean of iterations 2 to 40 over all ranks. The
+    `step_seconds` follows the assignment's rule: the mean of iterations 2 to 40 over all ranks. The
     loss of a script and its own metrics are the last ones, means over the ranks that have them.
     """
     if study.metric.startswith(NAMED):

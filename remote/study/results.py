@@ -13,7 +13,7 @@ import numpy as np
 from remote.metrics import doubt as doubting
 from remote.metrics.conditions import join_conditions
 from remote.metrics.doubt import Doubt, Side, differing_work, find_doubt
-from remote.record.summary import finite
+from remote.record.summary import to_strict_json
 from remote.statistics.block_model import DRAWS, FEW_DRAWS
 from remote.statistics.comparison import (
     Comparison,
@@ -260,7 +260,7 @@ def _side(row: CellProgress) -> Side:
 
 def results_to_json(result: StudyResult) -> dict[str, Any]:
     """The results as JSON-ready objects."""
-    found: dict[str, Any] = finite(
+    found: dict[str, Any] = to_strict_json(
         {
             "study": result.study.name,
             "metric": result.study.metric,

@@ -229,7 +229,7 @@ class StudyRunner:
     def _outcome(self, state: RunState) -> tuple[TrialOutcome, float | None, str]:
         """What the run was, its value, and why it failed."""
         if state.verdict is Verdict.FINISHED:
-            value = measure.read_value(self.study, summary.of(state))
+            value = measure.read_value(self.study, summary.summarize(state))
             if value is None:
                 return TrialOutcome.FAILED, None, measure.describe_missing(self.study, state).text()
             return TrialOutcome.COUNTED, value, ""

@@ -97,7 +97,7 @@ def _list(
     passes = query.parse(words)
     errors: list[tuple[str, OSError]] = []
     everyone = index.entries(runs_dir, lambda *one: errors.append(one))
-    found = query.ordered(filter(passes, everyone), sort, reverse)
+    found = query.sort_runs(filter(passes, everyone), sort, reverse)
     if json:
         for run in found:
             echo(dumps(to_object(run)))

@@ -391,7 +391,7 @@ def test_the_newest_evaluation_of_a_long_record_is_found_wherever_it_is(
 @pytest.mark.parametrize("kind", ["calm", "noisy", "slow"])
 def test_an_overview_says_what_the_summary_says(tmp_path: Path, kind: str) -> None:
     *_, state = Replayed(all_runs(kind)[0]).states()
-    (tmp_path / SUMMARY).write_text(json.dumps(summary.of(state)))
+    (tmp_path / SUMMARY).write_text(json.dumps(summary.summarize(state)))
     own = overview_of(state)
     assert read_written_overview(tmp_path) == (own if own.verdict else None)
     assert own.step > 0
