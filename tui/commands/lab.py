@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated
 
@@ -136,7 +136,7 @@ def set_rate(
 
 
 app = make_app("rankboard lab", None, help=HELP)
-COMMANDS = {
+COMMANDS: dict[str, Callable[..., None]] = {
     "up": up,
     "down": down,
     "status": status,
