@@ -31,7 +31,7 @@ import runs
 from parts.streams import START, Stream
 from parts.terminal import COLUMNS, LINES, Terminal
 
-from remote.events import Closed
+from remote.events import SessionClosed
 from remote.record.write import Recorder
 from remote.run.apply import apply_record
 from remote.run.run_state import RunState
@@ -201,7 +201,7 @@ def record(runs_dir: Path, stream: Stream) -> None:
             if number % FLUSHED == 0:
                 into.flush()
     journal.unlink()
-    closed = Record(SESSION, 0, 1, START + stream.seconds + 1, Closed())
+    closed = Record(SESSION, 0, 1, START + stream.seconds + 1, SessionClosed())
     into.write(closed)
     apply_record(state, closed)
     into.close(state)

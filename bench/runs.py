@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from remote.cluster.hosts import Host
-from remote.events import Closed
+from remote.events import SessionClosed
 from remote.format import size
 from remote.plan.plan import Plan
 from remote.record.layout import EVENTS, INDEX, OVERVIEW, PLAN, SUMMARY
@@ -73,7 +73,7 @@ def record(folder: Path) -> Path:
     plan = Plan(NAME, tuple(Host(f"node{rank}", "") for rank in range(RANKS)), Job(lr=0.05))
     into, state = Recorder(folder, plan), RunState(plan)
     told = [(rank, event) for rank in range(RANKS) for event in events(rank)]
-    for seq, (host, event) in enumerate([*told, (SESSION, Closed())], 1):
+    for seq, (host, event) in enumerate([*told, (SESSION, SessionClosed())], 1):
         one = Record(host, 0, seq, 1.8e9 + seq / 100, event)
         into.raw(encode(one).encode()) if host >= 0 else into.write(one)
         apply_record(state, one)

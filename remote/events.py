@@ -1,14 +1,14 @@
 """Defines what launchers record of a run, as typed events, and the lines of a whole run.
 
-The number of a host is `on`, as on the wire; it may be SESSION if that is said.
+The number of a host is `host`, and `on` on the wire; it may be SESSION if that is said.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from operator import attrgetter
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
@@ -30,18 +30,24 @@ from training.wire.records import (
 
 
 @immutable
-class Reaching(Event):
+class HostPhaseChanged(Event):
     """The session has entered this phase of reaching a host."""
 
-    on: int
+    wire_name: ClassVar[str] = "reaching"
+    wire_keys: ClassVar[Mapping[str, str]] = {"host": "on"}
+
+    host: int
     phase: Reach
 
 
 @immutable
-class Clock(Event):
+class ClockMeasured(Event):
     """The clock of a host was measured: at its Hello, or since."""
 
-    on: int
+    wire_name: ClassVar[str] = "clock"
+    wire_keys: ClassVar[Mapping[str, str]] = {"host": "on"}
+
+    host: int
     offset: float
     """Seconds by which it is ahead of the session's."""
 
@@ -51,18 +57,24 @@ class Clock(Event):
 
 
 @immutable
-class Said(Event):
+class RemarkMade(Event):
     """A remark for the log that is no rank's output: of a login shell, or (SESSION) the session."""
 
-    on: int
+    wire_name: ClassVar[str] = "said"
+    wire_keys: ClassVar[Mapping[str, str]] = {"host": "on"}
+
+    host: int
     text: str
 
 
 @immutable
-class Silent(Event):
+class HostSilent(Event):
     """Nothing has come from a host for `seconds`."""
 
-    on: int
+    wire_name: ClassVar[str] = "silent"
+    wire_keys: ClassVar[Mapping[str, str]] = {"host": "on"}
+
+    host: int
     seconds: float
 
     def validate(self) -> None:
@@ -71,10 +83,13 @@ class Silent(Event):
 
 
 @immutable
-class Checked(Event):
+class CheckFinished(Event):
     """A check before the start, of a host or (SESSION) of all together."""
 
-    on: int
+    wire_name: ClassVar[str] = "checked"
+    wire_keys: ClassVar[Mapping[str, str]] = {"host": "on"}
+
+    host: int
     check: str
     outcome: str
     """ok, warning or failed."""
@@ -87,10 +102,13 @@ class Checked(Event):
 
 
 @immutable
-class Parted(Event):
+class ConnectionLost(Event):
     """The connection to a host broke, for this reason; a new one is being opened."""
 
-    on: int
+    wire_name: ClassVar[str] = "parted"
+    wire_keys: ClassVar[Mapping[str, str]] = {"host": "on"}
+
+    host: int
     reason: str
 
 
@@ -160,8 +178,10 @@ class Starting(Event):
 
 
 @immutable
-class Failing(Event):
+class AttemptFailing(Event):
     """The attempt has failed. The others have a moment for their last words."""
+
+    wire_name: ClassVar[str] = "failing"
 
 
 @immutable
@@ -182,11 +202,13 @@ class Restarted(Event):
 
 
 @immutable
-class Leaving(Event):
+class DetachRequested(Event):
     """A person has asked to detach: the launcher leaves once the ranks run.
 
     If `leaving` is False, it cannot.
     """
+
+    wire_name: ClassVar[str] = "leaving"
 
     leaving: bool = True
 
@@ -200,10 +222,13 @@ class Detached(Event):
 
 
 @immutable
-class Lost(Event):
+class HostLost(Event):
     """A host is lost, or was never reached."""
 
-    on: int
+    wire_name: ClassVar[str] = "lost"
+    wire_keys: ClassVar[Mapping[str, str]] = {"host": "on"}
+
+    host: int
     reason: str
     """Why, and what to do."""
     reached: bool
@@ -213,10 +238,13 @@ class Lost(Event):
 
 
 @immutable
-class Refused(Event):
+class StartRefused(Event):
     """The session does not start the run: a host, or (SESSION) the whole, is not fit for it."""
 
-    on: int
+    wire_name: ClassVar[str] = "refused"
+    wire_keys: ClassVar[Mapping[str, str]] = {"host": "on"}
+
+    host: int
     reason: str
     """Why, and what to do."""
 
@@ -237,24 +265,28 @@ class Stopping(Event):
 
 
 @immutable
-class Closing(Event):
+class SessionClosing(Event):
     """Nothing is left to run: every agent is told to end."""
+
+    wire_name: ClassVar[str] = "closing"
 
 
 @immutable
-class Closed(Event):
+class SessionClosed(Event):
     """The session's last record: nothing more comes, every host's agent has ended or is lost."""
+
+    wire_name: ClassVar[str] = "closed"
 
 
 LAUNCHER_EVENTS = (
-    Reaching,
-    Clock,
-    Said,
-    Checked,
-    Silent,
-    Parted,
-    Lost,
-    Refused,
+    HostPhaseChanged,
+    ClockMeasured,
+    RemarkMade,
+    CheckFinished,
+    HostSilent,
+    ConnectionLost,
+    HostLost,
+    StartRefused,
     Stalled,
     StacksAsked,
     StallExplained,
@@ -262,14 +294,14 @@ LAUNCHER_EVENTS = (
     Preparing,
     Prepared,
     Starting,
-    Failing,
+    AttemptFailing,
     Transferring,
     Stopping,
     Restarted,
-    Leaving,
+    DetachRequested,
     Detached,
-    Closing,
-    Closed,
+    SessionClosing,
+    SessionClosed,
 )
 EVENTS: tuple[type[Event], ...] = (*HOST_EVENTS, *LAUNCHER_EVENTS)
 """All that records hold."""

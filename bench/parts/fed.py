@@ -12,7 +12,7 @@ from pathlib import Path
 
 from parts.streams import START, Stream
 from remote.cluster.hosts import Cluster
-from remote.events import Closed, decode, expand
+from remote.events import SessionClosed, decode, expand
 from remote.fair_lock import FairLock
 from remote.run.apply import apply_record
 from remote.run.run_state import RunState
@@ -60,7 +60,7 @@ class Fed:
                         record = decode(line)
                 yield batch
         with self.lock:
-            apply_record(self.state, Record(SESSION, 0, 1, self.state.now, Closed()))
+            apply_record(self.state, Record(SESSION, 0, 1, self.state.now, SessionClosed()))
 
     def stop(self, reason: str = "", *, now: bool = False) -> None:
         """End the run."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from remote.cluster.hosts import Host
-from remote.events import Reaching, encode
+from remote.events import HostPhaseChanged, encode
 from remote.plan.plan import Plan
 from training.job import Job
 from training.wire.enums import Reach
@@ -67,7 +67,7 @@ class Stream:
         slots = self.plan.slots
         ranks = range(len(slots))
         for host in range(self.hosts):
-            yield 0.0, SESSION, Reaching(host, Reach.READY)
+            yield 0.0, SESSION, HostPhaseChanged(host, Reach.READY)
         for rank in ranks:
             yield 0.0, slots[rank].host, Launched((rank,))
             yield 0.0, slots[rank].host, Spawned(rank, 100 + rank)

@@ -15,7 +15,7 @@ from dataclasses import replace
 from remote.cluster.hosts import Host
 from remote.doctor import machine, network, software, work
 from remote.doctor.host_facts import FAILED, NAMED, OK, WARNING, Finding, HostFacts
-from remote.events import Checked
+from remote.events import CheckFinished
 from remote.format import listed
 from remote.plan.place import master_address
 from remote.plan.plan import Plan, PlanError
@@ -91,7 +91,7 @@ def check_facts(
     facts: Sequence[Hello | None],
     offsets: Sequence[float],
     failures: Sequence[Failure | None] = (),
-) -> list[Checked]:
+) -> list[CheckFinished]:
     """Make the checks of the first round, host by host, in order.
 
     `facts` are None for a host that was not reached, and then `failures` has why; `offsets` are how
@@ -104,7 +104,7 @@ def check_facts(
         needed.add("torchvision")
     names = [name for name in OF_FACTS if name not in OF_SOME_PLANS or name in needed]
     untrusted = [one for one in failures if one and one.cause is FailureCause.HOST_KEY_UNKNOWN]
-    checks: list[Checked] = []
+    checks: list[CheckFinished] = []
     for index, hello in enumerate(facts):
         if hello:
             checks += [_checked(index, name, OF_FACTS[name](known, index)) for name in names]
@@ -117,24 +117,24 @@ def check_facts(
     return checks
 
 
-def _checked(host: int, check: str, finding: Finding) -> Checked:
-    return Checked(host, check, finding.outcome, finding.text, finding.advice)
+def _checked(host: int, check: str, finding: Finding) -> CheckFinished:
+    return CheckFinished(host, check, finding.outcome, finding.text, finding.advice)
 
 
-def _not_reached(host: Host, index: int, failure: Failure) -> list[Checked]:
+def _not_reached(host: Host, index: int, failure: Failure) -> list[CheckFinished]:
     """Say what is known of a host that has not said Hello: what its transport passed, and what
     not."""
     failed = _failed_check(failure.cause)
-    checks: list[Checked] = []
+    checks: list[CheckFinished] = []
     if failed != "address":
-        checks.append(Checked(index, "address", OK, host.address))
+        checks.append(CheckFinished(index, "address", OK, host.address))
         if failed != "login":
-            checks.append(Checked(index, "login", OK, "ok"))
+            checks.append(CheckFinished(index, "login", OK, "ok"))
     advice = " ".join(failure.advice.split())
     command = load_transport(host.transport).by_hand(host)
     if not advice and command:
         advice = f"try it by hand: {command}"
-    return [*checks, Checked(index, failed, FAILED, failure.what, advice)]
+    return [*checks, CheckFinished(index, failed, FAILED, failure.what, advice)]
 
 
 def _failed_check(cause: FailureCause) -> str:
@@ -192,11 +192,11 @@ def check_connections(
     facts: Sequence[Hello | None],
     reserved: Sequence[Reserved | None],
     connected: Sequence[Sequence[Connected]],
-) -> list[Checked]:
+) -> list[CheckFinished]:
     """Make the checks of the second round: of each host that was to listen whether it does, and
     whether it reached whom it was to try."""
     known = HostFacts(plan, facts, ())
-    checks: list[Checked] = []
+    checks: list[CheckFinished] = []
     for index, (own, request) in enumerate(zip(reserved, connects(reserved), strict=True)):
         if own:
             checks.append(_checked(index, "port", network.check_port(known, index, own)))
@@ -206,36 +206,36 @@ def check_connections(
     return checks
 
 
-def lost(host: int, reason: str) -> Checked:
+def lost(host: int, reason: str) -> CheckFinished:
     """Return the check that a host failed which was lost in the second round."""
     advice = "see whether it is still up, then check once more"
-    return Checked(host, "connect", FAILED, reason, advice)
+    return CheckFinished(host, "connect", FAILED, reason, advice)
 
 
 # In words -----------------------------------------------------------------------------------------
 
 
-def grouped(checks: Sequence[Checked]) -> list[Checked]:
+def grouped(checks: Sequence[CheckFinished]) -> list[CheckFinished]:
     """Return the checks; those that have found the same of several hosts say of which."""
     hosts: dict[tuple[object, ...], list[int]] = {}
     for check in checks:
-        hosts.setdefault(_what_is_read(check), []).append(check.on)
-    marked: list[Checked] = []
+        hosts.setdefault(_what_is_read(check), []).append(check.host)
+    marked: list[CheckFinished] = []
     for check in checks:
         same = hosts[_what_is_read(check)]
         marked.append(replace(check, same=tuple(same)) if len(same) > 1 else check)
     return marked
 
 
-def _what_is_read(check: Checked) -> tuple[object, ...]:
+def _what_is_read(check: CheckFinished) -> tuple[object, ...]:
     # What is well is not told, but shown host by host.
-    host = check.on if check.outcome == OK else None
+    host = check.host if check.outcome == OK else None
     return check.check, check.outcome, check.text, check.advice, host
 
 
-def is_told(checked: Checked) -> bool:
+def is_told(checked: CheckFinished) -> bool:
     """Return True if this is the one of several equal findings that tells of all of them."""
-    return not checked.same or checked.on == checked.same[0]
+    return not checked.same or checked.host == checked.same[0]
 
 
 def is_unfit(cause: FailureCause) -> bool:
@@ -243,21 +243,21 @@ def is_unfit(cause: FailureCause) -> bool:
     return _failed_check(cause) in UNFIT
 
 
-def refusal(names: Sequence[str], checked: Checked) -> str:
+def refusal(names: Sequence[str], checked: CheckFinished) -> str:
     """Return a failed check as the reason why a run is not started. `names` are all hosts'."""
     what = whose(names, checked) + checked.text
     return f"{what}; {checked.advice}" if checked.advice else what
 
 
-def warning(names: Sequence[str], checked: Checked, command: str) -> str:
+def warning(names: Sequence[str], checked: CheckFinished, command: str) -> str:
     """Return a check that warns as a short line for the log of a run, which goes on all the same.
     `names` are all hosts'; `command` tells the rest."""
     return f"{whose(names, checked, NAMED)}{checked.check}: {checked.text} (see {command})"
 
 
-def whose(names: Sequence[str], checked: Checked, most: int = sys.maxsize) -> str:
+def whose(names: Sequence[str], checked: CheckFinished, most: int = sys.maxsize) -> str:
     """Return how a line on a check begins: with its hosts, `most` of them. `names` are all
     hosts'."""
-    numbers = checked.same or (checked.on,)
+    numbers = checked.same or (checked.host,)
     hosts = [names[number] for number in numbers if 0 <= number < len(names)]
     return f"{listed(hosts, most)}: " if hosts else ""

@@ -32,7 +32,7 @@ NAMED = 3
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check comes to; see `training.wire.events.Checked`."""
+    """What a check comes to; see `remote.events.CheckFinished`."""
 
     outcome: str
     text: str

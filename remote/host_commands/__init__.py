@@ -1,1 +1,1 @@
-"""Short programs on all hosts at once: listing, cleaning, setting up."""
+"""Short programs on all hosts at once: list runs, remove them, set hosts up."""

@@ -1,4 +1,4 @@
-"""Reads what an errand answers, within the limits of size and time."""
+"""Read what a host answers to a command, within the limits of size and time."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from training.wire.line_cutter import LineCutter
 
 
 class AnswerTooLong(Exception):
-    """A host has answered more than the limits allow. The text says so, and fits behind the name of
-    the host."""
+    """A host has answered more than the limits allow. The text fits behind the name of the host."""
 
 
 @dataclass
 class AnswerReader:
-    """The objects of one answer, out of its bytes. `moment` is when the first bytes came."""
+    """Turns the bytes of one answer into objects."""
 
     limits: Limits
     moment: float = 0.0
+    """When the first bytes came."""
     size: int = 0
     values: int = 0
 
@@ -35,7 +35,7 @@ class AnswerReader:
         self._cutter = LineCutter(self.limits.line)
 
     def take(self, block: bytes) -> list[dict[str, Any]]:
-        """The objects that the next bytes complete. Raises: AnswerTooLong, LineTooLong."""
+        """Return the objects that the next bytes complete. Raises: AnswerTooLong, LineTooLong."""
         self.moment = self.moment or time.time()
         self.size += len(block)
         if self.size > self.limits.answer:
@@ -46,25 +46,28 @@ class AnswerReader:
             if self.values > self.limits.values:
                 raise AnswerTooLong(f"its answer has more than {self.limits.values:,} values")
             # a failed parse takes microseconds, and there may be a million lines that are no JSON
-            if line.lstrip().startswith(b"{") and (found := load(line)) is not None:
-                objects.append(found)
+            parsed = load(line) if line.lstrip().startswith(b"{") else None
+            if parsed is not None:
+                objects.append(parsed)
         return objects
 
 
 def read_until_end(channel: Channel, patience: float, in_all: float = math.inf) -> Iterator[bytes]:
-    """All that comes, up to the end of the channel. Raises: TimeoutError, where nothing comes for
-    `patience` seconds, or the end does not within `in_all` seconds. While nobody asks for more,
-    patience does not wear out."""
-    watch = _Watch(channel, patience, in_all)
+    """Yield all that comes, up to the end of the channel.
+
+    Time runs only while a block is asked for. Raises: TimeoutError, if nothing comes for `patience`
+    seconds, or the end does not come within `in_all` seconds.
+    """
+    watch = _SilenceWatch(channel, patience, in_all)
     try:
-        while block := watch.wait():
+        while block := watch.read():
             yield block
     finally:
         watch.over.set()
 
 
-class _Watch:
-    """Closes a channel that has gone silent. A thread of its own looks at the time."""
+class _SilenceWatch:
+    """Closes a channel that has gone silent. A thread looks at the time, as `read` just waits."""
 
     def __init__(self, channel: Channel, patience: float, in_all: float) -> None:
         self._channel = channel
@@ -75,10 +78,10 @@ class _Watch:
         self._late = ""
         self.over = threading.Event()
         if patience < math.inf:
-            threading.Thread(target=self._look, name="patience", daemon=True).start()
+            threading.Thread(target=self._watch, name="patience", daemon=True).start()
 
-    def wait(self) -> bytes:
-        """The next bytes; none at the end. Raises: TimeoutError."""
+    def read(self) -> bytes:
+        """Return the next bytes; none at the end. Raises: TimeoutError."""
         self._due = time.monotonic() + self._patience
         block = self._channel.read()
         self._due = math.inf
@@ -86,13 +89,8 @@ class _Watch:
             raise TimeoutError(self._late)
         return block
 
-    def _look(self) -> None:
-        pause = min(
-            self._patience, threading.TIMEOUT_MAX
-        )  # a due that comes later is not earlier than the next look
-        while not self.over.wait(
-            max(0.0, min(self._due - time.monotonic(), self._end - time.monotonic(), pause))
-        ):
+    def _watch(self) -> None:
+        while not self.over.wait(self._pause()):
             now = time.monotonic()
             if now >= self._due:
                 self._late = f"no answer within {self._patience:g} s"
@@ -101,3 +99,9 @@ class _Watch:
             if self._late:
                 self._channel.close()
                 return
+
+    def _pause(self) -> float:
+        # a read that begins later is not due before this pause is over
+        longest = min(self._patience, threading.TIMEOUT_MAX)
+        remaining = min(self._due, self._end) - time.monotonic()
+        return max(0.0, min(remaining, longest))

@@ -1,4 +1,4 @@
-"""What the hosts of a run have in their journals, read without going near its agents."""
+"""Read what the hosts of a run have in their journals, without going near its agents."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from queue import Empty, SimpleQueue
 
+from remote.cluster.hosts import Host
 from remote.host_commands.answer_reader import read_until_end
 from remote.jsonl import load
 from remote.limits import LIMITS, Limits
@@ -15,26 +16,22 @@ from remote.plan.plan import Plan
 from remote.sanitise import one_line
 from remote.transport import Channel, HostCommand, NoProgress, Transport, Unreachable
 from training.agent import WHOLE
-from training.wire.events import (
-    Record,
-    RecordsDropped,
-    decode,
-)
+from training.wire.events import Record, RecordsDropped, decode
 from training.wire.line_cutter import LineCutter, LineTooLong
 
-ROOM = 16
-"""Reads of a host that wait for those of the others; beyond, its journal waits where it is."""
+MOST_BLOCKS = 16
+"""Blocks of a host that wait for those of the others. Beyond, its journal waits where it is."""
 LOOK = 0.1
 """Seconds between two looks at whether the journals are still wanted."""
 SHOWN = 100
-"""Characters that are told of what is no record."""
+"""Characters that a message shows of a line that is no record."""
 
 Problem = tuple[int, str]
-"""The number of a host, and why some or all of its records are missing."""
+"""The index of a host, and why some or all of its records are missing."""
 
 
 def always() -> bool:
-    """The journals are wanted to their end."""
+    """Return True: the journals are wanted to their end."""
     return True
 
 
@@ -44,128 +41,132 @@ def fetch_journals(
     after: Mapping[int, int],
     offsets: Mapping[int, float],
     problems: list[Problem],
-    wanted: Callable[[], bool] = always,
+    is_wanted: Callable[[], bool] = always,
     limits: Limits = LIMITS,
 ) -> Generator[tuple[bytes, Record]]:
-    """The lines of all hosts' journals with their records, not expanded: each host's in its order
-    and after the number that is known of it, all in order of time. `offsets`: how many seconds the
-    hosts' clocks are ahead.
+    """Yield the lines of all hosts' journals with their records, not expanded, in order of time.
 
-    Why some of a host's are missing joins the `problems`. Once they are no longer `wanted`, which
-    is asked all the while, only what has come already is given.
+    `after` is the last record number that is known of each host; those of one host stay in their
+    order. `offsets`: how many seconds the hosts' clocks are ahead. Why records of a host are
+    missing joins the `problems`. `is_wanted` is asked all the while; once it is False, only what
+    has come already is given.
     """
-    if not wanted():
+    if not is_wanted():
         return
-    readings = [
+    readers = [
         JournalReader(transport, plan, index, after.get(index, 0), limits)
         for index in range(len(plan.hosts))
     ]
+
+    def moment(item: tuple[bytes, Record]) -> float:
+        """Return when a record was written, by this machine's clock."""
+        record = item[1]
+        if isinstance(record.event, RecordsDropped):
+            return 0.0  # its time is that of this reading, and it is to hold up nothing
+        return record.time - offsets.get(record.host, 0.0)
+
     try:
-        yield from heapq.merge(
-            *(one.records(problems, wanted) for one in readings),
-            key=lambda found: _time(found[1], offsets),
-        )
+        streams = [reader.records(problems, is_wanted) for reader in readers]
+        yield from heapq.merge(*streams, key=moment)
     finally:
-        for one in readings:
-            one.finish()
-
-
-def _time(record: Record, offsets: Mapping[int, float]) -> float:
-    """When it was written, by this machine's clock. `RecordsDropped` is of the moment
-    in which the journal was read."""
-    return (
-        0.0
-        if isinstance(record.event, RecordsDropped)
-        else record.time - offsets.get(record.host, 0.0)
-    )
+        for reader in readers:
+            reader.finish()
 
 
 class JournalReader:
-    """One host's journal, as it is read by a thread of its own."""
+    """Reads one host's journal in a thread of its own."""
 
     def __init__(
         self, transport: Transport, plan: Plan, index: int, after: int, limits: Limits
     ) -> None:
-        self._index, self._host, self._limits = index, plan.hosts[index], limits
-        self._errand = HostCommand(("journal", plan.folder(index), str(index), str(after)))
+        self._transport = transport
+        self._index = index
+        self._host: Host = plan.hosts[index]
+        self._limits = limits
+        self._command = HostCommand(("journal", plan.folder(index), str(index), str(after)))
         self._blocks: SimpleQueue[bytes] = SimpleQueue()
-        self._room = threading.Semaphore(ROOM)
-        self._over = False
+        self._room = threading.Semaphore(MOST_BLOCKS)
+        self._is_over = False
         self._channel: Channel | None = None
-        self._why = ""
-        threading.Thread(target=self._read, args=(transport,), name="journal", daemon=True).start()
+        self._failure = ""
+        """Why the journal cannot be read to its end. It begins with the name of the host."""
+        threading.Thread(target=self._read, name="journal", daemon=True).start()
 
-    def _read(self, transport: Transport) -> None:
+    def _read(self) -> None:
         try:
-            self._channel = transport.open(self._host, self._errand, NoProgress())
-            self._copy(self._channel)
+            self._channel = self._transport.open(self._host, self._command, NoProgress())
+            reason = self._copy(self._channel)
+            if reason:
+                self._fail(reason)
         except Unreachable as error:
-            self._why = str(error)
-        except Exception as error:  # noqa: BLE001 - a mistake of ours: told, as the other journals go on
-            self._why = f"rankboard itself failed: {error!r}"
+            self._failure = str(error)
+        except Exception as error:  # noqa: BLE001 - the other journals go on after a mistake of ours
+            self._fail(f"rankboard itself failed: {error!r}")
         finally:
             self._blocks.put(b"")
 
-    def _copy(self, channel: Channel) -> None:
-        why = ""
+    def _fail(self, reason: str) -> None:
+        self._failure = f"{self._host.name}: {reason}"
+
+    def _copy(self, channel: Channel) -> str:
+        """Copy the journal to the queue. Return why it may have ended early."""
+        reason = ""
+        patience = self._host.timeout
+        slow = f"if it is only slow, raise timeout in {self._host.hosts_file}"
+        try:
+            if self._copy_blocks(channel):
+                longest = patience * self._limits.patience
+                reason = f"one line of its journal took more than {longest:g} s; {slow}"
+        except TimeoutError:
+            reason = f"its journal stood still for {patience:g} s; {slow}"
+        except OSError as error:
+            reason = f"the connection broke: {error}"
+        finally:
+            stderr = channel.close()
+        return reason or stderr
+
+    def _copy_blocks(self, channel: Channel) -> bool:
+        """Copy blocks until the end. Return True if a line took too long to come."""
         longest = self._host.timeout * self._limits.patience
         line_began = time.monotonic()
-        try:
-            for block in read_until_end(channel, self._host.timeout):
-                came = time.monotonic()
-                if b"\n" not in block and came - line_began > longest:
-                    why = (
-                        f"one line of its journal took more than {longest:g} s; if it is only "
-                        f"slow, raise timeout in {self._host.hosts_file}"
-                    )
-                    break
-                self._room.acquire()
-                if self._over:
-                    break
-                self._blocks.put(block)
-                taken = time.monotonic()
-                line_began = taken if b"\n" in block else line_began + taken - came
-        except TimeoutError:
-            why = (
-                f"its journal stood still for {self._host.timeout:g} s; if it is only slow, raise "
-                f"timeout in {self._host.hosts_file}"
-            )
-        except OSError as error:
-            why = f"the connection broke: {error}"
-        finally:
-            said = channel.close()
-        self._why = why or said
+        for block in read_until_end(channel, self._host.timeout):
+            came_at = time.monotonic()
+            has_line = b"\n" in block
+            if not has_line and came_at - line_began > longest:
+                return True
+            self._room.acquire()
+            if self._is_over:
+                break
+            self._blocks.put(block)
+            # the time that we waited for room does not count against the host
+            line_began = time.monotonic() if has_line else line_began + time.monotonic() - came_at
+        return False
 
     def records(
-        self, problems: list[Problem], wanted: Callable[[], bool]
+        self, problems: list[Problem], is_wanted: Callable[[], bool]
     ) -> Iterator[tuple[bytes, Record]]:
-        """The lines that come, with their records, as long as they are wanted."""
-        wrong = ""
-        whole = False
+        """Yield the lines that come, with their records, as long as they are wanted."""
+        problem = ""
+        is_whole = False
         try:
-            for line in self._lines(wanted):
+            for line in self._lines(is_wanted):
                 record = decode(line)
                 if record and record.host == self._index:
                     yield line, record
                 elif load(line) == WHOLE:
-                    whole = True
+                    is_whole = True
                 else:
-                    wrong = wrong or _error(line)
+                    problem = problem or f"{self._host.name}: {_explain_line(line)}"
         except LineTooLong as error:
-            wrong = str(error)
-        if wanted() and not whole:
-            wrong = wrong or self._why or "its journal broke off"
-        if wrong:
-            name = f"{self._host.name}: "
-            problems.append((self._index, name + wrong.removeprefix(name)))
+            problem = f"{self._host.name}: {error}"
+        if not problem and is_wanted() and not is_whole:
+            problem = self._failure or f"{self._host.name}: its journal broke off"
+        if problem:
+            problems.append((self._index, problem))
 
-    def _lines(self, wanted: Callable[[], bool]) -> Iterator[bytes]:
+    def _lines(self, is_wanted: Callable[[], bool]) -> Iterator[bytes]:
         cutter = LineCutter(self._limits.line)
-        for block in self._come(wanted):
-            yield from cutter.feed(block)
-
-    def _come(self, wanted: Callable[[], bool]) -> Iterator[bytes]:
-        while wanted():
+        while is_wanted():
             try:
                 block = self._blocks.get(timeout=LOOK)
             except Empty:
@@ -173,21 +174,22 @@ class JournalReader:
             if not block:
                 return
             self._room.release()
-            yield block
+            yield from cutter.feed(block)
 
     def finish(self) -> None:
-        """Nothing more is taken. Its channel is closed in the background, since a wedged one takes
+        """Take nothing more. The channel is closed in the background, as a wedged one takes
         seconds."""
-        self._over = True
-        self._room.release(ROOM)
+        self._is_over = True
+        self._room.release(MOST_BLOCKS)
         if self._channel:
             threading.Thread(target=self._channel.close, name="closing", daemon=True).start()
 
 
-def _error(line: bytes) -> str:
-    """What a line says that is no record of its host."""
-    found = load(line) or {}
-    return str(
-        found.get("error")
-        or f"no record of its own in its journal: {one_line(line.decode(errors='replace'))[:SHOWN]}"
-    )
+def _explain_line(line: bytes) -> str:
+    """Say what a line means that is no record of its host: an error that the host reports, or
+    nothing that belongs into a journal."""
+    reported = (load(line) or {}).get("error")
+    if reported:
+        return str(reported)
+    text = one_line(line.decode(errors="replace"))
+    return f"no record of its own in its journal: {text[:SHOWN]}"

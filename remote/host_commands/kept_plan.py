@@ -1,4 +1,4 @@
-"""The plans of runs as their hosts keep them, for a launcher that has not recorded them."""
+"""Read the plans of runs as their hosts keep them, for a launcher that has not recorded them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class KeptPlan:
     """How many seconds the clocks of the hosts that answered are ahead of this machine's, by
     number."""
     refusal: str = ""
-    """Why its hosts cannot be reached, "" where they can; the record on this machine can be read
+    """Why its hosts cannot be reached, "" if they can; the record on this machine can be read
     anyway."""
     foreign: bool = False
     """This user has not recorded it here."""
@@ -48,17 +48,17 @@ class Difference:
 
 @dataclass(frozen=True)
 class RunOnHosts:
-    """A run that hosts tell of, by the plan that most of them keep."""
+    """A run that hosts report, by the plan that most of them keep."""
 
     kept: KeptPlan
     hosts: tuple[str, ...]
-    """The hosts that tell of it."""
+    """The hosts that report it."""
     live: tuple[str, ...]
     """Those on which it is live."""
     has_begun: bool
     """Its ranks were started."""
     is_shared: bool
-    """Most of its hosts that have answered tell of it."""
+    """Most of its hosts that have answered report it."""
     differences: tuple[Difference, ...] = ()
     unreadable: tuple[str, ...] = ()
     """Why plans of single hosts cannot be read."""
@@ -70,19 +70,19 @@ class RunOnHosts:
 
 
 @dataclass(frozen=True)
-class HostsAnswer:
-    """What hosts tell of the runs that a name may mean."""
+class PlansOnHosts:
+    """What hosts report of the runs that a name may mean."""
 
     runs: Mapping[str, RunOnHosts]
     mistakes: Mapping[str, PlanError]
-    """Why nothing can be told of other runs: no host's plan can be read."""
+    """Why nothing is known of other runs: no host's plan can be read."""
     problems: tuple[str, ...]
     """Why other hosts did not answer."""
 
 
 @dataclass(frozen=True)
-class _Told:
-    """What one host tells of a run."""
+class _HostCopy:
+    """What one host reports of a run."""
 
     host: str
     plan: Plan
@@ -95,54 +95,60 @@ class _Told:
 
 def ask_for_plans(
     transport: Transport, cluster: Cluster, run: str, within: float = math.inf
-) -> HostsAnswer:
+) -> PlansOnHosts:
     """Ask the hosts of the hosts file for the runs that `run` may mean: a name, the name that a
     person gave, the beginning of a name, or `last`. `within`: seconds after which no host is waited
     for."""
     answers = run_on_hosts(transport, cluster.hosts, "plan", lambda _: (run,), within=within)
     answered = frozenset(answer.host.name for answer in answers if not answer.error)
-    told: dict[str, list[_Told]] = defaultdict(list)
+    copies: dict[str, list[_HostCopy]] = defaultdict(list)
     mistakes: dict[str, dict[str, PlanError]] = defaultdict(dict)
     for answer in answers:
-        for name, said in _by_run(answer).items():
+        for name, report in _reports_by_run(answer).items():
+            is_meant = run == LAST or name.startswith(run)
             try:
-                one = _read(answer, said, name, cluster)
+                copy = _read_copy(answer, report, name, cluster)
             except PlanError as error:
-                if run == LAST or name.startswith(run):
+                if is_meant:
                     mistakes[name][answer.host.name] = error
             else:
-                if run == LAST or name.startswith(run) or one.plan.label == run:
-                    told[name].append(one)
-    return HostsAnswer(
-        {name: _join(told[name], mistakes.get(name, {}), answered) for name in sorted(told)},
-        {name: next(iter(mistakes[name].values())) for name in mistakes if name not in told},
-        tuple(answer.error for answer in answers if answer.error),
-    )
+                if is_meant or copy.plan.label == run:
+                    copies[name].append(copy)
+    runs = {name: _join(copies[name], mistakes.get(name, {}), answered) for name in sorted(copies)}
+    first_mistakes = {
+        name: next(iter(errors.values())) for name, errors in mistakes.items() if name not in copies
+    }
+    problems = [answer.error for answer in answers if answer.error]
+    return PlansOnHosts(runs, first_mistakes, tuple(problems))
 
 
-def _by_run(answer: HostAnswer) -> dict[str, Mapping[str, Any]]:
-    """Return what a host tells, once of each run."""
-    said: dict[str, Mapping[str, Any]] = {}
-    for one in answer.objects:
-        name = one.get("run")
-        if isinstance(name, str) and isinstance(one.get("plan"), str):
-            said.setdefault(name, one)
-    return said
+def _reports_by_run(answer: HostAnswer) -> dict[str, Mapping[str, Any]]:
+    """Return what a host reports, once of each run."""
+    reports: dict[str, Mapping[str, Any]] = {}
+    for report in answer.objects:
+        name = report.get("run")
+        if isinstance(name, str) and isinstance(report.get("plan"), str):
+            reports.setdefault(name, report)
+    return reports
 
 
-def _read(answer: HostAnswer, said: Mapping[str, Any], run: str, cluster: Cluster) -> _Told:
-    """Read what a host tells of this run. Raises: PlanError."""
-    plan = _parse(said["plan"], run, cluster)
-    now = said.get("now")
-    is_time = isinstance(now, float) and math.isfinite(now)
-    return _Told(
+def _read_copy(
+    answer: HostAnswer, report: Mapping[str, Any], run: str, cluster: Cluster
+) -> _HostCopy:
+    """Read what a host reports of this run. Raises: PlanError."""
+    plan = _parse(report["plan"], run, cluster)
+    now = report.get("now")
+    ahead = None
+    if isinstance(now, float) and math.isfinite(now):
+        ahead = now - answer.moment
+    return _HostCopy(
         answer.host.name,
         # some hosts may have been away when the launcher detached
         replace(plan, policy=replace(plan.policy, keep=True)),
         plan.policy.keep,
-        said.get("live") is True,
-        said.get("begun") is True,
-        now - answer.moment if isinstance(now, float) and is_time else None,
+        report.get("live") is True,
+        report.get("begun") is True,
+        ahead,
     )
 
 
@@ -165,22 +171,24 @@ def _parse(text: str, run: str, cluster: Cluster) -> Plan:
 
 
 def _join(
-    told: Sequence[_Told], mistakes: Mapping[str, PlanError], answered: frozenset[str]
+    copies: Sequence[_HostCopy], mistakes: Mapping[str, PlanError], answered: frozenset[str]
 ) -> RunOnHosts:
-    """Make one run of what its hosts tell. A host that differs is named, and changes nothing for
+    """Make one run of what its hosts report. A host that differs is named, and changes nothing for
     the others."""
-    plan = _most_kept(told)
-    alike = [one for one in told if one.plan == plan]
-    others = [one for one in told if one.plan != plan]
+    plan = _most_kept(copies)
+    alike = [copy for copy in copies if copy.plan == plan]
+    others = [copy for copy in copies if copy.plan != plan]
     hosts = [host.name for host in plan.hosts]
-    tellers = {one.host for one in told} | set(mistakes)
+    reporting = {copy.host for copy in copies} | set(mistakes)
     asked = answered.intersection(hosts)
-    offsets = {
-        hosts.index(one.host): one.ahead
-        for one in told
-        if one.ahead is not None and one.host in hosts
-    }
-    keep = any(one.keep for one in alike)
+    offsets = {}
+    for copy in copies:
+        if copy.ahead is not None and copy.host in hosts:
+            offsets[hosts.index(copy.host)] = copy.ahead
+    differences: list[Difference] = []
+    for copy in others:
+        differences += _differences(copy, plan)
+    keep = any(copy.keep for copy in alike)
     return RunOnHosts(
         KeptPlan(
             replace(plan, policy=replace(plan.policy, keep=keep)),
@@ -188,58 +196,56 @@ def _join(
             foreign=True,
             others=_plans_of_other_places(plan, others),
         ),
-        tuple(one.host for one in told),
-        tuple(one.host for one in told if one.is_live),
-        any(one.has_begun for one in told),
-        2 * len(asked & tellers) > len(asked),
-        tuple(difference for one in others for difference in _differences(one, plan)),
-        tuple(f"{host}: {error}" for host, error in mistakes.items()),
+        hosts=tuple(copy.host for copy in copies),
+        live=tuple(copy.host for copy in copies if copy.is_live),
+        has_begun=any(copy.has_begun for copy in copies),
+        is_shared=2 * len(asked & reporting) > len(asked),
+        differences=tuple(differences),
+        unreadable=tuple(f"{host}: {error}" for host, error in mistakes.items()),
     )
 
 
-def _most_kept(told: Sequence[_Told]) -> Plan:
+def _most_kept(copies: Sequence[_HostCopy]) -> Plan:
     """Return the plan that most of its own hosts keep; of several, the one that leaves out the
     fewest hosts which know the run, then the one of the first host."""
+    reporting = {copy.host for copy in copies}
 
     def votes(plan: Plan) -> tuple[int, int, int]:
-        keepers = [one.host for one in told if one.plan == plan]
+        keepers = [copy.host for copy in copies if copy.plan == plan]
         members = {host.name for host in plan.hosts}
-        known = members.intersection(one.host for one in told)
-        return len(members.intersection(keepers)), len(keepers), len(known)
+        return len(members.intersection(keepers)), len(keepers), len(members & reporting)
 
-    plans: list[Plan] = []
-    for one in told:
-        if one.plan not in plans:
-            plans.append(one.plan)
-    return max(plans, key=votes)
+    # `max` takes the first of equal ones
+    return max((copy.plan for copy in copies), key=votes)
 
 
-def _plans_of_other_places(plan: Plan, others: Sequence[_Told]) -> tuple[Plan, ...]:
-    """Return the plans by which a host has another number in the run than by `plan`: there it
+def _plans_of_other_places(plan: Plan, others: Sequence[_HostCopy]) -> tuple[Plan, ...]:
+    """Return the plans by which a host has another index in the run than by `plan`: there it
     would not be found."""
     plans: list[Plan] = []
-    for one in others:
-        if _place(one.host, one.plan) != _place(one.host, plan) and one.plan not in plans:
-            plans.append(one.plan)
+    for copy in others:
+        is_elsewhere = _place(copy.host, copy.plan) != _place(copy.host, plan)
+        if is_elsewhere and copy.plan not in plans:
+            plans.append(copy.plan)
     return tuple(plans)
 
 
 def _place(host: str, plan: Plan) -> int:
-    """Return the number of a host in a run, -1 where it has none."""
-    names = [one.name for one in plan.hosts]
+    """Return the index of a host in a run, -1 if it has none."""
+    names = [member.name for member in plan.hosts]
     return names.index(host) if host in names else -1
 
 
-def _differences(told: _Told, plan: Plan) -> list[Difference]:
+def _differences(copy: _HostCopy, plan: Plan) -> list[Difference]:
     """Return the settings in which the plan of a host differs."""
-    theirs = _settings(told.plan)
-    most = _settings(plan)
-    names = dict.fromkeys((*most, *theirs))
-    return [
-        Difference(told.host, name, theirs.get(name, ""), most.get(name, ""))
-        for name in names
-        if theirs.get(name) != most.get(name)
-    ]
+    here = _settings(copy.plan)
+    elsewhere = _settings(plan)
+    differences = []
+    for name in dict.fromkeys((*elsewhere, *here)):
+        if here.get(name) != elsewhere.get(name):
+            values = (here.get(name, ""), elsewhere.get(name, ""))
+            differences.append(Difference(copy.host, name, *values))
+    return differences
 
 
 def _settings(plan: Plan) -> dict[str, str]:

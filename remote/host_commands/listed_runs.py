@@ -1,4 +1,5 @@
-"""Runs as they are found on hosts and on this machine, by persons who list or remove them."""
+"""Runs as they are listed for a person who looks for them or removes them: what hosts and this
+machine know of each."""
 
 from __future__ import annotations
 
@@ -19,44 +20,46 @@ from training.wire.host_replies import CodeArchive, RunFolder
 REFUSED = 2
 """Exit code of a rank that refuses its job."""
 NOT_STARTED = "not started"
-"""What a host says of a run of which it has started no rank."""
+"""The phase of a run on a host that has started no rank."""
 ORDER = ("unknown", "lost", "failed", "stopped", "finished", NOT_STARTED)
-"""What became of a run is the first of these that any of its hosts tells."""
+"""The outcome of a run is the first of these that one of its hosts reports."""
 DEATHS = ("lost", "failed")
-"""What hosts say of a run that did not end as it should, unless a person stopped it before."""
+"""Phases of a run that did not end as it should, unless a person had stopped it."""
 
 
 @dataclass(frozen=True)
 class HostPart:
-    """What one host knows of a run: `host` is its name in the hosts file, "" for this machine;
-    `workdir` as the hosts file has it. `clock_ahead` is how many seconds its clock is ahead of this
-    machine's, 0 as long as nothing speaks against that."""
+    """What one host knows of a run."""
 
     host: str
+    """Its name in the hosts file; "" for this machine."""
     workdir: str
+    """As the hosts file has it."""
     folder: RunFolder
     clock_ahead: float = 0.0
+    """Seconds by which its clock is ahead of this machine's; 0 if nothing speaks against that."""
 
     @property
     def stopped_at(self) -> float:
-        """When the host heard that a person stops the newest attempt there, by this machine's
-        clock; infinite where it never did."""
-        heard = self.folder.stop_heard
-        return heard - self.clock_ahead if heard else math.inf
+        """When the host heard that a person stops the newest attempt, by this machine's clock;
+        infinite if it never did."""
+        if not self.folder.stop_heard:
+            return math.inf
+        return self.folder.stop_heard - self.clock_ahead
 
     def outcome(self, stopped_at: float) -> str:
-        """Return what became of the run there. `stopped_at` is when a person stopped it: what dies
-        later dies of that, and what seems to have died just before, as clocks of hosts are known to
-        within a second."""
-        phase = self.folder.phase
-        if phase not in DEATHS:
-            return phase
+        """Return what became of the run there. `stopped_at` is when a person stopped it: a rank
+        that dies later dies of that."""
+        if self.folder.phase not in DEATHS:
+            return self.folder.phase
         died_at = (self.folder.failed or self.folder.last) - self.clock_ahead
-        return "stopped" if died_at + LIMITS.clock_step >= stopped_at else phase
+        # clocks of hosts are known to within a second only
+        died_of_stop = died_at + LIMITS.clock_step >= stopped_at
+        return "stopped" if died_of_stop else self.folder.phase
 
     @property
     def idle(self) -> float:
-        """Seconds since its last record, 0 where the host's clock cannot be believed."""
+        """Seconds since its last record; 0 if the host's clock cannot be believed."""
         return max(0.0, self.folder.now - self.folder.last)
 
     @property
@@ -74,35 +77,37 @@ class HostPart:
 
 @dataclass(frozen=True)
 class LocalRecord:
-    """The directory of a run on this machine. `verdict` is "" where its launcher did not end it;
-    `idle` is how many seconds ago it was written; `local`: the run was launched with --local.
-    `format` is that of its plan. `ways` are the hosts as its plan, which this user has recorded,
-    reaches them, and `hosts_file` is where they were from; of a run on this machine there are
-    none. `step`, `steps`, `began` and `label` are as in `ListedRun`, `made_no_step` as in
-    `Entry`."""
+    """The directory of a run on this machine."""
 
     run: str
     folder: Path
     hosts: tuple[str, ...]
     ranks: int
     local: bool
+    """It was launched with --local."""
     verdict: str
+    """"" if its launcher did not end it."""
     size: int
     idle: float
+    """Seconds since it was last written."""
     format: int = FORMAT
+    """The format of its plan."""
     ways: tuple[Host, ...] = ()
+    """The hosts as its plan, which this user has recorded, reaches them; none if the run was on
+    this machine."""
     hosts_file: str = ""
+    """Where `ways` are from."""
     step: int = 0
     steps: int = 0
     began: float = 0.0
     label: str = ""
     made_no_step: bool = False
+    """See `remote.record.entry.Entry`."""
 
 
 @dataclass(frozen=True)
 class ListedRun:
-    """A run: the parts that hosts know, in the order of its hosts, and its record on this machine,
-    or one of both."""
+    """A run: what its hosts know of it, in their order, or its record on this machine, or both."""
 
     name: str
     parts: tuple[HostPart, ...]
@@ -117,18 +122,18 @@ class ListedRun:
     def hosts(self) -> int:
         """The number of hosts, as far as is known."""
         planned = len(self.record.hosts) if self.record else 0
-        return max([len(self.parts), planned, *(part.folder.hosts for part in self.parts)])
+        return max(len(self.parts), planned, self._largest("hosts"))
 
     @property
     def ranks(self) -> int:
         """The number of ranks, as far as is known."""
         planned = self.record.ranks if self.record else 0
-        found = sum(len(part.folder.ranks) for part in self.parts)
-        return max([found, planned, *(part.folder.world_size for part in self.parts)])
+        reported = sum(len(part.folder.ranks) for part in self.parts)
+        return max(reported, planned, self._largest("world_size"))
 
     @property
     def label(self) -> str:
-        """The name that a person gave it; the one that it has here, where it is recorded here."""
+        """The name that a person gave it: the one in the record here, if there is a record."""
         if self.record:
             return self.record.label
         labels = [part.folder.label for part in self.parts]
@@ -140,14 +145,15 @@ class ListedRun:
         hosts say."""
         if self.live:
             return self.phase
-        verdict = self.record.verdict if self.record else ""
-        return verdict or (Verdict.REFUSED.word if self._refused else self.phase)
+        if self._verdict:
+            return self._verdict
+        return Verdict.REFUSED.word if self._was_refused else self.phase
 
     @property
     def made_no_step(self) -> bool:
-        """Whether it has ended without a step, as its record says; where it has none here, as its
-        hosts say. A host that knows of a step is always right: the launcher may have lost it."""
-        if self.live or any(part.folder.step for part in self.parts):
+        """True if it has ended without a step, by its record or else by its hosts. A host that
+        knows of a step is always right, as the launcher may have lost it."""
+        if self.live or self._largest("step"):
             return False
         if self.record:
             return self.record.made_no_step
@@ -155,80 +161,100 @@ class ListedRun:
 
     @property
     def phase(self) -> str:
-        """What most of its live hosts do; where there is none, what became of it. Programs read
-        this word; `state` is the one for persons."""
+        """What most of its live hosts do; if none is live, what became of it. Programs read this
+        word; `state` is the one for persons."""
         phases = [part.folder.phase for part in self.parts if part.folder.live]
         if phases:
             return max(phases, key=phases.count)
-        ended = self._outcomes
-        verdict = self.record.verdict if self.record else ""
-        if ended == {NOT_STARTED} or verdict == Verdict.REFUSED.word or self._refused:
+        outcomes = self._outcomes()
+        was_refused = self._verdict == Verdict.REFUSED.word or self._was_refused
+        if outcomes == {NOT_STARTED} or was_refused:
             return NOT_STARTED
-        if verdict:  # of a rank that a person stopped, a host knows the exit code alone
-            return verdict
-        return next((phase for phase in ORDER if phase in ended), "lost" if ended else "unknown")
+        if self._verdict:  # of a rank that a person stopped, a host knows the exit code alone
+            return self._verdict
+        for phase in ORDER:
+            if phase in outcomes:
+                return phase
+        return "lost" if outcomes else "unknown"
 
     @property
+    def _verdict(self) -> str:
+        return self.record.verdict if self.record else ""
+
     def _outcomes(self) -> set[str]:
-        """What became of the newest attempt on its hosts: those that were left out of it count no
-        more."""
-        newest = max((part.folder.attempt for part in self.parts), default=0)
+        """Return what became of the newest attempt on its hosts. A host that was left out of that
+        attempt counts no more."""
+        newest = self._largest("attempt")
         parts = [part for part in self.parts if part.folder.attempt == newest]
         stopped_at = min((part.stopped_at for part in parts), default=math.inf)
         return {part.outcome(stopped_at) for part in parts}
 
     @property
-    def _refused(self) -> bool:
-        """Whether a rank refused the job before any made a step."""
-        exits = [exited for part in self.parts for exited in part.folder.exits]
-        return not any(part.folder.step or part.folder.steps for part in self.parts) and any(
-            one.code == REFUSED and not one.stopped for one in exits
-        )
+    def _was_refused(self) -> bool:
+        """True if a rank refused the job before any made a step."""
+        if self._largest("step") or self._largest("steps"):
+            return False
+        for part in self.parts:
+            for ended in part.folder.exits:
+                if ended.code == REFUSED and not ended.stopped:
+                    return True
+        return False
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why it ended, one of each kind."""
+        """Why it ended, each reason once."""
         return tuple(dict.fromkeys(part.reason for part in self.parts if part.reason))
 
     @property
     def format(self) -> int:
-        """The format in which it is recorded. Nothing is known of a run in another format than
-        FORMAT."""
+        """The format in which it is recorded. If it is another than FORMAT, nothing else is
+        known."""
         formats = [part.folder.format for part in self.parts]
-        formats += [self.record.format] if self.record else []
-        return next((number for number in formats if number != FORMAT), FORMAT)
+        if self.record:
+            formats.append(self.record.format)
+        others = [number for number in formats if number != FORMAT]
+        return others[0] if others else FORMAT
 
     @property
     def step(self) -> int:
-        """The newest step of any rank; where no host tells it, the newest that is recorded."""
-        found = max((part.folder.step for part in self.parts), default=0)
-        return found or (self.record.step if self.record else 0)
+        """The newest step of any rank: as its hosts report it, else as it is recorded here."""
+        return self._largest("step") or (self.record.step if self.record else 0)
 
     @property
     def steps(self) -> int:
-        """The number of steps of the whole run, 0 where it is not known."""
-        found = max((part.folder.steps for part in self.parts), default=0)
-        return found or (self.record.steps if self.record else 0)
+        """The number of steps of the whole run; 0 if it is not known."""
+        return self._largest("steps") or (self.record.steps if self.record else 0)
 
     @property
     def began(self) -> float:
-        """Time of its first record, 0 where there is none."""
-        found = min((part.folder.began for part in self.parts if part.folder.began), default=0.0)
-        return found or (self.record.began if self.record else 0.0)
+        """The time of its first record; 0 if there is none."""
+        starts = [part.folder.began for part in self.parts if part.folder.began]
+        if starts:
+            return min(starts)
+        return self.record.began if self.record else 0.0
 
     @property
     def idle(self) -> float:
-        """Seconds since its last record, by the clock of the machine that wrote it; 0 where that is
+        """Seconds since its last record, by the clock of the machine that wrote it; 0 if that is
         not known."""
-        known = [part.idle for part in self.parts if part.folder.now]
-        return min([*known, self.record.idle] if self.record else known, default=0.0)
+        ages = [part.idle for part in self.parts if part.folder.now]
+        if self.record:
+            ages.append(self.record.idle)
+        return min(ages, default=0.0)
 
     @property
     def size(self) -> int:
-        """Bytes on the disks of its hosts and of this machine. With --local the record contains
-        the parts."""
-        there = sum(part.folder.size for part in self.parts if part.host or not self.record)
-        return there + (self.record.size if self.record else 0)
+        """Bytes on the disks of its hosts and of this machine."""
+        if not self.record:
+            return sum(part.folder.size for part in self.parts)
+        # with --local, the record contains the parts
+        elsewhere = sum(part.folder.size for part in self.parts if part.host)
+        return elsewhere + self.record.size
+
+    def _largest(self, field: str) -> int:
+        """Return the largest number that a host reports in this field of `RunFolder`, at least
+        0."""
+        return max((getattr(part.folder, field) for part in self.parts), default=0)
 
 
 @dataclass(frozen=True)
@@ -245,17 +271,16 @@ class HostCode:
 
 
 def join_parts(parts: Iterable[HostPart]) -> tuple[ListedRun, ...]:
-    """The runs of the parts, by name, and so by time. A folder that several hosts share counts
-    once."""
-    runs: dict[str, dict[int, HostPart]] = defaultdict(dict)
+    """Return the runs of these parts by name, and so by time. A folder that several hosts share
+    counts once."""
+    by_run: dict[str, dict[int, HostPart]] = defaultdict(dict)
     for part in parts:
-        known = runs[part.folder.run].get(part.folder.host)
-        if known is None or (part.folder.live, part.folder.here) > (
-            known.folder.live,
-            known.folder.here,
-        ):
-            runs[part.folder.run][part.folder.host] = part
-    return tuple(
-        ListedRun(name, tuple(found[index] for index in sorted(found)))
-        for name, found in sorted(runs.items())
-    )
+        hosts = by_run[part.folder.run]
+        known = hosts.setdefault(part.folder.host, part)
+        if (part.folder.live, part.folder.here) > (known.folder.live, known.folder.here):
+            hosts[part.folder.host] = part
+    runs = []
+    for name, hosts in sorted(by_run.items()):
+        in_order = [hosts[index] for index in sorted(hosts)]
+        runs.append(ListedRun(name, tuple(in_order)))
+    return tuple(runs)

@@ -1,4 +1,4 @@
-"""Finds processes that ended runs have left, on hosts and on this machine, and ends them.
+"""Find processes that ended runs have left behind, on hosts and on this machine, and end them.
 
 `find_leftovers` only proposes. The caller asks a person before `end_leftovers`, and a host looks
 again at each process before it signals it.
@@ -20,91 +20,101 @@ from training.wire.host_replies import LiveRun, Orphan, Signalled
 
 ENDING = 15.0
 """Seconds beyond its timeout that a host may need to end processes."""
-Key = tuple[str, int, int]
-"""A host's name, and the pid and start of a process there."""
+
+ProcessKey = tuple[str, int, int]
+"""A host's name, and the pid and start of a process there, which name the process for good."""
 
 
 @dataclass(frozen=True)
 class Leftover:
-    """A process of an ended run on a host, "" for this machine."""
+    """A process of an ended run."""
 
     host: str
+    """"" for this machine."""
     orphan: Orphan
 
     @property
-    def key(self) -> Key:
-        """Names the process for good."""
+    def key(self) -> ProcessKey:
+        """The key of the process."""
         return self.host, self.orphan.pid, self.orphan.start
 
 
 @dataclass(frozen=True)
 class Leftovers:
-    """What was found. `spared` are live runs that have processes without an agent on some host;
-    `problems` are what hosts could not answer."""
+    """What was found on all hosts."""
 
-    found: tuple[Leftover, ...] = ()
+    processes: tuple[Leftover, ...] = ()
     spared: tuple[str, ...] = ()
+    """Live runs that have processes without an agent on some host."""
     problems: tuple[str, ...] = ()
+    """Why hosts could not answer."""
 
 
 def find_leftovers(transport: Transport | None, hosts: Sequence[Host], runs_dir: Path) -> Leftovers:
-    """The processes of runs that are live nowhere. Several hosts may be one machine: each process
-    counts once."""
+    """Find the processes of runs that are live nowhere. Several hosts may be one machine: each
+    process counts once."""
     answers = run_on_hosts(transport, hosts, "orphans") if transport else []
-    found: dict[tuple[str, int, int, int], Leftover] = {}
-    live = set()
+    leftovers: dict[tuple[str, int, int, int], Leftover] = {}
+    live_runs = set()
     for answer in answers:
-        for one in typed_objects(answer.objects):
-            if isinstance(one, LiveRun):
-                live.add(one.run)
-            elif isinstance(one, Orphan):
-                found.setdefault(_identity(one), Leftover(answer.host.name, one))
-    for orphan in local_api.find_orphans(layout.workdirs(runs_dir)) if local_api.LINUX else ():
-        found.setdefault(_identity(orphan), Leftover("", orphan))
-    spared = {left.orphan.run for left in found.values()} & live
+        for reply in typed_objects(answer.objects):
+            if isinstance(reply, LiveRun):
+                live_runs.add(reply.run)
+            elif isinstance(reply, Orphan):
+                leftovers.setdefault(_identity(reply), Leftover(answer.host.name, reply))
+    if local_api.LINUX:
+        for orphan in local_api.find_orphans(layout.workdirs(runs_dir)):
+            leftovers.setdefault(_identity(orphan), Leftover("", orphan))
+    spared = live_runs.intersection(leftover.orphan.run for leftover in leftovers.values())
     return Leftovers(
-        tuple(left for left in found.values() if left.orphan.run not in spared),
+        tuple(leftover for leftover in leftovers.values() if leftover.orphan.run not in spared),
         tuple(sorted(spared)),
         tuple(answer.error for answer in answers if answer.error),
     )
 
 
-def _identity(one: Orphan) -> tuple[str, int, int, int]:
-    return one.run, one.host, one.pid, one.start
+def _identity(orphan: Orphan) -> tuple[str, int, int, int]:
+    return orphan.run, orphan.host, orphan.pid, orphan.start
 
 
 def end_leftovers(
-    transport: Transport | None, hosts: Sequence[Host], runs_dir: Path, found: Iterable[Leftover]
+    transport: Transport | None,
+    hosts: Sequence[Host],
+    runs_dir: Path,
+    leftovers: Iterable[Leftover],
 ) -> tuple[list[Leftover], list[str]]:
-    """End these processes, on all hosts at once. Returns those that are still there, and what hosts
-    could not do."""
+    """End these processes, on all hosts at once. Return those that are still there, and why hosts
+    could not answer."""
     by_host: dict[str, list[Leftover]] = defaultdict(list)
-    for left in found:
-        by_host[left.host].append(left)
-    gone = _end_here(runs_dir, by_host.get("", []))
-    asked = [host for host in hosts if host.name in by_host] if transport else []
-    words = {
-        name: [f"{left.orphan.pid}:{left.orphan.start}" for left in some]
-        for name, some in by_host.items()
-    }
+    for leftover in leftovers:
+        by_host[leftover.host].append(leftover)
+    ended = _end_here(runs_dir, by_host.get("", []))
     problems = []
+
+    def words(host: Host) -> list[str]:
+        orphans = [leftover.orphan for leftover in by_host[host.name]]
+        return [f"{orphan.pid}:{orphan.start}" for orphan in orphans]
+
     if transport:
-        for answer in run_on_hosts(transport, asked, "end", lambda host: words[host.name], ENDING):
-            gone |= _gone(answer.host.name, typed_objects(answer.objects))
-            problems += [answer.error] if answer.error else []
-    every = [left for some in by_host.values() for left in some]
-    return [left for left in every if left.key not in gone], problems
+        asked = [host for host in hosts if host.name in by_host]
+        answers = run_on_hosts(transport, asked, "end", words, extra_seconds=ENDING)
+        for answer in answers:
+            ended |= _ended_keys(answer.host.name, typed_objects(answer.objects))
+        problems = [answer.error for answer in answers if answer.error]
+    in_order = [leftover for group in by_host.values() for leftover in group]
+    return [leftover for leftover in in_order if leftover.key not in ended], problems
 
 
-def _end_here(runs_dir: Path, found: Sequence[Leftover]) -> set[Key]:
-    """End processes of this machine; those that are gone."""
-    if not found:
+def _end_here(runs_dir: Path, leftovers: Sequence[Leftover]) -> set[ProcessKey]:
+    if not leftovers:
         return set()
-    wanted = [(left.orphan.pid, left.orphan.start) for left in found]
-    return _gone("", local_api.end_processes(layout.workdirs(runs_dir), wanted))
+    processes = [(leftover.orphan.pid, leftover.orphan.start) for leftover in leftovers]
+    return _ended_keys("", local_api.end_processes(layout.workdirs(runs_dir), processes))
 
 
-def _gone(host: str, answers: Iterable[object]) -> set[Key]:
-    return {
-        (host, one.pid, one.start) for one in answers if isinstance(one, Signalled) and one.gone
-    }
+def _ended_keys(host: str, replies: Iterable[object]) -> set[ProcessKey]:
+    keys = set()
+    for reply in replies:
+        if isinstance(reply, Signalled) and reply.gone:
+            keys.add((host, reply.pid, reply.start))
+    return keys

@@ -1,4 +1,4 @@
-"""Finds which folders of ended runs, and which code, may be removed, and removes them: on hosts and
+"""Find which folders of ended runs, and which code, may be removed, and remove them: on hosts and
 on this machine.
 
 `find_removable` only proposes. The caller asks a person before `remove_files`, and a host looks
@@ -34,28 +34,34 @@ REMOVING = 300.0
 
 @dataclass(frozen=True)
 class Removable:
-    """Something that may be removed: `name` is a folder below the workdir of `host`, or for "" the
-    run's directory here; `run` is "" for code, `state` what became of the run. Sizes in bytes,
-    `idle` in seconds. `is_recorded_here`: so is the run, for this user to know."""
+    """A folder that may be removed."""
 
     run: str
+    """"" for code."""
     state: str
+    """What became of the run."""
     host: str
+    """"" for this machine."""
     name: str
+    """The folder below the host's workdir; on this machine the run's directory."""
     size: int
+    """Bytes."""
     idle: float
+    """Seconds since it was last written."""
     is_recorded_here: bool = True
+    """The run is recorded here by this user."""
 
 
 @dataclass(frozen=True)
 class KeptRun:
-    """A run that is kept, and why; `by_name`: a person can still remove it by its name.
-    `is_elsewhere`: only because it is not recorded here."""
+    """A run that is kept, and why."""
 
     run: str
     why: str
     by_name: bool = False
+    """A person can still remove it by its name."""
     is_elsewhere: bool = False
+    """It is kept only because it is not recorded here."""
 
 
 ELSEWHERE = "not recorded here (started from another folder, or by somebody else)"
@@ -70,7 +76,7 @@ def find_removable(
     elsewhere: bool = False,
     without_step: bool = False,
 ) -> tuple[list[Removable], list[KeptRun]]:
-    """What may be removed, and which runs are kept and why.
+    """Return what may be removed, and which runs are kept and why.
 
     Without `named`: unused code, and the runs that ended at least `older` seconds ago, except for
     the `keep` newest; those that are not recorded here only with `elsewhere`. `without_step`: only
@@ -79,85 +85,85 @@ def find_removable(
     """
     if without_step:
         known = replace(known, runs=tuple(run for run in known.runs if run.made_no_step))
-    ended, kept = _sorted_out(known, named)
+    ended, kept = _ended_and_kept(known, named)
     if named:
-        return [one for run in ended for one in _of_run(run)], kept
+        return _parts_of_runs(ended), kept
     if not elsewhere:
-        others = [run for run in ended if not run.record]
+        for run in ended:
+            if not run.record and run.idle >= older:
+                kept.append(KeptRun(run.name, ELSEWHERE, is_elsewhere=True))
         ended = [run for run in ended if run.record]
-        kept += [
-            KeptRun(run.name, ELSEWHERE, is_elsewhere=True) for run in others if run.idle >= older
-        ]
-    newest = sorted(ended, key=lambda run: (run.idle, run.name))
-    going = sorted((run for run in newest[keep:] if run.idle >= older), key=lambda run: run.name)
-    found = [one for run in going for one in _of_run(run)]
-    if without_step:
-        return found, kept
-    found += [
-        Removable("", "code", code.host, code.name, code.archive.size, code.archive.idle)
-        for code in known.code
-        if not code.archive.used and code.archive.idle >= older
-    ]
-    return found, kept
-
-
-def _sorted_out(
-    known: RunInventory, named: Collection[str]
-) -> tuple[list[ListedRun], list[KeptRun]]:
-    """The runs that have ended, and those that are kept."""
-    ended: list[ListedRun] = []
-    kept = []
-    for run in known.runs:
-        if named and run.name not in named:
-            continue
-        doubt = _doubt(run, known)
-        why = _use(run)
-        if why:
-            kept += [KeptRun(run.name, why)] if named or not run.live else []
-        elif not named and run.record and is_starred(run.record.folder):
-            kept.append(KeptRun(run.name, "it has a star"))
-        elif doubt and not named:
-            kept.append(doubt)
-        else:
-            ended.append(run)
-    return ended, kept
+    newest_first = sorted(ended, key=lambda run: (run.idle, run.name))
+    old = [run for run in newest_first[keep:] if run.idle >= older]
+    removable = _parts_of_runs(sorted(old, key=lambda run: run.name))
+    if not without_step:
+        removable += _unused_code(known, older)
+    return removable, kept
 
 
 def unreachable_hosts(run: ListedRun, known: RunInventory) -> tuple[str, ...]:
-    """The hosts of a run that were not asked, or did not answer, and may have a part of it."""
+    """Return the hosts of a run that were not asked, or did not answer, and may have a part of
+    it."""
     if not run.record or run.record.local:
         return ()
     return tuple(host for host in run.record.hosts if host not in known.answered)
 
 
+def _ended_and_kept(
+    known: RunInventory, named: Collection[str]
+) -> tuple[list[ListedRun], list[KeptRun]]:
+    """Return the runs that have ended and may go, and those that are kept."""
+    ended: list[ListedRun] = []
+    kept = []
+    for run in known.runs:
+        if named and run.name not in named:
+            continue
+        use = _use(run)
+        doubt = "" if named else _doubt(run, known)
+        if use:
+            # that a live run is not removed surprises only who named it
+            if named or not run.live:
+                kept.append(KeptRun(run.name, use))
+        elif not named and run.record and is_starred(run.record.folder):
+            kept.append(KeptRun(run.name, "it has a star"))
+        elif doubt:
+            kept.append(KeptRun(run.name, doubt, by_name=True))
+        else:
+            ended.append(run)
+    return ended, kept
+
+
 def _use(run: ListedRun) -> str:
-    """Why a run is in use for certain, or ""."""
+    """Say why a run is in use for certain; "" if it is not."""
     if run.live:
         return "it is live"
-    if run.record and (holder := launcher(run.record.folder)):
-        return f"its launcher, {holder}, still records it"
-    return ""
+    holder = launcher(run.record.folder) if run.record else None
+    return f"its launcher, {holder}, still records it" if holder else ""
 
 
-def _doubt(run: ListedRun, known: RunInventory) -> KeptRun | None:
-    """Why a run that is not known to be live may be live all the same."""
+def _doubt(run: ListedRun, known: RunInventory) -> str:
+    """Say why a run that is not known to be live may be live all the same; "" if it cannot be."""
     if run.format != FORMAT:
-        return KeptRun(run.name, "another version of rankboard recorded it", by_name=True)
+        return "another version of rankboard recorded it"
     away = "hosts that cannot be asked may still be training"
     if run.parts and run.hosts > len(run.parts) and known.problems:
-        return KeptRun(run.name, away, by_name=True)
+        return away
     record = run.record
-    if not record or (record.verdict and record.verdict != "lost"):
-        return None
+    if not record or record.verdict not in ("", "lost"):
+        return ""
     if record.verdict and is_settled(record.folder):
-        return None
+        return ""
     if unreachable_hosts(run, known):
-        return KeptRun(run.name, away, by_name=True)
-    just_now = record.idle < STILL and not run.parts and not record.verdict
-    return KeptRun(run.name, "it may be starting or ending", by_name=True) if just_now else None
+        return away
+    is_fresh = record.idle < STILL and not run.parts and not record.verdict
+    return "it may be starting or ending" if is_fresh else ""
 
 
-def _of_run(run: ListedRun) -> Iterator[Removable]:
+def _parts_of_runs(runs: Iterable[ListedRun]) -> list[Removable]:
+    return [part for run in runs for part in _parts_of_run(run)]
+
+
+def _parts_of_run(run: ListedRun) -> Iterator[Removable]:
     record = run.record
     if record:
         yield Removable(record.run, run.state, "", record.run, record.size, record.idle)
@@ -170,62 +176,85 @@ def _of_run(run: ListedRun) -> Iterator[Removable]:
                 part.name,
                 part.folder.size,
                 part.idle,
-                is_recorded_here=run.record is not None,
+                is_recorded_here=record is not None,
             )
 
 
+def _unused_code(known: RunInventory, older: float) -> list[Removable]:
+    removable = []
+    for code in known.code:
+        archive = code.archive
+        if not archive.used and archive.idle >= older:
+            removable.append(
+                Removable("", "code", code.host, code.name, archive.size, archive.idle)
+            )
+    return removable
+
+
+# Removing -----------------------------------------------------------------------------------------
+
+
 def remove_files(
-    transport: Transport | None, hosts: Sequence[Host], runs_dir: Path, going: Iterable[Removable]
+    transport: Transport | None,
+    hosts: Sequence[Host],
+    runs_dir: Path,
+    removable: Iterable[Removable],
 ) -> tuple[int, list[str]]:
-    """Remove these, on all hosts at once. Returns how many bytes are free again, and what is still
+    """Remove these, on all hosts at once. Return how many bytes are free again, and what is still
     there and why."""
-    names: dict[str, dict[str, Removable]] = defaultdict(dict)
-    for one in going:
-        names[one.host][one.name] = one
-    own = names.pop("", {})
+    by_host: dict[str, dict[str, Removable]] = defaultdict(dict)
+    for item in removable:
+        by_host[item.host][item.name] = item
+    records = by_host.pop("", {})
     freed = 0
-    kept = list[str]()
+    still_there: list[str] = []
     if transport:
-        asked = [host for host in hosts if host.name in names]
-        for answer in run_on_hosts(
-            transport, asked, "remove", lambda host: list(names[host.name]), REMOVING
-        ):
-            more, still = _outcome(answer, names[answer.host.name])
-            freed += more
-            kept += still
-    more, still = _remove_records(runs_dir, own)
-    return freed + more, kept + still
+        asked = [host for host in hosts if host.name in by_host]
+        answers = run_on_hosts(
+            transport, asked, "remove", lambda host: by_host[host.name], extra_seconds=REMOVING
+        )
+        for answer in answers:
+            freed += _freed_bytes(answer, by_host[answer.host.name], still_there)
+    freed += _remove_records(runs_dir, records, still_there)
+    return freed, still_there
 
 
-def _outcome(answer: HostAnswer, names: Mapping[str, Removable]) -> tuple[int, list[str]]:
-    """How many bytes a host has freed, and what it has kept and why."""
+def _freed_bytes(
+    answer: HostAnswer, removable: Mapping[str, Removable], still_there: list[str]
+) -> int:
+    """Return how many bytes a host has freed; add what it has not removed, and why."""
     freed = 0
-    kept = []
-    for one in typed_objects(answer.objects):
-        if isinstance(one, Removed) and one.kept:
-            kept.append(f"{answer.host.name}: {one.name}: {one.kept}")
-        elif isinstance(one, Removed) and one.name in names:
-            freed += names[one.name].size
-    return freed, kept + ([answer.error] if answer.error else [])
+    for reply in typed_objects(answer.objects):
+        if not isinstance(reply, Removed):
+            continue
+        if reply.kept:
+            still_there.append(f"{answer.host.name}: {reply.name}: {reply.kept}")
+        elif reply.name in removable:
+            freed += removable[reply.name].size
+    if answer.error:
+        still_there.append(answer.error)
+    return freed
 
 
-def _remove_records(runs_dir: Path, names: Mapping[str, Removable]) -> tuple[int, list[str]]:
-    """Remove directories of runs on this machine; see `remove_files`."""
+def _remove_records(
+    runs_dir: Path, records: Mapping[str, Removable], still_there: list[str]
+) -> int:
+    """Remove directories of runs on this machine, as `_freed_bytes` reports those of hosts."""
     freed = 0
-    kept = []
-    for name, one in names.items():
+    for name, record in records.items():
         try:
             _remove_record(runs_dir, name)
-            freed += one.size
+            freed += record.size
         except (RemovalRefused, OSError) as error:
-            kept.append(f"{runs_dir / name}: {getattr(error, 'strerror', None) or error}")
+            reason = getattr(error, "strerror", None) or error
+            still_there.append(f"{runs_dir / name}: {reason}")
     local_api.finish_removals(str(runs_dir))
-    return freed, kept
+    return freed
 
 
 def _remove_record(runs_dir: Path, name: str) -> None:
-    """Remove the directory of a run, while nobody can start an agent in it. Raises: Refused,
-    OSError."""
+    """Remove the directory of a run, while nobody can start an agent in it. Raises:
+    RemovalRefused, OSError."""
     folder = runs_dir / name
     if folder.is_symlink() or not (folder / PLAN).is_file():
         raise RemovalRefused("it is not a directory of a run, or a link")

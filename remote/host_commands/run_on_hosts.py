@@ -1,4 +1,4 @@
-"""Runs errands on hosts, all at once, and collects the answers."""
+"""Run a command on all hosts at once, and collect their answers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from remote.cluster.hosts import Host
 from remote.concurrently import map_within
 from remote.host_commands.answer_reader import AnswerReader, AnswerTooLong, read_until_end
 from remote.limits import LIMITS, Limits
-from remote.transport import HostCommand, NoProgress, Transport, Unreachable
+from remote.transport import Channel, HostCommand, NoProgress, Transport, Unreachable
 from remote.transport.start_dialog import last_line
 from training.agent import WHOLE
 from training.wire.host_replies import codec
@@ -21,15 +21,18 @@ from training.wire.line_cutter import LineTooLong
 
 @dataclass(frozen=True)
 class HostAnswer:
-    """The answer of a host: `objects` in order, and `error`, why there are none or not all of them
-    ("" where all is well). `moment` is when its first bytes came, by this machine's clock: a time
-    in the answer was taken just before. `completed` is when the last ones came."""
+    """What a host answered to a command."""
 
     host: Host
     objects: tuple[dict[str, Any], ...] = ()
+    """In the order in which they came."""
     error: str = ""
+    """Why objects are missing; "" if all came. It begins with the name of the host."""
     moment: float = 0.0
+    """When the first bytes came, by this machine's clock. A time in the answer was taken just
+    before."""
     completed: float = 0.0
+    """When the last bytes came."""
 
 
 def run_on_hosts(
@@ -37,90 +40,73 @@ def run_on_hosts(
     hosts: Sequence[Host],
     verb: str,
     words: Callable[[Host], Iterable[str]] = lambda _: (),
-    longer: float = 0.0,
+    *,
+    extra_seconds: float = 0.0,
     within: float = math.inf,
-) -> list[HostAnswer]:
-    """Run an errand on each host in its own workdir; the answers, whose errors name the host.
-
-    `longer`: seconds beyond its timeout that a host may take to answer. `within`: seconds after
-    which no host is waited for.
-    """
-
-    def errand(host: Host) -> HostCommand:
-        return HostCommand((verb, host.workdir, *words(host)))
-
-    def patience(host: Host) -> float:
-        return host.timeout + longer
-
-    return perform(transport, hosts, errand, patience, within=within)
-
-
-def typed_objects(objects: Iterable[dict[str, Any]]) -> list[Any]:
-    """The typed objects of an answer (see `training.wire.host_replies`). What this version does not
-    know is left out."""
-    return [value for value in map(codec.value, objects) if value is not None]
-
-
-def perform(
-    transport: Transport,
-    hosts: Sequence[Host],
-    errand: Callable[[Host], HostCommand],
-    patience: Callable[[Host], float] = lambda _: math.inf,
     limits: Limits = LIMITS,
-    within: float = math.inf,
 ) -> list[HostAnswer]:
-    """Run an errand on each host, all at once; the answers, in the order of the hosts.
+    """Run a command in the workdir of each host, and return the answers in the order of the hosts.
 
-    `patience`: seconds that a host may be silent once it is reached. `within`: seconds after which
-    no host is waited for. An answer beyond the `limits` is an error of that host.
+    `words` gives the arguments of the command on a host. A reached host may be silent for its
+    timeout and `extra_seconds`; after `within` seconds no host is waited for. An answer beyond the
+    `limits` is an error of that host.
     """
 
-    def work(host: Host) -> HostAnswer:
+    def ask(host: Host) -> HostAnswer:
+        command = HostCommand((verb, host.workdir, *words(host)))
         try:
-            return _perform(transport, host, errand(host), patience(host), limits)
+            channel = transport.open(host, command, NoProgress())
+            return _read_answer(channel, host, host.timeout + extra_seconds, limits)
+        except Unreachable as error:
+            return HostAnswer(host, error=str(error))
         except Exception as error:  # noqa: BLE001 - our own mistake must not hide the other answers
             return HostAnswer(host, error=f"{host.name}: rankboard itself failed: {error!r}")
 
-    answers = map_within(work, hosts, within)
-    late = f"no answer within {within:g} s"
-    return [
-        answers.get(index) or HostAnswer(host, error=f"{host.name}: {late}")
-        for index, host in enumerate(hosts)
-    ]
+    answers = map_within(ask, hosts, within)
+    for index, host in enumerate(hosts):
+        late = HostAnswer(host, error=f"{host.name}: no answer within {within:g} s")
+        answers.setdefault(index, late)
+    return [answers[index] for index in range(len(hosts))]
 
 
-def _perform(
-    transport: Transport,
-    host: Host,
-    errand: HostCommand,
-    patience: float,
-    limits: Limits,
-) -> HostAnswer:
-    try:
-        channel = transport.open(host, errand, NoProgress())
-    except Unreachable as error:
-        return HostAnswer(host, error=str(error))
-    taken = AnswerReader(limits)
+def typed_objects(objects: Iterable[dict[str, Any]]) -> list[Any]:
+    """Return the typed objects of an answer (see `training.wire.host_replies`), without those that
+    this version does not know."""
+    values = [codec.value(item) for item in objects]
+    return [value for value in values if value is not None]
+
+
+def _read_answer(channel: Channel, host: Host, patience: float, limits: Limits) -> HostAnswer:
+    reader = AnswerReader(limits)
     objects: list[dict[str, Any]] = []
+    error = ""
     try:
         for block in read_until_end(channel, patience, patience * limits.patience):
-            objects += taken.take(block)
-    except TimeoutError as error:
-        return HostAnswer(
-            host,
-            error=f"{host.name}: {error}; if it is only slow, raise timeout in {host.hosts_file}",
-        )
-    except (AnswerTooLong, LineTooLong) as error:
-        return HostAnswer(host, error=f"{host.name}: {error}")
-    except OSError as error:
-        return HostAnswer(host, error=f"{host.name}: the connection broke: {error}")
+            objects += reader.take(block)
+    except TimeoutError as late:
+        error = f"{late}; if it is only slow, raise timeout in {host.hosts_file}"
+    except (AnswerTooLong, LineTooLong) as too_long:
+        error = str(too_long)
+    except OSError as broken:
+        error = f"the connection broke: {broken}"
     finally:
-        said = channel.close()
-    errors = [str(found["error"])[: limits.shown] for found in objects if "error" in found]
-    if len(errors) > limits.errors:
-        errors[limits.errors :] = [f"and {len(errors) - limits.errors} more errors"]
-    if not errors and WHOLE not in objects:
-        errors = [last_line(said) or "its answer broke off"]
-    answered = tuple(found for found in objects if found != WHOLE and "error" not in found)
-    complaint = f"{host.name}: {'; '.join(errors)}" if errors else ""
-    return HostAnswer(host, answered, complaint, taken.moment, time.time())
+        stderr = channel.close()
+    if error:
+        return HostAnswer(host, error=f"{host.name}: {error}")
+    if WHOLE not in objects:
+        error = last_line(stderr) or "its answer broke off"
+    # what the host itself says of its error explains most
+    error = _join_errors(objects, limits) or error
+    answered = [item for item in objects if item != WHOLE and "error" not in item]
+    if error:
+        error = f"{host.name}: {error}"
+    return HostAnswer(host, tuple(answered), error, reader.moment, time.time())
+
+
+def _join_errors(objects: Iterable[dict[str, Any]], limits: Limits) -> str:
+    """Return the errors that a host reports, not all of them and none at length."""
+    errors = [str(item["error"])[: limits.shown] for item in objects if "error" in item]
+    hidden = len(errors) - limits.errors
+    if hidden > 0:
+        errors[limits.errors :] = [f"and {hidden} more errors"]
+    return "; ".join(errors)

@@ -1,10 +1,10 @@
-"""Sets hosts up: looks for the packages that ranks need, and installs an environment where some are
+"""Set hosts up: look for the packages that ranks need, and install an environment where some are
 missing or have another version."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from importlib import metadata
@@ -28,143 +28,157 @@ PACKAGES = ("torch", "torchvision")
 SILENT = 60.0
 """Seconds without output after which an installation is given up. A host writes every few
 seconds."""
+WRONG_ANSWER = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
+"""What is raised when an answer is read that has another shape."""
 
 ProgressListener = Callable[[Host, str, str], None]
-"""Receives what a host is doing, and its progress."""
+"""Receives what a host is doing, and how far it is with that."""
 
 
 @dataclass(frozen=True)
 class WantedPackages:
-    """The packages for every host, by name and as the `requirements` of pip. `index` is pip's index
-    URL; with "" pip uses its configuration."""
+    """The packages for every host."""
 
     packages: tuple[str, ...]
+    """Their names."""
     requirements: tuple[str, ...]
+    """As pip has them: `torch==2.14.1`."""
     index: str = ""
+    """The URL of pip's index; with "" pip uses its configuration."""
 
     @classmethod
     def of(cls, torch: str = "", index: str = "") -> WantedPackages:
-        """This version of torch with the torchvision that matches; without a version, those of the
-        launcher."""
+        """Want this version of torch with the torchvision that matches; without a version, those of
+        the launcher."""
         if torch:
             return cls(PACKAGES, (f"torch=={torch}", "torchvision"), index)
-        # few indexes have versions with a local part, such as 2.14.1+cpu
-        own = [f"{package}=={metadata.version(package).partition('+')[0]}" for package in PACKAGES]
-        return cls(PACKAGES, tuple(own), index)
+        requirements = []
+        for package in PACKAGES:
+            # few indexes have versions with a local part, such as 2.14.1+cpu
+            version = metadata.version(package).partition("+")[0]
+            requirements.append(f"{package}=={version}")
+        return cls(PACKAGES, tuple(requirements), index)
 
 
 class PackageCondition(Enum):
-    """Whether the python of a host has all packages (READY), its environment has them (BUILT), they
-    are missing (LACKING), or cannot be installed (HOPELESS)."""
+    """Which python of a host has the packages."""
 
     READY = "ready"
+    """The python that ranks use."""
     BUILT = "built"
+    """The environment in its workdir."""
     LACKING = "lacking"
+    """None, and they can be installed."""
     HOPELESS = "hopeless"
+    """None, and they cannot be installed."""
 
 
 @dataclass(frozen=True)
 class HostPackages:
-    """What was found on a host, as a sentence. `venv` is the python of its environment, which may
-    not exist yet; `named`: hosts.toml names it already."""
+    """What was found on a host."""
 
     host: Host
     condition: PackageCondition
     text: str
+    """A sentence about it."""
     venv: str = ""
-    named: bool = False
+    """The python of its environment, which may not exist yet."""
+    is_named: bool = False
+    """hosts.toml names that python already."""
 
 
 def inspect_hosts(
     transport: Transport, hosts: Sequence[Host], wanted: WantedPackages
 ) -> list[HostPackages]:
-    """What each host has, in order."""
-    return [
-        _outlook(answer, wanted)
-        for answer in run_on_hosts(transport, hosts, "environment", lambda _: wanted.packages)
-    ]
+    """Return what each host has, in order."""
+    answers = run_on_hosts(transport, hosts, "environment", lambda _: wanted.packages)
+    return [_read_packages(answer, wanted) for answer in answers]
 
 
-def _outlook(answer: HostAnswer, wanted: WantedPackages) -> HostPackages:
+def _read_packages(answer: HostAnswer, wanted: WantedPackages) -> HostPackages:
     host = answer.host
-    if answer.error or not answer.objects:
-        return HostPackages(
-            host, PackageCondition.HOPELESS, answer.error or f"{host.name}: it gave no answer"
-        )
-    try:
-        return _found(host, answer.objects[0], wanted)
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
-        unknown = f"{host.name}: it sent an answer that this version does not know: {error!r}"
-        return HostPackages(host, PackageCondition.HOPELESS, unknown)
+    problem = answer.error
+    if not problem and answer.objects:
+        try:
+            return _judge(host, answer.objects[0], wanted)
+        except WRONG_ANSWER as error:
+            problem = _unknown_answer(host, error)
+    text = problem or f"{host.name}: it gave no answer"
+    return HostPackages(host, PackageCondition.HOPELESS, text)
 
 
-def _found(host: Host, found: dict[str, Any], wanted: WantedPackages) -> HostPackages:
-    venv = str(found["venv"])
-    named = PurePosixPath(found["executable"]).parent == PurePosixPath(venv).parent
-    python = f"{host.name}: {host.python} (Python {found['python']}) has"
-    lacks = _lacks(found["versions"], wanted)
-    if not lacks:
-        return HostPackages(
-            host, PackageCondition.READY, f"{python} {_listed(found['versions'])}", venv, named
-        )
-    if found["installed"] and not _lacks(found["installed"], wanted):
-        return HostPackages(
-            host,
-            PackageCondition.BUILT,
-            f"{host.name}: {venv} has {_listed(found['installed'])}",
-            venv,
-            named,
-        )
-    if found["obstacle"] and not found["installed"]:
-        return HostPackages(
-            host, PackageCondition.HOPELESS, f"{python} {lacks}, and {found['obstacle']}"
-        )
-    too = (
-        f"; {venv} has {_lacks(found['installed'], wanted)}"
-        if found["installed"] and not named
-        else ""
-    )
-    return HostPackages(host, PackageCondition.LACKING, f"{python} {lacks}{too}", venv, named)
+def _unknown_answer(host: Host, error: Exception) -> str:
+    return f"{host.name}: it sent an answer that this version does not know: {error!r}"
 
 
-def _lacks(versions: dict[str, str], wanted: WantedPackages) -> str:
-    """The packages that are missing or have another version: "no torch and no torchvision", "torch
-    2.13.0 instead of 2.14.1"."""
-    return " and ".join(
-        f"{package} {versions[package]} instead of {version}"
-        if versions[package]
-        else f"no {package}"
-        for package, version in lacking(versions, wanted.requirements).items()
-    )
+def _judge(host: Host, facts: dict[str, Any], wanted: WantedPackages) -> HostPackages:
+    """Say what the facts of a host mean. Raises: WRONG_ANSWER."""
+    venv = str(facts["venv"])
+    versions = facts["versions"]
+    installed = facts["installed"]
+    is_named = PurePosixPath(facts["executable"]).parent == PurePosixPath(venv).parent
+    python = f"{host.name}: {host.python} (Python {facts['python']}) has"
+    missing = _describe_missing(versions, wanted)
+    if not missing:
+        text = f"{python} {_list_versions(versions)}"
+        return HostPackages(host, PackageCondition.READY, text, venv, is_named)
+    missing_in_venv = _describe_missing(installed, wanted) if installed else missing
+    if not missing_in_venv:
+        text = f"{host.name}: {venv} has {_list_versions(installed)}"
+        return HostPackages(host, PackageCondition.BUILT, text, venv, is_named)
+    text = f"{python} {missing}"
+    if facts["obstacle"] and not installed:
+        return HostPackages(host, PackageCondition.HOPELESS, f"{text}, and {facts['obstacle']}")
+    if installed and not is_named:
+        text += f"; {venv} has {missing_in_venv}"
+    return HostPackages(host, PackageCondition.LACKING, text, venv, is_named)
 
 
-def _listed(versions: dict[str, str]) -> str:
+def _describe_missing(versions: dict[str, str], wanted: WantedPackages) -> str:
+    """Say which packages are missing or have another version: "no torch and no torchvision",
+    "torch 2.13.0 instead of 2.14.1"."""
+    parts = []
+    for package, version in lacking(versions, wanted.requirements).items():
+        if versions[package]:
+            parts.append(f"{package} {versions[package]} instead of {version}")
+        else:
+            parts.append(f"no {package}")
+    return " and ".join(parts)
+
+
+def _list_versions(versions: Mapping[str, str]) -> str:
     return ", ".join(f"{package} {version}" for package, version in versions.items())
 
 
 @dataclass(frozen=True)
 class InstallOutcome:
-    """The outcome of an installation: `text` is a sentence, `venv` the python for hosts.toml, ""
-    where it failed."""
+    """What became of an installation."""
 
     host: Host
     text: str
+    """A sentence about it."""
     venv: str = ""
+    """The python for hosts.toml; "" if it failed."""
 
 
 class Installation:
-    """Installs the environments of several hosts at once. `hear` is called by several threads."""
+    """Installs the environments of several hosts at once. Several threads call `listener`."""
 
     def __init__(
-        self, transport: Transport, wanted: WantedPackages, hear: ProgressListener
+        self, transport: Transport, wanted: WantedPackages, listener: ProgressListener
     ) -> None:
         self._transport = transport
-        self._wanted = wanted
-        self._hear = hear
+        self._listener = listener
         self._channels: list[Channel] = []
+        order = {
+            "requirements": wanted.requirements,
+            "packages": wanted.packages,
+            "index": wanted.index,
+        }
+        self._order = dumps(order).encode() + b"\n"
 
     def perform(self, hosts: Sequence[Host]) -> list[InstallOutcome]:
-        """The outcomes, in the order of the hosts. An interrupt ends the installations."""
+        """Return the outcomes, in the order of the hosts. An interrupt ends the installations."""
         try:
             return map_concurrently(self._install, hosts)
         except BaseException:
@@ -173,29 +187,24 @@ class Installation:
             raise
 
     def _install(self, host: Host) -> InstallOutcome:
-        course = _Course(host, self._hear)
+        progress = _InstallProgress(host, self._listener)
+        command = HostCommand(("install", host.workdir))
         try:
-            channel = self._transport.open(host, HostCommand(("install", host.workdir)), course)
+            channel = self._transport.open(host, command, progress)
         except Unreachable as error:
             return InstallOutcome(host, str(error))
         self._channels.append(channel)
         try:
-            order = {
-                name: getattr(self._wanted, name) for name in ("requirements", "packages", "index")
-            }
-            channel.write(dumps(order).encode() + b"\n")
-            return _follow(course, channel)
+            channel.write(self._order)
+            return _follow(progress, channel)
         except TimeoutError as error:
-            late = f"{host.name}: {error} while {course.doing}"
-            return InstallOutcome(
-                host, f"{late}; see that it is up and its disks answer, then call it again to go on"
-            )
+            late = f"{host.name}: {error} while {progress.doing}"
+            advice = "see that it is up and its disks answer, then call it again to go on"
+            return InstallOutcome(host, f"{late}; {advice}")
         except LineTooLong as error:
             return InstallOutcome(host, f"{host.name}: {error}")
-        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
-            return InstallOutcome(
-                host, f"{host.name}: it sent an answer that this version does not know: {error!r}"
-            )
+        except WRONG_ANSWER as error:
+            return InstallOutcome(host, _unknown_answer(host, error))
         except OSError as error:
             return InstallOutcome(host, f"{host.name}: the connection broke: {error}")
         finally:
@@ -203,47 +212,50 @@ class Installation:
 
 
 @dataclass
-class _Course:
-    """The progress of one host: what it does, and since when."""
+class _InstallProgress:
+    """How far one host is: what it does, and since when."""
 
     host: Host
-    hear: ProgressListener
+    listener: ProgressListener
     doing: str = ""
     share: str = ""
     since: float = 0.0
 
     def phase(self, name: str) -> None:
-        self.doing, self.share, self.since = name, "", time.monotonic()
-        self.hear(self.host, name, "")
+        self.doing = name
+        self.share = ""
+        self.since = time.monotonic()
+        self.listener(self.host, name, "")
 
     def said(self, text: str) -> None:
         pass
 
-    def take(self, told: dict[str, Any]) -> None:
+    def take(self, report: dict[str, Any]) -> None:
         """Take a line of progress from the host."""
-        if "phase" in told:
-            self.phase(one_line(str(told["phase"])))
+        if "phase" in report:
+            self.phase(one_line(str(report["phase"])))
             return
-        if told.get("of"):
-            self.share = f"{told['bytes'] / told['of']:.0%} "
-        self.hear(self.host, self.doing, f"{self.share}({duration(time.monotonic() - self.since)})")
+        if report.get("of"):
+            self.share = f"{report['bytes'] / report['of']:.0%} "
+        elapsed = duration(time.monotonic() - self.since)
+        self.listener(self.host, self.doing, f"{self.share}({elapsed})")
 
 
-def _follow(course: _Course, channel: Channel) -> InstallOutcome:
-    """Follow a host to its end. Raises: TimeoutError, where it falls silent."""
-    host = course.host
+def _follow(progress: _InstallProgress, channel: Channel) -> InstallOutcome:
+    """Follow a host to its end. Raises: TimeoutError, if it falls silent; LineTooLong; OSError;
+    WRONG_ANSWER."""
+    host = progress.host
     cutter = LineCutter(LIMITS.line)
     for data in read_until_end(channel, SILENT, LIMITS.install):
-        for told in filter(None, map(load, cutter.feed(data))):
-            if "error" in told:
-                return InstallOutcome(host, f"{host.name}: {one_line(str(told['error']))}")
-            if "installed" in told:
-                return InstallOutcome(
-                    host, f"{host.name}: {_listed(told['installed'])}", str(told["venv"])
-                )
-            course.take(told)
-    said = channel.close()
-    return InstallOutcome(
-        host,
-        f"{host.name}: it broke off: {one_line(said) or 'no reason given'}; call it again to go on",
-    )
+        for line in cutter.feed(data):
+            report = load(line)
+            if not report:
+                continue
+            if "error" in report:
+                return InstallOutcome(host, f"{host.name}: {one_line(str(report['error']))}")
+            if "installed" in report:
+                text = f"{host.name}: {_list_versions(report['installed'])}"
+                return InstallOutcome(host, text, str(report["venv"]))
+            progress.take(report)
+    reason = one_line(channel.close()) or "no reason given"
+    return InstallOutcome(host, f"{host.name}: it broke off: {reason}; call it again to go on")

@@ -101,7 +101,7 @@ class RecordParser:
 
     def _fits(self, record: Record) -> bool:
         event = record.event
-        named_hosts = [record.host, getattr(event, "on", SESSION)]
+        named_hosts = [record.host, getattr(event, "host", SESSION)]
         if not all(SESSION <= host < self._hosts for host in named_hosts):
             return False
         if isinstance(event, Launched | Restarted):

@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 from remote.cluster.hosts import SLOTS, Host
 from remote.cluster.rules import folder_rules
-from remote.events import Reaching
+from remote.events import HostPhaseChanged
 from remote.format import count
 from remote.formats.files import is_of_numbers
 from remote.plan.plan import LOG_FILES, Plan, PlanError, Script
@@ -61,7 +61,7 @@ class LogFiles:
         self._recorder = Recorder(runs_dir, self.plan)
         self._seq = FIRST
         self._time = max(path.stat().st_mtime for path in self.paths)
-        ready = Reaching(0, Reach.READY)
+        ready = HostPhaseChanged(0, Reach.READY)
         self._recorder.write(Record(SESSION, 0, FIRST, self._time, ready))
         ranks = range(len(paths))
         self._record(Launched(tuple(ranks)))

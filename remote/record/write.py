@@ -20,6 +20,7 @@ from remote.events import encode
 from remote.plan import serialize
 from remote.plan.plan import Plan, PlanError
 from remote.record import files, layout, lock, marks, summary, trust
+from remote.record.classification import format_last_report
 from remote.record.overview import encode_overview, overview_of
 from remote.run.run_state import RunState
 from training.wire.events import OutputText, Record
@@ -108,8 +109,8 @@ class Recorder:
         self.release()
         written = {
             layout.OVERVIEW: encode_overview(overview_of(state)),
-            layout.SUMMARY: _bytes(_json(summary.of(state))),
-            layout.REPORT: _bytes(summary.report(state)),
+            layout.SUMMARY: _bytes(_json(summary.summarize(state))),
+            layout.REPORT: _bytes(format_last_report(state)),
         }
         for name, data in written.items():
             try:

@@ -26,18 +26,18 @@ def apply(run: RunState, record: Record, when: float) -> None:
     event = record.event
     if isinstance(event, launcher.Preparing) and not run.are_hosts(event.hosts):
         return
-    host = run.host(getattr(event, "on", SESSION))
+    host = run.host(getattr(event, "host", SESSION))
     if host:
         _apply_on_host(run, event, host, when)
     match event:
-        case launcher.Said() if not host:
+        case launcher.RemarkMade() if not host:
             run.note("", event.text, when)
         case launcher.StallExplained(text):
             if not _is_announced(run, text):
                 run.note("", text, when)
             if run.stall:
                 run.stalls[-1] = replace(run.stall, explained=True)
-        case launcher.Checked():
+        case launcher.CheckFinished():
             _check(run, event, when)
         case launcher.Detached():
             run.note("", _describe_detaching(run), when)
@@ -49,18 +49,18 @@ def apply(run: RunState, record: Record, when: float) -> None:
             restart(run, record.attempt, hosts, reason, when, started=False)
         case launcher.Stalled() if run.are_ranks(event.ranks):
             _begin_stall(run, event, when)
-        case launcher.Refused(host_index, reason):
+        case launcher.StartRefused(host_index, reason):
             _refuse(run, run.host_name(host_index), reason, when)
         case launcher.Stopping():
             _stop(run, event, when)
-        case launcher.Failing():
+        case launcher.AttemptFailing():
             _judge_unheard(run)
-        case launcher.Closed():
+        case launcher.SessionClosed():
             _judge_unheard(run)
             run.phase = RunPhase.ENDED
             run.ended = _end_of_run(run)
             run.verdict = run.judge.close()
-    run.course.apply(event, when)
+    run.launcher.apply(event, when)
 
 
 def _end_of_run(run: RunState) -> float:
@@ -75,35 +75,35 @@ def _end_of_run(run: RunState) -> float:
     if age:
         return run.started + age
     last_heard = max((host.heard for host in hosts), default=run.now)
-    had_ended = all(host.ended for host in hosts) and last_heard < run.course.returned_at
+    had_ended = all(host.ended for host in hosts) and last_heard < run.launcher.returned_at
     return last_heard if had_ended else run.now
 
 
 def _apply_on_host(run: RunState, event: Event, host: HostState, when: float) -> None:
     """Take in what a launcher reports of a host."""
     match event:
-        case launcher.Reaching(_, phase):
+        case launcher.HostPhaseChanged(_, phase):
             host.enter(HostPhase(phase), when)
-        case launcher.Clock(_, offset):
+        case launcher.ClockMeasured(_, offset):
             if not host.heard:  # but for its Hello, which came before its clock was known
                 host.began += host.offset - offset
             host.offset = offset
-        case launcher.Said(_, text):
+        case launcher.RemarkMade(_, text):
             run.note(host.name, text, when)
-        case launcher.Silent(_, seconds):
+        case launcher.HostSilent(_, seconds):
             host.missed = True
             host.enter(HostPhase.SILENT, when)
             run.note(host.name, f"silent for {duration(seconds)}", when)
-        case launcher.Parted(_, reason):
+        case launcher.ConnectionLost(_, reason):
             host.parted = True
             run.note(host.name, f"{reason}; connecting again", when)
-        case launcher.Refused(_, reason):
+        case launcher.StartRefused(_, reason):
             host.reason = reason
-        case launcher.Lost():
+        case launcher.HostLost():
             _lose(run, event, host, when)
 
 
-def _lose(run: RunState, event: launcher.Lost, host: HostState, when: float) -> None:
+def _lose(run: RunState, event: launcher.HostLost, host: HostState, when: float) -> None:
     host.enter(HostPhase.LOST, when)
     host.reason = event.reason
     host.lost = True
@@ -114,7 +114,7 @@ def _lose(run: RunState, event: launcher.Lost, host: HostState, when: float) -> 
         died_at = host.heard + SAMPLE_EVERY if host.heard else when
         what = f"host lost: {strip_host_name(event.reason, host.name)}"
         run.judge.judge_host(host, what, died_at, refused=is_unfit)
-    elif not run.course.returned:
+    elif not run.launcher.returned:
         # For a launcher that has returned it is no failure: the others may go on with the host.
         run.judge.judge_host(host, event.reason, when, refused=is_unfit)
 
@@ -124,7 +124,7 @@ def _judge_unheard(run: RunState) -> None:
 
     As the attempt has failed or is over, they are the cause if nothing else is known.
     """
-    for index in run.course.hosts:
+    for index in run.launcher.hosts:
         host = run.hosts[index]
         if host.lost and not host.gone:
             run.judge.judge_host(host, host.reason, host.since, evidence=Evidence.UNHEARD)
@@ -144,9 +144,9 @@ def _refuse(run: RunState, host_name: str, reason: str, when: float) -> None:
     run.judge.refuse(death)
 
 
-def _check(run: RunState, check: launcher.Checked, when: float) -> None:
-    before = run.checks.get((check.on, check.check))
-    run.checks[check.on, check.check] = check
+def _check(run: RunState, check: launcher.CheckFinished, when: float) -> None:
+    before = run.checks.get((check.host, check.check))
+    run.checks[check.host, check.check] = check
     was_warning = before is not None and before.outcome == WARNING  # before a restart
     if check.outcome == WARNING and is_told(check) and not was_warning:
         local = f" --local {run.plan.world_size}" if run.plan.is_local else ""
@@ -174,7 +174,7 @@ def _attach(run: RunState, when: float) -> None:
 
 def _start(run: RunState) -> None:
     """Take in that the hosts of the attempt have been told to start its ranks."""
-    for index in run.course.hosts:
+    for index in run.launcher.hosts:
         run.hosts[index].launched = True
     for rank in run.ranks:
         run.hosts[rank.host].running.add(rank.rank)

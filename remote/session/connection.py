@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from remote.cluster.hosts import Host
-from remote.events import Reaching, Said
+from remote.events import HostPhaseChanged, RemarkMade
 from remote.format import size
 from remote.limits import LIMITS, Limits
 from remote.transport import Channel, Program, Transport, Unreachable
@@ -116,11 +116,11 @@ class Connection:
 
     def phase(self, name: Reach) -> None:
         """Report how far the transport is (see `Progress`)."""
-        self.put(Heard(Reaching(self.index, name)))
+        self.put(Heard(HostPhaseChanged(self.index, name)))
 
     def said(self, text: str) -> None:
         """Report what a login shell printed (see `Progress`)."""
-        self.put(Heard(Said(self.index, text)))
+        self.put(Heard(RemarkMade(self.index, text)))
 
     def whole_lines(self, data: bytes) -> list[bytes]:
         """Return the complete lines of what has arrived; a last one without its end waits for the

@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from remote.events import Attached, Clock, Parted, Reaching, Refused, Said, Transferring
+from remote.events import (
+    Attached,
+    ClockMeasured,
+    ConnectionLost,
+    HostPhaseChanged,
+    RemarkMade,
+    StartRefused,
+    Transferring,
+)
 from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan
 from remote.run.state.launcher_state import FETCH, Stage
@@ -55,14 +63,14 @@ class Controller:
     def begin(self, now: float) -> None:
         """Say what becomes of a new run if its terminal disconnects."""
         kept = KEPT.format(self.state.plan.run)
-        self.ledger.say(Said(SESSION, kept if self.state.course.keep else STOPPED), now)
+        self.ledger.say(RemarkMade(SESSION, kept if self.state.launcher.keep else STOPPED), now)
 
     def recall(self, records: Iterable[Record]) -> None:
         """Take in what is recorded of the run, expanded."""
         for record in records:
             self.ledger.recall(record)
-            if isinstance(record.event, Clock):
-                self._intake.recall_clock(record.event.on, record.event.offset)
+            if isinstance(record.event, ClockMeasured):
+                self._intake.recall_clock(record.event.host, record.event.offset)
 
     def attach(self, now: float) -> None:
         """Return to the run."""
@@ -94,14 +102,14 @@ class Controller:
     def take_event(self, event: Event, now: float) -> None:
         """Take in how far the way to a host is, or how far a transfer."""
         # A host that is lost stays lost, also if a connection that was being opened moves on.
-        if isinstance(event, Reaching) and self.state.hosts[event.on].done:
+        if isinstance(event, HostPhaseChanged) and self.state.hosts[event.host].done:
             return
         self.ledger.say(event, now)
 
     def set_clock(self, host: int, offset: float, now: float) -> None:
         """Note that the host's clock is ahead by `offset` seconds."""
         self._intake.recall_clock(host, offset)
-        self.ledger.say(Clock(host, offset), now)
+        self.ledger.say(ClockMeasured(host, offset), now)
 
     def take_open(self, host: int, now: float) -> None:
         """Use the connection to the host that has been opened."""
@@ -135,11 +143,11 @@ class Controller:
         if host.done or link.released:
             return
         reason = f"{self.state.host_name(index)}: {failure.text}"
-        may_return = host.hello is not None or self.state.course.returned
+        may_return = host.hello is not None or self.state.launcher.returned
         if in_use and fed and host.hello:
             link.parted_at = now
             link.retry_at = now
-            self.ledger.say(Parted(index, reason), now)
+            self.ledger.say(ConnectionLost(index, reason), now)
         elif not may_return or failure.cause is FailureCause.GONE:
             link.failure = failure
         elif not host.hello:
@@ -147,15 +155,15 @@ class Controller:
             if failure != link.reported_problem:
                 link.reported_problem = failure
                 what = f"{reason}; trying again, while the others continue"
-                self.ledger.say(Said(index, what), now)
+                self.ledger.say(RemarkMade(index, what), now)
 
     def take_transfer(self, what: str, problems: Mapping[int, str], now: float) -> None:
         """Take in that a transfer is over. `problems` are what went wrong, by host."""
-        course = self.state.course
-        if course.stage is Stage.OVER or not course.is_transferring(what):
+        launcher = self.state.launcher
+        if launcher.stage is Stage.OVER or not launcher.is_transferring(what):
             return  # it was stopped
         for host, problem in problems.items():
-            event = Said(host, problem) if what == FETCH else Refused(host, problem)
+            event = RemarkMade(host, problem) if what == FETCH else StartRefused(host, problem)
             self.ledger.say(event, now)
         self.ledger.say(Transferring(what, over=True), now)
 
@@ -200,8 +208,8 @@ class Controller:
     @property
     def is_over(self) -> bool:
         """Return True if nothing is left to do."""
-        course = self.state.course
-        return course.detached or course.stage is Stage.OVER
+        launcher = self.state.launcher
+        return launcher.detached or launcher.stage is Stage.OVER
 
     def _inputs(self, now: float) -> DecisionInput:
         return DecisionInput(self.state, self.links, self._forwarded, self._times, now)
@@ -230,7 +238,7 @@ class Controller:
         silent = self._times.silent
         # If no host of a kept run was heard, that was the fault of this machine, and the others
         # get time to be heard as well.
-        if self.state.course.keep and all(now - link.heard_at >= silent for link in live):
+        if self.state.launcher.keep and all(now - link.heard_at >= silent for link in live):
             for link in live:
                 link.spared_at = now
         self.links[host].heard_at = now

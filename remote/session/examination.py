@@ -17,7 +17,14 @@ from typing import Any
 
 from remote.cluster.hosts import Host
 from remote.doctor import doctor
-from remote.events import Checked, Clock, Closed, Lost, Reaching, Stopping
+from remote.events import (
+    CheckFinished,
+    ClockMeasured,
+    HostLost,
+    HostPhaseChanged,
+    SessionClosed,
+    Stopping,
+)
 from remote.host_commands.answer_reader import AnswerReader, AnswerTooLong
 from remote.limits import LIMITS, Limits
 from remote.plan import needs
@@ -140,7 +147,7 @@ class Examination:
         finally:
             self._close()
         with self.lock:
-            self._say(Closed())
+            self._say(SessionClosed())
         yield self._take_batch()
 
     # Rounds
@@ -283,8 +290,8 @@ class Examination:
                 host.due = NEVER
                 host.offset = record.time - time.time()
                 self._apply(record)
-                self._say(Clock(host.index, host.offset))
-                self._say(Reaching(host.index, Reach.READY))
+                self._say(ClockMeasured(host.index, host.offset))
+                self._say(HostPhaseChanged(host.index, Reach.READY))
             case Reserved() as reserved if host.is_awaited(reserved):
                 host.reserved = reserved
                 host.due = NEVER
@@ -302,7 +309,7 @@ class Examination:
         reason = failure.text
         reached = host.hello is not None
         unfit = not reached and doctor.is_unfit(failure.cause)
-        self._say(Lost(host.index, f"{host.host.name}: {reason}", reached=reached, unfit=unfit))
+        self._say(HostLost(host.index, f"{host.host.name}: {reason}", reached=reached, unfit=unfit))
         if reached and self.state.checks:
             self._say(doctor.lost(host.index, reason))
             self._is_over = True
@@ -332,7 +339,7 @@ class Examination:
 
     # Records
 
-    def _report(self, checks: list[Checked]) -> None:
+    def _report(self, checks: list[CheckFinished]) -> None:
         for check in doctor.grouped(checks):
             self._say(check)
 

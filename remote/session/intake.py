@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from remote.events import Clock, Reaching, Said
+from remote.events import ClockMeasured, HostPhaseChanged, RemarkMade
 from remote.limits import Limits
 from remote.plan.plan import Plan
 from remote.sanitise import cut
@@ -57,7 +57,7 @@ class Intake:
         self._look_at_clock(record, inputs.now)
         self._ledger.take(record, line)
         if isinstance(record.event, Hello):
-            self._ledger.say(Reaching(record.host, Reach.READY), inputs.now)
+            self._ledger.say(HostPhaseChanged(record.host, Reach.READY), inputs.now)
         return True
 
     def recall_clock(self, host: int, offset: float) -> None:
@@ -70,7 +70,7 @@ class Intake:
         host = inputs.run.hosts[record.host]
         if record.seq <= host.seq:
             return ""
-        why = self._refuse(record, inputs, returned=inputs.course.returned)
+        why = self._refuse(record, inputs, returned=inputs.launcher.returned)
         if why:
             return why
         try:
@@ -83,7 +83,7 @@ class Intake:
     def _take_in(self, record: Record, line: bytes, inputs: DecisionInput) -> None:
         host = inputs.run.hosts[record.host]
         is_greeting = isinstance(record.event, Hello) and not host.hello
-        if is_greeting and not inputs.course.returned:  # it says who it is just now
+        if is_greeting and not inputs.launcher.returned:  # it says who it is just now
             self._clocks[record.host].measure(record.time, inputs.now)
             self._say_clock(record.host, inputs.now)
         self._look_at_clock(record, inputs.now)
@@ -94,7 +94,7 @@ class Intake:
             self._say_clock(record.host, now)
 
     def _say_clock(self, host: int, now: float) -> None:
-        self._ledger.say(Clock(host, self._clocks[host].offset), now)
+        self._ledger.say(ClockMeasured(host, self._clocks[host].offset), now)
 
     def _refuse(self, record: Record, inputs: DecisionInput, *, returned: bool) -> str:
         """Say why a record of a host cannot be taken in; "" if it can. `returned`: this launcher is
@@ -108,7 +108,7 @@ class Intake:
 
     def _is_unasked(self, record: Record, inputs: DecisionInput, returned: bool) -> bool:
         """Return True if no launcher can have started the attempt of a record."""
-        current = inputs.course.attempt
+        current = inputs.launcher.attempt
         most = self._policy.max_restarts
         if record.attempt <= current:
             return False
@@ -132,4 +132,4 @@ class Intake:
         """Show what a host sent that is no record of its own. It is recorded as text alone."""
         text = noise.decode(errors="replace").strip("\n")
         if text:
-            self._ledger.say(Said(host, text), now)
+            self._ledger.say(RemarkMade(host, text), now)

@@ -4,7 +4,7 @@ lost."""
 from __future__ import annotations
 
 from remote.doctor import doctor
-from remote.events import Detached, Lost, Reaching, Said, Silent
+from remote.events import Detached, HostLost, HostPhaseChanged, HostSilent, RemarkMade
 from remote.run.state.host_state import SOUGHT, HostState
 from remote.run.state.launcher_state import Stage
 from remote.run.state.phases import HostPhase
@@ -34,7 +34,7 @@ def greet(inputs: DecisionInput) -> list[Action]:
     for host, link in inputs.live:
         is_new = host.phase in (*SOUGHT, HostPhase.WAITING)
         if link.is_open and host.hello and is_new:
-            actions.append(Say(Reaching(host.index, Reach.READY)))
+            actions.append(Say(HostPhaseChanged(host.index, Reach.READY)))
     return actions
 
 
@@ -46,7 +46,11 @@ def end_left_out(inputs: DecisionInput) -> list[Action]:
             continue
         index = host.index
         if link.is_open:
-            actions += [Say(Said(index, LEFT_OUT)), Send(index, Close(), Close), Release(index)]
+            actions += [
+                Say(RemarkMade(index, LEFT_OUT)),
+                Send(index, Close(), Close),
+                Release(index),
+            ]
         elif not link.is_opening and inputs.now >= link.retry_at:
             actions.append(Open(index))
     return actions
@@ -55,14 +59,14 @@ def end_left_out(inputs: DecisionInput) -> list[Action]:
 def lose(inputs: DecisionInput, host: HostState, reason: str, *, unfit: bool = False) -> Action:
     """Give a host up. `reason` is without its name. `unfit`: its login succeeded."""
     text = f"{inputs.run.host_name(host.index)}: {reason}"
-    return Say(Lost(host.index, text, reached=host.hello is not None, unfit=unfit))
+    return Say(HostLost(host.index, text, reached=host.hello is not None, unfit=unfit))
 
 
 def is_unheard(inputs: DecisionInput) -> bool:
     """Return True if no host of a kept run is heard any more: then it is this machine that is cut
     off, or was suspended, and the run goes on. A host that has never said anything shows nothing of
     that."""
-    if not inputs.course.keep or inputs.course.stage is not Stage.RUNNING:
+    if not inputs.launcher.keep or inputs.launcher.stage is not Stage.RUNNING:
         return False
     known = [link for host, link in inputs.live if host.hello]
     silent = inputs.times.silent
@@ -75,7 +79,7 @@ def _wait_for_any(inputs: DecisionInput) -> list[Action]:
     patience = inputs.times.unheard
     if all(inputs.now - link.heard_at >= patience for _, link in live):
         what = f"no host has answered for {patience:.0f} s: detaching; the run continues"
-        return [Say(Said(SESSION, what)), Say(Detached(cut_off=True))]
+        return [Say(RemarkMade(SESSION, what)), Say(Detached(cut_off=True))]
     actions: list[Action] = []
     for host, link in live:
         actions += _say_silent(inputs, host, link)
@@ -107,7 +111,7 @@ def _await_hello(inputs: DecisionInput, host: HostState, link: HostLink) -> list
             return [lose(inputs, host, f"the agent started but has sent nothing for {quiet:.0f} s")]
         if link.problem:
             return [lose(inputs, host, link.problem.text)]
-    is_needed = inputs.may_return(host) or inputs.course.stage is not Stage.CLOSING
+    is_needed = inputs.may_return(host) or inputs.launcher.stage is not Stage.CLOSING
     is_away = not (link.is_open or link.is_opening)
     is_due = is_needed and is_away and inputs.now >= link.retry_at
     return [Open(host.index)] if is_due else []
@@ -127,7 +131,7 @@ def _is_quiet_too_long(inputs: DecisionInput, link: HostLink) -> bool:
 def _has_parted(inputs: DecisionInput, link: HostLink) -> bool:
     """Return True if a host has been away for so long that its agent has stopped its ranks."""
     has_parted = inputs.now - link.parted_at >= inputs.times.parted
-    return has_parted and not link.is_open and not inputs.course.keep
+    return has_parted and not link.is_open and not inputs.launcher.keep
 
 
 def _is_to_reopen(inputs: DecisionInput, host: HostState, link: HostLink) -> bool:
@@ -141,4 +145,4 @@ def _say_silent(inputs: DecisionInput, host: HostState, link: HostLink) -> list[
     quiet = _quiet(inputs, link)
     if quiet < inputs.times.silent or host.missed or not host.hello:
         return []
-    return [Say(Silent(host.index, quiet))]
+    return [Say(HostSilent(host.index, quiet))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from remote.events import Closing, Detached, Restarted, Said
+from remote.events import Detached, RemarkMade, Restarted, SessionClosing
 from remote.plan.plan import PlanError, check
 from remote.session.actions import Action, Say
 from remote.session.decision_input import DecisionInput
@@ -16,8 +16,8 @@ def restart(inputs: DecisionInput) -> list[Action]:
     """Start all ranks again after all have ended and some have failed, if the policy says so."""
     run = inputs.run
     live = inputs.live
-    if not live or not inputs.course.restarts_left or run.refused:
-        return [Say(Closing())]
+    if not live or not inputs.launcher.restarts_left or run.refused:
+        return [Say(SessionClosing())]
     problem = _too_few_hosts(inputs)
     if problem:
         return _do_not_restart(problem)
@@ -26,7 +26,7 @@ def restart(inputs: DecisionInput) -> list[Action]:
     missing = inputs.missing_variables(host.index for host, _ in live)
     if missing:
         what = f"not restarted: the ranks need {missing[0]}; export it here, and attach again"
-        return [Say(Said(SESSION, what)), Say(Detached(cut_off=True))]
+        return [Say(RemarkMade(SESSION, what)), Say(Detached(cut_off=True))]
     away = [(host, link) for host, link in live if not link.met]
     if away:
         usual = "cannot be reached, and the run is to be restarted"
@@ -56,7 +56,7 @@ def _too_few_hosts(inputs: DecisionInput) -> str:
 
 
 def _do_not_restart(why: str) -> list[Action]:
-    return [Say(Said(SESSION, f"not restarted: {why}")), Say(Closing())]
+    return [Say(RemarkMade(SESSION, f"not restarted: {why}")), Say(SessionClosing())]
 
 
 def _warn_of_lost_checkpoints(inputs: DecisionInput, hosts: Collection[int]) -> list[Action]:
@@ -64,4 +64,4 @@ def _warn_of_lost_checkpoints(inputs: DecisionInput, hosts: Collection[int]) -> 
     if not saving or any(index in hosts for index in saving):
         return []
     what = "no remaining host has a complete checkpoint: the run starts from the beginning"
-    return [Say(Said(SESSION, what))]
+    return [Say(RemarkMade(SESSION, what))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 
-from remote.events import Reaching, Said
+from remote.events import HostPhaseChanged, RemarkMade
 from remote.host_commands.journals import Problem, fetch_journals
 from remote.plan.plan import Plan
 from remote.record.write import Recorder
@@ -47,7 +47,7 @@ class ReturningSession(Session):
             for index, offset in self._offsets.items():
                 controller.set_clock(index, offset, self._now())
             for host in self.state.hosts:  # so that a wait for it begins now, not with the run
-                controller.take_event(Reaching(host.index, Reach.CONNECTING), self._now())
+                controller.take_event(HostPhaseChanged(host.index, Reach.CONNECTING), self._now())
         yield self._taken()
         problems: list[Problem] = []
         journals = fetch_journals(
@@ -60,7 +60,7 @@ class ReturningSession(Session):
                 yield self._taken()
         with self.lock:
             for index, problem in problems:
-                controller.take_event(Said(index, problem), self._now())
+                controller.take_event(RemarkMade(index, problem), self._now())
 
     def _bring(self, batch: Sequence[tuple[bytes, Record]]) -> None:
         """Record these, and take them in."""
@@ -72,7 +72,7 @@ class ReturningSession(Session):
                 self._refused.add(record.host)
         problem = self._recorder.flush()
         if problem:
-            self._controller.take_event(Said(SESSION, problem), self._now())
+            self._controller.take_event(RemarkMade(SESSION, problem), self._now())
 
 
 def _batches(records: Iterator[tuple[bytes, Record]]) -> Iterator[list[tuple[bytes, Record]]]:

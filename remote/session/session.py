@@ -15,7 +15,7 @@ from queue import Empty, SimpleQueue
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from remote.events import Said
+from remote.events import RemarkMade
 from remote.fair_lock import FairLock
 from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan
@@ -102,18 +102,18 @@ class Session:
     @property
     def detached(self) -> bool:
         """Return True if the run was left to its agents."""
-        return self.state.course.detached
+        return self.state.launcher.detached
 
     @property
     def cut_off(self) -> bool:
         """Return True if the run was left to its agents as none of them was heard any more, or it
         could not be restarted here."""
-        return self.state.course.cut_off
+        return self.state.launcher.cut_off
 
     @property
     def keep(self) -> bool:
         """Return True if the agents go on with the run when this session is gone."""
-        return self.state.course.keep
+        return self.state.launcher.keep
 
     @property
     def is_closing(self) -> bool:
@@ -201,7 +201,7 @@ class Session:
         self._observer.look(self.state)
         failure = "" if self._controller.is_over else self._observer.failure()
         if failure:
-            self._put(Heard(Said(SESSION, failure)))
+            self._put(Heard(RemarkMade(SESSION, failure)))
 
     # The mailbox ----------------------------------------------------------------------------------
 
@@ -225,7 +225,7 @@ class Session:
             problem = self._recorder.flush()
             self._recorder.update_overview(self.state)
             if problem:
-                self._controller.take_event(Said(SESSION, problem), self._now())
+                self._controller.take_event(RemarkMade(SESSION, problem), self._now())
         return self._taken()
 
     def _taken(self) -> list[Record]:
@@ -281,7 +281,7 @@ class Session:
         from remote.upload.files import FileTransfers  # most runs have no files to move
 
         return FileTransfers(
-            self.plan, self._transport, lambda host, text: self._put(Heard(Said(host, text)))
+            self.plan, self._transport, lambda host, text: self._put(Heard(RemarkMade(host, text)))
         )
 
     def _transfer(self, what: str, move: Callable[[], dict[int, str]]) -> None:

@@ -1,10 +1,10 @@
-"""The files of a run: the operator's folders go to every host before the start, checkpoints and
-reports come back after the end."""
+"""Move the files of a run: the operator's folders go to every host before the start, checkpoints
+and reports come back after the end."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from remote.transport.registry import is_here
 from remote.upload import outgoing, results, sources
 from remote.upload.digests import DigestCache
 from remote.upload.sources import UploadSource
-from remote.upload.transfers import TOLD, Tell, Transfer, Transfers
+from remote.upload.transfers import REPORTED, Tell, Transfer, Transfers
 from training.agent.layout import CHECKPOINTS
 from training.wire.events import SESSION
 
@@ -29,7 +29,7 @@ class FileTransfers:
     """The transfers of one run. `upload` and `fetch` block; `stop`, from any thread, ends them
     within a second.
 
-    They never raise. They return what went wrong, by the number of the host: which host it is, and
+    They never raise. They return what went wrong, by the index of the host: which host it is, and
     what to do.
     """
 
@@ -48,20 +48,20 @@ class FileTransfers:
 
     def upload(self) -> dict[int, str]:
         """Make every host have what the plan uploads. What is wrong with the files themselves is
-        under SESSION."""
+        returned under SESSION."""
         if not self._plan.uploads:
             return {}
         digests = DigestCache(self._plan.project)
         try:
-            announced = outgoing.Announcement(self._found(digests))
+            announcement = outgoing.Announcement(self._find_sources(digests))
         except (PlanError, TransferStopped) as error:
             return {SESSION: str(error)}
-        problems = self._perform(
-            "uploading",
-            range(len(self._plan.hosts)),
-            partial(outgoing.upload_to_host, self._plan, self._transport, announced),
-        )
-        digests.forget() if problems else digests.save()
+        upload = partial(outgoing.upload_to_host, self._plan, self._transport, announcement)
+        problems = self._perform("uploading", range(len(self._plan.hosts)), upload)
+        if problems:
+            digests.forget()
+        else:
+            digests.save()
         return problems
 
     def fetch(
@@ -74,59 +74,54 @@ class FileTransfers:
         that saves nothing costs nothing. What went wrong is for a warning: it says where the
         results stay.
         """
-        if not self._plan.policy.fetch or not results.patterns_to_fetch(self._plan):
+        plan = self._plan
+        if not plan.policy.fetch or not results.patterns_to_fetch(plan):
             return {}
-        if is_here(self._plan.hosts):
-            none = results.explain_missing_here(self._plan)
-            if none:
-                self._tell(SESSION, none)
+        if is_here(plan.hosts):
+            missing = results.explain_missing_here(plan)
+            if missing:
+                self._tell(SESSION, missing)
             return {}
-        every = enumerate(self._plan.hosts)
-        problems = {
-            index: f"{host.name}: it is lost" for index, host in every if index not in hosts
-        }
-        problems |= self._perform(
-            "fetching",
-            sorted(hosts),
-            partial(
-                results.fetch_from_host,
-                self._plan,
-                self._transport,
-                folder / FETCHED,
-                expected or {},
-            ),
+        fetch = partial(
+            results.fetch_from_host, plan, self._transport, folder / FETCHED, expected or {}
         )
+        problems = self._perform("fetching", sorted(hosts), fetch)
+        for index, host in enumerate(plan.hosts):
+            if index not in hosts:
+                problems[index] = f"{host.name}: it is lost"
         return {
-            index: f"{problem}; {self._stays(index)}" for index, problem in sorted(problems.items())
+            index: f"{problems[index]}; {self._where_it_stays(index)}" for index in sorted(problems)
         }
 
-    def _stays(self, index: int) -> str:
-        below = f"/{CHECKPOINTS}" if self._plan.job else ""
-        return f"what was saved there stays in {results.results_folder(self._plan, index)}{below}"
+    def _where_it_stays(self, index: int) -> str:
+        folder = results.results_folder(self._plan, index)
+        if self._plan.job:
+            folder += f"/{CHECKPOINTS}"
+        return f"what was saved there stays in {folder}"
 
-    def _perform(self, verb: str, hosts: Collection[int], work: partial[None]) -> dict[int, str]:
+    def _perform(
+        self, verb: str, hosts: Collection[int], work: Callable[[Transfer], None]
+    ) -> dict[int, str]:
         transfers = [
             Transfer(index, self._plan.hosts[index], verb, self._tell, limits=self._limits)
             for index in hosts
         ]
         return self._transfers.perform(transfers, work)
 
-    # Before the run
-
-    def _found(self, digests: DigestCache) -> list[UploadSource]:
-        """The files to upload, with their digests. Raises: PlanError, Stopped."""
-        next_look = time.monotonic() + TOLD
+    def _find_sources(self, digests: DigestCache) -> list[UploadSource]:
+        """Return the files to upload, with their digests. Raises: PlanError, TransferStopped."""
+        next_report = time.monotonic() + REPORTED
 
         def moved() -> None:
-            nonlocal next_look
+            nonlocal next_report
             if self._transfers.stopped.is_set():
                 raise TransferStopped("the upload was stopped before its end")
-            if time.monotonic() >= next_look:
+            if time.monotonic() >= next_report:
                 self._tell(SESSION, "reading what is to be uploaded")
-                next_look += TOLD
+                next_report += REPORTED
 
-        found = sources.find_sources(self._plan.uploads, moved)
-        remark = sources.remark_if_large(found)
+        files = sources.find_sources(self._plan.uploads, moved)
+        remark = sources.remark_if_large(files)
         if remark:
             self._tell(SESSION, remark)
-        return [sources.with_digest(source, digests, moved) for source in found]
+        return [sources.with_digest(file, digests, moved) for file in files]

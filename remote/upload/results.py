@@ -1,8 +1,10 @@
-"""The results of one host: checkpoints and reports come back after the end of a run."""
+"""Bring the results of one host back after the end of a run: checkpoints and reports, or what
+`--fetch` names."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -13,7 +15,7 @@ from remote.plan.plan import Plan, Script
 from remote.record.files import make_folder
 from remote.run.state.rank_state import RankState
 from remote.transport import Transport
-from remote.upload.paths import folder_name, list_paths, shorten_path
+from remote.upload.sources import list_paths, shorten_path
 from remote.upload.transfers import Transfer
 from training.agent.find_files import Search
 from training.agent.layout import CHECKPOINTS, MANIFEST, REPORTS
@@ -29,14 +31,14 @@ LOOK = 64 * 2**20
 
 
 def patterns_to_fetch(plan: Plan) -> tuple[str, ...]:
-    """What is fetched from a host: folders, or the patterns of a user's own program."""
+    """Return what is fetched from a host: folders, or the patterns of a script."""
     if isinstance(plan.work, Script):
         return plan.work.fetch
     return RESULTS if plan.work.checkpoint_every else ()
 
 
 def results_folder(plan: Plan, index: int) -> str:
-    """The folder on a host in which that lies."""
+    """Return the folder on a host in which that lies."""
     return plan.folder(index) if plan.job else plan.cwd(index)
 
 
@@ -49,7 +51,8 @@ def fetch_from_host(
 ) -> None:
     """Bring the results of one host into a folder of its own in `folder`. Raises: OSError,
     ValueError."""
-    transfer.open(transport, "send", results_folder(plan, transfer.index), *patterns_to_fetch(plan))
+    patterns = patterns_to_fetch(plan)
+    transfer.open(transport, "send", results_folder(plan, transfer.index), *patterns)
     answer = transfer.answer()
     entries = entries_of(answer["entries"])
     failed = [str(path) for path, _ in answer["unread"]]
@@ -59,103 +62,122 @@ def fetch_from_host(
         make_private_folders(folder.parent)
         make_folder(folder, exist_ok=True)
         with closing(Tree(str(folder / own), str(folder / f".{own}.new"))) as tree:
-            _land(transfer, tree, entries, failed)
-        files = count(len(entries), "file")
-        transfer.tell(
-            transfer.index, f"{transfer.host.name}: {files} ({size(transfer.size)}) fetched"
-        )
+            _write_files(transfer, tree, entries, failed)
+        transfer.report(f"{count(len(entries), 'file')} ({size(transfer.size)}) fetched")
     elif isinstance(plan.work, Script):
-        none = f"{transfer.host.name}: no file there matches --fetch {' '.join(plan.work.fetch)}"
-        transfer.tell(transfer.index, none)
+        transfer.report(f"no file there matches --fetch {' '.join(patterns)}")
     if failed:
         raise ValueError(f"{list_paths(failed)} could not be read there, or changed meanwhile")
 
 
 def explain_missing_here(plan: Plan) -> str:
-    """That no file of this machine matches, where the ranks ran here; "" where one does."""
-    found = Search(folders=True).find(patterns_to_fetch(plan), plan.cwd(0))
-    matches = " ".join(patterns_to_fetch(plan))
-    return "" if any(map(os.path.lexists, found)) else f"no file here matches --fetch {matches}"
+    """Say that no file of this machine matches, if the ranks ran here; "" if one does."""
+    patterns = patterns_to_fetch(plan)
+    for path in Search(folders=True).find(patterns, plan.cwd(0)):
+        if os.path.lexists(path):
+            return ""
+    return f"no file here matches --fetch {' '.join(patterns)}"
+
+
+def folder_name(host: str) -> str:
+    """Return the name of a host as that of a folder. No two hosts have the same."""
+
+    def escape(match: re.Match[str]) -> str:
+        return "".join(f"%{byte:02X}" for byte in match[0].encode())
+
+    name = re.sub(r"[^A-Za-z0-9_.@:-]", escape, host)
+    # a folder must not be hidden, nor be `.` or `..`
+    return re.sub(r"^\.", "%2E", name)
 
 
 def _check(entries: Sequence[FileEntry], limits: Limits, expected: int | None) -> None:
-    """Raises: ValueError, where a host offers files that its run cannot have made."""
+    """Raises: ValueError, if a host offers files that its run cannot have made."""
     for entry in entries:
         if len(os.fsencode(entry.path)) > limits.path or entry.path.count("/") > limits.depth:
-            most = f"{limits.path} bytes or {limits.depth} folders"
             raise ValueError(
-                f"the path of a file there has more than {most}, and nothing was fetched: "
-                f"{shorten_path(entry.path)}"
+                f"the path of a file there has more than {limits.path} bytes or {limits.depth} "
+                f"folders, and nothing was fetched: {shorten_path(entry.path)}"
             )
     offered = sum(entry.size for entry in entries)
     if expected is not None and offered > 2 * expected + limits.unexpected:
-        said = f"its ranks saved checkpoints of about {size(expected)}"
         raise ValueError(
-            f"{size(offered)} of results are there though {said}, and nothing was fetched"
+            f"{size(offered)} of results are there though its ranks saved checkpoints of about "
+            f"{size(expected)}, and nothing was fetched"
         )
 
 
-def _land(transfer: Transfer, tree: Tree, entries: Sequence[FileEntry], failed: list[str]) -> None:
+def _write_files(
+    transfer: Transfer, tree: Tree, entries: Sequence[FileEntry], failed: list[str]
+) -> None:
     """Ask for what `tree` lacks and write it. What does not arrive as announced joins those that
     `failed`; then what would make their checkpoint complete is not written."""
-    need = [number for number, entry in enumerate(entries) if not tree.holds(entry)]
-    transfer.begin(wanted := [entries[number] for number in need])
-    if transfer.size > _room(tree, transfer.limits):
-        raise ValueError(
-            f"to fetch takes {size(transfer.size)}, and {_full(tree, transfer.limits)}"
-        )
-    transfer.say(need=need)
-    for entry in wanted:
-        folder, _, name = entry.path.rpartition("/")
-        data = _while_there_is_room(transfer, tree, transfer.incoming.take(entry.size))
+    numbers = [number for number, entry in enumerate(entries) if not tree.holds(entry)]
+    missing = [entries[number] for number in numbers]
+    transfer.begin(missing)
+    disk = _DiskRoom(tree, transfer.limits)
+    if transfer.size > disk.room():
+        raise ValueError(f"to fetch takes {size(transfer.size)}, and {disk.describe()}")
+    transfer.send_message(need=numbers)
+    for entry in missing:
+        blocks = _while_there_is_room(transfer, disk, transfer.incoming.take(entry.size))
         try:
-            if name == MANIFEST and any(path.startswith(f"{folder}/") for path in failed):
-                for _ in data:
+            if _completes_failed(entry, failed):
+                for _ in blocks:
                     continue
             else:
-                tree.put(entry, data)
+                tree.put(entry, blocks)
         except DamagedTransfer:
             failed.append(entry.path)
         transfer.files_moved += 1
 
 
-def _while_there_is_room(transfer: Transfer, tree: Tree, data: Iterator[bytes]) -> Iterator[bytes]:
-    """The bytes of a file as they come. Raises: ValueError, once the disk is nearly full, as others
-    write to it too."""
+def _completes_failed(entry: FileEntry, failed: Sequence[str]) -> bool:
+    """Return True for the manifest of a checkpoint of which a file failed."""
+    folder, _, name = entry.path.rpartition("/")
+    return name == MANIFEST and any(path.startswith(f"{folder}/") for path in failed)
+
+
+def _while_there_is_room(
+    transfer: Transfer, disk: _DiskRoom, blocks: Iterator[bytes]
+) -> Iterator[bytes]:
+    """Yield the bytes of a file as they come. Raises: ValueError, once the disk is nearly full, as
+    others write to it too."""
     look_at = 0
-    for block in data:
+    for block in blocks:
         if transfer.moved >= look_at:
             look_at = transfer.moved + LOOK
-            if _room(tree, transfer.limits) < 0:
-                raise ValueError(_full(tree, transfer.limits))
-        yield transfer.move(block)
+            if disk.room() < 0:
+                raise ValueError(disk.describe())
+        transfer.moved += len(block)
+        yield block
 
 
-def _room(tree: Tree, limits: Limits) -> int:
-    """Bytes that a fetch may still write."""
-    return tree.free() - _spare(tree, limits)
+class _DiskRoom:
+    """The room on the disk here, of which a part stays free."""
 
+    def __init__(self, tree: Tree, limits: Limits) -> None:
+        self._tree = tree
+        self._spare = min(int(tree.capacity() * limits.disk_spare), limits.disk_spare_most)
 
-def _spare(tree: Tree, limits: Limits) -> int:
-    return min(int(tree.capacity() * limits.disk_spare), limits.disk_spare_most)
+    def room(self) -> int:
+        """Return the bytes that a fetch may still write."""
+        return self._tree.free() - self._spare
 
-
-def _full(tree: Tree, limits: Limits) -> str:
-    return (
-        f"the disk here has {size(tree.free())} left, of which {size(_spare(tree, limits))} stay "
-        "free"
-    )
+    def describe(self) -> str:
+        """Say how little is left."""
+        left = size(self._tree.free())
+        return f"the disk here has {left} left, of which {size(self._spare)} stay free"
 
 
 def expected_sizes(job: Job, ranks: Sequence[RankState]) -> dict[int, int]:
-    """About how many bytes of checkpoints each host has, by the figures of its ranks. Empty where
+    """Return about how many bytes of checkpoints each host has, by what its ranks report. Empty if
     no rank has saved."""
     largest = max((rank.saved_bytes for rank in ranks), default=0)
     if not largest:
         return {}
-    found: dict[int, int] = {}
-    # one that was heard of late may have saved all the same; and one more than is kept is being
-    # written
-    for rank in ranks:
-        found[rank.host] = found.get(rank.host, 0) + largest * (job.checkpoint_keep + 1)
-    return found
+    # one more than is kept is being written
+    most_of_rank = largest * (job.checkpoint_keep + 1)
+    sizes: dict[int, int] = {}
+    for rank in ranks:  # one that was heard of late may have saved all the same
+        sizes[rank.host] = sizes.get(rank.host, 0) + most_of_rank
+    return sizes

@@ -1,5 +1,5 @@
-"""What an upload is made of: the files below the named folders, without what .gitignore leaves
-out."""
+"""Find what an upload is made of: the files below the named folders, without what .gitignore
+leaves out."""
 
 from __future__ import annotations
 
@@ -20,70 +20,75 @@ from remote.upload.ignore import REPOSITORY, IgnoreRules
 from training.transfer.entries import FileEntry, Stamp, stamp_of, stays_inside
 
 LARGE = 200 * 1000**2
+"""Bytes beyond which an upload is remarked upon, as it is rarely meant to be that large."""
 MANY = 20_000
-"""Bytes and files beyond which an upload is remarked upon: it is rarely meant to be that large."""
+"""So it is beyond this many files."""
 NAMED = 3
 """How many files or mistakes a message names."""
+SHORT = 200
+"""Characters of a path in a message."""
+ADVICE = "make it readable, or name it in a .gitignore"
 
 
 @dataclass(frozen=True)
 class UploadSource:
-    """A file or link of this machine: where it lies, as what it is announced to the hosts, and its
-    stamp."""
+    """A file or link of this machine."""
 
     path: str
     entry: FileEntry
+    """As what it is announced to the hosts."""
     stamp: Stamp
 
 
 def resolve_uploads(paths: Sequence[str], here: Path) -> tuple[Upload, ...]:
-    """Where each of these absolute paths lands: one below `here`, where rankboard was started,
-    keeps its path from there, so that relative paths mean the same on the hosts; another keeps its
-    name. Raises: PlanError."""
-    targets = {path: _target(Path(path), here) for path in paths}
-    for path in targets:
+    """Return where each of these absolute paths lands on the hosts. Raises: PlanError.
+
+    A path below `here`, where rankboard was started, is kept from there, so that relative paths
+    mean the same on the hosts. Of another only the name is kept.
+    """
+    by_target: dict[str, str] = {}
+    for path in dict.fromkeys(paths):
         if not os.path.exists(path):
             raise PlanError(
                 f"upload {printable(path)}: there is no such file or folder; see --upload, and "
                 "sync in the hosts file"
             )
-    for path, target in targets.items():
-        for other, taken in targets.items():
-            if target == taken and path < other:
-                raise PlanError(
-                    f"uploads {printable(path)} and {printable(other)} have the same name: "
-                    "rename one, or start rankboard in a folder above both"
-                )
-    return tuple(Upload(path, target) for path, target in targets.items())
+    for path in dict.fromkeys(paths):
+        other = by_target.setdefault(_target(Path(path), here), path)
+        if other != path:
+            raise PlanError(
+                f"uploads {printable(other)} and {printable(path)} have the same name: rename "
+                "one, or start rankboard in a folder above both"
+            )
+    return tuple(Upload(path, target) for target, path in by_target.items())
 
 
 def _target(path: Path, here: Path) -> str:
+    if path == here:
+        return ""
     if path.is_relative_to(here):
-        return "" if path == here else path.relative_to(here).as_posix()
+        return path.relative_to(here).as_posix()
     return path.name or "root"
 
 
 def project_name(here: Path) -> str:
-    """The name of the hosts' folder for what is uploaded from `here`: that folder's, and a digest
-    against another user's, machine's or folder's of that name."""
+    """Return the name of the hosts' folder for what is uploaded from `here`: that folder's, and a
+    digest against another user's, machine's or folder's of that name."""
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", here.name).strip("-")[:40]
-    whose = f"{getpass.getuser()}@{socket.gethostname()}:{here}"
-    digest = hashlib.sha256(whose.encode(errors="surrogateescape")).hexdigest()
+    owner = f"{getpass.getuser()}@{socket.gethostname()}:{here}"
+    digest = hashlib.sha256(owner.encode(errors="surrogateescape")).hexdigest()
     return f"{name or 'files'}-{digest[:8]}"
 
 
 def find_sources(
     uploads: Sequence[Upload], moved: Callable[[], object] = lambda: None
 ) -> list[UploadSource]:
-    """All that goes, without digests, in the order of the paths on the hosts; `moved` is called at
-    each.
-
-    Raises: PlanError, with what is wrong.
-    """
+    """Return all that goes, without digests, in the order of the paths on the hosts. `moved` is
+    called at each. Raises: PlanError, with the mistakes."""
     sources: dict[str, UploadSource] = {}
     mistakes = []
     for upload in uploads:
-        for source in _below(upload):
+        for source in _walk_upload(upload):
             moved()
             target = source.entry.path
             other = sources.setdefault(target, source)
@@ -91,95 +96,109 @@ def find_sources(
                 mistakes.append(
                     f"{printable(source.path)} and {printable(other.path)} would both be {target}"
                 )
-            if source.entry.link and not stays_inside(
-                os.path.relpath(source.path, upload.source), source.entry.link
-            ):
+            link = source.entry.link
+            if link and not stays_inside(os.path.relpath(source.path, upload.source), link):
                 mistakes.append(
-                    f"{printable(source.path)} is a link out of the folder, to "
-                    f"{printable(source.entry.link)}"
+                    f"{printable(source.path)} is a link out of the folder, to {printable(link)}"
                 )
     if mistakes:
-        more = f"\nand {len(mistakes) - NAMED} more" if len(mistakes) > NAMED else ""
-        raise PlanError(
-            "\n".join(f"upload: {mistake}" for mistake in mistakes[:NAMED])
-            + f"{more}\nName them in a .gitignore, or put there what they lead to"
-        )
+        raise PlanError(_describe_mistakes(mistakes))
     return [sources[target] for target in sorted(sources)]
 
 
-def _below(upload: Upload) -> Iterator[UploadSource]:
-    """The files and links of one upload. Raises: PlanError, where something cannot be read."""
+def _describe_mistakes(mistakes: Sequence[str]) -> str:
+    lines = [f"upload: {mistake}" for mistake in mistakes[:NAMED]]
+    if len(mistakes) > NAMED:
+        lines.append(f"and {len(mistakes) - NAMED} more")
+    lines.append("Name them in a .gitignore, or put there what they lead to")
+    return "\n".join(lines)
+
+
+def _walk_upload(upload: Upload) -> Iterator[UploadSource]:
+    """Yield the files and links of one upload. Raises: PlanError, if something cannot be read."""
     try:
         if os.path.isdir(upload.source):
-            yield from _walk(upload.source, upload.target, IgnoreRules.above(Path(upload.source)))
+            rules = IgnoreRules.above(Path(upload.source))
+            yield from _walk_folder(upload.source, upload.target, rules)
         else:
-            yield from _source(os.path.realpath(upload.source), upload.target)
+            yield from _read_source(os.path.realpath(upload.source), upload.target)
     except OSError as error:
-        what = printable(str(error.filename or upload.source))
-        raise PlanError(
-            f"upload: {what}: {error.strerror}; make it readable, or name it in a .gitignore"
-        ) from error
+        raise _unreadable(str(error.filename or upload.source), error) from error
 
 
-def _walk(folder: str, target: str, rules: IgnoreRules) -> Iterator[UploadSource]:
+def _unreadable(path: str, error: OSError) -> PlanError:
+    return PlanError(f"upload: {printable(path)}: {error.strerror}; {ADVICE}")
+
+
+def _walk_folder(folder: str, target: str, rules: IgnoreRules) -> Iterator[UploadSource]:
     rules = rules.inside(folder)
     with os.scandir(folder) as entries:
-        inner = sorted(entries, key=lambda entry: entry.name)
-    for entry in inner:
+        sorted_entries = sorted(entries, key=lambda entry: entry.name)
+    for entry in sorted_entries:
         is_folder = entry.is_dir(follow_symlinks=False)
         if entry.name == REPOSITORY or rules.leave_out(entry.path, is_folder=is_folder):
             continue
-        into = f"{target}/{entry.name}" if target else entry.name
+        inner_target = f"{target}/{entry.name}" if target else entry.name
         if is_folder:
-            yield from _walk(entry.path, into, rules)
+            yield from _walk_folder(entry.path, inner_target, rules)
         else:
-            yield from _source(entry.path, into)
+            yield from _read_source(entry.path, inner_target)
 
 
-def _source(path: str, target: str) -> Iterator[UploadSource]:
-    """The file or link at this path; nothing where it is neither, as others cannot travel."""
+def _read_source(path: str, target: str) -> Iterator[UploadSource]:
+    """Yield the file or link at this path; nothing if it is neither, as others cannot travel."""
     state = os.lstat(path)
     if stat.S_ISLNK(state.st_mode):
-        yield UploadSource(path, FileEntry(target, link=os.readlink(path)), stamp_of(state))
+        entry = FileEntry(target, link=os.readlink(path))
     elif stat.S_ISREG(state.st_mode):
         is_program = bool(state.st_mode & stat.S_IXUSR)
         entry = FileEntry(target, state.st_size, executable=is_program)
-        yield UploadSource(path, entry, stamp_of(state))
+    else:
+        return
+    yield UploadSource(path, entry, stamp_of(state))
 
 
 def with_digest(
     source: UploadSource, digests: DigestCache, moved: Callable[[], object]
 ) -> UploadSource:
-    """The source with the digest of what it has now. Raises: PlanError."""
+    """Return the source with the digest of what it contains now. Raises: PlanError."""
     if source.entry.link:
         return source
     try:
-        size, digest = digests.of(source.path, source.stamp, moved)
+        size, digest = digests.find(source.path, source.stamp, moved)
     except OSError as error:
-        raise PlanError(
-            f"upload: {printable(source.path)}: {error.strerror}; make it readable, or name it in "
-            "a .gitignore"
-        ) from error
+        raise _unreadable(source.path, error) from error
     return replace(source, entry=replace(source.entry, size=size, digest=digest))
 
 
 def remark_if_large(sources: Sequence[UploadSource]) -> str:
-    """What there is to say of an upload that is large, which names its largest files; "" of any
-    other."""
+    """Say that an upload is large, and name its largest files; "" if it is not."""
     total = sum(source.entry.size for source in sources)
     if total <= LARGE and len(sources) <= MANY:
         return ""
-    largest = sorted(sources, key=lambda source: -source.entry.size)[:NAMED]
-    named = ", ".join(
-        f"{printable(source.entry.path)} ({size(source.entry.size)})" for source in largest
-    )
+    entries = sorted((source.entry for source in sources), key=lambda entry: -entry.size)
+    largest = ", ".join(f"{printable(it.path)} ({size(it.size)})" for it in entries[:NAMED])
     return (
         f"the upload is large: {len(sources):,} files, {size(total)}, to every host. The largest "
-        f"are {named}. "
-        "Name what the ranks do not need in a .gitignore"
+        f"are {largest}. Name what the ranks do not need in a .gitignore"
     )
+
+
+# Paths in messages --------------------------------------------------------------------------------
 
 
 def printable(path: str) -> str:
-    """A path, fit for a terminal."""
+    """Return a path, fit for a terminal."""
     return path if path.isprintable() else ascii(path)
+
+
+def shorten_path(path: str) -> str:
+    """Return a path, fit for a terminal and not at length."""
+    return printable(path if len(path) <= SHORT else f"{path[:SHORT]}…")
+
+
+def list_paths(paths: Sequence[str]) -> str:
+    """Return some of the paths, and how many more there are."""
+    text = ", ".join(shorten_path(path) for path in paths[:NAMED])
+    hidden = len(paths) - NAMED
+    return f"{text} and {hidden:,} more" if hidden > 0 else text

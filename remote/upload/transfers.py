@@ -1,6 +1,6 @@
-"""Conversations in which files move between this machine and hosts, with all hosts at once.
+"""Move files between this machine and all hosts at once.
 
-`training.agent.host_commands.file_transfer` is their other end.
+`training.agent.host_commands.file_transfer` is the other end of each conversation.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from training.transfer.incoming import TransferReader
 from training.transfer.tree import DamagedTransfer
 from training.wire.jsonl import dumps
 
-TOLD = 2.0
+REPORTED = 2.0
 """Seconds between two lines on how far a transfer is."""
 STALLED = 90.0
 """Seconds without a byte after which a host is given up."""
@@ -33,34 +33,36 @@ LEAST = 64 * 1024
 LOOK = 0.25
 """Seconds between two looks at the transfers at most."""
 CLOSING = 0.5
-"""Seconds that a transfer has to end once it is told to."""
-NEVER = float("inf")
+"""Seconds that a transfer has to end once it is stopped."""
+STOPPED = "stopped before its end"
 
 Tell = Callable[[int, str], None]
-"""Takes a line of narration on host number n, or SESSION; called by several threads."""
+"""Takes a line of narration on the host with this index, or SESSION. Several threads call it."""
 
 
 @dataclass
 class Transfer:
-    """The conversation with one host. `verb` says what it does, such as `uploading`."""
+    """The conversation with one host."""
 
     index: int
     host: Host
     verb: str
+    """What it does, such as `uploading`."""
     tell: Tell
     channel: Channel | None = None
     files: int = 0
     size: int = 0
     files_moved: int = 0
     moved: int = 0
+    """Bytes of files that have moved."""
     last: float = field(default_factory=time.monotonic)
     """When something moved last, by the monotonic clock."""
     limits: Limits = LIMITS
     marked: tuple[int, float] = (0, 0.0)
-    """How much of files had moved at some moment before, and when that was."""
+    """How many bytes of files had moved at some moment before, and when that was."""
 
     def open(self, transport: Transport, *words: str) -> None:
-        """Start an errand there. Raises: Unreachable."""
+        """Start a command there. Raises: Unreachable."""
         self.channel = transport.open(self.host, HostCommand(words), NoProgress())
         self.last = time.monotonic()
         self.marked = (0, self.last)
@@ -68,71 +70,71 @@ class Transfer:
 
     def _read(self) -> bytes:
         assert self.channel
-        return self.move(self.channel.read(), counted=False)
-
-    def say(self, **said: Any) -> None:
-        """Send an object. Raises: OSError."""
-        self.send(encoded(**said), counted=False)
-
-    def send(self, data: bytes, *, counted: bool = True) -> None:
-        """Send some bytes. Raises: OSError."""
-        assert self.channel
-        self.channel.write(data)
-        self.move(data, counted=counted)
-
-    def move(self, data: bytes, *, counted: bool = True) -> bytes:
-        """Note that bytes have moved. They count where they are part of a file."""
-        self.moved += len(data) if counted else 0
+        data = self.channel.read()
         self.last = time.monotonic()
         return data
 
+    def send_message(self, **fields: Any) -> None:
+        """Send an object. Raises: OSError."""
+        self.send(encode_message(**fields), is_file=False)
+
+    def send(self, data: bytes, *, is_file: bool = True) -> None:
+        """Send bytes, of a file or of a message. Raises: OSError."""
+        assert self.channel
+        self.channel.write(data)
+        self.last = time.monotonic()
+        if is_file:
+            self.moved += len(data)
+
     def answer(self) -> dict[str, Any]:
-        """The next answer of the host. Reports what it waits for. Raises: OSError, also where the
-        host reports an error."""
-        told = set[str]()
+        """Return the next answer of the host. Report what it waits for. Raises: OSError, also if
+        the host reports an error."""
+        reported: set[str] = set()
         for _ in range(self.limits.busy_lines):
             answer = self.incoming.line()
             if "error" in answer:
                 raise OSError(str(answer["error"])[: self.limits.shown])
             if "busy" not in answer:
                 return answer
-            text = str(answer["busy"])[: self.limits.shown]
-            if text and text not in told and len(told) < self.limits.errors:
-                self.tell(self.index, f"{self.host.name}: waits: {printable(text)}")
-                told.add(text)
+            reason = str(answer["busy"])[: self.limits.shown]
+            if reason and reason not in reported and len(reported) < self.limits.errors:
+                self.report(f"waits: {printable(reason)}")
+                reported.add(reason)
         raise OSError(
             f"it said {self.limits.busy_lines:,} times that it is busy, and gave no answer"
         )
 
     def begin(self, entries: Sequence[FileEntry]) -> None:
-        """These files will move."""
-        self.files, self.size = len(entries), sum(entry.size for entry in entries)
+        """Note that these files will move."""
+        self.files = len(entries)
+        self.size = sum(entry.size for entry in entries)
+
+    def report(self, text: str) -> None:
+        """Narrate something of this host."""
+        self.tell(self.index, f"{self.host.name}: {text}")
 
     def look(self) -> None:
-        """Report the progress; give up where nothing moves."""
-        if self.files and self.files_moved < self.files:
-            done = (
-                f"{self.files_moved:,} of {self.files:,} files, {size(self.moved)} of "
-                f"{size(self.size)}"
-            )
-            self.tell(self.index, f"{self.host.name}: {self.verb}: {done}")
+        """Report the progress; give up if nothing moves."""
+        if self.files_moved < self.files:
+            files = f"{self.files_moved:,} of {self.files:,} files"
+            self.report(f"{self.verb}: {files}, {size(self.moved)} of {size(self.size)}")
         if self.moved >= self.marked[0] + LEAST:
             self.marked = (self.moved, time.monotonic())
-        if self.channel and (self.stalled or self.crawls):
+        if self.channel and (self.has_stalled or self.crawls):
             self.channel.close()
 
     @property
-    def stalled(self) -> bool:
-        """Whether nothing has moved for too long."""
+    def has_stalled(self) -> bool:
+        """True if nothing has moved for too long."""
         return time.monotonic() - self.last > STALLED
 
     @property
     def crawls(self) -> bool:
-        """Whether files move too slowly to wait for."""
+        """True if files move too slowly to wait for."""
         return time.monotonic() - self.marked[1] > self.limits.busy
 
     def close(self) -> str:
-        """End the conversation; returns why it broke, where that is known."""
+        """End the conversation. Return why it broke, if that is known."""
         return self.channel.close() if self.channel else ""
 
 
@@ -152,77 +154,68 @@ class Transfers:
     def perform(
         self, transfers: Collection[Transfer], work: Callable[[Transfer], None]
     ) -> dict[int, str]:
-        """Do the work for each, all at once, and report progress; what went wrong, by host."""
+        """Do the work for each, all at once, and report progress. Return what went wrong, by the
+        index of the host."""
         self._open = transfers
-        left = {transfer.index: transfer for transfer in transfers}
+        pending = {transfer.index: transfer for transfer in transfers}
         problems: dict[int, str] = {}
-        next_look = time.monotonic() + TOLD
-        give_up = NEVER
-        for ended in iter_completed(partial(self._one, work), list(transfers), LOOK):
-            if ended:
-                index, problem = ended[1]
-                left.pop(index)
-                problems |= {index: problem} if problem else {}
+        next_report = time.monotonic() + REPORTED
+        give_up_at = float("inf")
+        run_one = partial(self._run_one, work)
+        for completed in iter_completed(run_one, list(transfers), LOOK):
+            if completed:
+                index, problem = completed[1]
+                del pending[index]
+                if problem:
+                    problems[index] = problem
             now = time.monotonic()
-            if now >= next_look:
-                next_look = now + TOLD
-                for transfer in left.values():
+            if now >= next_report:
+                next_report = now + REPORTED
+                for transfer in pending.values():
                     transfer.look()
             if self.stopped.is_set():
-                give_up = min(give_up, now + CLOSING)
-            if now >= give_up:
+                give_up_at = min(give_up_at, now + CLOSING)
+            if now >= give_up_at:
                 break
-        return problems | {
-            index: f"{transfer.host.name}: {_STOPPED}" for index, transfer in left.items()
-        }
+        for index, transfer in pending.items():
+            problems[index] = f"{transfer.host.name}: {STOPPED}"
+        return problems
 
-    def _one(self, work: Callable[[Transfer], None], transfer: Transfer) -> tuple[int, str]:
-        """Do one host's work; its number, and what went wrong."""
+    def _run_one(self, work: Callable[[Transfer], None], transfer: Transfer) -> tuple[int, str]:
+        """Do one host's work. Return its index, and what went wrong."""
+        problem = ""
         try:
-            problem = self._outcome(transfer, work)
+            work(transfer)
+        except Unreachable as error:
+            transfer.close()
+            return transfer.index, str(error)
+        except (OSError, DamagedTransfer, LookupError, TypeError, ValueError) as error:
+            problem = self._explain(error, transfer)
         except Exception as error:  # noqa: BLE001 - our own mistake must not stop the others
             problem = f"rankboard itself failed: {error!r}"
         transfer.close()
         return transfer.index, f"{transfer.host.name}: {problem}" if problem else ""
 
-    def _outcome(self, transfer: Transfer, work: Callable[[Transfer], None]) -> str:
-        """Do one host's work; what went wrong with it."""
-        try:
-            work(transfer)
-        except Unreachable as error:
-            return str(error).removeprefix(f"{transfer.host.name}: ")
-        except (OSError, DamagedTransfer, LookupError, TypeError, ValueError) as error:
-            if self.stopped.is_set():
-                return _STOPPED
-            if transfer.stalled:
-                return f"nothing moved for {STALLED:.0f} s while {transfer.verb}"
-            if transfer.channel and transfer.crawls:
-                return (
-                    f"less than {size(LEAST)} of its files moved in "
-                    f"{transfer.limits.busy:.0f} s while {transfer.verb}"
-                )
-            return _why(error, transfer.close())
-        return ""
+    def _explain(self, error: Exception, transfer: Transfer) -> str:
+        """Say what an error means, without the name of the host."""
+        if self.stopped.is_set():
+            return STOPPED
+        if transfer.has_stalled:
+            return f"nothing moved for {STALLED:.0f} s while {transfer.verb}"
+        if transfer.channel and transfer.crawls:
+            seconds = f"{transfer.limits.busy:.0f} s"
+            return f"less than {size(LEAST)} of its files moved in {seconds} while {transfer.verb}"
+        stderr = transfer.close()
+        if isinstance(error, ConnectionError) and stderr:
+            return printable(last_line(stderr))
+        if isinstance(error, OSError):
+            reason = error.strerror or str(error)
+            return printable(f"{error.filename}: {error.strerror}" if error.filename else reason)
+        if isinstance(error, ValueError):
+            return printable(str(error))
+        return printable(f"its answer is none: {error!r}")
 
 
-def encoded(**said: Any) -> bytes:
-    """An object as it is sent."""
-    return dumps(said).encode(errors="surrogatepass") + b"\n"
-
-
-_STOPPED = "stopped before its end"
-
-
-def _why(error: Exception, said: str) -> str:
-    """What an error means; `said` is what the far end printed on stderr."""
-    if isinstance(error, ConnectionError) and said:
-        return printable(last_line(said))
-    if isinstance(error, OSError):
-        return printable(
-            f"{error.filename}: {error.strerror}"
-            if error.filename
-            else error.strerror or str(error)
-        )
-    return printable(
-        str(error) if isinstance(error, ValueError) else f"its answer is none: {error!r}"
-    )
+def encode_message(**fields: Any) -> bytes:
+    """Return an object as it is sent."""
+    return dumps(fields).encode(errors="surrogatepass") + b"\n"

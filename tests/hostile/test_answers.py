@@ -490,7 +490,7 @@ EXAMINED: dict[str, Play] = {
     ),
     "connections unasked": examined(*[events.Connected("x", 1, 0.1, ESCAPES)] * 50),
     "ports unasked": examined(events.Reserved(ESCAPES, -1)),
-    "checks of its own": examined(launcher.Checked(0, "trust", "ok", ESCAPES)),
+    "checks of its own": examined(launcher.CheckFinished(0, "trust", "ok", ESCAPES)),
     "launched": examined(events.Launched((0, 1), (0, 1))),
     "no facts": examined(first=False),
     "an address that is none": examined(

@@ -83,7 +83,7 @@ FLOODS: dict[str, bytes | events.Event] = {
     "empty lines": b"\n" * 60_000,
     "a line without end": b"x" * 65_536,
     "another's records": record(HostSample((), 1, 1), 1000, host=0) * 100,
-    "the session's records": record(launcher.Closed(), 1000, host=-1) * 100,
+    "the session's records": record(launcher.SessionClosed(), 1000, host=-1) * 100,
 }
 
 

@@ -16,7 +16,7 @@ import pytest
 from psutil import pid_exists
 
 from remote.cluster.hosts import Host
-from remote.events import Closed
+from remote.events import SessionClosed
 from remote.transport import HostCommand, Unreachable
 from remote.transport.bootstrap.first import SPOKEN
 from remote.transport.ssh.transport import SshTransport
@@ -135,7 +135,7 @@ def test_a_stop_reaches_the_host_in_whose_name_another_spoke(keys: Keys, tmp_pat
         if isinstance(command, StartAttempt):
             for number, said in enumerate((Exited(0, 0), AgentEnded(EndReason.CLOSED)), 500):
                 end.say(said, host=0, seq=number)
-            end.say(Closed(), host=SESSION, seq=500)
+            end.say(SessionClosed(), host=SESSION, seq=500)
 
     with served(keys, tmp_path, acted(samples), acted(forges)) as (good, _):
         left = rankboard(

@@ -21,7 +21,7 @@ import pytest
 
 from remote.cluster.hosts import Cluster, Host, HostsError
 from remote.cluster.load import load
-from remote.events import Clock, Restarted
+from remote.events import ClockMeasured, Restarted
 from remote.limits import LIMITS
 from remote.plan.plan import Plan, PlanError, Policy
 from remote.record import events_file, files, trust
@@ -503,8 +503,8 @@ def test_who_holds_the_lock_but_is_no_rankboard_is_not_signalled(
 STRANGE = (
     (99, Exited(0, 0)),
     (-2, OutputText(0, "stdout", "nobody's")),
-    (SESSION, Clock(99, 1.0)),
-    (SESSION, Clock(-7, 1.0)),
+    (SESSION, ClockMeasured(99, 1.0)),
+    (SESSION, ClockMeasured(-7, 1.0)),
     (SESSION, Restarted((0, 99), "why")),
     (SESSION, Restarted((-1,), "why")),
     (0, Launched((0,), (99,))),

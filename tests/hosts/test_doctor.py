@@ -14,7 +14,7 @@ import pytest
 
 from remote.cluster.hosts import Host
 from remote.doctor import doctor
-from remote.events import Checked
+from remote.events import CheckFinished
 from remote.plan.plan import Plan, Script
 from remote.transport import AgentCommand, Unreachable
 from remote.transport.bootstrap import first
@@ -30,7 +30,9 @@ from training.wire import commands
 from training.wire.events import Connected, Hello, Reserved
 
 
-def only(of: Plan, facts: Sequence[Hello | None], offsets: Sequence[float] = (0.0,) * 8) -> Checked:
+def only(
+    of: Plan, facts: Sequence[Hello | None], offsets: Sequence[float] = (0.0,) * 8
+) -> CheckFinished:
     """The one thing that is amiss."""
     found = [one for one in check(of, facts, offsets) if one.outcome != doctor.OK]
     assert len(found) == 1, found
@@ -209,7 +211,7 @@ def test_of_two_hosts_the_lesser_one_is_behind() -> None:
     assert amiss(found) == [(1, "cores", "warning")]
     of = replace(plan(), hosts=(replace(plan().hosts[0], slots=4), *plan().hosts[1:]))
     crowded = [one for one in check(of, hellos()) if one.outcome != doctor.OK]
-    assert [(one.on, one.check) for one in crowded] == [(0, "memory"), (0, "cores")]
+    assert [(one.host, one.check) for one in crowded] == [(0, "memory"), (0, "cores")]
     assert crowded[1].text.startswith("2 cores per rank, but 8 on the median host")
     (one,) = [one for one in found if one.outcome != doctor.OK]
     assert one.text.startswith("4 cores per rank, but 8 on the other host")
@@ -229,14 +231,14 @@ def test_without_torch_setup_comes_before_pip() -> None:
 
 def test_a_clock_that_is_off_is_a_warning_and_never_a_failure() -> None:
     found = only(plan(), hellos(), (0.0, -3600.0, 1.0))
-    assert (found.on, found.check, found.outcome) == (1, "clock", "warning")
+    assert (found.host, found.check, found.outcome) == (1, "clock", "warning")
     assert found.text == "its clock is 1:00:00 behind this machine's"
 
 
 def test_the_own_interface_is_one_that_is_there() -> None:
     of = plan(interface="eth9")
     found = [one for one in check(of, hellos()) if one.outcome == doctor.FAILED]
-    assert [(one.on, one.check) for one in found] == [(n, "interface") for n in range(3)]
+    assert [(one.host, one.check) for one in found] == [(n, "interface") for n in range(3)]
     assert found[1].advice == 'in hosts.toml set interface for node2 to "eth1" (10.0.0.2)', (
         "not the bridge, nor loopback"
     )
@@ -245,7 +247,7 @@ def test_the_own_interface_is_one_that_is_there() -> None:
 def test_a_master_whose_name_means_itself() -> None:
     facts = [hello(1, route_address="127.0.1.1", route_interface="lo"), hello(2), hello(3)]
     found = only(plan(), facts)
-    assert (found.on, found.check, found.outcome) == (0, "interface", "failed")
+    assert (found.host, found.check, found.outcome) == (0, "interface", "failed")
     assert "as Debian's /etc/hosts has it" in found.text
     assert '"eth1" (10.0.0.1)' in found.advice
     assert doctor.reservations(plan(), facts)[0] is None, "nobody could reach it there"
@@ -276,7 +278,7 @@ def test_the_hosts_of_a_busy_machine_tell_the_same() -> None:
 
 def test_ones_own_other_run_is_named() -> None:
     found = only(plan(), hellos(runs=(("20261122-1", 4),)))
-    assert (found.on, found.check, found.outcome) == (1, "load", "warning")
+    assert (found.host, found.check, found.outcome) == (1, "load", "warning")
     assert found.text == "another run of yours trains there: 20261122-1 (4 ranks)"
     assert "rankboard stop 20261122-1" in found.advice
     assert "--exclude" in found.advice
@@ -294,7 +296,7 @@ def test_equal_findings_of_several_hosts_are_one() -> None:
         check(plan(4), [hello(1), *(hello(n, gpus=("NVIDIA H200",)) for n in (2, 3)), hello(4)])
     )
     gpus = [one for one in found if one.outcome != doctor.OK]
-    assert [(one.on, one.same, doctor.is_told(one)) for one in gpus] == [
+    assert [(one.host, one.same, doctor.is_told(one)) for one in gpus] == [
         (0, (0, 3), True),
         (3, (0, 3), False),
     ]
@@ -373,8 +375,8 @@ def test_a_host_that_was_not_reached_fails_the_check_of_its_cause(cause: Failure
     facts, failed = [hello(1), None, hello(3)], CHECKS_OF[cause]
     failure = Failure(cause, "it is not\nas it was", "do  this")
     found = doctor.check_facts(plan(), facts, (0.0,) * 3, (None, failure, None))
-    *others, last = [one for one in found if one.on == 1]
-    assert last == Checked(1, failed, "failed", failure.what, "do this")
+    *others, last = [one for one in found if one.host == 1]
+    assert last == CheckFinished(1, failed, "failed", failure.what, "do this")
     assert all(one.outcome == doctor.OK for one in others)
     passed = {"address": [], "login": ["address"]}.get(failed, ["address", "login"])
     assert [one.check for one in others] == passed
@@ -423,8 +425,8 @@ def test_connections_that_fail_are_named_by_host_and_address() -> None:
     made[1] = [replace(made[1][0], error="timed out after 3 s")]
     found = doctor.check_connections(plan(), hellos(), reserved, made)
     assert amiss(found) == [(1, "connect", "failed"), (2, "port", "failed")]
-    assert found[1] == Checked(0, "connect", "ok", "1.2 ms")
-    missed = next(one for one in found if (one.on, one.check) == (1, "connect"))
+    assert found[1] == CheckFinished(0, "connect", "ok", "1.2 ms")
+    missed = next(one for one in found if (one.host, one.check) == (1, "connect"))
     assert missed.text == "cannot reach node1 at 10.0.0.1:40000 (timed out after 3 s) from 10.0.0.2"
     assert "firewall" in missed.advice
     assert doctor.refusal([host.name for host in plan().hosts], missed).startswith(

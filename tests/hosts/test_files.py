@@ -28,8 +28,7 @@ from remote.transport import Channel, Program, ReachProgress
 from remote.transport.ssh.transport import SshTransport
 from remote.upload import sources
 from remote.upload.files import FileTransfers
-from remote.upload.paths import folder_name
-from remote.upload.results import expected_sizes
+from remote.upload.results import expected_sizes, folder_name
 from remote.upload.transfers import Transfer
 from tests.kit.agents import ROOT
 from tests.kit.sshd import Sshd
@@ -733,13 +732,13 @@ def test_a_transfer_in_which_no_file_moves_is_ended_however_much_its_host_says(s
     )
     transfer.open(host)
     for _ in range(5):
-        transfer.move(host.read(), counted=said == b"x")
+        transfer.send(said, is_file=said == b"x")
     transfer.look()
     assert not host.closed
     transfer.marked = (0, transfer.marked[1] - 101)
     transfer.look()
-    assert (host.closed, transfer.crawls, transfer.stalled) == (True, True, False)
-    transfer.move(b"x" * 65536)
+    assert (host.closed, transfer.crawls, transfer.has_stalled) == (True, True, False)
+    transfer.send(b"x" * 65536)
     transfer.look()
     assert not transfer.crawls
 

@@ -18,7 +18,7 @@ import pytest
 
 from remote.cluster.hosts import Host
 from remote.doctor import doctor
-from remote.events import Checked
+from remote.events import CheckFinished
 from remote.plan import needs
 from remote.plan.needs import needs_of_job
 from remote.plan.plan import Plan, Policy, Script, Upload
@@ -42,7 +42,7 @@ OFFLINE = {"sources": ()}
 """Nothing is asked of the web."""
 
 
-def row(name: str, job: Job, facts: Sequence[Hello | None]) -> list[Checked]:
+def row(name: str, job: Job, facts: Sequence[Hello | None]) -> list[CheckFinished]:
     return [one for one in check(plan(len(facts), work=job), facts) if one.check == name]
 
 
@@ -412,7 +412,7 @@ def test_uploaded_data_are_not_looked_for() -> None:
         plan(1, work=replace(IMAGES, dataset="imagefolder:photos")),
         uploads=(Upload("/here/photos", "photos"),),
     )
-    assert Checked(0, "data", "ok", "uploaded") in check(of, [hello(1)])
+    assert CheckFinished(0, "data", "ok", "uploaded") in check(of, [hello(1)])
 
 
 def test_one_host_with_the_checkpoint_is_enough() -> None:

@@ -32,7 +32,7 @@ from tests.kit.agents import ROOT
 from tests.kit.sshd import Sshd
 from training.agent import WHOLE
 from training.agent.host_commands.environment import lacking
-from tui.commands.setup import Lines, set_up
+from tui.commands.setup import PhasePrinter, set_up
 from tui.kit.exit import UsageError
 
 PYTHON = os.path.realpath(sys.executable)
@@ -329,7 +329,7 @@ def test_what_is_shown_while_pip_is_quiet(
     ]
     done = {"installed": {"torch": "2.14.1"}, "venv": "/w/venv/bin/python"}
     stage = Stage([*said, {"busy": ""}, done], between=lambda: setattr(clock, "now", clock.now + 4))
-    told, lines = list[str](), Lines()
+    told, lines = list[str](), PhasePrinter()
 
     def hear(host: Host, doing: str, figures: str) -> None:
         told.append(f"{doing} {figures}".strip())

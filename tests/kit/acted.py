@@ -101,7 +101,7 @@ class ActedSession:
             self.say(
                 SESSION,
                 *(
-                    launcher.Reaching(index, phase)
+                    launcher.HostPhaseChanged(index, phase)
                     for phase in ("connecting", "deploying", "starting", "ready")
                 ),
             )
@@ -242,7 +242,7 @@ class ActedSession:
     def close(self) -> None:
         for index in range(len(self.plan.hosts)):
             self.say(index, events.AgentEnded(EndReason.ALL_ENDED))
-        self.say(SESSION, launcher.Closed(), after=0.1)
+        self.say(SESSION, launcher.SessionClosed(), after=0.1)
         self._queue.put(None)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from remote.cluster.hosts import Host
 from remote.doctor import doctor
-from remote.events import Checked
+from remote.events import CheckFinished
 from remote.plan.plan import Plan, Script
 from training.job import Job
 from training.wire.events import Hello
@@ -58,14 +58,14 @@ def hellos(count: int = 3, **of_node2: object) -> list[Hello | None]:
     return [hello(number, **(of_node2 if number == 2 else {})) for number in range(1, count + 1)]
 
 
-def amiss(found: Sequence[Checked]) -> list[tuple[int, str, str]]:
+def amiss(found: Sequence[CheckFinished]) -> list[tuple[int, str, str]]:
     assert all(one.advice for one in found if one.outcome != doctor.OK), (
         "each warning and failure says what to do"
     )
-    return [(one.on, one.check, one.outcome) for one in found if one.outcome != doctor.OK]
+    return [(one.host, one.check, one.outcome) for one in found if one.outcome != doctor.OK]
 
 
 def check(
     of: Plan, facts: Sequence[Hello | None], offsets: Sequence[float] = (0.0,) * 8
-) -> list[Checked]:
+) -> list[CheckFinished]:
     return doctor.check_facts(of, facts, offsets)

@@ -136,7 +136,7 @@ from remote.cluster.hosts import Host
 from remote.plan.plan import Plan
 from remote.record.write import Recorder
 from remote.run.run_state import RunState
-from remote.events import Closed, Stopping
+from remote.events import SessionClosed, Stopping
 from training.wire.records import SESSION, Record
 from training.job import Job
 plan = Plan("a-run", (Host("node1", "127.0.0.1"),), Job())
@@ -148,7 +148,8 @@ number = signal.sigwait({signal.SIGUSR1, signal.SIGQUIT})
 
 
 OBEYING = """
-for seq, event in enumerate((Stopping(f"{signal.Signals(number).name} came", True), Closed()), 1):
+stopping = Stopping(f"{signal.Signals(number).name} came", True)
+for seq, event in enumerate((stopping, SessionClosed()), 1):
     recorder.write(Record(SESSION, 0, seq, float(seq), event))
 recorder.close(RunState(plan))
 """

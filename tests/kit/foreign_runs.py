@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from remote.cluster.hosts import Host
-from remote.events import Closed, Stopping
+from remote.events import SessionClosed, Stopping
 from remote.plan import serialize
 from remote.plan.plan import Plan, Policy
 from training.job import Job
@@ -45,7 +45,7 @@ ENDED = (
     (0, Exited(0, -15, "SIGTERM", stopped=True)),
     (0, AgentEnded(EndReason.CLOSED)),
 )
-ENDED = (*ENDED, (SESSION, Closed()))
+ENDED = (*ENDED, (SESSION, SessionClosed()))
 
 
 def evil_host(mark: Path, name: str = "node1", **more: Any) -> Host:

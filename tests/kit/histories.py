@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Iterable
 
 from remote.cluster.hosts import Host
-from remote.events import Closed
+from remote.events import SessionClosed
 from remote.plan.plan import Plan, Script
 from remote.run.apply import apply_record
 from remote.run.output.script_readings import expander
@@ -143,7 +143,7 @@ class History:
 
     def ended(self) -> History:
         """The run has ended."""
-        return self.session(Closed())
+        return self.session(SessionClosed())
 
     def closed(self) -> RunState:
         """The state that all of it, and the end, comes to."""

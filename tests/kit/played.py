@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from remote.cluster.hosts import Host
-from remote.events import Closed
+from remote.events import SessionClosed
 from remote.record import read
 from remote.transport import Channel, Program, ReachProgress, Unreachable
 from remote.transport.failure import Failure, FailureCause
@@ -173,8 +173,8 @@ def _record(runs_dir: Path) -> list[Path]:
         one.training(steps=20)
         one.rank(0, Evaluated(0, 1, 20, 0.5, 0.7, 100, 1.0))
         if number == 0:
-            one.done(0, 1).session(Closed())
+            one.done(0, 1).session(SessionClosed())
         elif number == 1:
-            one.rank(1, Exited(1, -9, "SIGKILL")).session(Closed())
+            one.rank(1, Exited(1, -9, "SIGKILL")).session(SessionClosed())
         made.append(recorded(runs_dir, one))
     return made

@@ -6,7 +6,7 @@ import io
 from collections.abc import Callable
 from pathlib import Path
 
-from remote.events import Clock, Reaching
+from remote.events import ClockMeasured, HostPhaseChanged
 from remote.run.apply import apply_record
 from remote.run.output.script_readings import expander
 from remote.run.run_state import RunState
@@ -44,7 +44,10 @@ def printed(
 def good() -> History:
     """A run of two hosts that ends well."""
     history = (
-        History(plan(2)).session(Reaching(0, "connecting")).say(0, HELLO).session(Clock(0, 0.0))
+        History(plan(2))
+        .session(HostPhaseChanged(0, "connecting"))
+        .say(0, HELLO)
+        .session(ClockMeasured(0, 0.0))
     )
     history.training(steps=40, data=0.01, compute=0.06, sync=0.03, samples=16)
     history.rank(

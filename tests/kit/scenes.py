@@ -167,8 +167,8 @@ def _no(*_: object) -> Any:
 def starting(folder: Path) -> Scene:
     one = session()
     for host, phase in enumerate(("ready", "deploying", "connecting", "starting")):
-        one.say(SESSION, launcher.Reaching(host, phase), after=0.5)  # type: ignore[arg-type]
-    one.say(SESSION, launcher.Parted(2, "node3 does not answer"), after=9.0)
+        one.say(SESSION, launcher.HostPhaseChanged(host, phase), after=0.5)  # type: ignore[arg-type]
+    one.say(SESSION, launcher.ConnectionLost(2, "node3 does not answer"), after=9.0)
     return shown(settle(one), folder)
 
 
@@ -210,7 +210,7 @@ def finished(folder: Path) -> Scene:
 def restarted(folder: Path) -> Scene:
     one = trained(restarts=2)
     reason = "node2, rank 1: killed by SIGKILL at step 240"
-    one.say(SESSION, launcher.Failing(), after=2.0)
+    one.say(SESSION, launcher.AttemptFailing(), after=2.0)
     settle(one)
     apply_record(
         one.state, Record(SESSION, 1, 10**6, one.clock, launcher.Restarted((0, 1, 2, 3), reason))
@@ -285,13 +285,15 @@ def stalled(folder: Path) -> Scene:
 def doctor(folder: Path) -> Scene:
     one = session()
     found = [
-        launcher.Checked(host, check, "ok", text)
+        launcher.CheckFinished(host, check, "ok", text)
         for host in range(4)
         for check, text in (("address", f"10.0.0.{host + 1}"), ("python", "3.11.9"))
     ]
     found += [
-        launcher.Checked(2, "disk", "warning", "1.2 GB free", "remove old runs: rankboard prune"),
-        launcher.Checked(3, "torch", "failed", "not installed", "pip install torch on node4"),
+        launcher.CheckFinished(
+            2, "disk", "warning", "1.2 GB free", "remove old runs: rankboard prune"
+        ),
+        launcher.CheckFinished(3, "torch", "failed", "not installed", "pip install torch on node4"),
     ]
     one.say(SESSION, *found)
     return shown(settle(one), folder, "D")
@@ -324,7 +326,7 @@ def alerts_list(folder: Path) -> Scene:
 
 def _alarmed() -> ActedSession:
     one = trained(late=2)
-    one.say(SESSION, launcher.Silent(0, 10.0), after=1.0)
+    one.say(SESSION, launcher.HostSilent(0, 10.0), after=1.0)
     one.say(1, events.StepFinished(1, 3, 241, math.nan, 0.25), after=1.0)
     return settle(one)
 
@@ -345,7 +347,7 @@ def history(number: int, sync: str, model: str, steps: int = 60) -> histories.Hi
     made, chance = histories.History(of), random.Random(number)
     made.now = NOW - 86_400 + 3_600 * number
     for host in range(4):
-        made.session(launcher.Reaching(host, "ready"))
+        made.session(launcher.HostPhaseChanged(host, "ready"))
     made.training(total=60)
     for step in range(1, steps + 1):
         made.now += 0.2 * (1 + number / 4) - 0.04
@@ -372,17 +374,21 @@ def history(number: int, sync: str, model: str, steps: int = 60) -> histories.Hi
 def shelf(runs_dir: Path) -> list[Path]:
     """Recorded runs: finished, failed, of unknown end, with a star, a note and a name."""
     made = [
-        recorded(runs_dir, history(1, "ddp", "vgg11").done(0, 1, 2, 3).session(launcher.Closed())),
+        recorded(
+            runs_dir, history(1, "ddp", "vgg11").done(0, 1, 2, 3).session(launcher.SessionClosed())
+        ),
         recorded(
             runs_dir,
             history(2, "ring", "vgg11", 40)
             .rank(2, events.Exited(2, -9, "SIGKILL"))
-            .session(launcher.Closed()),
+            .session(launcher.SessionClosed()),
         ),
         recorded(runs_dir, history(3, "gather_scatter", "lenet5", 30)),
         recorded(
             runs_dir,
-            history(4, "parameter_server", "vgg11").done(0, 1, 2, 3).session(launcher.Closed()),
+            history(4, "parameter_server", "vgg11")
+            .done(0, 1, 2, 3)
+            .session(launcher.SessionClosed()),
         ),
     ]
     marks.star(made[0], True)

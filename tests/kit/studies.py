@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from remote.events import Closed
+from remote.events import SessionClosed
 from remote.metrics.conditions import find_conditions
 from remote.study.folder import RunBegun, RunEnded, StudyFolder, TrialOutcome
 from remote.study.study import Study, Trial
@@ -51,7 +51,7 @@ def history(trial: Trial, seconds: float, name: str, steps: int = 12, threads: i
             )
             of.say(rank, HostSample((50.0, 70.0), 3 * 2**30, 8 * 2**30, 10**6, 10**6))
     of.rank(0, Evaluated(0, 1, steps, 0.5, 0.75, 4, 0.1, ((2, 0), (1, 1)), classes=CLASSES))
-    return of.done(*hosts).session(Closed())
+    return of.done(*hosts).session(SessionClosed())
 
 
 CLASSES = ("cat", "dog")

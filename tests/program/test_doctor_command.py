@@ -11,7 +11,7 @@ import pytest
 from textual.pilot import Pilot
 
 from remote.doctor import doctor
-from remote.events import Checked, Closed, Lost, Stopping
+from remote.events import CheckFinished, HostLost, SessionClosed, Stopping
 from remote.plan.plan import Plan
 from remote.run.run_state import RunState
 from tests.kit.acted import ActedSession, cluster, make_plan, until
@@ -29,14 +29,14 @@ from tui.kit import palette
 from tui.kit.runs import Launch
 
 HELLO = Hello("host", "ada", 1, "3.12.3", "/usr/bin/python3", "Linux", "boot", 8.0, 2**34)
-TORCH = Checked(
+TORCH = CheckFinished(
     1,
     "torch",
     "failed",
     "torch 2.13.0, but 2.14.1 on node1",
     "install the same\n\x1b[31meverywhere",
 )
-CLOCK = Checked(1, "clock", "warning", "its clock is 3,600 s ahead", "set it")
+CLOCK = CheckFinished(1, "clock", "warning", "its clock is 3,600 s ahead", "set it")
 
 
 def history(hosts: int = 2) -> History:
@@ -44,7 +44,10 @@ def history(hosts: int = 2) -> History:
     for host in range(hosts):
         found.say(host, HELLO)
         found.session(
-            *(Checked(host, name, "ok", "fine") for name in ("address", "python", "torch", "clock"))
+            *(
+                CheckFinished(host, name, "ok", "fine")
+                for name in ("address", "python", "torch", "clock")
+            )
         )
     return found
 
@@ -75,7 +78,7 @@ def test_the_table_has_a_word_and_a_glyph_for_each_check_of_each_host() -> None:
 def test_a_check_that_was_not_come_to_is_no_failure() -> None:
     state = (
         history(1)
-        .session(Checked(0, "unheard of", "ok", "what is found here is too long for a table"))
+        .session(CheckFinished(0, "unheard of", "ok", "what is found here is too long for a table"))
         .closed()
     )
     assert text(state, 80)[-2] == "unheard of  ✓ ok"
@@ -103,7 +106,9 @@ def test_exit_codes() -> None:
     assert checks.code(history().closed()) == 0
     assert checks.code(history().session(CLOCK).closed()) == 0, "a warning is no failure"
     assert checks.code(history().session(TORCH).closed()) == 2
-    lost = History(plan(2)).say(0, HELLO).session(TORCH, Lost(1, "node2: refused", reached=False))
+    lost = (
+        History(plan(2)).say(0, HELLO).session(TORCH, HostLost(1, "node2: refused", reached=False))
+    )
     assert checks.code(lost.closed()) == 3
     assert (
         checks.code(History(plan(1)).session(Stopping("interrupted (Ctrl+C)", True)).closed())
@@ -115,12 +120,13 @@ def test_a_python_that_does_not_work_is_a_mistake_and_no_lost_host() -> None:
     found = (
         History(plan(2))
         .say(0, HELLO)
-        .session(Lost(1, "node2: no /x there", reached=False, unfit=True))
+        .session(HostLost(1, "node2: no /x there", reached=False, unfit=True))
     )
-    found.session(Checked(1, "python", "failed", "no /x there", "set python"))
+    found.session(CheckFinished(1, "python", "failed", "no /x there", "set python"))
     assert checks.code(found.closed()) == 2
     both = found.session(
-        Checked(0, "login", "failed", "no answer"), Lost(0, "node1: no answer", reached=True)
+        CheckFinished(0, "login", "failed", "no answer"),
+        HostLost(0, "node1: no answer", reached=True),
     )
     assert checks.code(both.closed()) == 3
 
@@ -128,7 +134,7 @@ def test_a_python_that_does_not_work_is_a_mistake_and_no_lost_host() -> None:
 def test_what_was_found_of_several_hosts_is_told_once() -> None:
     state = (
         history(3)
-        .session(*(replace(TORCH, on=on, same=(0, 2)) for on in (0, 2)), replace(CLOCK, on=1))
+        .session(*(replace(TORCH, host=on, same=(0, 2)) for on in (0, 2)), replace(CLOCK, host=1))
         .closed()
     )
     assert [line for check in checks.problems(state) for line in checks.describe(state, check)][
@@ -147,7 +153,7 @@ def test_what_was_found_of_several_hosts_is_told_once() -> None:
 def test_json_has_one_object_per_check_in_order() -> None:
     objects = list(
         checks.objects(
-            history().session(TORCH, Checked(SESSION, "together", "ok", "fine")).closed()
+            history().session(TORCH, CheckFinished(SESSION, "together", "ok", "fine")).closed()
         )
     )
     assert objects[0]["host"] is None
@@ -276,7 +282,7 @@ def found_all(acted: ActedSession) -> None:
     of_a_job = [name for name in doctor.CHECKS if name != "program"]
     for host in range(2):
         acted.say(host, HELLO)
-        acted.say(SESSION, *(Checked(host, name, "ok", "fine") for name in of_a_job))
+        acted.say(SESSION, *(CheckFinished(host, name, "ok", "fine") for name in of_a_job))
     acted.say(SESSION, TORCH, CLOCK)
 
 
@@ -327,7 +333,7 @@ async def test_a_run_shows_what_its_checks_have_found(checked: bool) -> None:
         assert ("checks on 2 hosts" in drawn) == checked
         await pilot.press("escape")
         assert acted[0].stops == [], "leaving it leaves the run alone"
-        acted[0].say(SESSION, Closed())
+        acted[0].say(SESSION, SessionClosed())
         acted[0].close()
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from remote.cluster.hosts import Cluster, Host
-from remote.events import Said
+from remote.events import RemarkMade
 from remote.host_commands import inventory, kept_plan, pruning
 from remote.host_commands import listed_runs as found_runs
 from remote.host_commands.run_on_hosts import HostAnswer
@@ -147,7 +147,7 @@ def test_records_of_another_format_are_not_read(
 ) -> None:
     folder = tmp_path / NAME
     folder.mkdir()
-    lines = [encode(Record(SESSION, 0, seq, 2.0, Said(SESSION, "x"))) for seq in (1, 2)]
+    lines = [encode(Record(SESSION, 0, seq, 2.0, RemarkMade(SESSION, "x"))) for seq in (1, 2)]
     (folder / "events.jsonl").write_text("".join(lines))
     assert len(list(events_file.read_records(folder))) == 2
     rename_format(folder / "events.jsonl", number)

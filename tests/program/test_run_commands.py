@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from remote.cluster.hosts import Cluster, Host
-from remote.events import Refused
+from remote.events import StartRefused
 from remote.host_commands import inventory, pruning
 from remote.host_commands import listed_runs as found_runs
 from remote.host_commands.run_on_hosts import HostAnswer
@@ -518,7 +518,7 @@ def test_runs_that_made_no_step_are_removed_on_request(
         told = histories.History(of)
         if name == "c-trained":
             told.training(3, 9)
-        from_record(runs_dir, told.session(Refused(SESSION, "no torch")).ended())
+        from_record(runs_dir, told.session(StartRefused(SESSION, "no torch")).ended())
     recorded(runs_dir, "d-live", False, None)
     marks.star(runs_dir / "b-refused", True)
     asked = run(prune, not_started=True)

@@ -380,9 +380,9 @@ def evil() -> History:
         EVIL,
     )
     history.session(
-        launcher.Reaching(0, Reach.CONNECTING),
-        launcher.Said(0, EVIL),
-        launcher.Checked(1, EVIL, "failed", EVIL, EVIL),
+        launcher.HostPhaseChanged(0, Reach.CONNECTING),
+        launcher.RemarkMade(0, EVIL),
+        launcher.CheckFinished(1, EVIL, "failed", EVIL, EVIL),
     )
     history.say(
         0,
@@ -394,14 +394,14 @@ def evil() -> History:
     history.say(1, hello, events.Reserved(EVIL, 29_500), events.Launched((1,)))
     begun = events.Started(0, 100, 2, EVIL, EVIL, EVIL, 1, 61_706, 40, 10, 640, 100)
     history.rank(0, begun, said(0, EVIL, "stdout"), events.Stack(0, EVIL, EVIL))
-    history.session(launcher.Parted(1, EVIL), launcher.Lost(1, EVIL, True)).rank(
+    history.session(launcher.ConnectionLost(1, EVIL), launcher.HostLost(1, EVIL, True)).rank(
         0, *raised(0, f"ValueError: {EVIL}")
     )
     history.rank(0, events.Exited(0, -9, EVIL)).say(
         0, events.AgentEnded(EndReason.AGENT_DIED, EVIL)
     )
     return history.session(
-        launcher.Refused(1, EVIL), launcher.Stopping(EVIL, False), launcher.Closed()
+        launcher.StartRefused(1, EVIL), launcher.Stopping(EVIL, False), launcher.SessionClosed()
     )
 
 

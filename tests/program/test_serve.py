@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import psutil
 import pytest
 
-from remote.events import Closed
+from remote.events import SessionClosed
 from tests.kit.commands import Done, run
 from tests.kit.histories import History, plan
 from tests.kit.launches import RANKBOARD
@@ -71,7 +71,7 @@ class Served(NamedTuple):
 @contextmanager
 def serving(folder: Path, *options: str) -> Iterator[Served]:
     """A server of a run that has ended, with these options, in this folder."""
-    history = History(PLAN).training(steps=5).done(0, 1).session(Closed())
+    history = History(PLAN).training(steps=5).done(0, 1).session(SessionClosed())
     run = recorded(folder / "runs", history)
     process = subprocess.Popen(
         [RANKBOARD, "serve", "last", *options],

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from remote.events import Lost, decode, expand
+from remote.events import HostLost, decode, expand
 from remote.run.apply import apply_record
 from remote.run.diagnosis.agent_end import STOPPED
 from remote.run.run_state import RunState
@@ -167,8 +167,8 @@ class Checks:
             return
         if self.world.tells:
             launcher.tell(f"{record.event}")
-        if isinstance(record.event, Lost) and "did not end" in record.event.reason:
-            kinds = {one.kind for one in self.world.blames if one.host in (record.event.on, -1)}
+        if isinstance(record.event, HostLost) and "did not end" in record.event.reason:
+            kinds = {one.kind for one in self.world.blames if one.host in (record.event.host, -1)}
             if not kinds & KEEPS_FROM_ENDING:
                 self.fail(f"{launcher.name}: {record.event.reason}, but could")
 

@@ -114,7 +114,7 @@ class ConnectionsReset(OnHost):
             machine.links[self.host].reset()
 
 
-class HostLost(OnHost):
+class HostCrash(OnHost):
     """A host loses its power for good."""
 
     def act(self, world: World) -> None:

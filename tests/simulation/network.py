@@ -9,7 +9,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from remote.cluster.hosts import Host as HostEntry
-from remote.events import Reaching
+from remote.events import HostPhaseChanged
 from remote.limits import LIMITS, Limits
 from remote.session import connection as messages
 from remote.transport import AgentCommand
@@ -140,7 +140,7 @@ class Connection:
     def open(self, _: Any, agent: AgentCommand) -> None:
         """Reach the host."""
         self.link.connections.append(self)
-        self._say(Reaching(self.index, Reach.CONNECTING))
+        self._say(HostPhaseChanged(self.index, Reach.CONNECTING))
         self._until = here.loop.now + TIMEOUT
         here.loop.after(self.link.draw.uniform(0.05, 1.0), lambda: self._reach(agent))
 
@@ -157,7 +157,7 @@ class Connection:
             else:
                 self._fail("timed out")
             return
-        self._say(Reaching(self.index, Reach.STARTING))
+        self._say(HostPhaseChanged(self.index, Reach.STARTING))
         from tests.simulation.host import Follower
 
         options = AgentOptions(

@@ -209,11 +209,11 @@ class RankboardApp(Dashboard[Runs]):
         if failure:
             self.notify(failure, severity="error", markup=False)
 
-    def on_program_start_run(self, message: StartRun) -> None:
+    def on_start_run(self, message: StartRun) -> None:
         self.pop_screen()
         self._start(message.cluster, message.work, message.policy)
 
-    def on_check_unchanged_hosts(self, message: CheckHosts) -> None:
+    def on_check_hosts(self, message: CheckHosts) -> None:
         from tui.launch.screen import LaunchScreen
 
         if self.runs.launch.check and not self._exiting and isinstance(self.screen, LaunchScreen):

@@ -287,7 +287,7 @@ class Dashboard(App[None], Generic[RunsT]):
     def on_save_chart(self, message: SaveChart) -> None:
         self._files.save_chart(message)
 
-    def on_read_until_end_record(self, message: ReadRecord) -> None:
+    def on_read_record(self, message: ReadRecord) -> None:
         self.run_worker(self._read_record(message))
 
     async def _read_record(self, message: ReadRecord) -> None:

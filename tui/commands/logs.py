@@ -7,7 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from remote.events import Restarted, Said, expand
+from remote.events import RemarkMade, Restarted, expand
 from remote.host_commands import journals
 from remote.host_commands.kept_plan import KeptPlan
 from remote.launch import Launcher
@@ -40,7 +40,7 @@ def logs(
     parse: Annotated[
         bool,
         Parameter(
-            help="print the steps and values that rankboard reads from a program's output",
+            help="print the steps and values that rankboard reads from a script's output",
         ),
     ] = False,
     hosts: HostsFile = None,
@@ -84,7 +84,7 @@ def _check_parse(plan: Plan, follow: bool) -> None:
     """Raises: UsageError."""
     if plan.job:
         raise UsageError(
-            f"--parse: {plan.run} did not run your own program; rankboard events {plan.run} prints "
+            f"--parse: {plan.run} did not run your own script; rankboard events {plan.run} prints "
             "its steps"
         )
     if follow:
@@ -124,7 +124,7 @@ def _follow_on_hosts(launcher: Launcher, kept: KeptPlan, output: _Output) -> lis
     session = launcher.attach(kept)
     for record in (one for batch in session.batches() for one in batch):
         output.print(record)
-        if isinstance(record.event, Said):
+        if isinstance(record.event, RemarkMade):
             narrate(record.event.text)
     return [host.reason for host in session.state.hosts if host.gone]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from json import dumps
 from pathlib import Path
@@ -13,10 +13,9 @@ from cyclopts import Parameter
 
 from remote.cluster.hosts import Host
 from remote.format import UNKNOWN, age, count, moment, or_unknown, size
-from remote.host_commands import inventory
-from remote.host_commands import orphans as processes
+from remote.host_commands.inventory import take_inventory
 from remote.host_commands.listed_runs import ListedRun
-from remote.host_commands.orphans import Leftover
+from remote.host_commands.orphans import Leftover, end_leftovers, find_leftovers
 from remote.plan.serialize import OtherFormat
 from remote.transport import Transport
 from remote.transport.registry import Transports
@@ -79,19 +78,18 @@ def _list_runs(
     transport: Transport | None, hosts: Sequence[Host], runs_dir: Path, live: bool, json: bool
 ) -> Sequence[str]:
     """Print the runs; return why hosts did not answer."""
-    found = inventory.take_inventory(
-        transport or Transports(), hosts, runs_dir, left=True, figures=True
-    )
-    runs = [run for run in found.runs if run.live or not live]
+    known = take_inventory(transport or Transports(), hosts, runs_dir, left=True, figures=True)
+    runs = [run for run in known.runs if run.live or not live]
     if json:
-        _print_objects(map(_run_object, runs))
+        for run in runs:
+            echo(dumps(_run_object(run)))
     elif runs:
         columns, rows = _table(runs)
         print_table(columns, rows, DISPENSABLE)
     else:
         narrate("no live runs" if live else "no runs")
-    narrate(*_other_formats(runs), *found.gone)
-    return found.problems
+    narrate(*_other_formats(runs), *known.gone)
+    return known.problems
 
 
 def _other_formats(runs: Sequence[ListedRun]) -> list[str]:
@@ -111,22 +109,26 @@ def _end_orphans(
 ) -> Sequence[str]:
     """Print the processes of ended runs, and kill them if the user agrees; return why hosts did not
     answer."""
-    left = processes.find_leftovers(transport, hosts, runs_dir)
+    leftovers = find_leftovers(transport, hosts, runs_dir)
+    processes = leftovers.processes
     if json:
-        _print_objects({"host": one.host or None, **asdict(one.orphan)} for one in left.found)
-    elif left.found:
-        print_table(ORPHAN_COLUMNS, list(map(_orphan_row, left.found)), DISPENSABLE)
+        for leftover in processes:
+            echo(dumps({"host": leftover.host or None, **asdict(leftover.orphan)}))
+    elif processes:
+        rows = [_orphan_row(leftover) for leftover in processes]
+        print_table(ORPHAN_COLUMNS, rows, DISPENSABLE)
     else:
         narrate("no processes of ended runs")
-    narrate(*(f"{run} is live on another host: its processes are kept" for run in left.spared))
-    if not left.found or not confirm(f"kill {_processes(len(left.found))}? [y/N]", yes):
-        return left.problems
-    alive, problems = processes.end_leftovers(transport, hosts, runs_dir, left.found)
-    narrate(
-        *(f"not killed: pid {one.orphan.pid} on {one.host or 'this machine'}" for one in alive),
-        f"killed {_processes(len(left.found) - len(alive))}",
-    )
-    return (*left.problems, *problems)
+    for run in leftovers.spared:
+        narrate(f"{run} is live on another host: its processes are kept")
+    if not processes or not confirm(f"kill {_processes(len(processes))}? [y/N]", yes):
+        return leftovers.problems
+    alive, problems = end_leftovers(transport, hosts, runs_dir, processes)
+    for leftover in alive:
+        where = leftover.host or "this machine"
+        narrate(f"not killed: pid {leftover.orphan.pid} on {where}")
+    narrate(f"killed {_processes(len(processes) - len(alive))}")
+    return (*leftovers.problems, *problems)
 
 
 def _processes(number: int) -> str:
@@ -158,28 +160,36 @@ def _run_row(run: ListedRun) -> Row:
     )
 
 
-def _orphan_row(left: Leftover) -> Row:
-    one = left.orphan
-    return left.host or "here", one.run, str(one.pid), moment(one.began), one.found, one.command
+def _orphan_row(leftover: Leftover) -> Row:
+    orphan = leftover.orphan
+    return (
+        leftover.host or "here",
+        orphan.run,
+        str(orphan.pid),
+        moment(orphan.began),
+        orphan.found,
+        orphan.command,
+    )
 
 
 def _run_object(run: ListedRun) -> dict[str, Any]:
-    figures = {
-        name: getattr(run, name)
-        for name in ("phase", "live", "hosts", "ranks", "step", "steps", "began", "idle", "size")
+    """Return what `--json` prints of a run."""
+    parts = []
+    for part in run.parts:
+        known = {"name": part.host or None, "idle": part.idle, "reason": part.reason}
+        parts.append({**known, **asdict(part.folder)})
+    return {
+        "run": run.name,
+        "name": run.label,
+        "phase": run.phase,
+        "live": run.live,
+        "hosts": run.hosts,
+        "ranks": run.ranks,
+        "step": run.step,
+        "steps": run.steps,
+        "began": run.began,
+        "idle": run.idle,
+        "size": run.size,
+        "reasons": run.reasons,
+        "parts": parts,
     }
-    parts = [
-        {
-            "name": part.host or None,
-            "idle": part.idle,
-            "reason": part.reason,
-            **asdict(part.folder),
-        }
-        for part in run.parts
-    ]
-    return {"run": run.name, "name": run.label, **figures, "reasons": run.reasons, "parts": parts}
-
-
-def _print_objects(objects: Iterable[dict[str, Any]]) -> None:
-    for one in objects:
-        echo(dumps(one))

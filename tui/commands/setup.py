@@ -81,35 +81,38 @@ def set_up(
     yes: bool,
     file: Path = HOSTS,
 ) -> int:
-    """See what there is, ask unless --yes was given, do it, and say what to write into the hosts
-    file: the exit code."""
-    outlooks = inspect_hosts(transport, hosts, wanted)
-    for outlook in outlooks:
-        narrate(outlook.text)
-    built = [
-        InstallOutcome(one.host, one.text, one.venv)
-        for one in outlooks
-        if one.condition is PackageCondition.BUILT
-    ]
-    lacking = [one for one in outlooks if one.condition is PackageCondition.LACKING]
+    """See what there is, ask unless --yes was given, install, and say what to write into the hosts
+    file. Return the exit code."""
+    inspected = inspect_hosts(transport, hosts, wanted)
+    narrate(*(packages.text for packages in inspected))
+    outcomes = []
+    lacking = []
+    is_hopeless = False
+    for packages in inspected:
+        match packages.condition:
+            case PackageCondition.BUILT:
+                outcomes.append(InstallOutcome(packages.host, packages.text, packages.venv))
+            case PackageCondition.LACKING:
+                lacking.append(packages)
+            case PackageCondition.HOPELESS:
+                is_hopeless = True
     if lacking:
         if not _confirmed(lacking, wanted, yes):
             narrate("nothing was changed")
             return USAGE
-        with _shown(one.host for one in lacking) as hear:
-            done = Installation(transport, wanted, hear).perform([one.host for one in lacking])
-        for one in done:
-            narrate(one.text)
-        built += done
-    named = {one.host.name for one in outlooks if one.named}
-    hopeless = any(one.condition is PackageCondition.HOPELESS for one in outlooks) or not all(
-        one.venv for one in built
-    )
-    if not lacking and not hopeless:
-        whose = count(len(outlooks), "host") + (" has" if len(outlooks) == 1 else " have")
-        narrate(f"nothing to install: {whose} {' and '.join(wanted.packages)}")
-    _advise([one for one in built if one.venv and one.host.name not in named], file)
-    return UNREACHABLE if hopeless else 0
+        to_install = [packages.host for packages in lacking]
+        with _show_progress(to_install) as listener:
+            installed = Installation(transport, wanted, listener).perform(to_install)
+        narrate(*(outcome.text for outcome in installed))
+        outcomes += installed
+    has_failed = is_hopeless or not all(outcome.venv for outcome in outcomes)
+    if not lacking and not has_failed:
+        have = "has" if len(inspected) == 1 else "have"
+        packages_text = " and ".join(wanted.packages)
+        narrate(f"nothing to install: {count(len(inspected), 'host')} {have} {packages_text}")
+    named = {packages.host.name for packages in inspected if packages.is_named}
+    _advise([it for it in outcomes if it.venv and it.host.name not in named], file)
+    return UNREACHABLE if has_failed else 0
 
 
 def _confirmed(lacking: Sequence[HostPackages], wanted: WantedPackages, yes: bool) -> bool:
@@ -118,34 +121,34 @@ def _confirmed(lacking: Sequence[HostPackages], wanted: WantedPackages, yes: boo
         f"pip will install {' '.join(wanted.requirements)} and their dependencies (hundreds of MB "
         "to several GB)"
     )
-    for one in lacking:
-        narrate(f"    on {one.host.name} into {one.venv.removesuffix('/bin/python')}")
+    for packages in lacking:
+        narrate(f"    on {packages.host.name} into {packages.venv.removesuffix('/bin/python')}")
     return confirm("continue? [y/N]", yes)
 
 
-def _advise(built: Sequence[InstallOutcome], file: Path) -> None:
-    """Say what to write into the hosts file, where it is not written there yet."""
-    if not built:
+def _advise(outcomes: Sequence[InstallOutcome], file: Path) -> None:
+    """Say what to write into the hosts file, if it is not written there yet."""
+    if not outcomes:
         return
-    pythons = {one.venv for one in built}
+    pythons = {outcome.venv for outcome in outcomes}
     if len(pythons) == 1:
-        names = ", ".join(one.host.name for one in built)
+        names = ", ".join(outcome.host.name for outcome in outcomes)
         narrate(
             f"write this line into {file}, below the [[host]] of {names}, or once below [defaults]:"
         )
         echo(f'python = "{one_line(pythons.pop())}"')
         return
     narrate(f"write into {file}:")
-    for one in built:
-        echo(f'python = "{one_line(one.venv)}"  # {one.host.name}')
+    for outcome in outcomes:
+        echo(f'python = "{one_line(outcome.venv)}"  # {outcome.host.name}')
 
 
 @contextmanager
-def _shown(hosts: Iterator[Host]) -> Iterator[ProgressListener]:
-    """Who shows how far each host is: a line per host that changes on a terminal, else a line per
+def _show_progress(hosts: Sequence[Host]) -> Iterator[ProgressListener]:
+    """Show how far each host is: a line per host that changes on a terminal, else a line per
     change."""
     if not sys.stderr.isatty():
-        yield Lines().hear
+        yield PhasePrinter().hear
         return
     from rich.console import Console
     from rich.live import Live
@@ -159,21 +162,22 @@ def _shown(hosts: Iterator[Host]) -> Iterator[ProgressListener]:
         transient=True,
     ) as live:
 
-        def hear(host: Host, doing: str, figures: str) -> None:
-            states[host.name] = f"{doing} {figures}"
+        def hear(host: Host, doing: str, progress: str) -> None:
+            states[host.name] = f"{doing} {progress}"
             lines = (f"{name:<{width}}  {state}" for name, state in states.items())
             live.update(Text("\n".join(lines), no_wrap=True, overflow="ellipsis"), refresh=True)
 
         yield hear
 
 
-class Lines:
-    """Says each thing that each host does once, without its figures."""
+class PhasePrinter:
+    """Prints each thing that each host does once, without its progress."""
 
     def __init__(self) -> None:
-        self._said: dict[str, str] = {}
+        self._printed: dict[str, str] = {}
 
     def hear(self, host: Host, doing: str, _: str) -> None:
-        if self._said.get(host.name) != doing:
-            self._said[host.name] = doing
+        """Print what a host does, if that is new."""
+        if self._printed.get(host.name) != doing:
+            self._printed[host.name] = doing
             narrate(f"{host.name}: {doing}")

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from remote.doctor.doctor import CHECKS, FAILED, OK, UNFIT, WARNING, is_told, whose
-from remote.events import Checked
+from remote.events import CheckFinished
 from remote.format import count
 from remote.run.run_state import RunState
 from remote.run.state.phases import HostPhase, Verdict
@@ -118,18 +118,18 @@ def findings(state: RunState) -> tuple[object, ...]:
     return state.phase, *state.checks.values()
 
 
-def problems(state: RunState) -> list[Checked]:
+def problems(state: RunState) -> list[CheckFinished]:
     """List failures, then warnings, by host and check; the same of several hosts once."""
     order = names(state)
     bad = [check for check in state.checks.values() if check.outcome in AMISS and is_told(check)]
 
-    def place(check: Checked) -> tuple[int, int, int]:
-        return AMISS.index(check.outcome), check.on, order.index(check.check)
+    def place(check: CheckFinished) -> tuple[int, int, int]:
+        return AMISS.index(check.outcome), check.host, order.index(check.check)
 
     return sorted(bad, key=place)
 
 
-def describe(state: RunState, check: Checked) -> list[str]:
+def describe(state: RunState, check: CheckFinished) -> list[str]:
     """Describe a failure or warning: what it is, and what to do about it."""
     hosts = whose([host.name for host in state.hosts], check)
     sign = palette.sign(GLYPHS[check.outcome])
@@ -176,9 +176,9 @@ def code(state: RunState) -> int:
 def objects(state: RunState) -> Iterator[dict[str, Any]]:
     """Make one JSON-ready object per check; `host` is None for a check of all hosts together."""
     order = names(state)
-    for check in sorted(state.checks.values(), key=lambda one: (one.on, order.index(one.check))):
+    for check in sorted(state.checks.values(), key=lambda one: (one.host, order.index(one.check))):
         yield {
-            "host": state.host_name(check.on) or None,
+            "host": state.host_name(check.host) or None,
             "check": check.check,
             "outcome": check.outcome,
             "text": one_line(check.text),

@@ -14,8 +14,8 @@ from remote.cluster.load import has_usual, load, load_usual
 from remote.format import listed
 from remote.host_commands.kept_plan import (
     Difference,
-    HostsAnswer,
     KeptPlan,
+    PlansOnHosts,
     RunOnHosts,
     ask_for_plans,
 )
@@ -45,7 +45,7 @@ NAMED = 3
 """Settings of a plan that a message names."""
 LONGEST = 60
 """Characters of a setting that a message shows."""
-NOBODY = HostsAnswer({}, {}, ())
+NOBODY = PlansOnHosts({}, {}, ())
 
 
 def find_run(
@@ -124,7 +124,7 @@ def _hosts_of(folder: Path) -> Cluster | None:
     return Cluster(plan.run, plan.hosts, file=plan.hosts_file)
 
 
-def _newest(here: Path | None, there: HostsAnswer) -> str:
+def _newest(here: Path | None, there: PlansOnHosts) -> str:
     """Return the newest run that has begun; "" where there is none. A run that a single host
     invents for others is not believed."""
     shared = {name: run for name, run in there.runs.items() if run.is_shared}
@@ -134,7 +134,7 @@ def _newest(here: Path | None, there: HostsAnswer) -> str:
     return max(begun or shared, default="")
 
 
-def _is_doubtful(name: str, there: HostsAnswer, runs_dir: Path) -> bool:
+def _is_doubtful(name: str, there: PlansOnHosts, runs_dir: Path) -> bool:
     """Return whether the user may not mean the last run: another one is live, or it was not started
     from here. A run that is known to have ended loses nothing."""
     if _live(there, runs_dir) - {name}:
@@ -143,7 +143,7 @@ def _is_doubtful(name: str, there: HostsAnswer, runs_dir: Path) -> bool:
     return not read.verdict(folder) and not trust.is_started_here(folder)
 
 
-def _live(there: HostsAnswer, runs_dir: Path) -> set[str]:
+def _live(there: PlansOnHosts, runs_dir: Path) -> set[str]:
     """Return the runs that are live: on hosts that have answered, or with a launcher that records
     them here."""
     on_hosts = {name for name, run in there.runs.items() if run.live and run.is_shared}
@@ -151,7 +151,7 @@ def _live(there: HostsAnswer, runs_dir: Path) -> set[str]:
     return on_hosts | here
 
 
-def _others(name: str, there: HostsAnswer, runs_dir: Path) -> list[str]:
+def _others(name: str, there: PlansOnHosts, runs_dir: Path) -> list[str]:
     """Return the runs that may be meant instead, the newest first: the live ones, and the newest
     one that was started from here."""
     others = _live(there, runs_dir)
@@ -163,7 +163,7 @@ def _others(name: str, there: HostsAnswer, runs_dir: Path) -> list[str]:
 
 
 def _ask_which(
-    candidates: Sequence[str], hosts: Path | None, there: HostsAnswer, runs_dir: Path
+    candidates: Sequence[str], hosts: Path | None, there: PlansOnHosts, runs_dir: Path
 ) -> None:
     """Ask the user whether the first of these runs is to be stopped. Raises: UsageError."""
     file = f" --hosts {shlex.quote(str(hosts))}" if hosts else ""
@@ -182,7 +182,7 @@ def _ask_which(
 # Words --------------------------------------------------------------------------------------------
 
 
-def _narrate_problems(there: HostsAnswer, *, is_known: bool) -> None:
+def _narrate_problems(there: PlansOnHosts, *, is_known: bool) -> None:
     """Say which hosts did not answer. Where a run is known without them, one line is enough."""
     if not there.problems or not is_known:
         narrate(*there.problems)
@@ -192,7 +192,7 @@ def _narrate_problems(there: HostsAnswer, *, is_known: bool) -> None:
     narrate(f"{there.problems[0]}{others}; runs that only such hosts know do not count")
 
 
-def _narrate_unbelieved(name: str, there: HostsAnswer) -> None:
+def _narrate_unbelieved(name: str, there: PlansOnHosts) -> None:
     """Say which newer runs are not taken for the last one."""
     for other, run in there.runs.items():
         if not run.is_shared and other > name:
@@ -202,7 +202,7 @@ def _narrate_unbelieved(name: str, there: HostsAnswer) -> None:
             )
 
 
-def _narrate_last(name: str, here: Path | None, there: HostsAnswer, runs_dir: Path) -> None:
+def _narrate_last(name: str, here: Path | None, there: PlansOnHosts, runs_dir: Path) -> None:
     """Say which run is the last one."""
     if not name:
         return
@@ -211,7 +211,7 @@ def _narrate_last(name: str, here: Path | None, there: HostsAnswer, runs_dir: Pa
     narrate(f"{LAST} is {name}, {_describe(name, there, runs_dir)}{newest}")
 
 
-def _describe(name: str, there: HostsAnswer, runs_dir: Path) -> str:
+def _describe(name: str, there: PlansOnHosts, runs_dir: Path) -> str:
     """Say what is known of a run: its name, where it was started, and whether it is live."""
     run = there.runs.get(name)
     folder = runs_dir / name

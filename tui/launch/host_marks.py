@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from remote.doctor.doctor import FAILED, OK, WARNING
-from remote.events import Checked
+from remote.events import CheckFinished
 from remote.format import count
 from remote.run.run_state import RunState
 from remote.run.state.phases import RunPhase
@@ -58,6 +58,6 @@ def _mark_host(state: RunState, index: int) -> HostMark:
     return HostMark(outcome, f"{worst[0].check}{more}: {one_line(worst[0].text)}", details)
 
 
-def _describe(check: Checked) -> str:
+def _describe(check: CheckFinished) -> str:
     text = f"{check.check}: {one_line(check.text)}"
     return f"{text} ({one_line(check.advice)})" if check.advice else text

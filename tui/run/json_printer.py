@@ -71,7 +71,7 @@ class JsonPrinter(PlainPrinter):
     def summarize(self, state: RunState) -> None:
         """Print the last object, the summary."""
         self._begin(state, state.started)
-        self._object(_head("summary", state.ended or state.now) | summary.of(state))
+        self._object(_head("summary", state.ended or state.now) | summary.summarize(state))
         self._flush()
 
     def _show(self, record: Record, state: RunState) -> None:
@@ -93,13 +93,13 @@ class JsonPrinter(PlainPrinter):
             self._begun = True
             names = {
                 "run": state.plan.run,
-                "plan": summary.plan(state.plan),
+                "plan": summary.describe_plan(state.plan),
                 "folder": str(self._folder),
             }
             self._object(_head("run", when) | names)
 
     def _object(self, item: dict[str, Any]) -> None:
-        self._write(_escaped(dumps(summary.finite(item))) + "\n")
+        self._write(_escaped(dumps(summary.to_strict_json(item))) + "\n")
 
 
 def _head(event: str, when: float) -> dict[str, Any]:
@@ -110,13 +110,13 @@ def _head(event: str, when: float) -> dict[str, Any]:
 def objects(record: Record, state: RunState) -> Iterator[dict[str, Any]]:
     """Make the JSON-ready objects of an expanded record: one, or for text one per line."""
     fields = to_object(record.event)
-    on = fields.pop("on", record.host)
+    host = fields.pop("on", record.host)
     offset = state.hosts[record.host].offset if 0 <= record.host < len(state.hosts) else 0.0
     rank = fields.pop("rank", SESSION)
     head = {
         "event": fields.pop("event"),
         "time": record.time - offset,
-        "host": state.host_name(on) or None,
+        "host": state.host_name(host) or None,
         "rank": rank if rank >= 0 else None,
     }
     if isinstance(record.event, OutputText):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from remote.events import Reaching
+from remote.events import HostPhaseChanged
 from remote.format import count, ranks_text
 from remote.run.findings.start_waits import STARTING, Wait, waiting
 from remote.run.run_state import RunState
@@ -115,7 +115,7 @@ class Narration:
 
     def _line(self, record: Record, state: RunState) -> str:
         match record.event:
-            case Reaching(on, phase) if (
+            case HostPhaseChanged(on, phase) if (
                 self._verbose and self._reaching.get(on) != phase
             ):  # not at each of many tries
                 self._reaching[on] = phase

@@ -130,22 +130,22 @@ class LauncherState:
                 self.stage = Stage.STARTING
             case launcher.Prepared():
                 self.prepared = True
-            case launcher.Refused():
+            case launcher.StartRefused():
                 self.refused = True
             case launcher.Starting():
                 self.stage = Stage.RUNNING
                 self.started = True
-            case launcher.Failing():
+            case launcher.AttemptFailing():
                 self.failing_at = min(self.failing_at, when)
             case launcher.Stopping():
                 self._stop(event, when)
-            case launcher.Closing():
+            case launcher.SessionClosing():
                 self.stage = Stage.CLOSING
                 self.closing_at = when
                 self.abandoned_at = math.inf
-            case launcher.Closed():
+            case launcher.SessionClosed():
                 self.stage = Stage.OVER
-            case launcher.Leaving(leaving):
+            case launcher.DetachRequested(leaving):
                 self.leaving = leaving
             case launcher.Detached(cut_off):
                 self.detached = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, is_dataclass
 from enum import Enum
 from functools import cache
 from random import Random
@@ -13,6 +13,7 @@ from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from tests.hostile.values import ESCAPES
+from training.wire.codec import wire_keys
 from training.wire.events import FILE, PREFIX
 
 Object = dict[str, Any]
@@ -251,7 +252,7 @@ BY_NAME: dict[str, Draw] = {
     **dict.fromkeys(("disk_free", "size", "clock", "clock_most"), Drawer.size),
     **dict.fromkeys(("use", "load"), Drawer.percent),
     "rank": Drawer.rank,
-    "on": Drawer.host,
+    "host": Drawer.host,
     "hosts": Drawer.hosts,
     "same": Drawer.hosts,
     "ranks": Drawer.ranks,
@@ -272,9 +273,9 @@ TYPED: dict[Any, Draw] = {
 
 @cache
 def _fields(kind: type[Any]) -> list[tuple[str, Draw]]:
-    """The fields of a dataclass, and how each is drawn."""
+    """Return the JSON key of each field of a dataclass, and how its value is drawn."""
     hints = get_type_hints(kind)
-    return [(field.name, _of_field(field.name, hints[field.name])) for field in fields(kind)]
+    return [(key, _of_field(name, hints[name])) for name, key in wire_keys(kind).items()]
 
 
 def _of_field(name: str, hint: Any) -> Draw:

@@ -15,7 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from remote.events import LAUNCHER_EVENTS, Closed, Restarted, Stalled
+from remote.events import LAUNCHER_EVENTS, Restarted, SessionClosed, Stalled
 from remote.plan.plan import Script
 from remote.record import layout, marks
 from tests.hostile.fuzz.drawing import FLOATS, INTS, OTHERS, TEXTS, Drawer, World, nested
@@ -79,7 +79,7 @@ def _job(runs: Path, name: str = RUN) -> None:
     for host in range(2):
         of.say(host, events.HostSample((50.0, 60.0), 1 << 30, 1 << 33))
         of.rank(host, events.RankSample(host, 90.0, 1 << 28), said(host, "a line\nanother"))
-    of.done(0, 1).session(Closed())
+    of.done(0, 1).session(SessionClosed())
     folder = recorded(runs, of)
     marks.star(folder, True)
     marks.write_note(folder, "a note")
@@ -97,7 +97,7 @@ def _failed(runs: Path) -> None:
     of.training(6)
     of.session(Stalled((0, 1), 31.0))
     of.rank(0, events.Stack(0, "faulthandler", "state: S (sleeping)\nThread 0x1:\n"))
-    of.rank(2, events.Exited(2, -9, "SIGKILL")).session(Closed())
+    of.rank(2, events.Exited(2, -9, "SIGKILL")).session(SessionClosed())
     recorded(runs, of)
 
 

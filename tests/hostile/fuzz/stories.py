@@ -465,7 +465,12 @@ class _Recorded:
             return self._line(host, body, spoils=0.0)
         kinds = LAUNCHER_EVENTS if self._random.random() < 0.25 else events.EVENTS
         kind = self._random.choice(kinds)
-        if kind in (launcher.Closed, launcher.Detached, events.AgentEnded, launcher.Lost):
+        if kind in (
+            launcher.SessionClosed,
+            launcher.Detached,
+            events.AgentEnded,
+            launcher.HostLost,
+        ):
             kind = self._random.choice((kind, events.StepFinished))
         host = SESSION if kinds is LAUNCHER_EVENTS else self._random.randrange(world.hosts)
         world.own = _own(self._plan, max(host, 0))

@@ -51,7 +51,7 @@ async def test_the_newest_alerts_are_shown_and_the_others_counted() -> None:
     stage = Stage()
     async with stage.app.run_test(size=(120, 40)) as pilot:
         await stage.train(pilot, 20)
-        stage.session.say(SESSION, launcher.Silent(0, 10.0), launcher.Silent(1, 12.0))
+        stage.session.say(SESSION, launcher.HostSilent(0, 10.0), launcher.HostSilent(1, 12.0))
         stage.session.say(0, StepFinished(0, 1, 21, math.nan, 0.1))
         await until(pilot, lambda: "1 more alert  a hide" in stage.text())
         stage.session.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from remote.events import Closed, Lost
+from remote.events import HostLost, SessionClosed
 from tests.kit.histories import History, plan
 from training.wire.events import Exited, Launched
 from tui.run.components.header import _phase
@@ -20,5 +20,5 @@ def test_an_attempt_of_another_launcher_is_counted_as_that_one_allows(
     history = History(plan(1)).rank(0, Launched((0,), (0,), attempts=1), Exited(0, 1))
     history.attempt = 1
     history.rank(0, Launched((0,), (0,), attempts=attempts))
-    history.session(Lost(0, "no sign of life", True), Closed())
+    history.session(HostLost(0, "no sign of life", True), SessionClosed())
     assert _phase(history.state()).endswith(text)

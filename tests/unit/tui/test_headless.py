@@ -19,14 +19,14 @@ from rich.console import Console
 
 from remote.cluster.hosts import Cluster
 from remote.events import (
-    Clock,
+    ClockMeasured,
     Detached,
-    Lost,
-    Reaching,
-    Refused,
+    HostLost,
+    HostPhaseChanged,
+    HostSilent,
+    RemarkMade,
     Restarted,
-    Said,
-    Silent,
+    StartRefused,
     Stopping,
     expand,
 )
@@ -86,7 +86,7 @@ def test_who_comes_to_stop_a_run_hears_neither_what_was_told_before_nor_what_ran
     quiet: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     history = good()
-    before = history.session(Said(SESSION, "told long ago")).state()
+    before = history.session(RemarkMade(SESSION, "told long ago")).state()
     with printer(before, False, FOLDER, quiet=quiet) as to:
         to.batch([record for one in history.records for record in expand(one)], before)
         to.end(before)
@@ -137,11 +137,11 @@ def test_plain_lines_and_the_table_go_to_stdout() -> None:
 def starting(hosts: int = 4) -> History:
     """A run whose hosts are all reached and well."""
     history = History(plan(hosts)).session(
-        Said(SESSION, "The run stops if this terminal disconnects.")
+        RemarkMade(SESSION, "The run stops if this terminal disconnects.")
     )
     for host in range(hosts):
-        history.session(Reaching(host, "connecting")).say(host, HELLO).session(
-            Clock(host, 0.0), Reaching(host, "ready")
+        history.session(HostPhaseChanged(host, "connecting")).say(host, HELLO).session(
+            ClockMeasured(host, 0.0), HostPhaseChanged(host, "ready")
         )
     return history
 
@@ -178,10 +178,10 @@ def test_all_is_told_to_who_wants_it() -> None:
 def test_what_several_hosts_and_ranks_say_is_told_once() -> None:
     history = starting()
     for host in range(4):
-        history.session(Said(host, "a word of the login shell"))
+        history.session(RemarkMade(host, "a word of the login shell"))
         history.rank(host, Launched((host,)), said(host, f"UserWarning: old CPU\nmine is {host}"))
-    history.session(Silent(2, 10.0)).say(2, HELLO)
-    history.session(Said(SESSION, "go")).training(steps=1).closed()
+    history.session(HostSilent(2, 10.0)).say(2, HELLO)
+    history.session(RemarkMade(SESSION, "go")).training(steps=1).closed()
     out, err = io.StringIO(), io.StringIO()
     show(history, PlainPrinter(out, err), size=1)
     assert err.getvalue().splitlines()[1:4] == [
@@ -218,7 +218,7 @@ def test_a_refusal_by_all_ranks_is_told_once() -> None:
 @pytest.mark.parametrize("on", [1, SESSION])
 def test_a_refusal_is_told_once(on: int) -> None:
     history = starting().session(
-        Refused(on, "node2: python3 has no torch; install it with rankboard setup")
+        StartRefused(on, "node2: python3 has no torch; install it with rankboard setup")
     )
     history.closed()
     out, err = printed(history, PlainPrinter)
@@ -294,11 +294,11 @@ def test_a_failure_says_its_cause_first() -> None:
     ("history", "words"),
     [
         (
-            History(plan()).session(Lost(2, "node3: no answer within 10 s", False)),
+            History(plan()).session(HostLost(2, "node3: no answer within 10 s", False)),
             ["cause: node3: no answer within 10 s"],
         ),
         (
-            History(plan()).session(Refused(SESSION, "no torch")),
+            History(plan()).session(StartRefused(SESSION, "no torch")),
             ["cause: no torch", "refused before the start"],
         ),
         (
@@ -318,7 +318,7 @@ def test_ends_before_the_start_have_no_table(history: History, words: list[str])
 def test_every_note_is_told_once() -> None:
     history = History(plan(2))
     for number in range(50):
-        history.session(Said(0, f"note {number}")).say(1, HostSample((1.0,), 1, 2))
+        history.session(RemarkMade(0, f"note {number}")).say(1, HostSample((1.0,), 1, 2))
     history.closed()
     err = printed(history, PlainPrinter)[1]
     assert [line for line in err.splitlines() if "note" in line] == [
@@ -395,7 +395,7 @@ def test_json_has_the_values_of_a_program_by_name() -> None:
 
 
 def test_json_times_are_by_the_launchers_clock() -> None:
-    history = History(plan(1)).session(Clock(0, 3600.0))
+    history = History(plan(1)).session(ClockMeasured(0, 3600.0))
     history.records.append(Record(0, 0, 5, START + 3605, Launched((0,))))
     out = printed(history, partial(JsonPrinter, folder=FOLDER))[0]
     assert json.loads(out.splitlines()[-2])["time"] == START + 5
@@ -524,7 +524,7 @@ def test_the_picture_shows_gpus_where_there_are_some() -> None:
 
 
 def test_the_picture_before_the_start() -> None:
-    state = History(plan(2)).session(Reaching(1, "connecting")).state()
+    state = History(plan(2)).session(HostPhaseChanged(1, "connecting")).state()
     assert drawn(state)[0].rstrip() == "starting 0 s  node1 waiting 0 s, node2 connecting 0 s"
 
 
@@ -589,7 +589,7 @@ def test_a_lost_host_in_a_training_run() -> None:
     history = (
         History(plan(2))
         .training(steps=2)
-        .session(Lost(1, "no sign of life for 60 s", True))
+        .session(HostLost(1, "no sign of life for 60 s", True))
         .rank(0, Exited(0, -15, "SIGTERM", True))
     )
     history.closed()
@@ -703,7 +703,7 @@ def test_of_a_run_that_is_left_it_is_said_that_nothing_is_sent_any_more(
 def stopped_without_node2() -> RunState:
     """The end of a run that was stopped while one of its hosts did not answer."""
     history = History(plan(2)).training(3)
-    history.session(Stopping("enough", True), Lost(1, "node2: not heard", reached=True))
+    history.session(Stopping("enough", True), HostLost(1, "node2: not heard", reached=True))
     return history.say(0, AgentEnded(EndReason.CLOSED)).closed()
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from remote.events import Attached, Clock, Detached
+from remote.events import Attached, ClockMeasured, Detached
 from remote.record import lock, tape, watch
 from remote.record.events_file import RunFolderError
 from remote.record.lock import Holder
@@ -272,7 +272,9 @@ def test_it_comes_to_the_end_though_time_goes_on_while_it_reads(
 
 
 def test_the_clock_of_a_host_that_is_wrong_does_not_count(tmp_path: Path) -> None:
-    made = History(plan(2)).session(Clock(0, 500.0), Clock(1, -500.0)).training(20, 40)
+    made = (
+        History(plan(2)).session(ClockMeasured(0, 500.0), ClockMeasured(1, -500.0)).training(20, 40)
+    )
     made.records = [
         replace(one, time=one.time + {0: 500.0, 1: -500.0}.get(one.host, 0.0))
         for one in made.records

@@ -89,12 +89,14 @@ async def test_while_starting_the_hosts_and_their_phases_are_on_the_screen() -> 
     stage = Stage()
     async with stage.shown() as pilot:
         stage.session.say(
-            SESSION, launcher.Reaching(0, "deploying"), launcher.Reaching(1, "connecting")
+            SESSION,
+            launcher.HostPhaseChanged(0, "deploying"),
+            launcher.HostPhaseChanged(1, "connecting"),
         )
         await until(pilot, lambda: "deploying" in stage.text() and "connecting" in stage.text())
         stage.session.say(
             SESSION,
-            launcher.Lost(
+            launcher.HostLost(
                 1, "node2 does not answer at 127.0.0.2:22: is sshd running there?", False
             ),
         )

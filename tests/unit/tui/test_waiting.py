@@ -8,7 +8,14 @@ from collections.abc import Callable
 
 import pytest
 
-from remote.events import Attached, Lost, Parted, Reaching, Restarted, Silent
+from remote.events import (
+    Attached,
+    ConnectionLost,
+    HostLost,
+    HostPhaseChanged,
+    HostSilent,
+    Restarted,
+)
 from remote.events import Stopping as StoppingEvent
 from remote.run.apply import apply_record
 from remote.run.findings.start_waits import PATIENCE, waiting
@@ -45,11 +52,11 @@ def reached(
     """Every host is ready but those that are behind, in their phases."""
     history = History(plan(hosts, slots, transport=transport))
     for index in range(hosts):
-        history.session(Reaching(index, "connecting" if transport == "ssh" else "starting"))
+        history.session(HostPhaseChanged(index, "connecting" if transport == "ssh" else "starting"))
         if phase := (behind or {}).get(index):
-            history.session(Reaching(index, phase))
+            history.session(HostPhaseChanged(index, phase))
         else:
-            history.say(index, HELLO).session(Reaching(index, "ready"))
+            history.say(index, HELLO).session(HostPhaseChanged(index, "ready"))
     return history
 
 
@@ -84,7 +91,9 @@ CASES: list[tuple[str, Callable[[], History], list[str]]] = [
     ),
     (
         "nobody answers",
-        lambda: History(plan(4)).session(*(Reaching(index, "connecting") for index in range(4))),
+        lambda: History(plan(4)).session(
+            *(HostPhaseChanged(index, "connecting") for index in range(4))
+        ),
         ["waiting for all 4 hosts: connecting, no answer yet (12 s)"],
     ),
     (
@@ -145,16 +154,16 @@ CASES: list[tuple[str, Callable[[], History], list[str]]] = [
     ),
     (
         "a host goes silent before its ranks train",
-        lambda: going({2: "loading"}).session(Silent(2, 10.0)),
+        lambda: going({2: "loading"}).session(HostSilent(2, 10.0)),
         ["waiting for node3: no sign of life (12 s)"],
     ),
     (
         "a broken connection, at any time",
-        lambda: going({}).session(Parted(2, "reset"), Reaching(2, "connecting")),
+        lambda: going({}).session(ConnectionLost(2, "reset"), HostPhaseChanged(2, "connecting")),
         ["waiting for node3: the connection broke, no answer yet (12 s)"],
     ),
     ("all train", lambda: going({}), []),
-    ("a silent host whose ranks train", lambda: going({}).session(Silent(2, 10.0)), []),
+    ("a silent host whose ranks train", lambda: going({}).session(HostSilent(2, 10.0)), []),
     (
         "it is being stopped",
         lambda: going({2: "loading"}).session(StoppingEvent("enough", True)),
@@ -163,7 +172,7 @@ CASES: list[tuple[str, Callable[[], History], list[str]]] = [
     ("one has ended", lambda: going({2: "loading"}).rank(2, Exited(2, 1)), []),
     (
         "one was never reached: the others wait for its end",
-        lambda: reached(2).session(Lost(1, "no answer", False)),
+        lambda: reached(2).session(HostLost(1, "no answer", False)),
         ["waiting for node1: ssh ok, ready, but no rank is started yet (12 s)"],
     ),
 ]
@@ -192,7 +201,7 @@ def test_the_port_is_the_one_on_the_first_host_that_is_left() -> None:
         .say(0, Reserved("10.10.1.1", 29500), Reserved("", 0, "taken"))
     )
     assert history.state().rendezvous == "10.10.1.1:29500"
-    history.session(Lost(0, "gone", True)).say(1, Reserved("10.10.1.2", 8)).say(
+    history.session(HostLost(0, "gone", True)).say(1, Reserved("10.10.1.2", 8)).say(
         2, Reserved("10.10.1.3", 9)
     )
     assert history.state().rendezvous == "10.10.1.2:8"
@@ -218,7 +227,7 @@ def test_the_clock_goes_on_without_records_and_stands_still_after_the_end() -> N
     assert clock.now(state) == state.now
     hand.time += 7
     assert clock.now(state) == state.now + 7
-    later = history.session(Reaching(1, "connecting"), after=30.0).state()
+    later = history.session(HostPhaseChanged(1, "connecting"), after=30.0).state()
     assert clock.now(later) == later.now
     closed = history.closed()
     hand.time += 100
@@ -240,12 +249,12 @@ def test_after_a_restart_it_is_the_restart_since_which_ranks_wait() -> None:
 def test_who_returns_to_a_run_has_waited_for_a_host_since_then(phase: str) -> None:
     history = going({}, 3)
     if phase:
-        history.session(Reaching(1, phase))
+        history.session(HostPhaseChanged(1, phase))
     else:
         history = History(plan(3)).say(0, HELLO)  # nothing is known of the other hosts
     history.session(Attached(), after=60.0)
     if phase == "connecting":
-        history.session(Reaching(1, phase))
+        history.session(HostPhaseChanged(1, phase))
     state = history.state()
     assert waiting(state, state.now + 1) == ()
     (wait,) = waiting(state, state.now + 5)
@@ -288,10 +297,10 @@ def test_without_a_dashboard_a_wait_that_comes_again_is_not_said_again(
     err = io.StringIO()
     printer = PlainPrinter(io.StringIO(), err)
     history = History(plan(2)).say(0, Launched((0,)))
-    history.session(Reaching(0, "ready"))
+    history.session(HostPhaseChanged(0, "ready"))
     for _ in range(5):
         for phase in ("connecting", "starting"):
-            state = history.session(Reaching(1, phase), after=6.0).state()
+            state = history.session(HostPhaseChanged(1, phase), after=6.0).state()
             for _ in range(6):
                 printer.batch([], state)
                 hand.time += 1.0
@@ -332,7 +341,7 @@ async def test_the_dashboard_names_it_with_ages_that_grow_without_records(
     stage = Stage()
     async with stage.shown(size=size) as pilot:
         for index in range(2):
-            stage.session.say(SESSION, Reaching(index, "connecting"))
+            stage.session.say(SESSION, HostPhaseChanged(index, "connecting"))
         await until(pilot, lambda: stage.text().count("connecting") >= 2)
         assert "waiting for" not in stage.text()
         assert "connecting 0 s" in stage.text()
@@ -343,7 +352,7 @@ async def test_the_dashboard_names_it_with_ages_that_grow_without_records(
         )
         assert "connecting 6 s" in stage.text()
         for index in range(2):
-            stage.session.say(SESSION, Reaching(index, "ready"))
+            stage.session.say(SESSION, HostPhaseChanged(index, "ready"))
         stage.session.say(0, Reserved("10.10.1.1", 29500), Launched((0, 1)))
         stage.session.say(1, Launched((2, 3)), *(Entered(rank, "rendezvous") for rank in (2, 3)))
         stage.session.say(0, *(Entered(rank, "joining") for rank in (0, 1)), after=0.1)

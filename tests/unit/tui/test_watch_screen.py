@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from remote.events import Attached, Closed, Restarted
+from remote.events import Attached, Restarted, SessionClosed
 from remote.record.layout import EVENTS
 from remote.record.watch import WatchedRun
 from remote.record.write import Recorder
@@ -49,7 +49,7 @@ async def test_a_live_run_is_shown_up_to_its_end(recorder: Recorder) -> None:
         record(recorder, history.training(steps=7), state)
         await shown(pilot, "step 7/")
         history.records.clear()
-        record(recorder, history.done(0, 1).session(Closed()), state)
+        record(recorder, history.done(0, 1).session(SessionClosed()), state)
         await shown(pilot, "finished in")
         assert "watching" not in screen_text(app)
         await pilot.press("q")
@@ -61,7 +61,7 @@ async def test_a_run_that_goes_on_after_its_end_is_shown_as_one_that_trains(
     recorder: Recorder,
 ) -> None:
     state, history = RunState(PLAN), History(PLAN).training(steps=2)
-    record(recorder, history.done(0, 1).session(Closed()), state)
+    record(recorder, history.done(0, 1).session(SessionClosed()), state)
     app = WatchApp(WatchedRun(recorder.folder, PLAN))
     async with app.run_test(size=(100, 30)) as pilot:
         await shown(pilot, "finished in")
@@ -102,7 +102,7 @@ async def test_no_key_acts_on_the_run(recorder: Recorder) -> None:
 
 
 async def test_the_exit_code_is_that_of_the_run(tmp_path: Path) -> None:
-    history = History(PLAN).training(steps=2).rank(0, Exited(0, 1)).session(Closed())
+    history = History(PLAN).training(steps=2).rank(0, Exited(0, 1)).session(SessionClosed())
     app = WatchApp(WatchedRun(recorded(tmp_path, history), PLAN))
     async with app.run_test(size=(80, 24)) as pilot:
         await shown(pilot, "✗ failed")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from remote.cluster.hosts import Host
-from remote.events import Closed
+from remote.events import SessionClosed
 from remote.metrics.compare import RunNoise, compare_runs
 from remote.metrics.run import RunFigures, read_figures
 from remote.metrics.settings import are_alike, differing, settings
@@ -28,7 +28,7 @@ def made(folder: Path, name: str, seconds: float = 0.1, steps: int = 50, **job: 
     for step in range(1, steps + 1):
         for rank in (0, 1):
             history.rank(rank, stepped(rank, step, seconds * (1 + 0.01 * (-1) ** step)))
-    return read_figures(recorded(folder, history.done(0, 1).session(Closed())))
+    return read_figures(recorded(folder, history.done(0, 1).session(SessionClosed())))
 
 
 def test_a_slower_run_is_found_slower(tmp_path: Path) -> None:

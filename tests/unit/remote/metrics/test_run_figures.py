@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from remote.events import Closed, Restarted
+from remote.events import Restarted, SessionClosed
 from remote.metrics.run import RunFigures, read_figures
 from remote.metrics.steps import StepColumns, StepTable
 from remote.metrics.waiting import measure_waits
@@ -57,7 +57,7 @@ def table(*steps: StepFinished) -> StepTable:
 def finished(runs_dir: Path, steps: int = 50, hosts: int = 2) -> RunFigures:
     history = History(plan(hosts))
     history.training(steps, data=0.01, compute=0.05, sync=0.04, samples=16, correct=4)
-    return read_figures(recorded(runs_dir, history.done(*range(hosts)).session(Closed())))
+    return read_figures(recorded(runs_dir, history.done(*range(hosts)).session(SessionClosed())))
 
 
 def test_a_run_is_summed_up(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_a_users_program_has_no_steps(tmp_path: Path) -> None:
     history = History(plan(2, script=True))
     for rank in (0, 1):
         history.rank(rank, OutputText(rank, "stdout", "hello"), Exited(rank, 0))
-    run = read_figures(recorded(tmp_path, history.session(Closed())))
+    run = read_figures(recorded(tmp_path, history.session(SessionClosed())))
     assert (run.job, run.script, run.description) == (None, ("train.py",), "train.py")
     assert (len(run.steps), run.steps.ranks) == (0, ())
     assert math.isnan(run.step_seconds())

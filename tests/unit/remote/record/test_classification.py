@@ -11,7 +11,7 @@ import warnings
 
 import pytest
 
-from remote.record.classification import Confusion, Report, matrix
+from remote.record.classification import Confusion, Report, format_matrix
 
 
 def predictions(
@@ -55,7 +55,7 @@ def test_it_is_scikit_learns(name: str) -> None:
         expected, text = (
             classification_report(labels, guesses, output_dict=as_dict) for as_dict in (True, False)
         )
-    found = report.object()
+    found = report.to_object()
     assert list(found) == list(expected)
     for key, figures in expected.items():
         assert found[key] == (
@@ -84,12 +84,15 @@ def test_classes_are_called_by_their_names() -> None:
     labels, guesses = [0, 0, 0, 2], [0, 0, 2, 2]
     called = ("cat", "two lines")
     assert report.text() == classification_report(labels, guesses, target_names=called)
-    assert matrix(confusion, names) == "  0 1 2\n0 2 0 1  cat\n1 0 0 0  dog\n2 0 0 1  two lines\n"
+    assert (
+        format_matrix(confusion, names)
+        == "  0 1 2\n0 2 0 1  cat\n1 0 0 0  dog\n2 0 0 1  two lines\n"
+    )
     assert list(Report.of(confusion, names[:2]).classes) == ["0", "2"], "names of something else"
 
 
 def test_the_matrix_is_aligned() -> None:
-    assert matrix([[10, 2], [0, 7]]) == "   0  1\n0 10  2\n1  0  7\n"
-    lines = matrix([[1] * 11] * 11).splitlines()
+    assert format_matrix([[10, 2], [0, 7]]) == "   0  1\n0 10  2\n1  0  7\n"
+    lines = format_matrix([[1] * 11] * 11).splitlines()
     assert len({len(line) for line in lines}) == 1
     assert len(lines) == 12

@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from remote import events
-from remote.events import Clock
+from remote.events import ClockMeasured
 from remote.plan.plan import Plan
 from remote.record import files, index, marks, summary, tape
 from remote.record.entry import Entry
@@ -355,7 +355,7 @@ def test_a_run_that_was_left_took_as_long_as_its_agents_say(tmp_path: Path) -> N
 def test_a_live_run_is_listed_with_the_time_that_its_header_shows(tmp_path: Path) -> None:
     """Also where another machine has begun it, whose clock is another one."""
     made = named("a", plan(1))
-    history = History(made).session(Clock(0, 3600.0))
+    history = History(made).session(ClockMeasured(0, 3600.0))
     history.now += 3600.0
     history.say(0, HELLO, Launched((0,), (0,), age=30.0), HostSample((), 1, 1), after=5.0)
     into = Recorder(tmp_path, made)
@@ -391,7 +391,7 @@ def test_the_newest_evaluation_of_a_long_record_is_found_wherever_it_is(
 @pytest.mark.parametrize("kind", ["calm", "noisy", "slow"])
 def test_an_overview_says_what_the_summary_says(tmp_path: Path, kind: str) -> None:
     *_, state = Replayed(all_runs(kind)[0]).states()
-    (tmp_path / SUMMARY).write_text(json.dumps(summary.of(state)))
+    (tmp_path / SUMMARY).write_text(json.dumps(summary.summarize(state)))
     own = overview_of(state)
     assert read_written_overview(tmp_path) == (own if own.verdict else None)
     assert own.step > 0

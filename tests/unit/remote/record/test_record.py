@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from remote.events import Said, expand
+from remote.events import RemarkMade, expand
 from remote.plan.plan import OnNan, Plan, PlanError, Policy
 from remote.record import layout, lock, summary, trust
 from remote.record.events_file import RunFolderError
@@ -54,7 +54,7 @@ COLOURS = (Option("red", 0, ""), Option("blue", 0, ""))
 
 
 def test_a_run_is_read_back(tmp_path: Path) -> None:
-    history = History(plan()).session(Said(1, "Wëlcome")).training(steps=12)
+    history = History(plan()).session(RemarkMade(1, "Wëlcome")).training(steps=12)
     history.rank(1, Exited(1, -9, "SIGKILL")).rank(0, *raised(0, GLOO))
     into, state = Recorder(tmp_path / "runs", history.plan), RunState(history.plan)
     record(into, history, state)
@@ -112,10 +112,10 @@ def test_a_line_that_an_earlier_launcher_tore_tears_no_other(tmp_path: Path) -> 
     (first.folder / layout.EVENTS).write_bytes(b'{"event":"hel')
     first.release()
     second = Recorder(tmp_path, plan(), again=True)
-    second.write(Record(SESSION, 0, 1, 1.0, Said(SESSION, "whole")))
+    second.write(Record(SESSION, 0, 1, 1.0, RemarkMade(SESSION, "whole")))
     second.flush()
     second.release()
-    assert [record.event for record in read(second.folder)] == [Said(SESSION, "whole")]
+    assert [record.event for record in read(second.folder)] == [RemarkMade(SESSION, "whole")]
 
 
 @pytest.mark.parametrize("script", [False, True])
@@ -171,7 +171,7 @@ def test_no_records_is_said(tmp_path: Path) -> None:
 
 def test_a_torn_last_line_is_left_out(tmp_path: Path) -> None:
     into = Recorder(tmp_path, plan())
-    one = Record(SESSION, 0, 1, START, Said(0, "hello"))
+    one = Record(SESSION, 0, 1, START, RemarkMade(0, "hello"))
     into.write(one)
     into.raw(encode(one).encode()[:-20])
     into.flush()
@@ -183,7 +183,7 @@ def test_a_launcher_that_was_killed_behind_a_line_loses_nothing(
     tmp_path: Path, ending: str
 ) -> None:
     recorder = Recorder(tmp_path, plan())
-    records = [Record(SESSION, 0, number, START, Said(0, "hello")) for number in (1, 2)]
+    records = [Record(SESSION, 0, number, START, RemarkMade(0, "hello")) for number in (1, 2)]
     recorder.write(records[0])
     recorder.raw((encode(records[1]) + ending).encode())
     recorder.flush()
@@ -215,7 +215,7 @@ def test_logs_hold_every_line_and_no_event(tmp_path: Path) -> None:
 
 def test_a_text_that_is_no_unicode_is_read_back(tmp_path: Path) -> None:
     into = Recorder(tmp_path, plan())
-    one = Record(SESSION, 0, 1, START, Said(0, "\ud800\udc80"))
+    one = Record(SESSION, 0, 1, START, RemarkMade(0, "\ud800\udc80"))
     into.write(one)
     into.flush()
     assert len(list(read(into.folder))) == 1
@@ -236,7 +236,7 @@ def test_a_full_disk_is_said_once_and_a_gap_tears_no_later_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     into = Recorder(tmp_path, plan())
-    records = [Record(SESSION, 0, seq, START, Said(0, f"number {seq}")) for seq in range(4)]
+    records = [Record(SESSION, 0, seq, START, RemarkMade(0, f"number {seq}")) for seq in range(4)]
 
     def full(path: Path, data: bytes) -> None:
         """Append to a disk that takes ten bytes more."""
@@ -399,7 +399,7 @@ def test_drift_is_noted_once_and_remarked() -> None:
     assert [note.text for note in state.log.notes] == [
         "drift: after step 2 the ranks' models differ by 2.0e-06, relatively"
     ]
-    assert summary.of(state)["remarks"] == [
+    assert summary.summarize(state)["remarks"] == [
         "drift: from step 2 on the ranks' models differed, at most by 5.0e-03, relatively"
     ]
 
@@ -419,7 +419,7 @@ def test_a_summary_that_cannot_be_written_is_said(tmp_path: Path) -> None:
 
 
 def test_strict_json() -> None:
-    assert summary.finite({"a": [float("nan"), (1.0, float("inf"))], "b": 2}) == {
+    assert summary.to_strict_json({"a": [float("nan"), (1.0, float("inf"))], "b": 2}) == {
         "a": [None, [1.0, None]],
         "b": 2,
     }
@@ -448,4 +448,4 @@ def test_hosts_that_share_cores_are_remarked(
     history = History(plan(2))
     for host, boot in enumerate(boots):
         history.say(host, replace(HELLO, boot_id=boot, cores=cores), HostSample((50.0, 50.0), 1, 2))
-    assert summary.of(history.state())["remarks"] == remarks
+    assert summary.summarize(history.state())["remarks"] == remarks

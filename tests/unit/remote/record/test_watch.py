@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from remote.events import Attached, Closed, Detached, Restarted
+from remote.events import Attached, Detached, Restarted, SessionClosed
 from remote.limits import LIMITS
 from remote.record import lock, tape, watch
 from remote.record.events_file import EventsReader
@@ -82,7 +82,7 @@ def test_a_run_is_watched_while_it_is_recorded_by_any_number(recorder: Recorder)
         assert watcher.news == (
             f"watching beside its launcher, process {os.getpid()}: nothing here acts on the run"
         )
-    write(recorder, history.done(0, 1).session(Closed()))
+    write(recorder, history.done(0, 1).session(SessionClosed()))
     for watcher, each in zip(watchers, batches, strict=True):
         look(each)
         assert watcher.has_ended
@@ -128,7 +128,7 @@ def test_a_launcher_that_died_is_told_and_one_that_returns_is_followed(tmp_path:
 
 
 def test_a_run_that_goes_on_after_its_end_is_followed(tmp_path: Path) -> None:
-    history = History(PLAN).training(steps=2).done(0, 1).session(Closed())
+    history = History(PLAN).training(steps=2).done(0, 1).session(SessionClosed())
     folder = recorded(tmp_path, history)
     watcher = WatchedRun(folder, PLAN)
     batches = watcher.batches()
@@ -141,7 +141,7 @@ def test_a_run_that_goes_on_after_its_end_is_followed(tmp_path: Path) -> None:
     assert not watcher.has_ended
     assert "watching beside its launcher" in watcher.news
     assert (watcher.state.attempt, step_of(watcher)) == (1, 3)
-    write(again, history.done(0, 1).session(Closed()))
+    write(again, history.done(0, 1).session(SessionClosed()))
     look(batches)
     assert watcher.has_ended
     again.release()

@@ -14,18 +14,18 @@ import pytest
 
 from remote.events import (
     Attached,
-    Checked,
-    Clock,
-    Closed,
-    Closing,
+    AttemptFailing,
+    CheckFinished,
+    ClockMeasured,
     Detached,
-    Failing,
-    Lost,
-    Reaching,
-    Refused,
+    HostLost,
+    HostPhaseChanged,
+    HostSilent,
+    RemarkMade,
     Restarted,
-    Said,
-    Silent,
+    SessionClosed,
+    SessionClosing,
+    StartRefused,
     Stopping,
     expand,
 )
@@ -101,15 +101,19 @@ def test_the_way_of_a_run() -> None:
         "waiting",
         "waiting",
     )
-    assert then(SESSION, Reaching(1, "connecting")) == ("starting", "connecting", "waiting")
-    assert then(SESSION, Reaching(1, "deploying")) == ("starting", "deploying", "waiting")
+    assert then(SESSION, HostPhaseChanged(1, "connecting")) == ("starting", "connecting", "waiting")
+    assert then(SESSION, HostPhaseChanged(1, "deploying")) == ("starting", "deploying", "waiting")
     assert then(1, HELLO) == ("starting", "deploying", "waiting")
-    assert then(SESSION, Clock(1, 0.0), Reaching(1, "ready")) == ("starting", "ready", "waiting")
+    assert then(SESSION, ClockMeasured(1, 0.0), HostPhaseChanged(1, "ready")) == (
+        "starting",
+        "ready",
+        "waiting",
+    )
     assert then(1, Launched((1,)), Spawned(1, 77)) == ("starting", "ready", "importing")
     assert then(1, Entered(1, "loading")) == ("starting", "ready", "loading")
     assert then(1, Entered(1, "rendezvous")) == ("starting", "ready", "rendezvous")
     assert then(1, Entered(1, "training")) == ("training", "ready", "training")
-    assert then(SESSION, Silent(1, 10.0)) == ("training", "silent", "training")
+    assert then(SESSION, HostSilent(1, 10.0)) == ("training", "silent", "training")
     assert then(1, HostSample((1.0,), 1, 2)) == ("training", "ready", "training")
     assert then(1, Entered(1, "evaluating")) == ("training", "ready", "evaluating")
     assert then(SESSION, Stopping("enough", True)) == ("stopping", "ready", "evaluating")
@@ -162,7 +166,7 @@ def test_a_loss_that_is_no_number_is_warned_of_once(
     told = [note.text for note in state.log.notes if "loss" in note.text]
     assert told == [f"{text}; training continues. Lower --lr, or stop such runs with --on-nan stop"]
     assert outcome.verdict(state).startswith(verdict)
-    assert summary.of(state)["diverged"] == {"rank": 1, "step": 12, "loss": str(value)}
+    assert summary.summarize(state)["diverged"] == {"rank": 1, "step": 12, "loss": str(value)}
 
 
 def test_a_loss_that_is_nan_fails_a_run_that_is_to_stop_then() -> None:
@@ -208,7 +212,7 @@ def test_a_lost_host_stays_lost() -> None:
     state = (
         History(plan(2))
         .training()
-        .session(Lost(1, "no sign of life", True))
+        .session(HostLost(1, "no sign of life", True))
         .say(1, AgentEnded(EndReason.CLOSED))
         .state()
     )
@@ -303,11 +307,11 @@ def test_a_host_is_ready_as_soon_as_it_is_heard_again_whichever_way() -> None:
     """The first connection revives while another one is being made."""
     history = (
         History(plan(1))
-        .session(Reaching(0, "starting"))
+        .session(HostPhaseChanged(0, "starting"))
         .say(0, HELLO)
-        .session(Reaching(0, "ready"))
+        .session(HostPhaseChanged(0, "ready"))
     )
-    history.session(Silent(0, 10.0), Reaching(0, "connecting"))
+    history.session(HostSilent(0, 10.0), HostPhaseChanged(0, "connecting"))
     state = state_of(history.plan, history.records)
     assert state.hosts[0].phase is HostPhase.CONNECTING
     apply_record(state, Record(0, 0, 900, history.now + 1, HostSample((), 1, 1)))
@@ -442,7 +446,7 @@ def test_a_run_that_has_trained_before_a_restart_is_not_refused(
     )
     for at, event in enumerate((error, Exited(0, 2))):
         apply_record(state, Record(0, 1, 901 + at, START + 61 + at, event))
-    apply_record(state, Record(SESSION, 1, 903, START + 63, Closed()))
+    apply_record(state, Record(SESSION, 1, 903, START + 63, SessionClosed()))
     assert state.verdict is verdict
     assert state.cause is not None
     assert state.cause.what == "--resume a-run: none of its checkpoints was completed (exit code 2)"
@@ -454,8 +458,8 @@ def test_a_restart_that_the_checks_refuse_is_no_run_that_was_not_started(steps: 
         plan(1), (History(plan(1)).training(steps) if steps else History(plan(1))).records
     )
     apply_record(state, Record(SESSION, 1, 900, START + 60, Restarted((0,), "a rank failed")))
-    apply_record(state, Record(SESSION, 1, 901, START + 61, Refused(0, "its port is taken")))
-    apply_record(state, Record(SESSION, 1, 902, START + 62, Closed()))
+    apply_record(state, Record(SESSION, 1, 901, START + 61, StartRefused(0, "its port is taken")))
+    apply_record(state, Record(SESSION, 1, 902, START + 62, SessionClosed()))
     assert state.verdict is Verdict.LOST
     assert state.cause is not None
     assert state.cause.what == "its port is taken"
@@ -471,13 +475,13 @@ def test_a_run_that_ended_before_its_launcher_returned_took_until_then(before: b
     took = history.now - history.records[0].time
     history.session(Attached(), after=500.0)
     if not before:
-        history.session(Lost(1, "node2: gone", reached=True))
-    history.session(Closing())
+        history.session(HostLost(1, "node2: gone", reached=True))
+    history.session(SessionClosing())
     state = history.closed()
     whole = history.now - history.records[0].time
     assert state.elapsed == pytest.approx(took if before else whole)
     assert (state.verdict is Verdict.FINISHED) == before
-    assert summary.of(state)["elapsed"] == state.elapsed
+    assert summary.summarize(state)["elapsed"] == state.elapsed
     if before:
         assert outcome.verdict(state).startswith(f"finished in {duration(took)}")
 
@@ -502,9 +506,9 @@ def test_a_rank_is_heard_from_its_own_host_only() -> None:
 def test_times_are_by_the_sessions_clock() -> None:
     state = RunState(plan(2))
     records = [
-        Record(SESSION, 0, 1, START, Reaching(0, "connecting")),
+        Record(SESSION, 0, 1, START, HostPhaseChanged(0, "connecting")),
         Record(0, 0, 1, START + 3601, HELLO),  # an hour ahead, and nobody knows it yet
-        Record(SESSION, 0, 2, START + 2, Clock(0, 3600.0)),
+        Record(SESSION, 0, 2, START + 2, ClockMeasured(0, 3600.0)),
         Record(0, 0, 2, START + 3605, RankSample(0, 50.0, 1)),
         Record(1, 0, 1, START + 4, HostSample((), 0, 0)),
     ]
@@ -548,7 +552,7 @@ def test_text_as_a_terminal_would_leave_it(text: str, lines: list[str]) -> None:
 
 
 def test_the_log_counts_all_and_keeps_the_last() -> None:
-    history = History(plan(2)).session(Said(1, "Welcome\nto node2"))
+    history = History(plan(2)).session(RemarkMade(1, "Welcome\nto node2"))
     for _ in range(3):
         history.rank(1, said(1, "\n".join(["line"] * 9_000), "stdout"))
     state = history.rank(1, said(1, "\n".join(map(str, range(30_000))), "stderr")).state()
@@ -575,7 +579,7 @@ def test_what_an_agent_prints_is_the_hosts() -> None:
 
 
 def test_a_warning_of_a_check_is_noted_once_though_a_restart_checks_again() -> None:
-    warning = Checked(0, "load", "warning", "the host is busy", "see top there")
+    warning = CheckFinished(0, "load", "warning", "the host is busy", "see top there")
     history = History(plan()).session(warning, warning, replace(warning, text="it is busier"))
     notes = [note.text for note in history.state().log.notes]
     assert [note for note in notes if "bus" in note] == [
@@ -588,7 +592,7 @@ def test_a_warning_of_many_hosts_names_some_of_them() -> None:
     history = History(from_file(plan(40), "lab.toml"))
     for on in hosts:
         text = "the same machine (2 cores): such hosts do not make training faster"
-        history.session(Checked(on, "address", "warning", text, "keep node1 alone", hosts))
+        history.session(CheckFinished(on, "address", "warning", text, "keep node1 alone", hosts))
     (note,) = [one.text for one in history.state().log.notes if "same machine" in one.text]
     assert note == (
         "node1, node2 and 38 more: address: the same machine (2 cores): such hosts do not "
@@ -598,7 +602,7 @@ def test_a_warning_of_many_hosts_names_some_of_them() -> None:
 
 def test_notes_tell_what_the_session_did() -> None:
     history = History(plan(2)).session(
-        Silent(0, 10.4), Lost(1, "gone", True), Stopping("enough", True)
+        HostSilent(0, 10.4), HostLost(1, "gone", True), Stopping("enough", True)
     )
     history.say(0, Reserved("", 0, "port 29500 is in use"))
     told = [(note.host, note.text) for note in history.state().log.notes]
@@ -616,7 +620,7 @@ def test_notes_tell_what_the_session_did() -> None:
 def whole_run() -> History:
     history = (
         History(plan())
-        .session(*(Reaching(host, "connecting") for host in range(4)))
+        .session(*(HostPhaseChanged(host, "connecting") for host in range(4)))
         .training(steps=25)
     )
     wire = PREFIX + dumps({"time": START + 7} | to_object(stepped(2, 26)))
@@ -673,7 +677,7 @@ def test_a_step_of_nan_does_not_raise() -> None:
 @pytest.mark.parametrize(("unfit", "verdict"), [(True, Verdict.REFUSED), (False, Verdict.LOST)])
 def test_a_host_with_a_wrong_python_is_refused_and_not_lost(unfit: bool, verdict: Verdict) -> None:
     history = History(plan(2)).session(
-        Lost(1, "node2: no /x there", reached=False, unfit=unfit), Closed()
+        HostLost(1, "node2: no /x there", reached=False, unfit=unfit), SessionClosed()
     )
     assert history.state().verdict is verdict
 
@@ -682,12 +686,12 @@ def test_hosts_that_were_not_reached_for_the_same_reason_are_named_together() ->
     history = History(plan(4))
     for on in (2, 0, 1):
         history.session(
-            Lost(
+            HostLost(
                 on, f"node{on + 1}: its key is unknown\nrankboard trust node{on + 1}", reached=False
             )
         )
     state = history.session(
-        Lost(3, "node4: refused the connection", reached=False), Closed()
+        HostLost(3, "node4: refused the connection", reached=False), SessionClosed()
     ).state()
     assert state.cause is not None
     assert state.cause.text() == "node1, node2 and node3: its key is unknown\nrankboard trust --all"
@@ -698,19 +702,19 @@ def of_two_launchers(ahead: float, *ends: AgentEnded) -> tuple[RunState, RunStat
     """A run of two hosts as its first launcher has recorded it, and as one did that came later, on
     a machine whose clock is ahead. The first one fetches results for a while after the end."""
     first, second = History(plan(2)), History(plan(2))
-    first.session(Said(SESSION, "The run stops if this terminal disconnects."))
+    first.session(RemarkMade(SESSION, "The run stops if this terminal disconnects."))
     for host in (0, 1):
-        first.session(Clock(host, 0.0), after=4.0)
+        first.session(ClockMeasured(host, 0.0), after=4.0)
         first.say(host, Launched((host,), (0, 1), age=4.0 * (host + 1)), after=0.0)
     for host, end in enumerate(ends):
         first.say(host, Exited(host, 0), end, after=20.0)
     theirs = [record for record in first.records if record.host != SESSION]
-    first.session(Closing(), Closed(), after=15.0)
+    first.session(SessionClosing(), SessionClosed(), after=15.0)
     second.now = first.now + ahead
     for host in (0, 1):
-        second.session(Clock(host, -ahead))
+        second.session(ClockMeasured(host, -ahead))
     second.records += theirs
-    second.session(Attached(), Closing(), Closed(), after=300.0)
+    second.session(Attached(), SessionClosing(), SessionClosed(), after=300.0)
     return first.state(), second.state()
 
 
@@ -731,26 +735,30 @@ def test_all_launchers_say_that_a_run_took_as_long(
     """It ends with its last agent, not when a launcher has fetched its results."""
     for state in of_two_launchers(3600.0, *ends):
         assert state.elapsed == pytest.approx(elapsed, abs=1e-3)
-        assert summary.of(state)["elapsed"] == state.elapsed
+        assert summary.summarize(state)["elapsed"] == state.elapsed
 
 
 def test_a_run_whose_agents_do_not_tell_its_age_ends_with_its_record() -> None:
     """As an older version has recorded it."""
     first, _ = of_two_launchers(0.0, AgentEnded(EndReason.CLOSED), AgentEnded(EndReason.CLOSED))
-    history = History(plan(1)).session(Said(SESSION, "begun")).training().done(0)
-    history.say(0, AgentEnded(EndReason.CLOSED)).session(Closing(), Closed(), after=15.0)
+    history = History(plan(1)).session(RemarkMade(SESSION, "begun")).training().done(0)
+    history.say(0, AgentEnded(EndReason.CLOSED)).session(
+        SessionClosing(), SessionClosed(), after=15.0
+    )
     assert history.state().ended == history.now
     assert first.elapsed == pytest.approx(88.0, abs=1e-3)
 
 
 def test_attempts_are_those_of_the_launcher_that_has_started_the_last_one() -> None:
-    history = History(plan(1)).session(Said(SESSION, "begun"))
+    history = History(plan(1)).session(RemarkMade(SESSION, "begun"))
     history.rank(0, Launched((0,), (0,), attempts=1), Exited(0, 1))
-    history.session(Attached(), Failing(), Stopping("a rank or host failed", by_person=False))
+    history.session(
+        Attached(), AttemptFailing(), Stopping("a rank or host failed", by_person=False)
+    )
     history.attempt = 1
     history.rank(0, Launched((0,), (0,), attempts=3))  # another launcher allows more
     state = history.state()
-    assert (state.attempt, state.course.attempts_allowed) == (1, 3)
+    assert (state.attempt, state.launcher.attempts_allowed) == (1, 3)
     (restarted,) = find_alerts(state)
     assert restarted.text == "restart 1 of 2: node1, rank 0: exit code 1"
 
@@ -760,7 +768,7 @@ def test_of_an_attempt_more_than_allowed_nobody_says_of_how_many() -> None:
     history = History(plan(1)).rank(0, Launched((0,), (0,)), Exited(0, 1))
     history.attempt = 1
     state = history.rank(0, Launched((0,), (0,))).state()
-    assert (state.attempt, state.course.attempts_allowed) == (1, 0)
+    assert (state.attempt, state.launcher.attempts_allowed) == (1, 0)
     (restarted,) = find_alerts(state)
     assert restarted.text == "restart: node1, rank 0: exit code 1"
 

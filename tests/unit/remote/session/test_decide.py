@@ -11,23 +11,23 @@ import pytest
 
 from remote.events import (
     Attached,
-    Closed,
-    Closing,
+    AttemptFailing,
     Detached,
-    Failing,
-    Leaving,
-    Lost,
+    DetachRequested,
+    HostLost,
+    HostPhaseChanged,
+    HostSilent,
     Prepared,
     Preparing,
-    Reaching,
-    Refused,
+    RemarkMade,
     Restarted,
-    Said,
-    Silent,
+    SessionClosed,
+    SessionClosing,
     StacksAsked,
     Stalled,
     StallExplained,
     Starting,
+    StartRefused,
     Stopping,
     Transferring,
 )
@@ -120,7 +120,7 @@ class Case:
         """All hosts have told their facts, and are asked for nothing yet."""
         for host in range(self.hosts):
             self.say(host, HELLO)
-            self.say(SESSION, Reaching(host, Reach.READY))
+            self.say(SESSION, HostPhaseChanged(host, Reach.READY))
         return self.kept()
 
     def kept(self) -> Case:
@@ -200,7 +200,7 @@ def unreached() -> Case:
 
 def failed(case: Case) -> Case:
     """Rank 1 has failed, and the launcher has noticed."""
-    return case.started().say(1, Exited(1, 1)).say(SESSION, Failing())
+    return case.started().say(1, Exited(1, 1)).say(SESSION, AttemptFailing())
 
 
 def restartable(*, hosts: int = 2, **policy: object) -> Case:
@@ -211,7 +211,7 @@ def restartable(*, hosts: int = 2, **policy: object) -> Case:
 def abandoned(case: Case) -> Case:
     """No launcher came back to host 1 before its ranks were started, and so it is lost."""
     case.say(1, AgentEnded(EndReason.NO_LAUNCHER, "60 s"))
-    return case.say(SESSION, Lost(1, "no launcher", True))
+    return case.say(SESSION, HostLost(1, "no launcher", True))
 
 
 def returned_without_word(policy: Policy = Policy(doctor=False, keep=True)) -> Case:  # noqa: B008
@@ -219,7 +219,7 @@ def returned_without_word(policy: Policy = Policy(doctor=False, keep=True)) -> C
     case = Case(policy, hosts=3).kept()
     for host in (0, 1):
         case.say(host, HELLO, Launched((host,), (0, 1, 2)))
-        case.say(SESSION, Reaching(host, Reach.READY))
+        case.say(SESSION, HostPhaseChanged(host, Reach.READY))
     return case.say(SESSION, Attached())
 
 
@@ -227,7 +227,7 @@ def unheard(case: Case, phase: Phase = Phase.TRAINING) -> Case:
     """The host that says nothing is lost."""
     for rank in (0, 1):
         case.say(rank, Entered(rank, phase))
-    return case.say(SESSION, Lost(2, "it has sent nothing", False))
+    return case.say(SESSION, HostLost(2, "it has sent nothing", False))
 
 
 def both_exited(case: Case) -> Case:
@@ -241,7 +241,7 @@ def stopping(case: Case, **how: bool) -> Case:
 def closing(case: Case) -> Case:
     case.started()
     case.say(0, Finished(0, 1, 10, 1.0), Exited(0, 0)).say(1, Finished(1, 1, 10, 1.0), Exited(1, 0))
-    return case.say(SESSION, Closing())
+    return case.say(SESSION, SessionClosing())
 
 
 def without(case: Case, host: int) -> Case:
@@ -266,33 +266,39 @@ TABLE: dict[str, tuple[Callable[[], Case], list[type]]] = {
     # Reaching
     "hosts are reached at once": (unreached, [Open, Open]),
     "a host that answers is ready, and keeps the plan": (
-        lambda: Case().all_say(HELLO).say(SESSION, *(Reaching(n, Reach.STARTING) for n in (0, 1))),
-        [Reaching, Reaching],
+        lambda: (
+            Case()
+            .all_say(HELLO)
+            .say(SESSION, *(HostPhaseChanged(n, Reach.STARTING) for n in (0, 1)))
+        ),
+        [HostPhaseChanged, HostPhaseChanged],
     ),
     "each host keeps the plan": (
-        lambda: Case().all_say(HELLO).say(SESSION, *(Reaching(n, Reach.READY) for n in (0, 1))),
+        lambda: (
+            Case().all_say(HELLO).say(SESSION, *(HostPhaseChanged(n, Reach.READY) for n in (0, 1)))
+        ),
         [Keep, Keep],
     ),
     "hosts that are not known yet are waited for": (
         lambda: Case().kept().say(0, HELLO),
-        [Reaching],
+        [HostPhaseChanged],
     ),
     "once all are known, the start is prepared": (lambda: Case().reached(), [Preparing]),
     "a host that is lost before the start ends it": (
         lambda: (
             Case()
             .kept()
-            .say(SESSION, Lost(1, "gone", False))
+            .say(SESSION, HostLost(1, "gone", False))
             .say(0, HELLO)
-            .say(SESSION, Reaching(0, Reach.READY))
+            .say(SESSION, HostPhaseChanged(0, Reach.READY))
         ),
-        [Closing],
+        [SessionClosing],
     ),
-    "an agent that says nothing for long is lost": (lambda: Case().later(60), [Lost, Lost]),
+    "an agent that says nothing for long is lost": (lambda: Case().later(60), [HostLost, HostLost]),
     "a start that takes too long is stopped": (
         lambda: (
             Case(Policy(doctor=False, start_timeout=5.0))
-            .say(SESSION, Said(SESSION, "begun"))
+            .say(SESSION, RemarkMade(SESSION, "begun"))
             .later(6)
         ),
         [Stopping],
@@ -325,8 +331,8 @@ TABLE: dict[str, tuple[Callable[[], Case], list[type]]] = {
         [Prepared],
     ),
     "a refused start is closed": (
-        lambda: Case().prepared().say(SESSION, Refused(SESSION, "no")),
-        [Closing],
+        lambda: Case().prepared().say(SESSION, StartRefused(SESSION, "no")),
+        [SessionClosing],
     ),
     "a start waits for the upload": (
         lambda: Case().prepared().say(SESSION, Transferring("upload")),
@@ -346,7 +352,7 @@ TABLE: dict[str, tuple[Callable[[], Case], list[type]]] = {
         lambda: (
             restartable(min_nodes=1, hosts=3)
             .reached()
-            .say(SESSION, Lost(1, "no sign of life", True))
+            .say(SESSION, HostLost(1, "no sign of life", True))
         ),
         [Restarted],
     ),
@@ -362,66 +368,69 @@ TABLE: dict[str, tuple[Callable[[], Case], list[type]]] = {
             .say(0, Launched((0,), (0, 1)))
             .say(1, AgentEnded(EndReason.NO_LAUNCHER, "60 s"))
         ),
-        [Failing],
+        [AttemptFailing],
     ),
     "without enough hosts the run ends": (
         lambda: abandoned(restartable().prepared()),
-        [Said, Closing],
+        [RemarkMade, SessionClosing],
     ),
-    "and without a restart left": (lambda: abandoned(Case().prepared()), [Closing]),
+    "and without a restart left": (lambda: abandoned(Case().prepared()), [SessionClosing]),
     "a host that was never reached ends the run all the same": (
         lambda: (
             restartable(min_nodes=1, hosts=3)
             .kept()
             .say(0, HELLO)
             .say(1, HELLO)
-            .say(SESSION, Reaching(0, Reach.READY), Reaching(1, Reach.READY))
-            .say(SESSION, Lost(2, "refused", False))
+            .say(SESSION, HostPhaseChanged(0, Reach.READY), HostPhaseChanged(1, Reach.READY))
+            .say(SESSION, HostLost(2, "refused", False))
         ),
-        [Closing],
+        [SessionClosing],
     ),
     "an agent that ends during a start loses its host": (
         lambda: Case().prepared().say(1, AgentEnded(EndReason.TERMINATED)),
-        [Lost],
+        [HostLost],
     ),
     # Connections
     "a host that is silent gets another connection": (
         lambda: Case().started().later(10),
-        [Open, Silent, Open, Silent],
+        [Open, HostSilent, Open, HostSilent],
     ),
     "a host that is silent for long is lost": (
         lambda: Case().started().later(60).say(0, HostSample((), 1, 1)),
-        [Lost],
+        [HostLost],
     ),
     "a host that is away for long is lost": (
         lambda: without(Case().started().later(10), 1).say(0, HostSample((), 1, 1)),
-        [Lost],
+        [HostLost],
     ),
     "not so where the run is kept": (
         lambda: without(
             kept_run().started().later(10).say(0, HostSample((), 1, 1)),
             1,
         ),
-        [Open, Silent],
+        [Open, HostSilent],
     ),
     "where no host of a kept run is heard, none is lost": (
         lambda: kept_run().started().later(60),
-        [Silent, Silent, Open, Open],
+        [HostSilent, HostSilent, Open, Open],
     ),
     "after ten minutes it is left": (
         lambda: kept_run().started().later(600),
-        [Said, Detached],
+        [RemarkMade, Detached],
     ),
     # Failures
-    "a failure is noticed": (lambda: Case().started().say(1, Exited(1, 1)), [Failing]),
-    "so is an end before the last step": (lambda: Case().started().say(1, Exited(1, 0)), [Failing]),
+    "a failure is noticed": (lambda: Case().started().say(1, Exited(1, 1)), [AttemptFailing]),
+    "so is an end before the last step": (
+        lambda: Case().started().say(1, Exited(1, 0)),
+        [AttemptFailing],
+    ),
     "so is an agent that was killed": (
         lambda: Case().started().say(1, AgentEnded(EndReason.AGENT_DIED)),
-        [Failing],
+        [AttemptFailing],
     ),
     "so is a host that is lost": (
-        lambda: Case().started().say(SESSION, Lost(1, "gone", True)),
-        [Failing],
+        lambda: Case().started().say(SESSION, HostLost(1, "gone", True)),
+        [AttemptFailing],
     ),
     "last words are waited for": (lambda: failed(Case()).later(0.5), []),
     "then the others are stopped": (lambda: failed(Case()).later(1), [Stopping]),
@@ -432,14 +441,14 @@ TABLE: dict[str, tuple[Callable[[], Case], list[type]]] = {
             .stepped(1)
             .say(0, StepFinished(0, 1, 1, float("nan"), 0.1))
         ),
-        [Failing],
+        [AttemptFailing],
     ),
     # Stopping
     "a stop goes to every host": (lambda: stopping(Case()), [Stop, Stop]),
     "a stop goes over the next connection, too": (lambda: stopping_again(), [Stop]),
     "before the start there is nothing to stop": (
         lambda: Case().prepared().say(SESSION, Stopping("stopped", True)),
-        [Closing],
+        [SessionClosing],
     ),
     "a stop that another launcher was asked for counts": (
         lambda: Case().started().say(1, StopHeard(by_person=True)),
@@ -447,15 +456,15 @@ TABLE: dict[str, tuple[Callable[[], Case], list[type]]] = {
     ),
     "hosts that do not end are lost": (
         lambda: asked(stopping(Case())).later(8).heard(),
-        [Lost, Lost],
+        [HostLost, HostLost],
     ),
     "a host that is not heard is waited for less": (
         lambda: asked(stopping(Case())).later(3).say(0, HostSample((), 1, 1)),
-        [Lost],
+        [HostLost],
     ),
     "who asks twice waits for nobody": (
         lambda: asked(stopping(Case()).say(SESSION, Stopping("stopped", True))),
-        [Lost, Lost],
+        [HostLost, HostLost],
     ),
     "who stops an upload has it ended": (
         lambda: (
@@ -466,7 +475,7 @@ TABLE: dict[str, tuple[Callable[[], Case], list[type]]] = {
         [StopTransfers, Transferring],
     ),
     # Restarting
-    "without restarts a failed run is closed": (lambda: both_exited(Case()), [Closing]),
+    "without restarts a failed run is closed": (lambda: both_exited(Case()), [SessionClosing]),
     "with restarts it is restarted": (lambda: both_exited(restartable()), [Restarted]),
     "not while a rank still runs": (lambda: failed(restartable()), []),
     "not after a person's stop": (
@@ -475,17 +484,17 @@ TABLE: dict[str, tuple[Callable[[], Case], list[type]]] = {
     ),
     "not more often than wanted": (
         lambda: again(both_exited(restartable())),
-        [Closing],
+        [SessionClosing],
     ),
     "not without a host": (
-        lambda: failed(restartable()).say(0, Exited(0, 1)).say(SESSION, Lost(1, "gone", True)),
-        [Said, Closing],
+        lambda: failed(restartable()).say(0, Exited(0, 1)).say(SESSION, HostLost(1, "gone", True)),
+        [RemarkMade, SessionClosing],
     ),
     "but so where fewer are enough": (
         lambda: (
             failed(restartable(min_nodes=1))
             .say(0, Exited(0, 1))
-            .say(SESSION, Lost(1, "gone", True))
+            .say(SESSION, HostLost(1, "gone", True))
         ),
         [Restarted],
     ),
@@ -494,9 +503,9 @@ TABLE: dict[str, tuple[Callable[[], Case], list[type]]] = {
             failed(restartable(min_nodes=1))
             .say(1, Saved(1, 1, 1, 0.1, 1))
             .say(0, Exited(0, 1))
-            .say(SESSION, Lost(1, "gone", True))
+            .say(SESSION, HostLost(1, "gone", True))
         ),
-        [Said, Restarted],
+        [RemarkMade, Restarted],
     ),
     "a restart is prepared as a start is": (
         lambda: both_exited(restartable()).say(SESSION, Restarted((0, 1), "why")),
@@ -504,9 +513,9 @@ TABLE: dict[str, tuple[Callable[[], Case], list[type]]] = {
     ),
     "what is left on a host that comes back later ends": (
         lambda: failed(restartable(min_nodes=1)).say(
-            SESSION, Lost(1, "gone", True), Restarted((0,), "why")
+            SESSION, HostLost(1, "gone", True), Restarted((0,), "why")
         ),
-        [Said, Close, Release],
+        [RemarkMade, Close, Release],
     ),
     # Stalls
     "a stall is told, and stacks are asked for": (
@@ -525,22 +534,22 @@ TABLE: dict[str, tuple[Callable[[], Case], list[type]]] = {
     "not while a host is silent": (
         lambda: (
             stalled(Case(Policy(doctor=False, on_stall=OnStall.STOP)))
-            .say(SESSION, Silent(1, 11.0))
+            .say(SESSION, HostSilent(1, 11.0))
             .later(5)
         ),
         [],
     ),
     # Leaving
     "a launcher leaves once the ranks run": (
-        lambda: Case().prepared().say(SESSION, Leaving()),
+        lambda: Case().prepared().say(SESSION, DetachRequested()),
         [Starting],
     ),
     "it tells every host": (
-        lambda: Case().started().say(SESSION, Leaving()),
+        lambda: Case().started().say(SESSION, DetachRequested()),
         [Keep, OnDisconnect, Keep, OnDisconnect, Detached],
     ),
     "not where a host cannot be told": (
-        lambda: without(Case().started().say(SESSION, Leaving()), 1),
+        lambda: without(Case().started().say(SESSION, DetachRequested()), 1),
         [Open],
     ),
     "who has left decides nothing": (lambda: both_exited(Case()).say(SESSION, Detached()), []),
@@ -552,7 +561,7 @@ TABLE: dict[str, tuple[Callable[[], Case], list[type]]] = {
             .say(0, Finished(0, 1, 10, 1.0), Exited(0, 0))
             .say(1, Finished(1, 1, 10, 1.0), Exited(1, 0))
         ),
-        [Closing],
+        [SessionClosing],
     ),
     "agents are told to end": (lambda: closing(Case()), [Close, Close]),
     "the end waits for them": (lambda: asked(closing(Case())).say(0, END), []),
@@ -562,7 +571,7 @@ TABLE: dict[str, tuple[Callable[[], Case], list[type]]] = {
     ),
     "but not for ever, whatever comes": (
         lambda: behind(asked(closing(Case())).later(TIMES.closing + 3), 2),
-        [Lost, Lost],
+        [HostLost, HostLost],
     ),
     "a second stop waits for what had come before it": (
         lambda: behind(asked(stopping(Case())).say(SESSION, STOPPED_AGAIN).later(1), 2),
@@ -570,11 +579,11 @@ TABLE: dict[str, tuple[Callable[[], Case], list[type]]] = {
     ),
     "and for no more": (
         lambda: behind(asked(stopping(Case())).say(SESSION, STOPPED_AGAIN).later(3), 2),
-        [Lost, Lost],
+        [HostLost, HostLost],
     ),
     "then the session is closed": (
         lambda: asked(closing(Case(Policy(doctor=False, fetch=False)))).all_say(END),
-        [Closed],
+        [SessionClosed],
     ),
     "results are fetched first": (
         lambda: asked(closing(Case().stepped(0, 1))).all_say(END),
@@ -592,10 +601,10 @@ TABLE: dict[str, tuple[Callable[[], Case], list[type]]] = {
             .all_say(END)
             .say(SESSION, Transferring("fetch"), Transferring("fetch", over=True))
         ),
-        [Closed],
+        [SessionClosed],
     ),
     "a host that was never reached is not waited for": (
-        lambda: without(Case().say(SESSION, Stopping("stopped", True), Closing()), 1),
+        lambda: without(Case().say(SESSION, Stopping("stopped", True), SessionClosing()), 1),
         [Close, Release],
     ),
     # Returning
@@ -615,11 +624,11 @@ TABLE: dict[str, tuple[Callable[[], Case], list[type]]] = {
         lambda: returned_without_word().lives(59, 0, 1),
         [],
     ),
-    "as long as any, and then lost": (lambda: returned_without_word().lives(60, 0, 1), [Lost]),
+    "as long as any, and then lost": (lambda: returned_without_word().lives(60, 0, 1), [HostLost]),
     "the others go on": (lambda: unheard(returned_without_word()).lives(10, 0, 1), []),
     "unless they wait for it": (
         lambda: unheard(returned_without_word(), Phase.JOINING).lives(60, 0, 1),
-        [Failing],
+        [AttemptFailing],
     ),
     "once they have ended, all is over": (
         lambda: (
@@ -627,14 +636,14 @@ TABLE: dict[str, tuple[Callable[[], Case], list[type]]] = {
             .say(0, Finished(0, 1, 10, 1.0), Exited(0, 0), AgentEnded(EndReason.ALL_ENDED))
             .say(1, Finished(1, 1, 10, 1.0), Exited(1, 0), AgentEnded(EndReason.ALL_ENDED))
         ),
-        [Closing],
+        [SessionClosing],
     ),
     "no run is restarted with a host that has said nothing yet": (
         lambda: asked(
             returned_without_word(Policy(doctor=False, keep=True, max_restarts=1))
             .say(0, Exited(0, 1))
             .say(1, Exited(1, 1))
-            .say(SESSION, Failing(), Stopping("a rank or host failed", by_person=False))
+            .say(SESSION, AttemptFailing(), Stopping("a rank or host failed", by_person=False))
             .lives(9, 0, 1)
         ),
         [],
@@ -666,7 +675,7 @@ def again(case: Case) -> Case:
     for host in (0, 1):
         case.say(host, Launched((host,), (0, 1)), attempt=1)
         case.say(host, Exited(host, 1), attempt=1)
-    return case.say(SESSION, Failing())
+    return case.say(SESSION, AttemptFailing())
 
 
 def stopping_again() -> Case:
@@ -706,7 +715,7 @@ def test_a_host_that_was_lost_is_named_with_what_may_go_on_there() -> None:
     policy = Policy(doctor=False, keep=True)
     lost = asked(stopping(Case(policy))).later(8).heard().decide()[0]
     assert isinstance(lost, Say)
-    assert isinstance(lost.event, Lost)
+    assert isinstance(lost.event, HostLost)
     assert f"rankboard stop {histories.plan().run}" in lost.event.reason
 
 
@@ -725,7 +734,11 @@ def test_a_failed_run_of_which_a_host_was_given_up_has_not_ended() -> None:
     history.say(0, Launched((0,))).say(1, Launched((1,)))
     history.say(0, Exited(0, 1), AgentEnded(EndReason.CLOSED))
     history.session(Stopping("a rank or host failed", by_person=False))
-    history.session(Lost(1, "node2: did not end within 8 s", reached=True), Closing(), Closed())
+    history.session(
+        HostLost(1, "node2: did not end within 8 s", reached=True),
+        SessionClosing(),
+        SessionClosed(),
+    )
     records: Any = None
     controller = Controller(plan, records, {}, TIMES)
     controller.recall(history.records)

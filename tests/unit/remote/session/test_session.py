@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from remote.events import Lost
+from remote.events import HostLost
 from remote.plan.plan import OnNan, OnStall, Policy, Upload
 from remote.record.write import Recorder
 from remote.run.state.phases import HostPhase, RankPhase, RunPhase, Verdict
@@ -694,7 +694,7 @@ def test_a_host_that_has_not_heard_of_a_stop_is_stopped_by_who_comes_back(
         again.stop()
     to_the_end(again.batches())
     assert again.state.verdict is Verdict.STOPPED
-    assert sum(isinstance(record.event, Lost) for record in recorded(tmp_path)) == 1
+    assert sum(isinstance(record.event, HostLost) for record in recorded(tmp_path)) == 1
     assert any(isinstance(command, Close) for command in stage.lines[1].commands)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from remote.cluster.hosts import Host
-from remote.events import Clock, Closed, Lost, Said
+from remote.events import ClockMeasured, HostLost, RemarkMade, SessionClosed
 from remote.limits import Limits
 from remote.plan.plan import Policy
 from remote.record.write import Recorder
@@ -266,14 +266,14 @@ def test_a_local_line_is_closed_while_a_write_to_it_waits(tmp_path: Path) -> Non
 def test_a_write_over_ssh_ends_once_its_channel_is_closed() -> None:
     """Such a channel takes no byte, without an error."""
 
-    class Closed:
+    class SessionClosed:
         def send(self, _: bytes) -> int:
             return 0
 
         def recv_stderr(self, _: int) -> bytes:
             return b""
 
-    line = SshChannel(None, Closed())  # type: ignore[arg-type]
+    line = SshChannel(None, SessionClosed())  # type: ignore[arg-type]
     with pytest.raises(OSError, match="closed"):
         line.write(b"a command\n")
 
@@ -338,7 +338,7 @@ def test_lines_in_memory_are_bounded_by_bytes(text: str) -> None:
     state = RunState(plan(1), limits)
     for seq in range(1, 400):
         apply_record(state, Record(0, 0, seq, 1_000.0 + seq, OutputText(0, "stdout", text)))
-        apply_record(state, Record(SESSION, 0, seq, 1_000.0 + seq, Said(0, text)))
+        apply_record(state, Record(SESSION, 0, seq, 1_000.0 + seq, RemarkMade(0, text)))
     numbers = [line.number for line in state.log.lines]
     assert numbers == list(range(state.log.count - len(numbers), state.log.count))
     assert 10 < len(numbers) < 40_000
@@ -381,9 +381,13 @@ def forged(host: int, event: Event, seq: int = 1_000) -> str:
             forged(0, Exited(0, 0)),
             forged(0, AgentEnded(EndReason.CLOSED)),
         ],
-        [forged(SESSION, Closed())],
-        [forged(SESSION, Clock(99, 5.0)), forged(SESSION, Clock(0, 5.0))],
-        [forged(1, Closed()), forged(1, Clock(0, 5.0)), forged(1, Lost(0, "gone", reached=True))],
+        [forged(SESSION, SessionClosed())],
+        [forged(SESSION, ClockMeasured(99, 5.0)), forged(SESSION, ClockMeasured(0, 5.0))],
+        [
+            forged(1, SessionClosed()),
+            forged(1, ClockMeasured(0, 5.0)),
+            forged(1, HostLost(0, "gone", reached=True)),
+        ],
         [forged(99, Exited(0, 1)), "no record\n", '{"host":0}\n'],
     ],
     ids=[
@@ -404,12 +408,14 @@ def test_a_host_writes_nothing_for_others_into_the_record(lines: list[str], tmp_
     session.detach()
     to_the_end(batches)
     said = [record.event for record in recorded(tmp_path)]
-    assert not {Closed, Lost, AgentEnded, Exited} & set(map(type, said))
+    assert not {SessionClosed, HostLost, AgentEnded, Exited} & set(map(type, said))
     raw = (tmp_path / "a-run" / "events.jsonl").read_text().splitlines()
     assert not set(texts) & set(raw)
     assert [text for text in told if text in texts] == texts
     assert all(
-        event.on == 1 for event in said if isinstance(event, Said) and texts[0] in event.text
+        event.host == 1
+        for event in said
+        if isinstance(event, RemarkMade) and texts[0] in event.text
     )
     again = come_back(stage, tmp_path, policy)
     again.stop()
@@ -428,7 +434,7 @@ def test_the_clock_of_a_host_that_there_is_not_is_nothing_to_come_back_with(
     session.detach()
     to_the_end(batches)
     with (tmp_path / "a-run" / "events.jsonl").open("a") as file:
-        file.write(encode(Record(SESSION, 0, 900, time.time(), Clock(on, 99.0))))
+        file.write(encode(Record(SESSION, 0, 900, time.time(), ClockMeasured(on, 99.0))))
     again = come_back(stage, tmp_path, policy)
     again.stop()
     to_the_end(again.batches())
@@ -491,7 +497,7 @@ def test_a_record_that_cannot_be_used_costs_its_host_alone(
     assert (first.gone, second.gone) == (False, True)
     assert session.state.verdict is (Verdict.FINISHED if policy.max_restarts else Verdict.LOST)
     assert session.state.attempt == policy.max_restarts
-    assert sum(isinstance(record.event, Lost) for record in recorded(tmp_path)) == 1
+    assert sum(isinstance(record.event, HostLost) for record in recorded(tmp_path)) == 1
     assert line not in (tmp_path / "a-run" / "events.jsonl").read_bytes()
 
 
@@ -508,7 +514,7 @@ def test_a_host_that_sends_no_records_without_end_is_lost(line: bytes, tmp_path:
         "it sent more than 1000 lines that are not records of its own"
         in session.state.hosts[1].reason
     )
-    assert sum(isinstance(record.event, Said) for record in recorded(tmp_path)) < 20
+    assert sum(isinstance(record.event, RemarkMade) for record in recorded(tmp_path)) < 20
 
 
 def test_a_hello_that_cannot_be_used_ends_the_start_and_names_its_host(tmp_path: Path) -> None:
@@ -652,7 +658,11 @@ def test_a_run_that_has_failed_has_a_cause() -> None:
                 ),
                 (
                     SESSION,
-                    (Lost(host, f"node{host + 1}: no sign of life", reached=dice.random() < 0.5),),
+                    (
+                        HostLost(
+                            host, f"node{host + 1}: no sign of life", reached=dice.random() < 0.5
+                        ),
+                    ),
                 ),
                 (host, (Finished(host, 4, 40, 4.0), Exited(host, 0))),
                 (host, (StopHeard(dice.random() < 0.3),)),
@@ -839,7 +849,7 @@ def test_a_hosts_clock_that_jumps_spoils_no_time_of_the_run(step: float, tmp_pat
 def test_a_clock_that_is_ahead_from_the_start_makes_no_host_heard_in_the_future() -> None:
     history = History(plan(1))
     history.records.append(Record(0, 0, 1, history.now + 100, HELLO))
-    history.session(Clock(0, 100.0))
+    history.session(ClockMeasured(0, 100.0))
     history.records.append(Record(0, 0, 2, history.now + 100.5, SAMPLE))
     state = history.state()
     assert state.hosts[0].heard == pytest.approx(history.now + 0.5)
@@ -848,7 +858,7 @@ def test_a_clock_that_is_ahead_from_the_start_makes_no_host_heard_in_the_future(
 @pytest.mark.parametrize("said", [0.0, -5.0, 1e300, 4e9, math.nan])
 def test_the_time_that_a_rank_gives_cannot_lie_outside_its_run(said: float) -> None:
     history = History(plan(1))
-    history.say(0, HELLO).session(Clock(0, 0.0))
+    history.say(0, HELLO).session(ClockMeasured(0, 0.0))
     wire = PREFIX + dumps({"time": said} | to_object(stepped(0, 1)))
     state = history.say(0, Launched((0,)), OutputText(0, "stdout", wire), SAMPLE, after=1.0).state()
     assert state.elapsed <= 4.0

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from remote.events import Closed
+from remote.events import SessionClosed
 from remote.plan.plan import Script
 from remote.study import estimate
 from remote.study.folder import RunBegun, RunEnded, StudyFolder, TrialOutcome
@@ -266,7 +266,7 @@ def lacking(tmp_path: Path) -> StudyFolder:
     trial = before.study("mine").trials()[0]
     of = History(replace(plan(1), run="first", work=trial.work)).training()
     of.rank(0, ScriptMetrics(0, 1, 0.0, (("bleu", 30.0),)))
-    recorded(tmp_path, of.done(0).session(Closed()))
+    recorded(tmp_path, of.done(0).session(SessionClosed()))
     lacks = RunEnded(trial.key, "first", TrialOutcome.FAILED, cause="no blue", lacks="metric:blue")
     folder.write(RunBegun(trial.key, "first"))
     folder.write(lacks)
@@ -286,12 +286,12 @@ def test_a_run_that_only_lacked_the_metric_counts_once_that_is_corrected(
         *("first", TrialOutcome.COUNTED, 30.0),
         *("", ""),
     )
-    assert (
-        read_progress(lacking, corrected.study("mine")).runs == []
-    )  # nothing is written by looking
+    # Nothing is written by looking.
+    assert read_progress(lacking, corrected.study("mine")).counted_runs == []
     with hold_study(lacking, corrected, new=False):
         pass
-    assert read_progress(lacking, corrected.study("mine")).runs == ["first"]
+    [counted] = read_progress(lacking, corrected.study("mine")).counted_runs
+    assert counted.run == "first"
     assert find_recovered_runs(lacking, corrected) == []
 
 

@@ -12,7 +12,7 @@ import click
 import numpy as np
 import pytest
 
-from remote.events import Closed
+from remote.events import SessionClosed
 from tests.kit.commands import Done, run
 from tests.kit.histories import History, plan, said
 from tests.kit.recorded import recorded
@@ -40,7 +40,7 @@ def runs(tmp_path: Path) -> list[str]:
                 seconds = times * (0.1 + 0.001 * (step % 2))
                 history.rank(rank, StepFinished(rank, 1, step, 2.0 / step, seconds, samples=32))
         history.rank(0, Evaluated(0, 1, 30, 0.5, 0.75, 100, 1.0))
-        recorded(tmp_path / "runs", history.done(0, 1).session(Closed()))
+        recorded(tmp_path / "runs", history.done(0, 1).session(SessionClosed()))
     return ["20261123-a", "last"]
 
 
@@ -151,7 +151,7 @@ def test_what_more_nodes_cannot_bring_gets_no_verdict(run: Run, tmp_path: Path) 
                 history.rank(
                     rank, StepFinished(rank, 1, step, 2.0 / step, took, samples=64 // nodes)
                 )
-        recorded(tmp_path / "runs", history.done(*range(nodes)).session(Closed()))
+        recorded(tmp_path / "runs", history.done(*range(nodes)).session(SessionClosed()))
     lines = run(compare, runs=["one", "four"]).stdout.splitlines()
     assert lines[2].startswith(
         "4 nodes were measured 19 times as fast as one (B): more than 4 is not possible by adding "
@@ -169,7 +169,7 @@ def test_metrics_that_all_runs_have_are_compared(run: Run, tmp_path: Path) -> No
         history = started(replace(script(), run=name))
         for step in (1, 2):
             history.rank(0, said(0, f"step={step} loss=0.5 {more}", "stdout"))
-        recorded(tmp_path / "runs", ended(history).session(Closed()))
+        recorded(tmp_path / "runs", ended(history).session(SessionClosed()))
     found = run(compare, runs=["a", "b"]).stdout
     lines = found.split("metrics of all runs")[1].splitlines()
     assert lines[1].split() == ["metric", "A", "B"]

@@ -12,7 +12,7 @@ from textual.content import Content
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from remote.events import Closed
+from remote.events import SessionClosed
 from remote.record.read import load_plan
 from remote.record.watch import WatchedRun
 from tests.kit.acted import until
@@ -57,7 +57,7 @@ def runs(tmp_path: Path) -> list[Path]:
     made = []
     for number in range(8):
         one = history(f"20261123-{number}", METHODS[number % 4], 1 + number / 2)
-        made.append(recorded(tmp_path / "runs", one.done(0, 1).session(Closed())))
+        made.append(recorded(tmp_path / "runs", one.done(0, 1).session(SessionClosed())))
     return made
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 
-from remote.events import Closed
+from remote.events import SessionClosed
 from remote.metrics.run import RunFigures, read_figures
 from tests.kit.commands import Done, run
 from tests.kit.histories import History, plan
@@ -53,7 +53,7 @@ def history(name: str = "a-run") -> History:
     of.rank(1, Epoch(1, 1, 3, 0.7, 0.6, 96, 0.6))
     of.say(0, HostSample((50.0, 70.0), 3, 8, 100, 200), RankSample(0, 80.0, 5), after=1.0)
     of.say(0, GpuSample(0, 70.0, 3, 9, 1410))
-    return of.done(0, 1).session(Closed())
+    return of.done(0, 1).session(SessionClosed())
 
 
 @pytest.fixture
@@ -150,7 +150,7 @@ def test_tensorboard_opens_it(run: Run, figures: RunFigures, tmp_path: Path) -> 
 def test_a_run_of_a_users_program_is_exported(run: Run, tmp_path: Path) -> None:
     of = History(replace(plan(1, script=True), run="mine"))
     of.say(0, HostSample((50.0,), 3, 8), after=1.0).rank(0, Exited(0, 0))
-    recorded(tmp_path / "runs", of.session(Closed()))
+    recorded(tmp_path / "runs", of.session(SessionClosed()))
     for to in Format:
         assert run(export, runs=["mine"], to=to).returncode == 0
     assert {path.name for path in Path("exports/csv/mine").iterdir()} == {
@@ -213,7 +213,7 @@ def test_a_missing_package_is_named(
 
 def test_metrics_of_a_program_are_exported(run: Run, tmp_path: Path) -> None:
     made = logging(started(replace(script(), run="mine")), 3, (4, 8), 1.0)
-    recorded(tmp_path / "runs", ended(made).session(Closed()))
+    recorded(tmp_path / "runs", ended(made).session(SessionClosed()))
     for kind in ("csv", "tensorboard"):
         run(export, runs=["mine"], to=Format(kind), out=tmp_path / kind)
     with (tmp_path / "csv" / "mine" / "metrics.csv").open() as file:
@@ -234,7 +234,7 @@ def test_names_of_metrics_are_fit_for_every_format(run: Run, tmp_path: Path) -> 
     of.rank(
         0, OutputText(0, "stdout", '{"step": 1, "loss": 0.5, "a\\ud800b": 1, "\\u001b[2Jc": 2}')
     ).rank(0, Exited(0, 0))
-    recorded(tmp_path / "runs", of.session(Closed()))
+    recorded(tmp_path / "runs", of.session(SessionClosed()))
     for kind in Format:
         run(export, runs=["mine"], to=kind, out=tmp_path / kind)
     with (tmp_path / "csv" / "mine" / "metrics.csv").open() as file:

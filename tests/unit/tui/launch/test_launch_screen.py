@@ -18,7 +18,7 @@ from textual.screen import Screen
 from textual.widgets import OptionList, Static
 
 from remote.cluster.hosts import Cluster, Host
-from remote.events import Checked
+from remote.events import CheckFinished
 from remote.plan.plan import Plan, Policy, Script
 from remote.record import index
 from remote.run.run_state import RunState
@@ -520,9 +520,9 @@ async def test_the_worst_finding_of_a_host_is_its_mark_and_nothing_waits() -> No
         (doctor,) = form.doctors
         doctor.say(
             SESSION,
-            *(Checked(host, "torch", "ok", "2.14.1") for host in range(4)),
-            Checked(1, "disk", "warning", "3 GiB left", "delete old runs"),
-            Checked(1, "login", "failed", "no key", "add one"),
+            *(CheckFinished(host, "torch", "ok", "2.14.1") for host in range(4)),
+            CheckFinished(1, "disk", "warning", "3 GiB left", "delete old runs"),
+            CheckFinished(1, "login", "failed", "no key", "add one"),
         )
         await until(pilot, lambda: "✗ login: no key" in form.row("host.1"))
         assert "1 check passed so far" in form.row("host.0")
@@ -560,7 +560,7 @@ async def test_checks_are_written_anew_only_where_they_have_found_something(
         await pilot.press("f2")
         await until(pilot, lambda: "checking" in form.row("host.0"))
         (doctor,) = form.doctors
-        doctor.say(SESSION, Checked(0, "torch", "ok", "2.14.1"))
+        doctor.say(SESSION, CheckFinished(0, "torch", "ok", "2.14.1"))
         await until(pilot, lambda: "1 check passed so far" in form.row("host.0"))
         for kind, key in ((LaunchScreen, ""), (DoctorScreen, "D")):
             await pilot.press(*key)
@@ -571,7 +571,7 @@ async def test_checks_are_written_anew_only_where_they_have_found_something(
             for _ in range(5):
                 form.app.tick()
             assert not written
-        doctor.say(SESSION, Checked(0, "disk", "warning", "3 GiB left"))
+        doctor.say(SESSION, CheckFinished(0, "disk", "warning", "3 GiB left"))
         await until(pilot, lambda: "3 GiB left" in screen_text(form.app))
         assert written == ["table"]
         await pilot.press("escape")

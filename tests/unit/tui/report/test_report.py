@@ -20,7 +20,7 @@ from xml.etree import ElementTree
 import html5lib
 import pytest
 
-from remote.events import Closed
+from remote.events import SessionClosed
 from remote.plan.plan import Upload
 from remote.record.marks import write_note
 from remote.study.folder import RunBegun, RunEnded, StudyFolder, TrialOutcome
@@ -429,12 +429,12 @@ def test_a_quick_study_is_reported_under_its_own_name(run: Run, tmp_path: Path) 
 
 def finished(runs_dir: Path, name: str, steps: int = 5) -> None:
     of = History(replace(plan(2), run=name)).training(steps, samples=4)
-    recorded(runs_dir, of.done(0, 1).session(Closed()))
+    recorded(runs_dir, of.done(0, 1).session(SessionClosed()))
 
 
 def test_a_run_alone_is_reported(run: Run, tmp_path: Path) -> None:
     of = History(replace(plan(2), run="alone")).training(3).rank(0, *raised(0, f"Error: {EVIL}"))
-    recorded(tmp_path / "runs", of.rank(1, Exited(1, 0)).session(Closed()))
+    recorded(tmp_path / "runs", of.rank(1, Exited(1, 0)).session(SessionClosed()))
     done = run(report, names=["last"])
     assert (done.returncode, done.stdout) == (0, "report-last/report.html\n"), done.stderr
     text = Path("report-last/report.html").read_text()
@@ -447,7 +447,7 @@ def test_names_of_hosts_and_notes_stay_text(run: Run, tmp_path: Path) -> None:
     hosts = tuple(replace(host, name=f"{EVIL}{host.name}") for host in plan(2).hosts)
     of = History(replace(plan(2), run="a-run", hosts=hosts)).training(5, samples=4)
     of.say(0, HostSample((50.0,), 3, 8, 100, 200))
-    folder = recorded(tmp_path / "runs", of.done(0, 1).session(Closed()))
+    folder = recorded(tmp_path / "runs", of.done(0, 1).session(SessionClosed()))
     write_note(folder, f"see {EVIL}\x1b[31m")
     assert run(report, names=["a-run"]).returncode == 0
     text = Path("report-a-run/report.html").read_text()
@@ -471,7 +471,7 @@ def test_several_runs_are_compared_with_the_first(run: Run, tmp_path: Path) -> N
 
 def test_a_run_without_steps_is_reported(run: Run, tmp_path: Path) -> None:
     of = History(replace(plan(1, script=True), run="mine")).rank(0, Exited(0, 0))
-    recorded(tmp_path / "runs", of.session(Closed()))
+    recorded(tmp_path / "runs", of.session(SessionClosed()))
     assert run(report, names=["mine"]).returncode == 0
     assert ": train.py." in Path("report-mine/report.html").read_text()
 
@@ -481,7 +481,7 @@ def test_a_submission_has_the_users_own_script(run: Run, tmp_path: Path) -> None
     (tmp_path / "project" / "train.py").write_text("print('mine')")
     upload = Upload(str(tmp_path / "project"), "")
     of = History(replace(plan(1, script=True), run="mine", uploads=(upload,), project="p"))
-    recorded(tmp_path / "runs", of.rank(0, Exited(0, 0)).session(Closed()))
+    recorded(tmp_path / "runs", of.rank(0, Exited(0, 0)).session(SessionClosed()))
     assert run(report, names=["mine"], submission=True).returncode == 0
     with zipfile.ZipFile("report-mine/report-mine.zip") as archive:
         assert archive.read("report-mine/code/train.py") == b"print('mine')"
@@ -524,7 +524,7 @@ def test_what_a_program_tells_is_in_the_report(tmp_path: Path) -> None:
             history.say(history.plan.slots[rank].host, seen(rank, step, 2.0 / step), after=0.01)
         text = f"step={step} loss=1.0 perplexity={step + 0.25}"
         history.say(0, OutputText(0, "stdout", text))
-    history.rank(0, Exited(0, 0)).session(Closed())
+    history.rank(0, Exited(0, 0)).session(SessionClosed())
     folder = recorded(tmp_path, history)
     sections = make_chapter(SubjectReader(tmp_path, 0.0, str).read_runs([folder])).sections
     tables = [table for section in sections for table in section.tables]

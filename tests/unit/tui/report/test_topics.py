@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from remote.events import Closed, Restarted
+from remote.events import Restarted, SessionClosed
 from remote.metrics.points import loss_by_step, loss_by_time
 from remote.metrics.run import RunFigures, read_figures
 from remote.study.study_file import parse_study
@@ -46,7 +46,7 @@ def run_of(
         for rank in (0, 1):
             sync = (0.2 + 0.1 * rank) * seconds
             of.rank(rank, StepFinished(rank, 1, step, loss, seconds, sync=sync, bytes_sent=BYTES))
-    return read_figures(recorded(folder, of.done(0, 1).session(Closed())))
+    return read_figures(recorded(folder, of.done(0, 1).session(SessionClosed())))
 
 
 def group(*runs: RunFigures, label: str = "cell", link: float = 0.0) -> RunGroup:
@@ -96,7 +96,7 @@ def test_who_waited_names_a_rank_that_a_restart_left_out(tmp_path: Path) -> None
             of.rank(rank, StepFinished(rank, 1, step, 1.0, 1.0, sync=0.5, ready=0.1 + 0.3 * rank))
     of.session(Restarted((0, 1), "node3 was lost"))
     of.attempt = 1
-    run = read_figures(recorded(tmp_path, of.done(0, 1).session(Closed())))
+    run = read_figures(recorded(tmp_path, of.done(0, 1).session(SessionClosed())))
     parts = {part.name: part for part in make_chapter(subject(group(run))).sections}
     assert [row[0] for row in parts["waits"].tables[0].rows] == [
         "0 (node1)",
@@ -258,7 +258,7 @@ def run_on(
         facts = ("user", 1, "3.11.9", "/usr/bin/python3", "Linux-6.1", boots[at], 0.5, 2**33)
         of.say(at, Hello(hosts[at], *facts))
         of.say(at, HostSample((50.0, 70.0), 3, 8, 1, 1))
-    run = read_figures(recorded(folder, of.training(3).done(0, 1).session(Closed())))
+    run = read_figures(recorded(folder, of.training(3).done(0, 1).session(SessionClosed())))
     return subject(group(run, link=125e6))
 
 
@@ -286,9 +286,9 @@ def test_a_quick_study_is_called_one(tmp_path: Path) -> None:
 
 def test_settings_of_the_command_line_are_named_on_top(tmp_path: Path) -> None:
     of = parse_study("small", WAYS, {"steps": 4, "data_dir": "/data"})
-    assert of.given == "set on the command line: steps 4"
-    assert not parse_study("small", WAYS).given
-    found = make_chapter(replace(subject_of(tmp_path, WAYS), given=of.given))
+    assert of.overrides_text == "set on the command line: steps 4"
+    assert not parse_study("small", WAYS).overrides_text
+    found = make_chapter(replace(subject_of(tmp_path, WAYS), given=of.overrides_text))
     assert found.alerts[0] == "Set on the command line: steps 4."
 
 
@@ -437,7 +437,7 @@ def test_the_root_sends_most(tmp_path: Path) -> None:
             of.rank(
                 rank, StepFinished(rank, 1, step, 1.0, 0.5, sync=0.2, compute=0.3, bytes_sent=sent)
             )
-    run = read_figures(recorded(tmp_path, of.done(0, 1, 2).session(Closed())))
+    run = read_figures(recorded(tmp_path, of.done(0, 1, 2).session(SessionClosed())))
     star = RunGroup("star", "star", 3, 3, 3, 64, 1e6, {1: run}, "done")
     found = measure_traffic(star)
     assert found
@@ -476,7 +476,7 @@ def test_only_a_whole_epoch_has_a_duration(tmp_path: Path) -> None:
         of = History(replace(plan(2), run=name)).training(steps)
         for rank in (0, 1):
             of.rank(rank, Epoch(rank, 1, steps, 1.0, 0.5, 64, 0.1 * steps))
-        run = read_figures(recorded(tmp_path, of.done(0, 1).session(Closed())))
+        run = read_figures(recorded(tmp_path, of.done(0, 1).session(SessionClosed())))
         parts = {part.name: part for part in make_chapter(subject(group(run))).sections}
         return [row[2:] for row in parts["nodes"].tables[0].rows]
 
@@ -489,7 +489,7 @@ def test_gpus_have_a_table_and_pictures_where_they_were_measured(tmp_path: Path)
         of = History(replace(plan(2), run=name)).training(3, device="cuda:0")
         of.say(0, HostSample((50.0,), 3, 8)).rank(0, *samples)
         found = make_chapter(
-            subject(group(read_figures(recorded(tmp_path, of.done(0, 1).session(Closed())))))
+            subject(group(read_figures(recorded(tmp_path, of.done(0, 1).session(SessionClosed())))))
         )
         section = next(one for one in found.sections if one.name == "usage")
         rows = [row for table in section.tables for row in table.rows if "GPU" in table.title]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from remote.events import Closed, Lost, Refused, Silent, Stopping
+from remote.events import HostLost, HostSilent, SessionClosed, StartRefused, Stopping
 from remote.format import ranks_text
 from remote.run.diagnosis.cause import judge_exit
 from remote.run.output.tracebacks import find_exception
@@ -297,8 +297,8 @@ HISTORIES: list[tuple[str, Build, Verdict, str, str]] = [
             h.say(2, *raised(2, GLOO)),
             h.session(Stopping("a rank failed", False), after=1.0),
             h.rank(3, Exited(3, -15, "SIGTERM", stopped=True)),
-            h.session(Silent(1, 10.0), after=10.0),
-            h.session(Lost(1, "no sign of life for 60 s", reached=True), after=50.0),
+            h.session(HostSilent(1, 10.0), after=10.0),
+            h.session(HostLost(1, "no sign of life for 60 s", reached=True), after=50.0),
         ),
         Verdict.LOST,
         "node2: host lost: no sign of life for 60 s; ranks 0 to 2 failed as a consequence",
@@ -310,7 +310,7 @@ HISTORIES: list[tuple[str, Build, Verdict, str, str]] = [
             h.rank(0, *raised(0, "ValueError: bad batch")),
             h.session(Stopping("a rank failed", False)),
             h.say(1, Exited(1, -15, "SIGTERM", stopped=True), after=1.0),
-            h.session(Lost(1, "no sign of life for 8 s", reached=True), after=8.0),
+            h.session(HostLost(1, "no sign of life for 8 s", reached=True), after=8.0),
         ),
         Verdict.FAILED,
         "node1, rank 0: ValueError: bad batch at step 12",
@@ -318,7 +318,7 @@ HISTORIES: list[tuple[str, Build, Verdict, str, str]] = [
     ),
     (
         "an agent that never ends, after all ranks have",
-        lambda h: (h.done(0, 1, 2, 3), h.session(Lost(1, "no sign of life for 8 "
+        lambda h: (h.done(0, 1, 2, 3), h.session(HostLost(1, "no sign of life for 8 "
         "s", reached=True), after=8.0)),
         Verdict.FINISHED,
         "",
@@ -381,7 +381,7 @@ def test_histories(build: Build, verdict: Verdict, cause: str, fates: str) -> No
 def test_before_the_start() -> None:
     unreachable = (
         History(plan())
-        .session(Lost(2, "node3: no answer from 10.0.0.3:22 within 10 s", reached=False))
+        .session(HostLost(2, "node3: no answer from 10.0.0.3:22 within 10 s", reached=False))
         .closed()
     )
     assert unreachable.verdict is Verdict.LOST
@@ -392,7 +392,9 @@ def test_before_the_start() -> None:
     assert {rank.phase.value for rank in unreachable.ranks} == {"waiting"}
 
     refused = (
-        History(plan()).session(Refused(1, "no torch there"), Refused(SESSION, "so there")).closed()
+        History(plan())
+        .session(StartRefused(1, "no torch there"), StartRefused(SESSION, "so there"))
+        .closed()
     )
     assert refused.verdict is Verdict.REFUSED
     assert refused.cause is not None
@@ -487,7 +489,7 @@ def test_records_of_hosts_may_arrive_in_any_order() -> None:
         0, *raised(0, GLOO)
     )
     began, ends = history.records[:start], history.records[start:]
-    closed = Record(SESSION, 0, 99, history.now + 1, Closed())
+    closed = Record(SESSION, 0, 99, history.now + 1, SessionClosed())
     for order in itertools.permutations((ends[0:2], ends[2:4], ends[4:6])):
         state = state_of(history.plan, [*began, *itertools.chain(*order), closed])
         assert state.cause is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from remote.events import Restarted, Silent, Stalled
+from remote.events import HostSilent, Restarted, Stalled
 from remote.plan.plan import Policy
 from remote.run.findings.alerts import (
     Alarm,
@@ -115,7 +115,7 @@ def test_after_the_end_ranks_are_told_that_were_slow_for_long() -> None:
 
 def test_a_silent_host_is_over_when_it_is_heard_again() -> None:
     history = History(plan(2)).training(3).say(1, HostSample((1.0,), 1, 2))
-    history.session(Silent(1, 10.0), after=10.0)
+    history.session(HostSilent(1, 10.0), after=10.0)
     (alert,) = found(history)
     assert (alert.alarm, alert.subject) == (Alarm.SILENCE, 1)
     assert alert.text == "node2 has been silent for 10 s"

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from remote.events import (
-    Clock,
-    Closed,
-    Reaching,
+    ClockMeasured,
+    HostPhaseChanged,
+    HostSilent,
     Restarted,
-    Silent,
+    SessionClosed,
     Stalled,
     StallExplained,
     Stopping,
@@ -22,7 +22,7 @@ from remote.record import summary
 from remote.run.diagnosis.stacks import Presence, whereabouts
 from remote.run.diagnosis.stall_causes import find_culprits
 from remote.run.findings import stall
-from remote.run.findings.stall import STALL_LIMITS, find_stall, has_all_stacks
+from remote.run.findings.stall import STALL_LIMITS, StallLimits, find_stall, has_all_stacks
 from remote.run.run_state import RunState
 from remote.run.state.phases import RankPhase, Verdict
 from remote.run.state.rank_state import RankState
@@ -73,7 +73,7 @@ def waiting(history: History, seconds: float) -> History:
 
 def trained(steps: int = 12, slots: int = 1, script: bool = False) -> History:
     history = History(plan(4, slots, script))
-    history.session(*(Reaching(index, "ready") for index in range(4)))
+    history.session(*(HostPhaseChanged(index, "ready") for index in range(4)))
     return history.training(steps) if not script else history
 
 
@@ -226,7 +226,7 @@ def test_what_takes_its_time_is_no_stall_and_the_clock_begins_anew_after_it(phas
 
 def test_nothing_is_claimed_while_a_host_is_not_heard_nor_for_the_time_it_was_not() -> None:
     history = trained()
-    history.session(Silent(1, 5.0))
+    history.session(HostSilent(1, 5.0))
     for _ in range(60):
         for index in (0, 2, 3):
             history.say(index, HostSample((1.0,), 1, 2), after=1 / 3)
@@ -243,7 +243,7 @@ def test_nothing_is_claimed_for_a_while_after_a_link_was_cut_behind_which_the_ag
 ):
     history = trained()
     cut = history.now
-    history.session(Silent(1, 10.0))
+    history.session(HostSilent(1, 10.0))
     for _ in range(27):
         for index in (0, 2, 3):
             history.say(index, HostSample((1.0,), 1, 2), after=1 / 3)
@@ -266,14 +266,14 @@ def test_nothing_is_claimed_while_the_session_is_behind() -> None:
 
 def test_clocks_that_differ_make_no_stall() -> None:
     history = trained()
-    history.session(Clock(1, -3600.0))
+    history.session(ClockMeasured(1, -3600.0))
     assert found(waiting(history, 5)) is None
 
 
 def test_nothing_is_claimed_of_scripts_that_print_no_steps_nor_of_a_run_that_is_stopped() -> None:
     script = (
         History(plan(1, script=True))
-        .session(Reaching(0, "ready"))
+        .session(HostPhaseChanged(0, "ready"))
         .rank(0, Launched((0,)), Spawned(0, 100))
     )
     assert found(waiting(script, 100)) is None
@@ -290,6 +290,34 @@ def test_a_first_step_that_compiles_the_model_may_take_minutes() -> None:
     assert found(waiting(history, STALL_LIMITS.compiling - 35))
 
 
+@pytest.mark.parametrize("seconds", [60.0, 90.0])
+def test_the_limit_of_a_first_step_that_compiles_is_the_one_that_is_given(seconds: float) -> None:
+    limits = replace(STALL_LIMITS, compiling=seconds)
+    history = trained(0)
+    object.__setattr__(history.plan.work, "compile", True)
+    waiting(history, seconds - 5)
+    assert find_stall(history.state(), history.now, limits) is None
+    waiting(history, 10)
+    assert find_stall(history.state(), history.now, limits)
+
+
+@pytest.mark.parametrize(("near", "ranks"), [(1.0, (1, 2, 3)), (10.0, (0, 1, 2, 3))])
+def test_ranks_that_came_to_a_halt_near_each_other_are_stalled_together(
+    near: float, ranks: tuple[int, ...]
+) -> None:
+    history = waiting(trained(), 5).rank(0, stepped(0, 13))
+    limits = replace(STALL_LIMITS, near=near)
+    waiting(history, STALL_LIMITS.least - 4)
+    stalled = find_stall(history.state(), history.now, limits)
+    assert stalled
+    assert stalled.ranks == ranks
+
+
+def test_the_limits_of_a_stall_are_these() -> None:
+    """Whoever changes one on purpose changes it here as well."""
+    assert StallLimits(least=30.0, factor=10.0, compiling=300.0, near=3.0) == STALL_LIMITS
+
+
 def test_a_first_step_after_a_restart_compiles_the_model_again() -> None:
     history = again(trained())
     assert found(waiting(history, 40))
@@ -301,7 +329,7 @@ def test_a_first_step_after_a_restart_compiles_the_model_again() -> None:
 def test_nothing_is_claimed_of_a_script_after_a_restart_until_it_prints_steps_again() -> None:
     history = (
         History(plan(1, script=True))
-        .session(Reaching(0, "ready"))
+        .session(HostPhaseChanged(0, "ready"))
         .rank(0, Launched((0,)), Spawned(0, 100))
     )
     again(history.rank(0, stepped(0, 1)))
@@ -520,7 +548,7 @@ def test_a_stall_is_over_when_the_ranks_step_again_and_stays_in_the_summary() ->
     assert state.stall is None
     assert {rank.phase for rank in state.ranks} == {RankPhase.TRAINING}
     assert "the ranks continue after a stall of" in state.log.notes[-1].text
-    (stall,) = summary.of(state)["stalls"]
+    (stall,) = summary.summarize(state)["stalls"]
     assert stall["culprits"] == [2]
     assert "rank 2 on node3 is not inside" in stall["text"]
     assert found(waiting(history, 40))
@@ -538,7 +566,7 @@ def test_a_run_that_is_stopped_because_of_a_stall_has_failed_of_it() -> None:
     history.session(Stopping(stall.text, False))
     for rank in range(4):
         history.rank(rank, Exited(rank, -15, "SIGTERM", stopped=True))
-    state = history.say(SESSION, Closed()).state()
+    state = history.say(SESSION, SessionClosed()).state()
     assert state.verdict is Verdict.FAILED
     assert state.cause
     assert (state.cause.host, state.cause.rank) == ("node3", 2)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from remote.events import Parsed, Reaching, Restarted, encode, expand
+from remote.events import HostPhaseChanged, Parsed, Restarted, encode, expand
 from remote.formats import ReadingKind, Rule
 from remote.limits import LIMITS
 from remote.plan import serialize
@@ -270,7 +270,9 @@ def test_values_of_lines_that_count_something_else_are_of_the_step_of_the_watch(
 
 @pytest.mark.parametrize("every", [5.0, 60.0])
 def test_a_rank_that_prints_seldom_stalls_later(every: float) -> None:
-    history = started(script()).session(Reaching(0, Reach.READY), Reaching(1, Reach.READY))
+    history = started(script()).session(
+        HostPhaseChanged(0, Reach.READY), HostPhaseChanged(1, Reach.READY)
+    )
     logging(history, 0, range(100, 1_100, 100), every)
     for _ in range(4 * int(every)):
         history.say(0, SAMPLE, after=1.0).say(1, SAMPLE, after=0.0)
@@ -505,7 +507,7 @@ def told(state: RunState) -> tuple[object, ...]:
         state.curves.of(name, rank.rank).mean.tolist() for name in series for rank in state.ranks
     ]
     lines = [(one.time, one.text) for one in state.log.lines]
-    return repr((summary.of(state), curves, series, lines, state.eta(state.now), state.now))  # type: ignore[return-value]
+    return repr((summary.summarize(state), curves, series, lines, state.eta(state.now), state.now))  # type: ignore[return-value]
 
 
 def applied(of: Plan, records: Iterable[Record]) -> RunState:

@@ -1,4 +1,4 @@
-"""Errands on hosts of which some answer without end, too slowly, or something that nobody asked
+"""Commands on hosts of which some answer without end, too slowly, or something that nobody asked
 for."""
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import pytest
 from remote.cluster.hosts import Host
 from remote.host_commands import setup
 from remote.host_commands.journals import fetch_journals
-from remote.host_commands.run_on_hosts import HostAnswer, perform
+from remote.host_commands.run_on_hosts import HostAnswer, run_on_hosts
 from remote.host_commands.setup import Installation, PackageCondition, WantedPackages
 from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan
-from remote.transport import HostCommand, Program, ReachProgress
+from remote.transport import Program, ReachProgress
 from training.agent import WHOLE
 from training.job import Job
 
-GOOD, BAD = Host("good", "10.0.0.1"), Host("bad", "10.0.0.2")
+GOOD, BAD = Host("good", "10.0.0.1", timeout=10.0), Host("bad", "10.0.0.2", timeout=10.0)
 SMALL = replace(LIMITS, line=1000, answer=100_000, values=1000)
 HASTY = replace(SMALL, patience=0.02)
 
@@ -71,9 +71,7 @@ def asked(
 ) -> HostAnswer:
     """The answer of the bad host; the good one's is as ever, and both lines are closed."""
     stage = Stage(blocks, why)
-    good, bad = perform(
-        stage, [GOOD, BAD], lambda _: HostCommand(("runs",)), patience=lambda _: 10.0, limits=limits
-    )
+    good, bad = run_on_hosts(stage, [GOOD, BAD], "runs", limits=limits)
     assert (good.objects, good.error) == (({"n": 1},), "")
     assert all(line.closed.is_set() for line in stage.lines)
     return bad

@@ -33,7 +33,7 @@ class Looked:
 def looked(*paths: Path, save: bool = True) -> tuple[list[str], int]:
     """The digests of files, and how many of these were read."""
     digests, counted = DigestCache("p"), Looked()
-    found = [digests.of(str(path), stamp_of(os.lstat(path)), counted.read) for path in paths]
+    found = [digests.find(str(path), stamp_of(os.lstat(path)), counted.read) for path in paths]
     assert [size for size, _ in found] == [path.stat().st_size for path in paths]
     if save:
         digests.save()

@@ -14,7 +14,7 @@ from remote.cluster import transports
 from remote.cluster.hosts import Host
 from remote.cluster.load import load
 from remote.doctor import doctor
-from remote.events import Reaching
+from remote.events import HostPhaseChanged
 from remote.plan import serialize
 from remote.plan.plan import Plan
 from remote.run.findings.start_waits import waiting
@@ -103,7 +103,7 @@ def test_a_plan_cannot_name_another_module() -> None:
 
 def test_messages_have_the_words_of_the_transport(queue: str) -> None:
     plan = Plan("a-run", (Host("a", "a", transport=queue),), Job())
-    state = History(plan).session(Reaching(0, "deploying")).state()
+    state = History(plan).session(HostPhaseChanged(0, "deploying")).state()
     (wait,) = waiting(state, state.now + 12)
     assert wait.text() == "waiting for a: in the queue, the code is on its way (12 s)"
     _, login = doctor.check_facts(

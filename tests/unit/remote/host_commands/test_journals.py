@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from remote.cluster.hosts import Host
-from remote.events import Clock, Reaching, Said
+from remote.events import ClockMeasured, HostPhaseChanged, RemarkMade
 from remote.plan.plan import Plan, Policy
 from remote.record.layout import LOGS
 from remote.record.write import Recorder
@@ -217,14 +217,14 @@ def test_a_clock_that_is_off_is_known_before_anything_else(tmp_path: Path) -> No
     there = returning(stage, tmp_path / "there", KEPT, {2: 3600.0})
     batches = there.batches()
     first = next(batches)
-    assert (first[0].host, first[0].event) == (SESSION, Clock(2, 3600.0))
+    assert (first[0].host, first[0].event) == (SESSION, ClockMeasured(2, 3600.0))
     assert there.state.hosts[2].offset == 3600.0
     until(there, batches, lambda: there.state.attempt == 1)
     there.stop()
     for _ in batches:
         continue
     assert there.state.hosts[2].offset == pytest.approx(3600.0)
-    assert isinstance(recorded(tmp_path / "there")[0].event, Clock)
+    assert isinstance(recorded(tmp_path / "there")[0].event, ClockMeasured)
 
 
 def test_hosts_are_waited_for_since_somebody_came_and_not_since_the_run_began(
@@ -236,8 +236,8 @@ def test_hosts_are_waited_for_since_somebody_came_and_not_since_the_run_began(
     there = returning(stage, tmp_path / "there", KEPT, {})
     batches = there.batches()
     first = next(batches)
-    sought = [one.event for one in first if isinstance(one.event, Reaching)]
-    assert sought == [Reaching(host, Reach.CONNECTING) for host in range(3)]
+    sought = [one.event for one in first if isinstance(one.event, HostPhaseChanged)]
+    assert sought == [HostPhaseChanged(host, Reach.CONNECTING) for host in range(3)]
     until(there, batches, lambda: there.state.attempt == 1)
     assert there.state.started < first[0].time <= there.state.hosts[1].since
     there.stop()
@@ -265,8 +265,8 @@ def test_a_host_whose_journal_does_not_come_is_told_of_and_followed_all_the_same
     for _ in batches:
         continue
     assert there.state.verdict is Verdict.STOPPED
-    told = [one.event for one in recorded(tmp_path / "there") if isinstance(one.event, Said)]
-    assert [event.on for event in told if "stood still" in event.text] == [2]
+    told = [one.event for one in recorded(tmp_path / "there") if isinstance(one.event, RemarkMade)]
+    assert [event.host for event in told if "stood still" in event.text] == [2]
 
 
 def test_who_stops_a_run_from_elsewhere_does_not_wait_for_a_journal(tmp_path: Path) -> None:
