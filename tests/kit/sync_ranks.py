@@ -457,11 +457,11 @@ def substitutes(case: Case, rank: int, said: list[Event]) -> Iterator[None]:
 
     with (
         patch.object(models, "build", build),
-        patch.object(registry, "load", found),
+        patch.object(registry, "load_module", found),
         patch.object(loop, "emit", said.append),
         patch.object(progress, "emit", said.append),
-        patch.object(loop, "say", lambda _: None),
-        patch.object(progress, "say", lambda _: None),
+        patch.object(loop, "print_line", lambda _: None),
+        patch.object(progress, "print_line", lambda _: None),
     ):
         yield
 

@@ -137,7 +137,7 @@ def test_the_defaults_are_these() -> None:
     """docs/sync.md says so: whoever changes one on purpose changes it here as well."""
     buckets = {"granularity": "bucket", "bucket_mb": 2.5}
     defaults = {
-        method: {option.name: option.default for option in options.declared(method)}
+        method: {option.name: option.default for option in options.declared_options(method)}
         for method in METHODS
     }
     assert defaults == {
