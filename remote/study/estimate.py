@@ -13,7 +13,7 @@ from typing import NamedTuple
 from remote.format import count, duration
 from remote.plan.plan import Script
 from remote.record.layout import recorded
-from remote.record.overview import figure
+from remote.record.overview import check_number
 from remote.record.read import summarized
 from remote.study.progress import StudyProgress
 from remote.study.study import REPETITION, UNITS, Cell
@@ -78,7 +78,7 @@ def _past(runs_dir: Path) -> Iterator[PastRun]:
     for folder in list(reversed(recorded(runs_dir)))[:LOOKED_AT]:
         found = summarized(folder)
         ranks = found.get("ranks")
-        elapsed = figure(found.get("elapsed"))
+        elapsed = check_number(found.get("elapsed"))
         if found.get("verdict") != "finished" or not elapsed or not isinstance(ranks, list):
             continue
         with suppress(JobError, UnknownName, TypeError, AttributeError):
