@@ -87,7 +87,7 @@ class RecordedStudy:
     @property
     def is_stopped(self) -> bool:
         """Return True if runs are missing."""
-        return self.progress.settled < len(self.study.trials())
+        return self.progress.num_settled < len(self.study.trials())
 
 
 @dataclass(frozen=True)

@@ -163,7 +163,7 @@ def _make_texts(item: RunItem, name: str) -> dict[str, str]:
             "run": item.name,
             "method": "study",
             "settings": study.title,
-            "step": f"{item.study.settled}/{len(study.trials())} runs",
+            "step": f"{item.study.num_settled}/{len(study.trials())} runs",
         }
     if item.entry:
         entry = item.entry
