@@ -20,8 +20,7 @@ from remote.cluster.hosts import Host
 from remote.transport import Program, ReachProgress, TransportKind, Unreachable
 from remote.transport.bootstrap.archive import PACKAGE, build_archive
 from remote.transport.bootstrap.first import LEFT
-from remote.transport.failure import FailureCause
-from remote.transport.problem import Deadline, ReachError, explain_failure
+from remote.transport.failure import Deadline, FailureCause, ReachError, explain_failure
 from remote.transport.process_channel import BLOCK, LOOK, ProcessChannel, is_ready, start_process
 from remote.transport.program_start import ProgramStart
 from remote.transport.start_dialog import last_line, quote_output
@@ -136,7 +135,7 @@ class SlurmChannel(ProcessChannel):
     def receive(self, deadline: Deadline) -> bytes:
         """The next bytes before the deadline; b"" at their end. Raises: TimeoutError."""
         data = self._next(deadline.end)
-        if not data and deadline.over:
+        if not data and deadline.is_over:
             raise TimeoutError
         return data
 

@@ -27,7 +27,7 @@ import pytest
 
 from remote.cluster.hosts import Host
 from remote.transport import AgentCommand, Unreachable
-from remote.transport.problem import Deadline
+from remote.transport.failure import Deadline
 from remote.transport.ssh import login, sockets
 from remote.transport.ssh.channel import SshChannel
 from remote.transport.ssh.keys import UserKeys

@@ -8,7 +8,7 @@ from contextlib import suppress
 import paramiko
 from paramiko.ssh_exception import SSHException
 
-from remote.transport.problem import Deadline
+from remote.transport.failure import Deadline
 from remote.transport.ssh.connect import SshConnection
 
 BLOCK = 65536

@@ -13,9 +13,8 @@ import paramiko
 from paramiko.ssh_exception import ChannelException, IncompatiblePeer, SSHException
 
 from remote.cluster.hosts import Host, hosts_option
-from remote.transport.failure import FailureCause
+from remote.transport.failure import Deadline, FailureCause, HungUp, ReachError
 from remote.transport.host_keys import KeyStatus
-from remote.transport.problem import Deadline, HungUp, ReachError
 from remote.transport.ssh import known_hosts
 from remote.transport.ssh.keys import UserKeys
 from remote.transport.ssh.login import Login
@@ -88,7 +87,7 @@ class Connector:
                 try:
                     made.below.insert(0, self._connect(hop, made.below[:1]))
                 except ReachError as problem:
-                    raise problem.of(f"its jump host {hop.name}") from problem
+                    raise problem.of_other_host(f"its jump host {hop.name}") from problem
             below = made.below[:1]
             top = arrive(host, below)
             top.below = made.below

@@ -12,8 +12,7 @@ import paramiko
 from cryptography.exceptions import UnsupportedAlgorithm
 
 from remote.cluster.hosts import Host
-from remote.transport.failure import FailureCause
-from remote.transport.problem import ReachError
+from remote.transport.failure import FailureCause, ReachError
 
 DEFAULTS = ("id_ed25519", "id_ecdsa", "id_rsa")
 

@@ -11,8 +11,7 @@ import paramiko
 from paramiko.ssh_exception import BadAuthenticationType, SSHException
 
 from remote.cluster.hosts import Host
-from remote.transport.failure import FailureCause
-from remote.transport.problem import Deadline, ReachError
+from remote.transport.failure import Deadline, FailureCause, ReachError
 from remote.transport.ssh.keys import UserKeys, warn_if_readable
 from remote.transport.ssh.sockets import in_time
 

@@ -14,8 +14,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from remote.cluster.hosts import Host
-from remote.transport.failure import FailureCause
-from remote.transport.problem import Deadline, ReachError
+from remote.transport.failure import Deadline, FailureCause, ReachError
 
 Answer = TypeVar("Answer")
 Address = tuple[socket.AddressFamily, tuple[object, ...]]

@@ -19,9 +19,8 @@ from remote.cluster.hosts import SSH_CONFIG, Host
 from remote.cluster.ssh_config import SshConfig
 from remote.transport import Program, ReachProgress, Unreachable
 from remote.transport.bootstrap.archive import PACKAGE, build_archive
-from remote.transport.failure import FailureCause
+from remote.transport.failure import Deadline, FailureCause, HungUp, ReachError, explain_failure
 from remote.transport.host_keys import PresentedKey
-from remote.transport.problem import Deadline, HungUp, ReachError, explain_failure
 from remote.transport.program_start import ProgramStart
 from remote.transport.ssh.channel import SshChannel, execute
 from remote.transport.ssh.connect import Connector, SshConnection

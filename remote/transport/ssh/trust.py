@@ -11,9 +11,8 @@ import paramiko
 
 from remote.cluster.hosts import Host
 from remote.cluster.ssh_config import SshConfig
-from remote.transport.failure import FailureCause
+from remote.transport.failure import FailureCause, ReachError
 from remote.transport.host_keys import KeyStatus, NotRecorded
-from remote.transport.problem import ReachError
 from remote.transport.ssh import known_hosts
 from remote.transport.ssh.known_hosts import KnownKey
 

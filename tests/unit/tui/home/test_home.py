@@ -507,7 +507,9 @@ async def test_what_hosts_do_not_answer_is_told_beside_the_list(
     (runs_dir.parent / "hosts.toml").write_text('[[host]]\naddress = "10.0.0.1"\n')
     host = Host("node1", "10.0.0.1")
     monkeypatch.setattr(
-        inventory, "run_on_hosts", lambda *_: [HostAnswer(host, (), error="node1: no route to host")]
+        inventory,
+        "run_on_hosts",
+        lambda *_: [HostAnswer(host, (), error="node1: no route to host")],
     )
     home = Home(runs_dir)
     async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
