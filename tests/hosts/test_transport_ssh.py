@@ -574,7 +574,7 @@ def test_name_whose_first_address_is_a_black_hole(
         ]
         with socket.create_connection(full.getsockname()):  # from now on nobody else gets through
             monkeypatch.setattr(sockets, "_addresses", lambda *_: addresses)
-            with sockets.tcp(host, Deadline(1.0)) as connection:
+            with sockets.connect_tcp(host, Deadline(1.0)) as connection:
                 assert connection.getpeername() == (host.address, host.port)
 
 
