@@ -1,5 +1,5 @@
-"""Find the private keys that a login tries: the host's key file, the keys of ssh-agent, and the default
-key files."""
+"""Find the private keys that a login tries: the host's key file, the keys of ssh-agent, and the
+default key files."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class UserKeys:
     def candidates(
         self, host: Host, agents: Sequence[paramiko.PKey], hints: list[str]
     ) -> Iterator[KeyCandidate]:
-        """Yield the keys in the order to try them: those of the host's key file, else of the default
-        files, and those of ssh-agent (`agents`).
+        """Yield the keys in the order to try them: those of the host's key file, else of the
+        default files, and those of ssh-agent (`agents`).
 
-        `hints` takes what would explain a failed login. Raises: ReachError, if the host's own key file
-        cannot be used.
+        `hints` takes what would explain a failed login. Raises: ReachError, if the host's own key
+        file cannot be used.
         """
         files = [Path(host.identity_file).expanduser()] if host.identity_file else _default_files()
         public_keys = {file: _read_public(file.with_name(f"{file.name}.pub")) for file in files}

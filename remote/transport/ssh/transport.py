@@ -125,7 +125,11 @@ def _hop(text: str, host: Host, config: SshConfig) -> Host:
         what = f"jump = {text!r} is wrong: write [user@]host[:port] in {host.hosts_file}"
         raise ReachError(FailureCause.SETTINGS, what)
     user, bracketed, plain, port = match.groups()
-    said = {key for key, value in (("user", user), ("port", port)) if value} | {"jump"}
+    given = {"jump"}  # what ssh's configuration is not to replace
+    if user:
+        given.add("user")
+    if port:
+        given.add("port")
     hop = Host(
         text,
         bracketed or plain,
@@ -134,4 +138,4 @@ def _hop(text: str, host: Host, config: SshConfig) -> Host:
         identity_file=host.identity_file,
         hosts_file=host.hosts_file,
     )
-    return config.fill(hop, said)
+    return config.fill(hop, given)

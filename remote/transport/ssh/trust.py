@@ -74,7 +74,8 @@ class SshHostKey:
         return f"{self.what} is revoked in {places[0]}"
 
     def others(self) -> list[str]:
-        """Name the keys that the files have instead of this one: type, fingerprint, file and line."""
+        """Name the keys that the files have instead of this one: type, fingerprint, file and
+        line."""
         return [
             f"{_type(entry.kind)} {_fingerprint(entry.key)} ({entry.place})"
             for entry in self.known()
