@@ -725,5 +725,5 @@ def test_a_login_that_times_out_is_no_refusal() -> None:
         login._accepts(slow, "ada", paramiko.PKey())
     entry = login.Login(UserKeys(), print, Deadline(5.0))
     with pytest.raises(TimeoutError):
-        entry._refused(slow, Host("node1", "127.0.0.1"), "ada", ["a key"], [])
+        entry._explain_refusal(slow, Host("node1", "127.0.0.1"), "ada", ["a key"], [])
     assert 0 < slow.auth_timeout <= 5
