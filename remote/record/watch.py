@@ -88,7 +88,7 @@ class WatchedRun:
         if self.launcher:
             return f"watching beside its launcher, {self.launcher}: nothing here acts on the run"
         what_to_do = f"rankboard attach {self.plan.run} returns to it"
-        if self.state.course.detached:
+        if self.state.launcher.detached:
             return f"its launcher has left the run, which continues without a record: {what_to_do}"
         return f"its launcher is gone, and what became of the run is not recorded: {what_to_do}"
 

@@ -33,7 +33,7 @@ def apply(run: RunState, record: Record, host: HostState, when: float) -> None:
     elif rank is None:
         _apply_agent(run, record, host, when)
     elif is_current:
-        run.course.attempt = record.attempt
+        run.launcher.attempt = record.attempt
         _apply_rank(run, record.event, host, rank, when)
     if isinstance(record.event, events.Exited) and is_current:
         host.apply(record.event, record.attempt, when)
@@ -255,9 +255,9 @@ def _launch(run: RunState, attempt: int, event: events.Launched, when: float) ->
     if attempt > run.attempt and run.are_hosts(event.hosts):
         restart(run, attempt, event.hosts, _reason_to_restart(run), when, started=True)
     elif attempt >= run.attempt:
-        run.course.launch(attempt)
+        run.launcher.launch(attempt)
     if attempt == run.attempt:
-        run.course.attempts = event.attempts
+        run.launcher.attempts = event.attempts
 
 
 def _reason_to_restart(run: RunState) -> str:

@@ -60,7 +60,7 @@ def apply(run: RunState, record: Record, when: float) -> None:
             run.phase = RunPhase.ENDED
             run.ended = _end_of_run(run)
             run.verdict = run.judge.close()
-    run.course.apply(event, when)
+    run.launcher.apply(event, when)
 
 
 def _end_of_run(run: RunState) -> float:
@@ -75,7 +75,7 @@ def _end_of_run(run: RunState) -> float:
     if age:
         return run.started + age
     last_heard = max((host.heard for host in hosts), default=run.now)
-    had_ended = all(host.ended for host in hosts) and last_heard < run.course.returned_at
+    had_ended = all(host.ended for host in hosts) and last_heard < run.launcher.returned_at
     return last_heard if had_ended else run.now
 
 
@@ -114,7 +114,7 @@ def _lose(run: RunState, event: launcher.HostLost, host: HostState, when: float)
         died_at = host.heard + SAMPLE_EVERY if host.heard else when
         what = f"host lost: {strip_host_name(event.reason, host.name)}"
         run.judge.judge_host(host, what, died_at, refused=is_unfit)
-    elif not run.course.returned:
+    elif not run.launcher.returned:
         # For a launcher that has returned it is no failure: the others may go on with the host.
         run.judge.judge_host(host, event.reason, when, refused=is_unfit)
 
@@ -124,7 +124,7 @@ def _judge_unheard(run: RunState) -> None:
 
     As the attempt has failed or is over, they are the cause if nothing else is known.
     """
-    for index in run.course.hosts:
+    for index in run.launcher.hosts:
         host = run.hosts[index]
         if host.lost and not host.gone:
             run.judge.judge_host(host, host.reason, host.since, evidence=Evidence.UNHEARD)
@@ -174,7 +174,7 @@ def _attach(run: RunState, when: float) -> None:
 
 def _start(run: RunState) -> None:
     """Take in that the hosts of the attempt have been told to start its ranks."""
-    for index in run.course.hosts:
+    for index in run.launcher.hosts:
         run.hosts[index].launched = True
     for rank in run.ranks:
         run.hosts[rank.host].running.add(rank.rank)

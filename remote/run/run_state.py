@@ -61,7 +61,7 @@ class RunState:
         """The ranks of this attempt, by number."""
         self.all_ranks = [*self.ranks]
         """Those as well that are not part of this attempt, as they were last."""
-        self.course = LauncherState(plan.policy, hosts=tuple(range(len(plan.hosts))))
+        self.launcher = LauncherState(plan.policy, hosts=tuple(range(len(plan.hosts))))
         """How far launchers have come with it."""
         self.progress = Progress()
         """How far its training has come."""
@@ -91,7 +91,7 @@ class RunState:
     @property
     def attempt(self) -> int:
         """Return the number of the attempt, from 0."""
-        return self.course.attempt
+        return self.launcher.attempt
 
     @property
     def cause(self) -> Cause | None:
@@ -135,7 +135,7 @@ class RunState:
         if self.verdict not in (Verdict.LOST, Verdict.STOPPED, Verdict.FAILED):
             return []
         # A launcher that has returned may never have heard a host, so nothing is known of that one.
-        may_have_ranks = self.course.returned or any(host.launched for host in self.hosts)
+        may_have_ranks = self.launcher.returned or any(host.launched for host in self.hosts)
         return [host for host in self.hosts if (host.hello or may_have_ranks) and not host.ended]
 
     @property
@@ -279,7 +279,7 @@ def restart(
     run.note("", f"restarted, attempt {attempt + 1}{why}", when)
     run.phase = RunPhase.STARTING
     run.verdict = None
-    run.course.begin(attempt, hosts, when, started=started)
+    run.launcher.begin(attempt, hosts, when, started=started)
     run.progress.restarts.append(Restart(when - run.started, reason=reason))
     run.progress.begun = None
     run.stragglers.restart(when)

@@ -63,7 +63,7 @@ class Controller:
     def begin(self, now: float) -> None:
         """Say what becomes of a new run if its terminal disconnects."""
         kept = KEPT.format(self.state.plan.run)
-        self.ledger.say(RemarkMade(SESSION, kept if self.state.course.keep else STOPPED), now)
+        self.ledger.say(RemarkMade(SESSION, kept if self.state.launcher.keep else STOPPED), now)
 
     def recall(self, records: Iterable[Record]) -> None:
         """Take in what is recorded of the run, expanded."""
@@ -143,7 +143,7 @@ class Controller:
         if host.done or link.released:
             return
         reason = f"{self.state.host_name(index)}: {failure.text}"
-        may_return = host.hello is not None or self.state.course.returned
+        may_return = host.hello is not None or self.state.launcher.returned
         if in_use and fed and host.hello:
             link.parted_at = now
             link.retry_at = now
@@ -159,8 +159,8 @@ class Controller:
 
     def take_transfer(self, what: str, problems: Mapping[int, str], now: float) -> None:
         """Take in that a transfer is over. `problems` are what went wrong, by host."""
-        course = self.state.course
-        if course.stage is Stage.OVER or not course.is_transferring(what):
+        launcher = self.state.launcher
+        if launcher.stage is Stage.OVER or not launcher.is_transferring(what):
             return  # it was stopped
         for host, problem in problems.items():
             event = RemarkMade(host, problem) if what == FETCH else StartRefused(host, problem)
@@ -208,8 +208,8 @@ class Controller:
     @property
     def is_over(self) -> bool:
         """Return True if nothing is left to do."""
-        course = self.state.course
-        return course.detached or course.stage is Stage.OVER
+        launcher = self.state.launcher
+        return launcher.detached or launcher.stage is Stage.OVER
 
     def _inputs(self, now: float) -> DecisionInput:
         return DecisionInput(self.state, self.links, self._forwarded, self._times, now)
@@ -238,7 +238,7 @@ class Controller:
         silent = self._times.silent
         # If no host of a kept run was heard, that was the fault of this machine, and the others
         # get time to be heard as well.
-        if self.state.course.keep and all(now - link.heard_at >= silent for link in live):
+        if self.state.launcher.keep and all(now - link.heard_at >= silent for link in live):
             for link in live:
                 link.spared_at = now
         self.links[host].heard_at = now

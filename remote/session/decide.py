@@ -52,7 +52,7 @@ def decide(
 
     `contacts` are the links to the hosts, in order. For the others see `DecisionInput`.
     """
-    if run.course.detached or run.course.stage is Stage.OVER:
+    if run.launcher.detached or run.launcher.stage is Stage.OVER:
         return []
     inputs = DecisionInput(run, contacts, forwarded, times, now)
     for rule in RULES:

@@ -32,9 +32,9 @@ class DecisionInput:
     """By the session's clock, as the times of the records."""
 
     @property
-    def course(self) -> LauncherState:
+    def launcher(self) -> LauncherState:
         """Return how far the launchers of the run have come."""
-        return self.run.course
+        return self.run.launcher
 
     @property
     def policy(self) -> Policy:
@@ -52,7 +52,7 @@ class DecisionInput:
 
     def taking_part(self) -> list[LinkedHost]:
         """Return the hosts of the attempt, in the order of their ranks."""
-        return [(self.run.hosts[number], self.links[number]) for number in self.course.hosts]
+        return [(self.run.hosts[number], self.links[number]) for number in self.launcher.hosts]
 
     def plan_on(self, numbers: Collection[int]) -> Plan:
         """Return the plan for these hosts only, resumed from a checkpoint that one of them has."""
@@ -81,7 +81,7 @@ class DecisionInput:
 
     def may_return(self, host: HostState) -> bool:
         """Return True if an agent may be there to which another connection can lead."""
-        return host.hello is not None or self.course.returned
+        return host.hello is not None or self.launcher.returned
 
 
 def is_done(host: HostState, link: HostLink) -> bool:

@@ -34,24 +34,24 @@ ELSEWHERE = "stopped from elsewhere"
 
 def hear_stop(inputs: DecisionInput) -> list[Action]:
     """Stop the run if another launcher has stopped it."""
-    if inputs.course.person_stopped or not any(host.stop_heard for host, _ in inputs.live):
+    if inputs.launcher.person_stopped or not any(host.stop_heard for host, _ in inputs.live):
         return []
     return [Say(Stopping(ELSEWHERE, by_person=True, elsewhere=True))]
 
 
 def notice_failure(inputs: DecisionInput) -> list[Action]:
     """Notice the first failure. The other ranks then have a moment for their last words."""
-    course = inputs.course
-    if course.stage is not Stage.RUNNING or course.failing or not has_failed(inputs):
+    launcher = inputs.launcher
+    if launcher.stage is not Stage.RUNNING or launcher.failing or not has_failed(inputs):
         return []
     return [Say(AttemptFailing())]
 
 
 def stop_failed(inputs: DecisionInput) -> list[Action]:
     """Stop an attempt that has failed, that does not get going, or whose loss is no number."""
-    course = inputs.course
-    if course.stage is Stage.RUNNING:
-        if inputs.now >= course.failing_at + inputs.times.evidence:
+    launcher = inputs.launcher
+    if launcher.stage is Stage.RUNNING:
+        if inputs.now >= launcher.failing_at + inputs.times.evidence:
             return [Say(Stopping("a rank or host failed", by_person=False))]
         diverged = inputs.run.progress.diverged
         if diverged and inputs.policy.on_nan is OnNan.STOP:
@@ -67,31 +67,31 @@ def stop_failed(inputs: DecisionInput) -> list[Action]:
 
 def end_hosts(inputs: DecisionInput) -> list[Action]:
     """Tell the hosts what ends their ranks, or themselves."""
-    course = inputs.course
-    if course.stage not in (Stage.STOPPING, Stage.CLOSING):
+    launcher = inputs.launcher
+    if launcher.stage not in (Stage.STOPPING, Stage.CLOSING):
         return []
     actions: list[Action] = []
-    if course.is_transferring(UPLOAD):
+    if launcher.is_transferring(UPLOAD):
         actions = [StopTransfers(), Say(Transferring(UPLOAD, over=True))]
     for host, link in inputs.live:
         if _may_have_ranks(inputs, host):
             actions += _send_stop(inputs, host, link)
-        if course.stage is Stage.CLOSING:
+        if launcher.stage is Stage.CLOSING:
             actions += _send_close(inputs, host, link)
     return actions
 
 
 def _may_have_ranks(inputs: DecisionInput, host: HostState) -> bool:
     """Return True if a host may have ranks that are to be stopped."""
-    course = inputs.course
-    if course.stage is Stage.STOPPING:
-        return course.started or course.returned
-    return course.stop_now and bool(host.running)
+    launcher = inputs.launcher
+    if launcher.stage is Stage.STOPPING:
+        return launcher.started or launcher.returned
+    return launcher.stop_now and bool(host.running)
 
 
 def give_up(inputs: DecisionInput) -> list[Action]:
     """Lose the hosts that do not end in time."""
-    is_closing = inputs.course.stage is Stage.CLOSING
+    is_closing = inputs.launcher.stage is Stage.CLOSING
     actions: list[Action] = []
     for host, link in inputs.live:
         if not (host.running or is_closing):
@@ -104,35 +104,35 @@ def give_up(inputs: DecisionInput) -> list[Action]:
 
 def finish_attempt(inputs: DecisionInput) -> list[Action]:
     """Restart all or close, once no rank runs any more."""
-    course = inputs.course
-    if course.stage is Stage.REACHING:
+    launcher = inputs.launcher
+    if launcher.stage is Stage.REACHING:
         return _lose_unreachable(inputs, inputs.live)
-    if course.stage is Stage.STARTING:
+    if launcher.stage is Stage.STARTING:
         if not any(is_done(host, link) for host, link in inputs.taking_part()):
             return _lose_unreachable(inputs, inputs.taking_part())
         return restart(inputs)
-    if course.stage is Stage.STOPPING and not (course.started or course.returned):
+    if launcher.stage is Stage.STOPPING and not (launcher.started or launcher.returned):
         return [Say(SessionClosing())]
-    if course.stage not in (Stage.RUNNING, Stage.STOPPING):
+    if launcher.stage not in (Stage.RUNNING, Stage.STOPPING):
         return []
     busy = [(host, link) for host, link in inputs.live if not _is_idle(inputs, host, link)]
     if busy:
         return _lose_unreachable(inputs, busy)
-    is_failed = course.failing or course.stage is Stage.STOPPING
-    if is_failed and not course.person_stopped:
+    is_failed = launcher.failing or launcher.stage is Stage.STOPPING
+    if is_failed and not launcher.person_stopped:
         return restart(inputs)
     return [Say(SessionClosing())]
 
 
 def close(inputs: DecisionInput) -> list[Action]:
     """Fetch results once all hosts have ended, then close."""
-    course = inputs.course
-    if course.stage is not Stage.CLOSING or inputs.live:
+    launcher = inputs.launcher
+    if launcher.stage is not Stage.CLOSING or inputs.live:
         return []
-    if FETCH not in course.transfers and _is_to_fetch(inputs):
+    if FETCH not in launcher.transfers and _is_to_fetch(inputs):
         hosts = [host for host, _ in inputs.hosts() if not (host.lost or host.left_out)]
         return [Say(Transferring(FETCH)), Fetch(tuple(host.index for host in hosts))]
-    if course.is_transferring(FETCH):
+    if launcher.is_transferring(FETCH):
         return []
     remark = unfollowed(inputs.run)
     remarks = [Say(RemarkMade(SESSION, remark))] if remark else []
@@ -180,20 +180,20 @@ def _has_ended_badly(host: HostState) -> bool:
 
 def _late_ranks(inputs: DecisionInput) -> list[int]:
     """Return the ranks that have not begun in the time that they have for it."""
-    course = inputs.course
+    launcher = inputs.launcher
     patience = inputs.policy.start_timeout
-    is_starting = course.stage in (Stage.REACHING, Stage.STARTING, Stage.RUNNING)
-    if not patience or not is_starting or course.returned:
+    is_starting = launcher.stage in (Stage.REACHING, Stage.STARTING, Stage.RUNNING)
+    if not patience or not is_starting or launcher.returned:
         return []
-    began = course.attempt_at or inputs.run.started
+    began = launcher.attempt_at or inputs.run.started
     return inputs.ranks_without_step if inputs.now >= began + patience else []
 
 
 def _send_stop(inputs: DecisionInput, host: HostState, link: HostLink) -> list[Action]:
-    course = inputs.course
-    grace = 0.0 if course.stop_now else inputs.times.grace
-    may_restart = course.restarts_left > 0
-    order = Stop(grace, again=may_restart, by_person=course.person_stopped)
+    launcher = inputs.launcher
+    grace = 0.0 if launcher.stop_now else inputs.times.grace
+    may_restart = launcher.restarts_left > 0
+    order = Stop(grace, again=may_restart, by_person=launcher.person_stopped)
     # A launcher may have started ranks after the order had come.
     return send_once(link, order, order, host.attempt)
 
@@ -201,7 +201,7 @@ def _send_stop(inputs: DecisionInput, host: HostState, link: HostLink) -> list[A
 def _send_close(inputs: DecisionInput, host: HostState, link: HostLink) -> list[Action]:
     if link.is_open:
         return send_once(link, Close())
-    is_hopeless = inputs.course.impatient and link.is_first
+    is_hopeless = inputs.launcher.impatient and link.is_first
     if inputs.may_return(host) and not is_hopeless:
         return []
     return [Release(host.index)]
@@ -210,26 +210,26 @@ def _send_close(inputs: DecisionInput, host: HostState, link: HostLink) -> list[
 def _is_idle(inputs: DecisionInput, host: HostState, link: HostLink) -> bool:
     """Return True if no rank runs on a host: all have ended or, if all is being stopped, none has
     been started."""
-    course = inputs.course
+    launcher = inputs.launcher
     if host.running or host.launched:
         return not host.running
-    is_known = not link.is_first or course.abandoned
-    is_over = course.abandoned or inputs.now >= course.stopping_at + inputs.times.closing
-    return course.stage is Stage.STOPPING and is_known and is_over
+    is_known = not link.is_first or launcher.abandoned
+    is_over = launcher.abandoned or inputs.now >= launcher.stopping_at + inputs.times.closing
+    return launcher.stage is Stage.STOPPING and is_known and is_over
 
 
 def _patience(inputs: DecisionInput, link: HostLink) -> float:
     """Return until when a host has time to end. One that this launcher has returned to is first to
     be reached."""
-    course = inputs.course
+    launcher = inputs.launcher
     times = inputs.times
-    if course.abandoned:
-        return course.abandoned_at
-    if link.is_first or course.ending_at == math.inf:
+    if launcher.abandoned:
+        return launcher.abandoned_at
+    if link.is_first or launcher.ending_at == math.inf:
         return math.inf
-    began = max(course.ending_at, link.tried_at)
+    began = max(launcher.ending_at, link.tried_at)
     at_most = began + times.closing
-    if not course.person_stopped:
+    if not launcher.person_stopped:
         return at_most
     return min(at_most, max(began + times.moment, link.heard_at + times.away))
 
@@ -237,9 +237,9 @@ def _patience(inputs: DecisionInput, link: HostLink) -> float:
 def _explain_late(inputs: DecisionInput, link: HostLink) -> str:
     """Say why a host is not waited for any longer."""
     times = inputs.times
-    if inputs.course.abandoned:
+    if inputs.launcher.abandoned:
         what = "was not waited for"
-    elif inputs.now >= max(inputs.course.ending_at, link.tried_at) + times.closing:
+    elif inputs.now >= max(inputs.launcher.ending_at, link.tried_at) + times.closing:
         what = f"did not end within {times.closing:g} s"
     else:
         what = f"has not been heard for {inputs.now - link.heard_at:.0f} s"
@@ -248,7 +248,7 @@ def _explain_late(inputs: DecisionInput, link: HostLink) -> str:
 
 def _with_command(inputs: DecisionInput, reason: str) -> str:
     """Add the command that stops what may still run on a host of a kept run."""
-    if not inputs.course.keep or inputs.course.stage is not Stage.STOPPING:
+    if not inputs.launcher.keep or inputs.launcher.stage is not Stage.STOPPING:
         return reason
     run = inputs.run.plan.run
     return f"{reason}; once it is back, rankboard stop {run} stops what still runs there"
@@ -270,7 +270,7 @@ def _is_to_fetch(inputs: DecisionInput) -> bool:
     not wait for them."""
     run = inputs.run
     has_finished = all(rank.finished for rank in run.ranks)
-    if inputs.course.person_stopped and not has_finished:
+    if inputs.launcher.person_stopped and not has_finished:
         return False
     has_begun = run.has_begun if run.plan.job else any(rank.pid for rank in run.ranks)
     return inputs.policy.fetch and has_begun

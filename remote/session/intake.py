@@ -70,7 +70,7 @@ class Intake:
         host = inputs.run.hosts[record.host]
         if record.seq <= host.seq:
             return ""
-        why = self._refuse(record, inputs, returned=inputs.course.returned)
+        why = self._refuse(record, inputs, returned=inputs.launcher.returned)
         if why:
             return why
         try:
@@ -83,7 +83,7 @@ class Intake:
     def _take_in(self, record: Record, line: bytes, inputs: DecisionInput) -> None:
         host = inputs.run.hosts[record.host]
         is_greeting = isinstance(record.event, Hello) and not host.hello
-        if is_greeting and not inputs.course.returned:  # it says who it is just now
+        if is_greeting and not inputs.launcher.returned:  # it says who it is just now
             self._clocks[record.host].measure(record.time, inputs.now)
             self._say_clock(record.host, inputs.now)
         self._look_at_clock(record, inputs.now)
@@ -108,7 +108,7 @@ class Intake:
 
     def _is_unasked(self, record: Record, inputs: DecisionInput, returned: bool) -> bool:
         """Return True if no launcher can have started the attempt of a record."""
-        current = inputs.course.attempt
+        current = inputs.launcher.attempt
         most = self._policy.max_restarts
         if record.attempt <= current:
             return False

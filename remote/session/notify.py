@@ -186,7 +186,7 @@ class Observer:
             self._is_over = True
             word = state.verdict.word
             self._notify(state, word, f"{word} {_ending(state)}")
-        elif state.course.cut_off:
+        elif state.launcher.cut_off:
             self._is_over = True
             self._notify(state, LOST, f"{LOST}: no host answers any more")
 

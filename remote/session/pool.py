@@ -63,8 +63,8 @@ class Pool:
             plan.hosts[0].address,
             self._cwd or plan.cwd(host),
             after=state.hosts[host].seq,
-            keep=state.course.keep,
-            found=not (state.course.returned or is_left_out),
+            keep=state.launcher.keep,
+            found=not (state.launcher.returned or is_left_out),
             needs=dumps(needs.needs_of_host(plan, host)),
         )
         connection = Connection(host, plan.hosts[host], self._put, self._limits)

@@ -66,7 +66,7 @@ def is_unheard(inputs: DecisionInput) -> bool:
     """Return True if no host of a kept run is heard any more: then it is this machine that is cut
     off, or was suspended, and the run goes on. A host that has never said anything shows nothing of
     that."""
-    if not inputs.course.keep or inputs.course.stage is not Stage.RUNNING:
+    if not inputs.launcher.keep or inputs.launcher.stage is not Stage.RUNNING:
         return False
     known = [link for host, link in inputs.live if host.hello]
     silent = inputs.times.silent
@@ -111,7 +111,7 @@ def _await_hello(inputs: DecisionInput, host: HostState, link: HostLink) -> list
             return [lose(inputs, host, f"the agent started but has sent nothing for {quiet:.0f} s")]
         if link.problem:
             return [lose(inputs, host, link.problem.text)]
-    is_needed = inputs.may_return(host) or inputs.course.stage is not Stage.CLOSING
+    is_needed = inputs.may_return(host) or inputs.launcher.stage is not Stage.CLOSING
     is_away = not (link.is_open or link.is_opening)
     is_due = is_needed and is_away and inputs.now >= link.retry_at
     return [Open(host.index)] if is_due else []
@@ -131,7 +131,7 @@ def _is_quiet_too_long(inputs: DecisionInput, link: HostLink) -> bool:
 def _has_parted(inputs: DecisionInput, link: HostLink) -> bool:
     """Return True if a host has been away for so long that its agent has stopped its ranks."""
     has_parted = inputs.now - link.parted_at >= inputs.times.parted
-    return has_parted and not link.is_open and not inputs.course.keep
+    return has_parted and not link.is_open and not inputs.launcher.keep
 
 
 def _is_to_reopen(inputs: DecisionInput, host: HostState, link: HostLink) -> bool:

@@ -16,7 +16,7 @@ def restart(inputs: DecisionInput) -> list[Action]:
     """Start all ranks again after all have ended and some have failed, if the policy says so."""
     run = inputs.run
     live = inputs.live
-    if not live or not inputs.course.restarts_left or run.refused:
+    if not live or not inputs.launcher.restarts_left or run.refused:
         return [Say(SessionClosing())]
     problem = _too_few_hosts(inputs)
     if problem:

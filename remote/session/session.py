@@ -102,18 +102,18 @@ class Session:
     @property
     def detached(self) -> bool:
         """Return True if the run was left to its agents."""
-        return self.state.course.detached
+        return self.state.launcher.detached
 
     @property
     def cut_off(self) -> bool:
         """Return True if the run was left to its agents as none of them was heard any more, or it
         could not be restarted here."""
-        return self.state.course.cut_off
+        return self.state.launcher.cut_off
 
     @property
     def keep(self) -> bool:
         """Return True if the agents go on with the run when this session is gone."""
-        return self.state.course.keep
+        return self.state.launcher.keep
 
     @property
     def is_closing(self) -> bool:

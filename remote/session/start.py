@@ -44,20 +44,20 @@ from training.wire.events import SESSION, Hello
 
 def upload(inputs: DecisionInput) -> list[Action]:
     """Begin to upload what the plan uploads, while the hosts are reached."""
-    course = inputs.course
-    if course.stage is not Stage.REACHING or course.returned or UPLOAD in course.transfers:
+    launcher = inputs.launcher
+    if launcher.stage is not Stage.REACHING or launcher.returned or UPLOAD in launcher.transfers:
         return []
     return [Say(Transferring(UPLOAD)), Upload()] if inputs.run.plan.uploads else []
 
 
 def keep_plan(inputs: DecisionInput) -> list[Action]:
     """Have every host keep the plan, for a launcher that returns to the run."""
-    if inputs.course.stage not in (Stage.REACHING, Stage.STARTING):
+    if inputs.launcher.stage not in (Stage.REACHING, Stage.STARTING):
         return []
     links = [link for host, link in inputs.live if host.hello and can_send(link, Keep)]
     if not links:
         return []
-    plan = public_plan(inputs.run.plan, keep=inputs.course.keep)
+    plan = public_plan(inputs.run.plan, keep=inputs.launcher.keep)
     command = Keep(PLAN, plan, max(0.0, inputs.now - inputs.run.started))
     actions: list[Action] = []
     for link in links:
@@ -75,29 +75,29 @@ def public_plan(plan: Plan, *, keep: bool) -> str:
 def prepare(inputs: DecisionInput) -> list[Action]:
     """Check the hosts by their facts, once all are known; not earlier, so that all hosts that
     cannot take part are named at once."""
-    course = inputs.course
-    if course.stage is Stage.REACHING:
+    launcher = inputs.launcher
+    if launcher.stage is Stage.REACHING:
         if any(host.hello is None for host, _ in inputs.live):
             return []
         done = [host for host, link in inputs.hosts() if is_done(host, link)]
-        if course.refused or any(host.hello is None for host in done):
+        if launcher.refused or any(host.hello is None for host in done):
             return [Say(SessionClosing())]
         if done:  # an attempt that fails before its ranks are started fails as any other
             return restart(inputs)
-    elif course.stage is not Stage.STARTING or course.preparing:
+    elif launcher.stage is not Stage.STARTING or launcher.preparing:
         return []
-    facts = [inputs.run.hosts[number].hello for number in course.hosts]
-    remarks = frameworks.remarks(inputs.plan_on(course.hosts), facts)
+    facts = [inputs.run.hosts[number].hello for number in launcher.hosts]
+    remarks = frameworks.remarks(inputs.plan_on(launcher.hosts), facts)
     said = [Say(RemarkMade(SESSION, text)) for text in remarks]
-    return [Say(Preparing(course.hosts)), *_check_facts(inputs), *said]
+    return [Say(Preparing(launcher.hosts)), *_check_facts(inputs), *said]
 
 
 def ask(inputs: DecisionInput) -> list[Action]:
     """Ask the hosts for ports and connections; once all have answered, check what came of it."""
-    course = inputs.course
-    if course.stage is not Stage.STARTING or not course.preparing or course.prepared:
+    launcher = inputs.launcher
+    if launcher.stage is not Stage.STARTING or not launcher.preparing or launcher.prepared:
         return []
-    if course.refused:
+    if launcher.refused:
         return [Say(SessionClosing())]
     requests = _reservations(inputs)
     if not any(requests):
@@ -107,19 +107,19 @@ def ask(inputs: DecisionInput) -> list[Action]:
     for (host, link), reserve in zip(inputs.taking_part(), requests, strict=True):
         if reserve and not host.reserved:
             is_complete = False
-            actions += send_once(link, reserve, course.attempt)
+            actions += send_once(link, reserve, launcher.attempt)
     return _ask_for_connections(inputs) if is_complete else actions
 
 
 def start(inputs: DecisionInput) -> list[Action]:
     """StartAttempt the ranks, once all has been checked and is there."""
-    course = inputs.course
-    if course.stage is not Stage.STARTING or not course.prepared:
+    launcher = inputs.launcher
+    if launcher.stage is not Stage.STARTING or not launcher.prepared:
         return []
-    if course.refused:
+    if launcher.refused:
         return [Say(SessionClosing())]
     has_lost_one = any(is_done(host, link) for host, link in inputs.taking_part())
-    if course.is_transferring(UPLOAD) or has_lost_one:
+    if launcher.is_transferring(UPLOAD) or has_lost_one:
         return []
     try:
         place_ranks(inputs)
@@ -130,35 +130,35 @@ def start(inputs: DecisionInput) -> list[Action]:
 
 def send_starts(inputs: DecisionInput) -> list[Action]:
     """Tell each host to start its ranks, until it has."""
-    course = inputs.course
-    if course.stage is not Stage.RUNNING or course.failing:
+    launcher = inputs.launcher
+    if launcher.stage is not Stage.RUNNING or launcher.failing:
         return []
     ready = [
         (host, link)
         for host, link in inputs.taking_part()
-        if host.attempt != course.attempt and _takes_start(inputs, host, link)
+        if host.attempt != launcher.attempt and _takes_start(inputs, host, link)
     ]
     if not ready:
         return []
-    placed = dict(zip(course.hosts, place_ranks(inputs), strict=True))
+    placed = dict(zip(launcher.hosts, place_ranks(inputs), strict=True))
     actions: list[Action] = []
     for host, link in ready:
         command = _start_command(inputs, placed[host.index])
-        actions += send_once(link, command, course.attempt)
+        actions += send_once(link, command, launcher.attempt)
     return actions
 
 
 def _start_command(inputs: DecisionInput, placements: tuple[Placement, ...]) -> StartAttempt:
-    course = inputs.course
+    launcher = inputs.launcher
     work = inputs.run.plan.work
     attempts = inputs.policy.max_restarts + 1
     is_script = isinstance(work, Script)
     return StartAttempt(
-        course.attempt,
+        launcher.attempt,
         not is_script,
         placements,
-        course.hosts,
-        attempts - 1 > course.attempt,
+        launcher.hosts,
+        attempts - 1 > launcher.attempt,
         work.follow if isinstance(work, Script) else (),
         attempts,
         is_script and not inputs.run.plan.is_local,  # there, a user sees the files that are written
@@ -168,9 +168,9 @@ def _start_command(inputs: DecisionInput, placements: tuple[Placement, ...]) -> 
 def _takes_start(inputs: DecisionInput, host: HostState, link: HostLink) -> bool:
     """Return True if a host can start its ranks now. A launcher that has returned may lack what the
     ranks need."""
-    if is_done(host, link) or not can_send(link, StartAttempt, inputs.course.attempt):
+    if is_done(host, link) or not can_send(link, StartAttempt, inputs.launcher.attempt):
         return False
-    numbers = inputs.course.hosts
+    numbers = inputs.launcher.hosts
     master = inputs.run.hosts[numbers[0]]
     return master.reserved is not None and not inputs.missing_variables(numbers)
 
@@ -182,18 +182,18 @@ def place_ranks(inputs: DecisionInput) -> Sequence[tuple[Placement, ...]]:
     if not master:
         raise PlanError(f"{inputs.run.host_name(hosts[0].index)}: it has reserved no port")
     return place(
-        inputs.plan_on(inputs.course.hosts),
+        inputs.plan_on(inputs.launcher.hosts),
         [host.hello for host in hosts],
         master.address,
         master.port,
         inputs.forwarded,
-        inputs.course.attempt,
+        inputs.launcher.attempt,
     )
 
 
 def give_up(inputs: DecisionInput) -> list[Action]:
     """Lose a host that drops out of a start, which ends the start."""
-    if inputs.course.stage is not Stage.STARTING:
+    if inputs.launcher.stage is not Stage.STARTING:
         return []
     actions: list[Action] = []
     for host, _ in inputs.taking_part():
@@ -209,7 +209,7 @@ def give_up(inputs: DecisionInput) -> list[Action]:
 
 def _check_facts(inputs: DecisionInput) -> list[Action]:
     hosts = [host for host, _ in inputs.taking_part()]
-    plan = inputs.plan_on(inputs.course.hosts)
+    plan = inputs.plan_on(inputs.launcher.hosts)
     facts: list[Hello | None] = [host.hello for host in hosts]
     if inputs.policy.doctor:
         offsets = [host.offset for host in hosts]
@@ -225,7 +225,7 @@ def _reservations(inputs: DecisionInput) -> list[Reserve | None]:
     """Return the port that each host is to reserve. Without checks, only that of the
     rendezvous."""
     facts = [host.hello for host, _ in inputs.taking_part()]
-    requests = doctor.reservations(inputs.plan_on(inputs.course.hosts), facts)
+    requests = doctor.reservations(inputs.plan_on(inputs.launcher.hosts), facts)
     if not inputs.policy.doctor or len(facts) == 1:
         requests[1:] = [None] * (len(requests) - 1)
     return requests
@@ -240,7 +240,7 @@ def _ask_for_connections(inputs: DecisionInput) -> list[Action]:
     for (host, link), connect in zip(hosts, requests, strict=True):
         if connect and not doctor.has_tried(connect, host.connected):
             is_complete = False
-            actions += send_once(link, connect, inputs.course.attempt)
+            actions += send_once(link, connect, inputs.launcher.attempt)
     if not is_complete:
         return actions
     return [Say(Prepared()), *_check_connections(inputs, hosts, requests)]
@@ -249,7 +249,7 @@ def _ask_for_connections(inputs: DecisionInput) -> list[Action]:
 def _check_connections(
     inputs: DecisionInput, hosts: Sequence[LinkedHost], requests: Sequence[Connect | None]
 ) -> list[Action]:
-    plan = inputs.plan_on(inputs.course.hosts)
+    plan = inputs.plan_on(inputs.launcher.hosts)
     facts = [host.hello for host, _ in hosts]
     reserved = [host.reserved for host, _ in hosts]
     # An answer to the attempt before names other addresses.
@@ -267,7 +267,7 @@ def _report(inputs: DecisionInput, checks: Sequence[CheckFinished]) -> list[Acti
     """Say what the checks have found, and refuse the start if something has failed. The host of a
     check is a position among the hosts of the attempt."""
     grouped = doctor.grouped(checks)
-    names = [inputs.run.plan.hosts[number].name for number in inputs.course.hosts]
+    names = [inputs.run.plan.hosts[number].name for number in inputs.launcher.hosts]
     actions: list[Action] = [Say(_with_number(inputs, check)) for check in grouped]
     for check in grouped:
         if check.outcome == doctor.FAILED and doctor.is_told(check):
@@ -281,6 +281,6 @@ def _with_number(inputs: DecisionInput, check: CheckFinished) -> CheckFinished:
     out."""
     if check.host == SESSION:
         return check
-    numbers = inputs.course.hosts
+    numbers = inputs.launcher.hosts
     same = tuple(numbers[position] for position in check.same)
     return replace(check, host=numbers[check.host], same=same)

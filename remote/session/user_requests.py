@@ -15,32 +15,32 @@ from training.wire.events import SESSION
 def stop(inputs: DecisionInput, reason: str, *, now: bool) -> list[Action]:
     """Stop the run; the second time, do not wait for its hosts any more. `now`: ranks get no time
     to end by themselves."""
-    course = inputs.course
-    if course.detached or course.stage is Stage.OVER:
+    launcher = inputs.launcher
+    if launcher.detached or launcher.stage is Stage.OVER:
         return []
-    stopped = [StopTransfers()] if course.is_transferring(FETCH) else []
+    stopped = [StopTransfers()] if launcher.is_transferring(FETCH) else []
     return [*stopped, Say(Stopping(reason, by_person=True, now=now))]
 
 
 def detach(inputs: DecisionInput) -> list[Action]:
     """Leave the run to its agents, once the ranks run."""
-    course = inputs.course
-    if course.stage in (Stage.REACHING, Stage.STARTING):
+    launcher = inputs.launcher
+    if launcher.stage in (Stage.REACHING, Stage.STARTING):
         return [Say(DetachRequested())]
-    if course.stage is Stage.CLOSING and course.is_transferring(FETCH):
+    if launcher.stage is Stage.CLOSING and launcher.is_transferring(FETCH):
         return [StopTransfers()]  # what is left on the hosts stays there
     return leave(inputs, asked=True)
 
 
 def leave(inputs: DecisionInput, *, asked: bool = False) -> list[Action]:
     """Leave a run whose ranks run to its agents, if a person has asked for it."""
-    course = inputs.course
-    if course.stage is not Stage.RUNNING or not (asked or course.leaving):
+    launcher = inputs.launcher
+    if launcher.stage is not Stage.RUNNING or not (asked or launcher.leaving):
         return []
     away = _names_away(inputs)
-    if away and not course.keep:
+    if away and not launcher.keep:
         what = f"cannot detach: {', '.join(away)} cannot be reached now; try again, or stop the run"
-        withdrawn = [Say(DetachRequested(False))] if course.leaving else []
+        withdrawn = [Say(DetachRequested(False))] if launcher.leaving else []
         return [Say(RemarkMade(SESSION, what)), *withdrawn]
     plan = public_plan(inputs.run.plan, keep=True)
     actions: list[Action] = []

@@ -14,8 +14,8 @@ from training.wire.commands import Stacks
 
 def watch(inputs: DecisionInput) -> list[Action]:
     """Notice a stall, and act on it once the stacks of the ranks have come, or should have."""
-    course = inputs.course
-    if course.stage is not Stage.RUNNING:
+    launcher = inputs.launcher
+    if launcher.stage is not Stage.RUNNING:
         return []
     new_stall = stall.find_stall(inputs.run, inputs.now, inputs.times.stall)
     if new_stall:
@@ -27,9 +27,9 @@ def watch(inputs: DecisionInput) -> list[Action]:
         if any(host.missed for host, _ in inputs.live):
             return []  # the ranks may wait for a host that is silent
         moving_again_at = _moving_again_at(inputs, current)
-        if course.stacks_asked_at < moving_again_at:
+        if launcher.stacks_asked_at < moving_again_at:
             return ask_stacks(inputs) if inputs.now >= moving_again_at else []
-    is_due = inputs.now >= course.stacks_asked_at + inputs.times.stacks
+    is_due = inputs.now >= launcher.stacks_asked_at + inputs.times.stacks
     if not is_due and not stall.has_all_stacks(inputs.run):
         return []
     return _act(inputs, current)

@@ -207,7 +207,7 @@ def _() -> AbstractContextManager[object]:
     real = finish._patience
 
     def patience(view: Any, link: Any) -> float:
-        return max(real(view, link), view.course.ending_at + view.times.closing)
+        return max(real(view, link), view.launcher.ending_at + view.times.closing)
 
     return patch.object(finish, "_patience", patience)
 

@@ -35,7 +35,8 @@ def runs(
     /,
     *,
     sort: Annotated[
-        str, Parameter(metavar="KEY", help="sort by this key, the lowest value first")
+        str,
+        Parameter(metavar="KEY", help="sort by this key, the lowest value first (default: run)"),
     ] = "run",
     reverse: Annotated[bool, Parameter(name=("--reverse", "-r"), help="reverse the order")] = False,
     all_runs: Annotated[
@@ -71,7 +72,7 @@ def runs(
     on other hosts that no launcher records any more: rankboard ps asks the hosts.
 
     Runs that ended before their first step, such as refused ones, are listed with --all, or where
-    no others fit. A run of your own program counts if none of its ranks was started.
+    no others fit. A run of your own script counts if none of its ranks was started.
 
     Examples:
       rankboard runs sync=ring nodes=4 'loss<0.5'
@@ -96,7 +97,7 @@ def _list(
     passes = query.parse(words)
     errors: list[tuple[str, OSError]] = []
     everyone = index.entries(runs_dir, lambda *one: errors.append(one))
-    found = query.ordered(filter(passes, everyone), sort, reverse)
+    found = query.sort_runs(filter(passes, everyone), sort, reverse)
     if json:
         for run in found:
             echo(dumps(to_object(run)))

@@ -304,7 +304,7 @@ def verdict(state: RunState) -> str:
         case Verdict.FAILED:
             return f"failed after {spent}"
         case None:
-            if not state.course.detached:
+            if not state.launcher.detached:
                 return f"left after {length}; the run may still be live"
             return (
                 f"detached after {length}: the run continues; rankboard attach {state.plan.run} "

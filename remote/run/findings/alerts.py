@@ -87,7 +87,7 @@ def _end_of_rank(run: RunState, number: int) -> float:
 
 def _restarts(run: RunState) -> Iterator[Alert]:
     restarts = run.progress.restarts
-    most = run.course.attempts_allowed - 1
+    most = run.launcher.attempts_allowed - 1
     for number, restart in enumerate(restarts, 1):
         text = f"restart {number} of {most}" if most > 0 else "restart"
         if restart.step:

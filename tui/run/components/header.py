@@ -140,7 +140,7 @@ def _title(left: str, run: str, called: str, width: int) -> str:
 
 def _phase(run: RunState) -> str:
     name = run.verdict.word if run.verdict else run.doing
-    allowed = run.course.attempts_allowed
+    allowed = run.launcher.attempts_allowed
     of = f" of {allowed}" if allowed else ""
     attempt = f" (attempt {run.attempt + 1}{of})" if run.attempt else ""
     text = phase_cell(name).text
