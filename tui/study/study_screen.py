@@ -22,7 +22,7 @@ from remote.study.runner import StudyRun, StudyRunner
 from remote.study.shortcomings import failure_lines, limit_lines
 from tui.home.history import RecordedStudy
 from tui.kit import palette
-from tui.kit.actions import Place
+from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings
 from tui.kit.messages import ShowCell, ShowRun
 from tui.kit.run_session import LiveScreen
@@ -64,7 +64,7 @@ class StudyScreen(LiveScreen, Screen[None]):
     StudyScreen.-low #answer { display: none; }
     """
     VERTICAL_BREAKPOINTS = [(0, "-low"), (16, "-tall")]  # noqa: RUF012
-    place = Place.STUDY
+    place = KeyPlace.STUDY
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
     def __init__(self, runner: StudyRunner | RecordedStudy) -> None:
