@@ -1,4 +1,4 @@
-"""The reference's table in the lab: VGG-11 on CIFAR-10 on one host, and on four hosts with three
+"""The assignment's table in the lab: VGG-11 on CIFAR-10 on one host, and on four hosts with three
 methods, half a core for each host.
 
 The timing follows the reference: the mean over the first 40 iterations but the first, and over the
@@ -70,7 +70,7 @@ def read(results: Path, settings: dict[str, Any]) -> dict[str, list[list[float]]
 
 
 def show(found: dict[str, list[list[float]]]) -> None:
-    """Prints the table, and whether the order is the reference's: the median run of each row."""
+    """Prints the table, and whether the order is the assignment's: the median run of each row."""
     seconds = {name: statistics.median(map(statistics.fmean, runs)) for name, runs in found.items()}
     print(f"{'':16} runs  s/iter  speed-up  of the nodes, last run")
     for name, runs in found.items():

@@ -6,8 +6,11 @@ from __future__ import annotations
 import gc
 import signal
 from collections.abc import Generator, Iterator
+from pathlib import Path
 
 import pytest
+
+ROOT = Path(__file__).parents[1]
 
 pytest_plugins = [
     "tests.faults.table",
@@ -55,10 +58,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def home_of_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """No test sees the user's ~/.ssh, caches or ssh-agent; what it starts keeps what it
-    compiles."""
+    """No test sees the user's ~/.ssh, caches or ssh-agent; what it starts is of this checkout and
+    keeps what it compiles."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+        patch.setenv("PYTHONPATH", str(ROOT))  # before another checkout that may be installed
         patch.setenv(
             "LC_ALL", "C.UTF-8"
         )  # else what is drawn would depend on the operator's locale

@@ -26,7 +26,7 @@ UNKNOWN = Conditions()
 
 def find_conditions(state: RunState) -> Conditions:
     """Return the conditions of a run."""
-    from remote.record.summary import shared_machines
+    from remote.record.remarks import shared_machines
 
     return Conditions(_find_threads(state), bool(shared_machines(state)))
 

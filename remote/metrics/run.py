@@ -20,6 +20,7 @@ from remote.record import files, summary
 from remote.record.events_file import read_records
 from remote.record.layout import PLAN
 from remote.record.read import load_plan
+from remote.record.remarks import Remark, find_remarks
 from remote.run.apply import apply_record
 from remote.run.findings.script_visibility import unused_rules
 from remote.run.output.script_readings import expander
@@ -110,7 +111,7 @@ class RunFigures:
     evaluations: tuple[EvaluationFigures, ...]
     restarts: tuple[Restart, ...]
     stalls: tuple[Stall, ...]
-    remarks: tuple[summary.Remark, ...]
+    remarks: tuple[Remark, ...]
     """What a reader has to know who compares the figures."""
     summary: dict[str, Any]
     """That of `remote.record.summary`."""
@@ -217,8 +218,8 @@ def make_figures(folder: Path, state: RunState, collector: RunCollector) -> RunF
         evaluations=_list_evaluations(state, collector, zero),
         restarts=tuple(state.progress.restarts),
         stalls=tuple(state.stalls),
-        remarks=tuple(summary.remarks(state)),
-        summary=summary.of(state),
+        remarks=tuple(find_remarks(state)),
+        summary=summary.summarize(state),
         metrics=tuple(value._replace(time=value.time - zero) for value in collector.metrics),
         conditions=find_conditions(state),
     )

@@ -2,17 +2,19 @@
 and their averages.
 
 The figures and the text are those of scikit-learn's `classification_report` with its defaults: a
-class that is neither true nor predicted is left out, and where there is nothing to divide by the
+class that is neither true nor predicted is left out, and if there is nothing to divide by, the
 figure is 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from remote.run.run_state import RunState
 from remote.sanitise import one_line
+from training.formatting import format_loss
 
 Confusion = Sequence[Sequence[int]]
 """Counts: row is the true class, column the predicted."""
@@ -20,131 +22,155 @@ HEAD = ("precision", "recall", "f1-score", "support")
 
 
 @dataclass(frozen=True)
-class Figures:
-    """Of one class, or averages over classes. `support` is how many samples are truly of it."""
+class ClassFigures:
+    """The figures of one class, or averages over classes."""
 
     precision: float
     recall: float
     f1: float
     support: int
+    """How many samples are truly of the class."""
 
     @classmethod
-    def of_class(cls, confusion: Confusion, index: int) -> Figures:
+    def of_class(cls, confusion: Confusion, index: int) -> ClassFigures:
         """Return those of one class."""
         correct = confusion[index][index]
         true = sum(confusion[index])
         predicted = sum(row[index] for row in confusion)
         return cls(
-            _ratio(correct, predicted),
-            _ratio(correct, true),
-            _ratio(2 * correct, true + predicted),
+            _divide(correct, predicted),
+            _divide(correct, true),
+            _divide(2 * correct, true + predicted),
             true,
         )
 
     @classmethod
-    def mean(cls, classes: Sequence[Figures], weights: Sequence[float]) -> Figures:
+    def average(cls, classes: Sequence[ClassFigures], weights: Sequence[float]) -> ClassFigures:
         """Return the weighted mean over classes."""
-
-        def mean(of: Callable[[Figures], float]) -> float:
-            return _ratio(
-                sum(weight * of(one) for weight, one in zip(weights, classes, strict=True)),
-                sum(weights),
-            )
-
         return cls(
-            mean(lambda one: one.precision),
-            mean(lambda one: one.recall),
-            mean(lambda one: one.f1),
-            sum(one.support for one in classes),
+            _weighted_mean([figures.precision for figures in classes], weights),
+            _weighted_mean([figures.recall for figures in classes], weights),
+            _weighted_mean([figures.f1 for figures in classes], weights),
+            sum(figures.support for figures in classes),
         )
 
-    def object(self) -> dict[str, Any]:
-        """By scikit-learn's names."""
+    def to_object(self) -> dict[str, Any]:
+        """Return the figures by scikit-learn's names."""
         return dict(zip(HEAD, (self.precision, self.recall, self.f1, self.support), strict=True))
 
 
 @dataclass(frozen=True)
-class Report:
-    """`classes` by name. `macro` is the plain mean over them, `weighted` that by their support;
-    `accuracy` is a fraction."""
+class ClassificationReport:
+    """The figures of all classes."""
 
-    classes: dict[str, Figures]
+    classes: dict[str, ClassFigures]
+    """By the names of the classes."""
     accuracy: float
-    macro: Figures
-    weighted: Figures
+    """A fraction."""
+    macro: ClassFigures
+    """The plain mean over the classes."""
+    weighted: ClassFigures
+    """Their mean, weighted by support."""
 
     @classmethod
-    def of(cls, confusion: Confusion, names: Sequence[str] = ()) -> Report:
+    def of(cls, confusion: Confusion, names: Sequence[str] = ()) -> ClassificationReport:
         """Return the report of a confusion matrix with at least one sample; classes without names
         are called by their numbers."""
-        seen = [
-            index
-            for index, row in enumerate(confusion)
-            if any(row) or any(other[index] for other in confusion)
-        ]
-        called = names if len({*names}) == len(confusion) else range(len(confusion))
-        classes = {str(called[index]): Figures.of_class(confusion, index) for index in seen}
-        support = [one.support for one in classes.values()]
-        correct = sum(confusion[index][index] for index in seen)
+        has_names = len(set(names)) == len(confusion)
+        classes = dict[str, ClassFigures]()
+        correct = 0
+        for index, row in enumerate(confusion):
+            if any(row) or any(other[index] for other in confusion):
+                name = names[index] if has_names else str(index)
+                classes[name] = ClassFigures.of_class(confusion, index)
+                correct += row[index]
+        all_figures = list(classes.values())
+        support = [figures.support for figures in all_figures]
         return cls(
             classes,
-            _ratio(correct, sum(support)),
-            Figures.mean(list(classes.values()), [1] * len(classes)),
-            Figures.mean(list(classes.values()), support),
+            _divide(correct, sum(support)),
+            ClassFigures.average(all_figures, [1] * len(classes)),
+            ClassFigures.average(all_figures, support),
         )
 
-    def object(self) -> dict[str, Any]:
-        """JSON-ready, as scikit-learn's `output_dict`."""
-        averages = {
+    def to_object(self) -> dict[str, Any]:
+        """Return the report as scikit-learn's `output_dict`."""
+        by_class = {name: figures.to_object() for name, figures in self.classes.items()}
+        return {
+            **by_class,
             "accuracy": self.accuracy,
-            "macro avg": self.macro.object(),
-            "weighted avg": self.weighted.object(),
+            "macro avg": self.macro.to_object(),
+            "weighted avg": self.weighted.to_object(),
         }
-        return {name: figures.object() for name, figures in self.classes.items()} | averages
 
     def text(self) -> str:
         """Return the table to read."""
         classes = [(one_line(name), figures) for name, figures in self.classes.items()]
-        width = max(map(len, (*dict(classes), "weighted avg")))
-        rows = [_row(name, width, figures) for name, figures in classes]
-        accuracy = f"{'accuracy':>{width}} {'':>20} {self.accuracy:>9.2f} {self.macro.support:>9}"
-        return "\n".join(
-            (
-                f"{'':>{width}}  {' '.join(f'{word:>9}' for word in HEAD)}\n",
-                *rows,
-                "",
-                accuracy,
-                _row("macro avg", width, self.macro),
-                _row("weighted avg", width, self.weighted),
-                "",
-            )
-        )
+        width = max(len(name) for name in (*dict(classes), "weighted avg"))
+        head = " ".join(f"{word:>9}" for word in HEAD)
+        lines = [f"{'':>{width}}  {head}", ""]
+        lines += [_format_row(name, width, figures) for name, figures in classes]
+        lines += [
+            "",
+            f"{'accuracy':>{width}} {'':>20} {self.accuracy:>9.2f} {self.macro.support:>9}",
+            _format_row("macro avg", width, self.macro),
+            _format_row("weighted avg", width, self.weighted),
+            "",
+        ]
+        return "\n".join(lines)
 
 
-def matrix(confusion: Confusion, names: Sequence[str] = ()) -> str:
+def format_last_report(state: RunState) -> str:
+    """Return the classification report and the confusion matrix of a run's last evaluation, to
+    read; "" if there is no matrix."""
+    last = state.progress.evaluations[-1] if state.progress.evaluations else None
+    if last is None or not last.confusion:
+        return ""
+    result = (
+        f"test loss {format_loss(last.loss)}, test accuracy {last.accuracy:.2%}, {last.samples} "
+        "samples"
+    )
+    lines = [
+        f"{state.plan.run} after epoch {last.epoch}, step {last.step}: {result}",
+        "",
+        ClassificationReport.of(last.confusion, last.classes).text(),
+        "confusion matrix: row is the true class, column the predicted",
+        "",
+        format_matrix(last.confusion, last.classes),
+    ]
+    return "\n".join(lines)
+
+
+def format_matrix(confusion: Confusion, names: Sequence[str] = ()) -> str:
     """Return a confusion matrix to read, with the numbers of the classes, and what they are
     called."""
-    width = max(len(str(cell)) for row in (range(len(confusion)), *confusion) for cell in row) + 1
-    left = len(str(len(confusion)))
-    head = " " * left + "".join(f"{index:>{width}}" for index in range(len(confusion)))
-    called = (
-        [f"  {one_line(name)}" for name in names]
-        if len(names) == len(confusion)
-        else [""] * len(confusion)
-    )
-    rows = (
-        f"{index:>{left}}{''.join(f'{cell:>{width}}' for cell in row)}{name}"
-        for index, (row, name) in enumerate(zip(confusion, called, strict=True))
-    )
-    return "\n".join((head, *rows, ""))
+    size = len(confusion)
+    cells = [cell for row in (range(size), *confusion) for cell in row]
+    width = max(len(str(cell)) for cell in cells) + 1
+    margin = len(str(size))
+    lines = [" " * margin + _format_cells(range(size), width)]
+    for index, row in enumerate(confusion):
+        name = f"  {one_line(names[index])}" if len(names) == size else ""
+        lines.append(f"{index:>{margin}}{_format_cells(row, width)}{name}")
+    lines.append("")
+    return "\n".join(lines)
 
 
-def _row(name: str, width: int, figures: Figures) -> str:
+def _format_cells(cells: Sequence[int], width: int) -> str:
+    return "".join(f"{cell:>{width}}" for cell in cells)
+
+
+def _format_row(name: str, width: int, figures: ClassFigures) -> str:
     return (
         f"{name:>{width}}  {figures.precision:>9.2f} {figures.recall:>9.2f} {figures.f1:>9.2f} "
         f"{figures.support:>9}"
     )
 
 
-def _ratio(part: float, whole: float) -> float:
+def _weighted_mean(values: Sequence[float], weights: Sequence[float]) -> float:
+    weighted = [weight * value for weight, value in zip(weights, values, strict=True)]
+    return _divide(sum(weighted), sum(weights))
+
+
+def _divide(part: float, whole: float) -> float:
     return part / whole if whole else 0.0

@@ -78,7 +78,7 @@ def without_unstarted(runs: Sequence[Entry]) -> Sequence[Entry]:
     return started or runs
 
 
-def ordered(runs: Iterable[Entry], name: str, reverse: bool = False) -> list[Entry]:
+def sort_runs(runs: Iterable[Entry], name: str, reverse: bool = False) -> list[Entry]:
     """Sort runs by a key, the least first; those of which it is not known come last. Raises:
     QueryError."""
     key = _find_key(name, f"--sort {name}")

@@ -1,4 +1,4 @@
-"""What a study keeps on disk: its directory beside those of its runs.
+"""The files of a study on disk: its directory beside those of its runs.
 
 RUNS_DIR/NAME.study/
     study.toml       the study as it was started
@@ -17,7 +17,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -27,7 +27,7 @@ from remote.limits import LIMITS
 from remote.metrics.conditions import UNKNOWN, Conditions
 from remote.record import files, layout, trust
 from remote.record.layout import LOCK
-from remote.record.overview import figure
+from remote.record.overview import check_number
 from remote.study.study import StudyError
 from training.file_locks import try_lock
 from training.wire.jsonl import dumps
@@ -58,7 +58,7 @@ class TrialOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class RunBegun:
-    """A run has begun for a trial."""
+    """An entry of the journal: a run has begun for a trial."""
 
     trial: str
     run: str
@@ -66,27 +66,46 @@ class RunBegun:
 
 @dataclass(frozen=True)
 class RunEnded:
-    """It has ended. `value` is what the study compares; `cause` says why it failed. `seconds` says
-    how long it took; 0 where that is not known. `reason` is the cause without the host and rank
-    that had it, equal for all runs that fail alike. `losses` are its first and last training
-    loss, if known. `lacks`: it has finished, and failed only because it has no value of this
-    metric. `conditions` are those under which its ranks computed."""
+    """An entry of the journal: a run has ended, or could not begin.
+
+    The names of the fields are those of the file.
+    """
 
     trial: str
     run: str
     outcome: TrialOutcome
     value: float | None = None
+    """What the study compares."""
     cause: str = ""
-    remarks: tuple[str, ...] = field(default=())
+    """Why the run failed."""
+    remarks: tuple[str, ...] = ()
     seconds: float = 0.0
+    """How long it took; 0 if that is not known."""
     losses: tuple[float, float] | None = None
+    """Its first and last training loss, if known."""
     reason: str = ""
+    """The cause without the host and rank that had it, equal for all runs that fail alike."""
     lacks: str = ""
+    """The metric without a value, if the run has finished and failed only because of that."""
     conditions: Conditions = UNKNOWN
+    """The conditions under which its ranks computed."""
 
 
 JournalEntry = RunBegun | RunEnded
-KINDS: Mapping[str, type[JournalEntry]] = {"begun": RunBegun, "ended": RunEnded}
+
+
+@dataclass(frozen=True)
+class RecordedCall:
+    """How a study was called, by place.json."""
+
+    given: Mapping[str, Any]
+    """Settings of the job."""
+    places: Mapping[str, Any]
+    """Options for hosts."""
+    num_hosts: int
+    is_quick: bool
+    is_trusted: bool
+    """True if this user called it so, and nobody has changed the file since."""
 
 
 @dataclass(frozen=True)
@@ -97,17 +116,17 @@ class StudyFolder:
 
     @classmethod
     def of(cls, runs_dir: Path, name: str) -> StudyFolder:
-        """That of the study of this name."""
+        """Return the directory of the study of this name."""
         return cls(runs_dir / f"{name}{SUFFIX}")
 
     @property
     def name(self) -> str:
-        """The name of the study."""
+        """Return the name of the study."""
         return self.path.name.removesuffix(SUFFIX)
 
     @property
     def exists(self) -> bool:
-        """Whether the study has been started."""
+        """Return whether the study has been started."""
         return (self.path / STUDY).exists()
 
     @contextmanager
@@ -128,7 +147,7 @@ class StudyFolder:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Say what cannot be written. Raises: StudyError."""
+        """Turn an error of writing into a `StudyError`."""
         try:
             yield
         except OSError as error:
@@ -138,7 +157,7 @@ class StudyFolder:
             ) from error
 
     def _take(self, lock: int) -> None:
-        """Take the lock, and say who has it. Raises: StudyError."""
+        """Take the lock and write who has it. Raises: StudyError, if another process has it."""
         if not try_lock(lock):
             holder = os.pread(lock, LIMITS.small_file, 0).decode(errors="replace").strip()
             raise StudyError(
@@ -159,37 +178,39 @@ class StudyFolder:
             write_whole(self.path / STUDY, text.encode())
 
     def text(self) -> str:
-        """The study as it was started. Raises: StudyError."""
+        """Return the text of the study as it was started. Raises: StudyError."""
         try:
             return files.read(self.path / STUDY, LIMITS.plan).decode()
         except (OSError, UnicodeDecodeError) as error:
             raise StudyError(f"{self.path} holds no study: {STUDY}: {error}") from None
 
-    def place(self) -> dict[str, Any]:
-        """How the study was called, as far as that is known: `given` are job fields, `places` are
-        options for hosts, `nodes` is the number of hosts, `quick` says whether it is the short
-        variant. `own`: this user called it so, and nobody has changed it since."""
-        data = signed = b""
+    def call(self) -> RecordedCall:
+        """Return how the study was called, as far as that is known."""
+        data = b""
+        signature = b""
         with suppress(OSError):
             data = files.read(self.path / PLACE, LIMITS.plan)
-            signed = files.read(self.path / SIGNATURE, LIMITS.small_file)
-        said = load(data) or {}
-        given, places = (
-            found if isinstance(found := said.get(name), dict) else {}
-            for name in ("given", "places")
+            signature = files.read(self.path / SIGNATURE, LIMITS.small_file)
+        content = load(data) or {}
+        given = content.get("given")
+        places = content.get("places")
+        nodes = content.get("nodes")
+        options = {}
+        for name, value in places.items() if isinstance(places, dict) else ():
+            if type(value) is PLACES.get(name):
+                options[name] = value
+        return RecordedCall(
+            given=given if isinstance(given, dict) else {},
+            places=options,
+            num_hosts=nodes if type(nodes) is int and nodes > 0 else 1,
+            is_quick=content.get("quick") is True,
+            is_trusted=trust.is_signed(data, signature),
         )
-        return {
-            "given": given,
-            "places": {name: one for name, one in places.items() if type(one) is PLACES.get(name)},
-            "nodes": nodes if type(nodes := said.get("nodes")) is int and nodes > 0 else 1,
-            "quick": said.get("quick") is True,
-            "own": trust.is_signed(data, signed),
-        }
 
     def write(self, entry: JournalEntry) -> None:
-        """Add a fact to the journal. It is on the disk on return. Raises: StudyError."""
-        kind = next(name for name, one in KINDS.items() if isinstance(entry, one))
-        line = dumps({"event": kind, "time": time.time()} | asdict(entry))
+        """Add an entry to the journal. It is on the disk on return. Raises: StudyError."""
+        event = "begun" if isinstance(entry, RunBegun) else "ended"
+        line = dumps({"event": event, "time": time.time()} | asdict(entry))
         journal = self.path / JOURNAL
         with self._writing():
             begin = "\n" if files.is_torn(journal) else ""
@@ -201,30 +222,33 @@ class StudyFolder:
                 os.close(descriptor)
 
     def entries(self) -> Iterator[JournalEntry]:
-        """The facts of the journal, in order. A torn line is left out. Raises: StudyError."""
+        """Yield the entries of the journal, in order. Raises: StudyError.
+
+        A torn line is left out.
+        """
         if not (self.path / JOURNAL).exists():
             return
         try:
             for line in files.lines(self.path / JOURNAL):
-                entry = _entry(load(line) or {})
+                entry = _parse_entry(load(line) or {})
                 if entry:
                     yield entry
         except OSError as error:
             raise StudyError(f"{self.path} holds no study: {JOURNAL}: {error.strerror}") from None
 
 
-def _entry(data: dict[str, Any]) -> JournalEntry | None:
-    """The fact of a line; None where it holds none."""
+def _parse_entry(data: dict[str, Any]) -> JournalEntry | None:
+    """Return the entry of a line, or None if it holds none."""
     trial = data.get("trial")
     run = data.get("run")
-    if not (isinstance(trial, str) and TRIAL.fullmatch(trial) and _is_name(run)):
+    if not (isinstance(trial, str) and TRIAL.fullmatch(trial) and _is_run_name(run)):
         return None
     if data.get("event") == "begun":
         return RunBegun(trial, run)
     if data.get("event") != "ended" or data.get("outcome") not in list(TrialOutcome):
         return None
     outcome = TrialOutcome(data["outcome"])
-    value = figure(data.get("value"))
+    value = check_number(data.get("value"))
     if outcome is TrialOutcome.COUNTED and value is None:
         return None
     remarks = data.get("remarks")
@@ -235,32 +259,33 @@ def _entry(data: dict[str, Any]) -> JournalEntry | None:
         value,
         str(data.get("cause", "")),
         tuple(map(str, remarks)) if isinstance(remarks, list) else (),
-        max(0.0, figure(data.get("seconds")) or 0.0),
-        _pair(data.get("losses")),
+        max(0.0, check_number(data.get("seconds")) or 0.0),
+        _parse_pair(data.get("losses")),
         str(data.get("reason", "")),
         str(data.get("lacks", "")),
-        _conditions(data.get("conditions")),
+        _parse_conditions(data.get("conditions")),
     )
 
 
-def _conditions(value: Any) -> Conditions:
-    """The conditions of a run, as far as they are known."""
+def _parse_conditions(value: Any) -> Conditions:
     if not isinstance(value, dict):
         return UNKNOWN
     threads = value.get("threads")
-    known = [one for one in threads if type(one) is int] if isinstance(threads, list) else []
-    return Conditions(tuple(known), value.get("shares_machine") is True)
+    counts = threads if isinstance(threads, list) else []
+    known = tuple(number for number in counts if type(number) is int)
+    return Conditions(known, value.get("shares_machine") is True)
 
 
-def _pair(value: Any) -> tuple[float, float] | None:
-    """Two numbers; None where it is something else."""
+def _parse_pair(value: Any) -> tuple[float, float] | None:
+    """Return two numbers, or None if the value is something else."""
     if not isinstance(value, list) or len(value) != 2:
         return None
-    first, last = map(figure, value)
+    first = check_number(value[0])
+    last = check_number(value[1])
     return None if first is None or last is None else (first, last)
 
 
-def _is_name(run: Any) -> TypeGuard[str]:
-    """Whether this is the name of a run, and leads nowhere else."""
+def _is_run_name(run: Any) -> TypeGuard[str]:
+    """Return whether this is the name of a run, and leads nowhere else."""
     is_text = isinstance(run, str) and run.isprintable()
     return is_text and "/" not in run and run not in ("", ".", "..")

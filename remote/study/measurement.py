@@ -9,71 +9,80 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from remote.record import summary
+from remote.record.remarks import find_remarks
 from remote.run.run_state import RunState
-from remote.study.study import NAMED, Cell, Study
+from remote.study.study import Cell, Study, named_metric
 from training.registry import did_you_mean
 
 LOSS = "loss"
-"""What the training loss is called, which is read of most scripts."""
-SHOWN = 10
+"""The name of the training loss, which is read of most scripts."""
+SHOWN_METRICS = 10
 """Metrics of a run that a message names."""
 
 
 @dataclass(frozen=True)
 class MissingMetric:
-    """A run has finished, and has no value of what the study compares: `metric`, as the file calls
-    it, and `measured` in words. `names` are the metrics that the run has. `why` says why it has no
-    value, where the study is not to blame."""
+    """A run has finished, and has no value of what the study compares."""
 
     metric: str
+    """The metric as the study file calls it."""
     measured: str
+    """The metric in words."""
     names: tuple[str, ...]
+    """The metrics that the run has."""
     why: str = ""
+    """Why it has no value, if the study is not to blame."""
 
     def text(self) -> str:
-        """In words, with the nearest name."""
-        said = f"the run has no {self.measured}"
-        if self.why or not self.metric.startswith(NAMED):
-            return f"{said}: {self.why}" if self.why else said
+        """Return the cause in words, with the nearest name."""
+        text = f"the run has no {self.measured}"
+        if self.why:
+            return f"{text}: {self.why}"
+        name = named_metric(self.metric)
+        if not name:
+            return text
         if not self.names:
-            return f"{said}, nor any other metric"
-        shown = self.names[:SHOWN]
-        more = f" and {len(self.names) - SHOWN} more" if len(self.names) > SHOWN else ""
-        near = did_you_mean(self.metric.removeprefix(NAMED), self.names)
-        return f"{said}; it has {', '.join(shown)}{more}{near}"
+            return f"{text}, nor any other metric"
+        shown = ", ".join(self.names[:SHOWN_METRICS])
+        num_others = len(self.names) - SHOWN_METRICS
+        others = f" and {num_others} more" if num_others > 0 else ""
+        return f"{text}; it has {shown}{others}{did_you_mean(name, self.names)}"
 
 
 def describe_missing(study: Study, state: RunState) -> MissingMetric:
-    """Say what a run lacks that has finished without a value."""
-    diverged = state.progress.diverged
+    """Return what a run lacks that has finished without a value."""
     names = dict.fromkeys(state.metrics.named)
     if any(math.isfinite(rank.loss) for rank in state.ranks):
         names.setdefault(LOSS)
+    diverged = state.progress.diverged
     why = diverged.text if diverged else ""
     return MissingMetric(study.metric, study.measured, tuple(names), why)
 
 
 def list_remarks(cell: Cell, state: RunState) -> tuple[str, ...]:
-    """What who compares the run with others has to know."""
-    diverged = state.progress.diverged
-    said = [f"{cell.key} diverged: the loss is not finite"] if diverged else []
-    return (*said, *(remark.text for remark in summary.remarks(state)))
+    """Return what one has to know to compare the run with others."""
+    remarks = [remark.text for remark in find_remarks(state)]
+    if state.progress.diverged:
+        remarks.insert(0, f"{cell.key} diverged: the loss is not finite")
+    return tuple(remarks)
 
 
 def general_cause(state: RunState) -> str:
-    """Why a run failed, without the names of the host and the rank that were first."""
-    why = state.cause.what if state.cause else state.stop_reason
+    """Return why a run failed, without the names of its hosts: equal for runs that fail alike."""
+    cause = state.cause.what if state.cause else state.stop_reason
     names = {host.name for host in state.hosts}
     names |= {host.hello.hostname for host in state.hosts if host.hello}
+    # The longest goes first, since a name may be a part of another.
     for name in sorted(filter(None, names), key=len, reverse=True):
-        why = re.sub(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", "HOST", why)
-    return why
+        cause = re.sub(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", "HOST", cause)
+    return cause
 
 
 def first_and_last_loss(state: RunState) -> tuple[float, float] | None:
-    """The training loss at the beginning and the end of its curve, means over the ranks; None
-    unless both are finite."""
+    """Return the training loss at both ends of its curve, means over the ranks.
+
+    Return None unless both are finite.
+    """
     ranks = state.curves.rows("loss")
     if not ranks:
         return None
@@ -83,41 +92,47 @@ def first_and_last_loss(state: RunState) -> tuple[float, float] | None:
     return (first, last) if math.isfinite(first) and math.isfinite(last) else None
 
 
-def read_value(study: Study, found: Mapping[str, Any]) -> float | None:
-    """The value of one run, from its summary; None where it has none.
+def read_value(study: Study, run_summary: Mapping[str, Any]) -> float | None:
+    """Return the value of a run from its summary, or None if it has none.
 
-    `step_seconds` follows the reference's rule: the mean of iterations 2 to 40 over all ranks. The
+    `step_seconds` follows the assignment's rule: the mean of iterations 2 to 40 over all ranks. The
     loss of a script and its own metrics are the last ones, means over the ranks that have them.
     """
-    if study.metric.startswith(NAMED):
-        return _named(study.metric.removeprefix(NAMED), found["ranks"])
-    if study.is_of_script and study.metric == "loss":
-        return _mean(rank["loss"] for rank in found["ranks"])
-    test = found.get("test") or {}
-    values = {
-        "step_seconds": found["means"]["iterations_2_to_40"]["seconds"],
-        "elapsed": found["training_seconds"],
-        "loss": test.get("loss"),
-        "accuracy": test.get("accuracy"),
-    }
-    value = values[study.metric]
+    ranks = run_summary["ranks"]
+    name = named_metric(study.metric)
+    if name:
+        return _read_named(name, ranks)
+    test = run_summary.get("test") or {}
+    value: float | None
+    match study.metric:
+        case "step_seconds":
+            value = run_summary["means"]["iterations_2_to_40"]["seconds"]
+        case "elapsed":
+            value = run_summary["training_seconds"]
+        case "loss" if study.is_of_script:
+            value = _mean_of_known(rank["loss"] for rank in ranks)
+        case metric:
+            value = test.get(metric)
     return float(value) if value is not None else None
 
 
-def _named(wanted: str, ranks: Sequence[Mapping[str, Any]]) -> float | None:
-    """The value of a metric that a script names. Its loss, which is read by itself, is one, too,
-    unless the script gives another one that name."""
+def _read_named(wanted: str, ranks: Sequence[Mapping[str, Any]]) -> float | None:
+    """Return the value of a metric that a script names.
+
+    The loss, which is read by itself, is one, too, unless the script gives another one that name.
+    """
     names = {name for rank in ranks for name in rank["metrics"]}
     name = match_metric(wanted, names)
     if name is not None:
-        return _mean(rank["metrics"].get(name) for rank in ranks)
-    is_loss = match_metric(wanted, [LOSS]) and not any(name.casefold() == LOSS for name in names)
-    return _mean(rank["loss"] for rank in ranks) if is_loss else None
+        return _mean_of_known(rank["metrics"].get(name) for rank in ranks)
+    has_own_loss = any(name.casefold() == LOSS for name in names)
+    if match_metric(wanted, [LOSS]) and not has_own_loss:
+        return _mean_of_known(rank["loss"] for rank in ranks)
+    return None
 
 
 def match_metric(wanted: str, names: Iterable[str]) -> str | None:
-    """Return the one of these names that is meant: this very one, else the only one that differs
-    in nothing but its case."""
+    """Return the name that is meant: this very one, else the only one that differs in case."""
     known = list(names)
     if wanted in known:
         return wanted
@@ -125,7 +140,6 @@ def match_metric(wanted: str, names: Iterable[str]) -> str | None:
     return alike[0] if len(alike) == 1 else None
 
 
-def _mean(values: Iterable[float | None]) -> float | None:
-    """The mean of those that are known."""
+def _mean_of_known(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return statistics.fmean(known) if known else None

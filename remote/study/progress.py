@@ -1,13 +1,19 @@
-"""How far a study is, from its journal. Pure."""
+"""How far a study is, from its journal, and which run comes next. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from remote.study.folder import JournalEntry, RunBegun, RunEnded, TrialOutcome
 from remote.study.study import Cell, Study, Trial, split_trial_key
+
+MOST_REPEATS = 10
+"""With --until-stable, a cell has at most this many times the planned repetitions."""
+
+IntervalWidth = Callable[[Sequence[float]], float]
+"""Returns the width of the interval of some values, as a share of their middle."""
 
 
 class CellState(StrEnum):
@@ -22,29 +28,35 @@ class CellState(StrEnum):
 
 @dataclass
 class CellProgress:
-    """The runs of a cell. `counted` has one per repetition, `failed` those that failed in this
-    call; `running` is the run under way, "" if there is none. `is_unstable`: its values differ too
-    much."""
+    """The runs of a cell."""
 
     cell: Cell
     counted: dict[int, RunEnded] = field(default_factory=dict)
+    """One run for each repetition that has one."""
     failed: dict[int, RunEnded] = field(default_factory=dict)
+    """Runs that failed in this call."""
     running: str = ""
+    """The run under way; "" if there is none."""
     is_unstable: bool = False
+    """True if its values differ too much, with --until-stable."""
+
+    @property
+    def counted_runs(self) -> list[RunEnded]:
+        """Return the runs that count, in order of the repetitions."""
+        return [self.counted[number] for number in sorted(self.counted)]
 
     @property
     def values(self) -> list[float]:
-        """What was measured, in order of the repetitions."""
-        ends = (self.counted[number] for number in sorted(self.counted))
-        return [end.value for end in ends if end.value is not None]
+        """Return what was measured, in order of the repetitions."""
+        return [end.value for end in self.counted_runs if end.value is not None]
 
     @property
     def cause(self) -> str:
-        """Why a run of the cell failed; "" if none did."""
+        """Return why a run of the cell failed; "" if none did."""
         return next((end.cause for end in self.failed.values()), "")
 
     def state(self, repetitions: int) -> CellState:
-        """The state of a cell that is to have so many runs."""
+        """Return the state of a cell that is to have so many runs."""
         if self.running:
             return CellState.RUNNING
         if self.failed:
@@ -56,19 +68,19 @@ class CellProgress:
 
 @dataclass
 class StudyProgress:
-    """What has become of the runs of a study. `open` are runs that have begun and not ended, by
-    trial: those under way, or interrupted."""
+    """What has become of the runs of a study."""
 
     study: Study
     cells: dict[str, CellProgress] = field(init=False)
     open: dict[str, str] = field(default_factory=dict)
+    """The runs that have begun and not ended, by trial: under way, or interrupted."""
 
     def __post_init__(self) -> None:
         self.cells = {cell.key: CellProgress(cell) for cell in self.study.cells}
 
     @classmethod
     def of(cls, study: Study, entries: Iterable[JournalEntry]) -> StudyProgress:
-        """The progress after these facts. Runs that failed before are tried again."""
+        """Return the progress by a journal. Runs that failed before are tried again."""
         progress = cls(study)
         for entry in entries:
             progress.apply(entry)
@@ -78,50 +90,94 @@ class StudyProgress:
         return progress
 
     def apply(self, entry: JournalEntry) -> None:
-        """Take in a fact. One of a trial that the study no longer has does not count."""
-        key, number = split_trial_key(entry.trial)
+        """Take in an entry of the journal. One of a trial that is no longer planned is ignored."""
+        key, repetition = split_trial_key(entry.trial)
         cell = self.cells.get(key)
-        if not cell or not number:
+        if not cell or not repetition:
             return
-        match entry:
-            case RunBegun(trial, run):
-                self.open[trial] = cell.running = run
-                cell.failed.pop(number, None)
-            case RunEnded(trial):
-                self.open.pop(trial, None)
-                cell.running = ""
-                if entry.outcome is TrialOutcome.COUNTED:
-                    cell.counted.setdefault(number, entry)
-                elif entry.outcome is TrialOutcome.FAILED:
-                    cell.failed[number] = entry
+        if isinstance(entry, RunBegun):
+            cell.running = entry.run
+            self.open[entry.trial] = entry.run
+            cell.failed.pop(repetition, None)
+            return
+        cell.running = ""
+        self.open.pop(entry.trial, None)
+        if entry.outcome is TrialOutcome.COUNTED:
+            cell.counted.setdefault(repetition, entry)
+        elif entry.outcome is TrialOutcome.FAILED:
+            cell.failed[repetition] = entry
 
     def is_settled(self, trial: Trial) -> bool:
-        """Whether this call has nothing left to do for the trial."""
+        """Return whether this call has nothing left to do for the trial."""
         cell = self.cells[trial.cell.key]
         return trial.repetition in cell.counted or trial.repetition in cell.failed
 
+    def missing_trials(self) -> list[Trial]:
+        """Return the planned runs that this call has still to make, in order."""
+        return [trial for trial in self.study.trials() if not self.is_settled(trial)]
+
     @property
-    def settled(self) -> int:
-        """How many runs this call has no more to do for."""
+    def num_settled(self) -> int:
+        """Return for how many runs this call has nothing left to do."""
         return sum(len(cell.counted) + len(cell.failed) for cell in self.cells.values())
 
+    @property
+    def num_failed(self) -> int:
+        """Return how many runs failed in this call."""
+        return sum(len(cell.failed) for cell in self.cells.values())
+
+    @property
+    def running_cell(self) -> str:
+        """Return the key of the cell whose run is under way; "" if there is none."""
+        return next((key for key, cell in self.cells.items() if cell.running), "")
+
     def copy(self) -> StudyProgress:
-        """The progress as it is now."""
+        """Return the progress as it is now."""
         copied = StudyProgress(self.study, open=dict(self.open))
         for key, cell in self.cells.items():
             copied.cells[key] = replace(cell, counted=dict(cell.counted), failed=dict(cell.failed))
         return copied
 
     @property
-    def seconds(self) -> float:
-        """How long the runs took that count."""
-        return sum(one.seconds for cell in self.cells.values() for one in cell.counted.values())
+    def counted_runs(self) -> list[RunEnded]:
+        """Return the runs that count, by cell and repetition."""
+        return [end for cell in self.cells.values() for end in cell.counted_runs]
 
     @property
-    def runs(self) -> list[str]:
-        """The runs that count, by cell and repetition."""
-        return [
-            cell.counted[number].run
-            for cell in self.cells.values()
-            for number in sorted(cell.counted)
-        ]
+    def seconds(self) -> float:
+        """Return how long the runs took that count."""
+        return sum(end.seconds for end in self.counted_runs)
+
+
+# The next run -------------------------------------------------------------------------------------
+
+
+def next_trial(progress: StudyProgress) -> Trial | None:
+    """Return the first planned run that is missing, or None."""
+    return next(iter(progress.missing_trials()), None)
+
+
+def unstable_cells(
+    progress: StudyProgress, widest_interval: float, width: IntervalWidth
+) -> set[str]:
+    """Return the keys of the cells whose interval is wider than this share of its middle."""
+    unstable = set()
+    for key, cell in progress.cells.items():
+        values = cell.values
+        if len(values) < 2 or width(values) > widest_interval:
+            unstable.add(key)
+    return unstable
+
+
+def repeat_trial(progress: StudyProgress, unstable: Collection[str]) -> Trial | None:
+    """Return one more run of an unstable cell, or None if none of them may have more."""
+    study = progress.study
+    newest = max((max(cell.counted, default=0) for cell in progress.cells.values()), default=0)
+    last = min(newest + 1, MOST_REPEATS * study.repetitions)
+    for repetition in range(study.repetitions + 1, last + 1):
+        for trial in study.block(repetition):
+            key = trial.cell.key
+            has_failed = bool(progress.cells[key].failed)
+            if key in unstable and not has_failed and not progress.is_settled(trial):
+                return trial
+    return None

@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from remote.metrics import doubt as doubting
+from remote.metrics import doubt as doubt_facts
 from remote.metrics.conditions import join_conditions
 from remote.metrics.doubt import Doubt, Side, differing_work, find_doubt
-from remote.record.summary import finite
+from remote.record.summary import to_strict_json
 from remote.statistics.block_model import DRAWS, FEW_DRAWS
 from remote.statistics.comparison import (
     Comparison,
+    Comparisons,
     Finding,
     compare_cells,
     mean_ratio,
@@ -29,157 +30,177 @@ from remote.study.folder import RunEnded
 from remote.study.progress import CellProgress, CellState, StudyProgress
 from remote.study.study import Cell, Study, Trial
 
-SHAPE = ("link", "cpus")
+LAB_SETTINGS = ("link", "cpus")
 """What a lab gives each host, of which more makes it faster."""
 
 
 @dataclass(frozen=True)
 class CellResult:
-    """One row. `value` is None without a run; `comparison` and `speed_up` where there is nothing to
-    compare with. `runs` are those that count, in order of the repetitions; `cause` says why one
-    failed, "" if none did. `is_same`: all its values are those of the reference, within rounding.
-    `doubt` says why the comparison shows nothing, `speed_up_doubt` why the speed-up is none."""
+    """What came out of a cell."""
 
     cell: Cell
     state: CellState
     runs: tuple[RunEnded, ...]
+    """The runs that count, in order of the repetitions."""
     cause: str
+    """Why a run failed; "" if none did."""
     value: Interval | None
+    """None without a run."""
     stability: Stability
     comparison: Comparison | None = None
+    """The comparison with the reference; None if there is none."""
     speed_up: Interval | None = None
+    """The speed-up against the baseline; None if there is none."""
     is_same: bool = False
+    """True if all its values are those of the reference, within rounding."""
     doubt: Doubt | None = None
+    """Why the comparison shows nothing."""
     speed_up_doubt: Doubt | None = None
+    """Why the speed-up is none."""
 
     @property
     def finding(self) -> Finding | None:
-        """What the comparison with the reference shows."""
+        """Return what the comparison with the reference shows."""
         return self.comparison.finding if self.comparison else None
 
 
 @dataclass(frozen=True)
 class StudyResult:
-    """All rows, in the order of the study. `noise` is the standard deviation from run to run, as a
-    share of the value; NaN where it is not known. `overall` has the mean ratio or difference to the
-    reference of each value of the compared axis. `left_out` are the keys of the trials that count
-    in no comparison, because they do not fit."""
+    """What came out of a study: its cells, in the order of the study."""
 
     study: Study
     cells: tuple[CellResult, ...]
     noise: float
+    """The standard deviation from run to run, as a share of the value; NaN if it is not known."""
     overall: Mapping[str, Interval] = field(default_factory=dict)
+    """For each value of the compared axis, its mean ratio or difference to the reference."""
     left_out: tuple[str, ...] = ()
+    """The keys of the trials that count in no comparison, because they do not fit."""
 
-    def of(self, cell: Cell) -> CellResult:
-        """The row of a cell."""
+    def row_of(self, cell: Cell) -> CellResult:
+        """Return the result of a cell."""
         return next(row for row in self.cells if row.cell.key == cell.key)
 
     @property
     def doubts(self) -> list[Doubt]:
-        """Why comparisons and speed-ups show nothing, once for each two cells."""
-        both = (one for row in self.cells for one in (row.speed_up_doubt, row.doubt) if one)
-        return list({one.pair: one for one in both}.values())
+        """Return why comparisons and speed-ups show nothing, once for each two cells."""
+        doubts = {}
+        for row in self.cells:
+            for doubt in (row.speed_up_doubt, row.doubt):
+                if doubt:
+                    doubts[doubt.pair] = doubt
+        return list(doubts.values())
 
     @property
     def is_complete(self) -> bool:
-        """Whether every cell has all its runs."""
+        """Return whether every cell has all its runs."""
         return all(row.state in (CellState.DONE, CellState.UNSTABLE) for row in self.cells)
 
 
 def value_scale(study: Study) -> ValueScale:
-    """How the values of the study compare: times as ratios, losses and accuracies as they are."""
-    return (
-        ValueScale.RATIO if study.metric in ("step_seconds", "elapsed") else ValueScale.DIFFERENCE
-    )
+    """Return how values compare: times as ratios, losses and accuracies by their differences."""
+    return ValueScale.RATIO if study.compares_times else ValueScale.DIFFERENCE
 
 
 def is_per_sample(study: Study) -> bool:
-    """Whether cells are compared by the time of a sample: their global batches differ."""
-    batches = {one.job.batch_size for one in study.cells if one.job}
+    """Return whether cells are compared by the time of a sample: their global batches differ."""
+    batches = {cell.job.batch_size for cell in study.cells if cell.job}
     return study.metric == "step_seconds" and len(batches) > 1
 
 
 def compute_results(progress: StudyProgress) -> StudyResult:
-    """The results of what has been measured so far: bounds are rougher while runs are missing, so
-    that showing them takes nothing from the run under way."""
+    """Return the results of what has been measured so far.
+
+    Bounds are rougher while runs are missing, so that showing them takes nothing from the run under
+    way.
+    """
     study = progress.study
     rows = list(progress.cells.values())
-    states = {row.state(study.repetitions) for row in rows}
-    draws = FEW_DRAWS if states & {CellState.WAITING, CellState.RUNNING} else DRAWS
-    blocks, table = _table(rows)
+    states = [row.state(study.repetitions) for row in rows]
+    is_under_way = CellState.WAITING in states or CellState.RUNNING in states
+    draws = FEW_DRAWS if is_under_way else DRAWS
+    blocks, table = _make_table(rows)
     if is_per_sample(study):
         table /= [row.cell.job.batch_size for row in rows if row.cell.job]
-    pairs = _pairs(study, rows)
-    found = compare_cells(table, pairs, value_scale(study), draws=draws) if pairs else None
-    comparisons = {one.cell: one for one in found.pairs} if found else {}
-    left_out = found.left_out if found else ()
-    speed_ups = _speed_ups(study, rows, table, draws)
-    doubts = _doubts(study, rows, comparisons)
-    speed_up_doubts = _speed_up_doubts(study, rows, speed_ups)
+    pairs = _list_pairs(study, rows)
+    compared = Comparisons((), noise=math.nan, freedom=0, left_out=())
+    if pairs:
+        compared = compare_cells(table, pairs, value_scale(study), draws=draws)
+    comparisons = {comparison.cell: comparison for comparison in compared.pairs}
+    speed_ups = _compute_speed_ups(study, rows, table, draws)
+    doubts = _find_doubts(study, rows, comparisons)
+    speed_up_doubts = _find_speed_up_doubts(study, rows, speed_ups)
+    results = []
+    for column, (row, state) in enumerate(zip(rows, states, strict=True)):
+        comparison = comparisons.get(column)
+        results.append(
+            CellResult(
+                cell=row.cell,
+                state=state,
+                runs=tuple(row.counted_runs),
+                cause=row.cause,
+                value=mean_interval(row.values, value_scale(study)) if row.values else None,
+                stability=check_stability(row.values),
+                comparison=comparison,
+                speed_up=speed_ups.get(column),
+                is_same=comparison is not None and _is_same(row, rows[comparison.reference]),
+                doubt=doubts.get(column),
+                speed_up_doubt=speed_up_doubts.get(column),
+            )
+        )
     return StudyResult(
         study,
-        tuple(
-            CellResult(
-                row.cell,
-                row.state(study.repetitions),
-                tuple(row.counted[number] for number in sorted(row.counted)),
-                row.cause,
-                mean_interval(row.values, value_scale(study)) if row.values else None,
-                check_stability(row.values),
-                comparisons.get(column),
-                speed_ups.get(column),
-                _is_same(row, rows[comparisons[column].reference])
-                if column in comparisons
-                else False,
-                doubts.get(column),
-                speed_up_doubts.get(column),
-            )
-            for column, row in enumerate(rows)
-        ),
-        found.noise if found else math.nan,
-        _overall(study, rows, table, comparisons),
-        tuple(Trial(rows[column].cell, blocks[block]).key for block, column in left_out),
+        tuple(results),
+        compared.noise,
+        _compare_labels(study, rows, table, comparisons),
+        tuple(Trial(rows[column].cell, blocks[block]).key for block, column in compared.left_out),
     )
 
 
 def _is_same(row: CellProgress, reference: CellProgress) -> bool:
-    """Whether the two have equal values in all repetitions that both have, within rounding."""
-    both = sorted(row.counted.keys() & reference.counted.keys())
-    values = ([one.counted[number].value for number in both] for one in (row, reference))
-    found, expected = ([math.nan if one is None else one for one in each] for each in values)
-    return are_same(found, expected)
+    """Return whether two cells have equal values in all repetitions that both have."""
+    common = sorted(row.counted.keys() & reference.counted.keys())
+    return are_same(_values_of(row, common), _values_of(reference, common))
 
 
-def _overall(
+def _values_of(row: CellProgress, repetitions: list[int]) -> list[float]:
+    """Return the values of some repetitions, NaN for one without a value."""
+    values = [row.counted[repetition].value for repetition in repetitions]
+    return [math.nan if value is None else value for value in values]
+
+
+def _compare_labels(
     study: Study, rows: list[CellProgress], table: np.ndarray, comparisons: dict[int, Comparison]
 ) -> dict[str, Interval]:
-    """How each value of the compared axis does against the reference, over all its cells."""
+    """Return how each value of the compared axis does against the reference, over all its cells."""
     groups: dict[str, list[Comparison]] = {}
-    for column, one in comparisons.items():
-        groups.setdefault(rows[column].cell.label(study.compare), []).append(one)
-    found = {}
-    for label, several in groups.items():
-        pairs = [(one.cell, one.reference) for one in several]
-        is_one = len(several) == 1
-        found[label] = several[0].ratio if is_one else mean_ratio(table, pairs, value_scale(study))
-    return found
+    for column, comparison in comparisons.items():
+        label = rows[column].cell.label(study.compare)
+        groups.setdefault(label, []).append(comparison)
+    ratios = {}
+    for label, group in groups.items():
+        if len(group) == 1:
+            ratios[label] = group[0].ratio
+        else:
+            pairs = [(comparison.cell, comparison.reference) for comparison in group]
+            ratios[label] = mean_ratio(table, pairs, value_scale(study))
+    return ratios
 
 
-def _table(rows: list[CellProgress]) -> tuple[list[int], np.ndarray]:
-    """The repetitions of which there are runs, and repetitions × cells: NaN where there is none."""
-    blocks = sorted({number for row in rows for number in row.counted})
-    table = np.full((len(blocks), len(rows)), np.nan)
+def _make_table(rows: list[CellProgress]) -> tuple[list[int], np.ndarray]:
+    """Return the repetitions that have runs, and the values: repetitions × cells, or NaN."""
+    repetitions = sorted({number for row in rows for number in row.counted})
+    table = np.full((len(repetitions), len(rows)), np.nan)
     for column, row in enumerate(rows):
-        for place, number in enumerate(blocks):
+        for place, number in enumerate(repetitions):
             end = row.counted.get(number)
             if end and end.value is not None:
                 table[place, column] = end.value
-    return blocks, table
+    return repetitions, table
 
 
-def _pairs(study: Study, rows: list[CellProgress]) -> list[tuple[int, int]]:
-    """Each cell and its counterpart, as columns, where both have runs."""
+def _list_pairs(study: Study, rows: list[CellProgress]) -> list[tuple[int, int]]:
+    """Return each cell and its counterpart as columns, if both have runs."""
     columns = {row.cell.key: column for column, row in enumerate(rows)}
     pairs = []
     for column, row in enumerate(rows):
@@ -189,92 +210,101 @@ def _pairs(study: Study, rows: list[CellProgress]) -> list[tuple[int, int]]:
     return pairs
 
 
-def _speed_ups(
+def _compute_speed_ups(
     study: Study, rows: list[CellProgress], table: np.ndarray, draws: int
 ) -> dict[int, Interval]:
-    """How many times faster than the baseline each cell is, by column."""
+    """Return how many times faster than the baseline each cell is, by column."""
     keys = [row.cell.key for row in rows]
-    if study.baseline not in keys or study.metric not in ("step_seconds", "elapsed"):
+    if study.baseline not in keys or not study.compares_times:
         return {}
     baseline = keys.index(study.baseline)
     if not rows[baseline].values:
         return {}
     workers = [row.cell.place.ranks for row in rows]
-    found = measure_scaling(table, baseline, workers, draws=draws)
-    return {one.cell: one.speed_up for one in found if rows[one.cell].values}
+    scaling = measure_scaling(table, baseline, workers, draws=draws)
+    return {point.cell: point.speed_up for point in scaling if rows[point.cell].values}
 
 
-def _doubts(
+# Doubts -------------------------------------------------------------------------------------------
+
+
+def _find_doubts(
     study: Study, rows: list[CellProgress], comparisons: dict[int, Comparison]
 ) -> dict[int, Doubt]:
-    """Why comparisons of times show nothing, by column."""
-    if value_scale(study) is not ValueScale.RATIO:
+    """Return why comparisons of times show nothing, by column."""
+    if not study.compares_times:
         return {}
-    found = {
-        column: _doubt(rows[column], rows[one.reference], one.ratio)
-        for column, one in comparisons.items()
-    }
-    return {column: one for column, one in found.items() if one}
+    doubts = {}
+    for column, comparison in comparisons.items():
+        doubt = _find_doubt(rows[column], rows[comparison.reference], comparison.ratio)
+        if doubt:
+            doubts[column] = doubt
+    return doubts
 
 
-def _speed_up_doubts(
+def _find_speed_up_doubts(
     study: Study, rows: list[CellProgress], speed_ups: dict[int, Interval]
 ) -> dict[int, Doubt]:
-    """Why speed-ups show nothing, by column."""
+    """Return why speed-ups show nothing, by column."""
     baseline = next((row for row in rows if row.cell.key == study.baseline), None)
-    if baseline is None:
-        return {}
-    found = {
-        column: _doubt(rows[column], baseline, one.inverse(), is_speed_up=True)
-        for column, one in speed_ups.items()
-        if rows[column] is not baseline
-    }
-    return {column: one for column, one in found.items() if one}
+    doubts = {}
+    for column, speed_up in speed_ups.items():
+        row = rows[column]
+        if baseline is None or row is baseline:
+            continue
+        doubt = _find_doubt(row, baseline, speed_up.inverse(), is_speed_up=True)
+        if doubt:
+            doubts[column] = doubt
+    return doubts
 
 
-def _doubt(
+def _find_doubt(
     row: CellProgress, other: CellProgress, ratio: Interval, *, is_speed_up: bool = False
 ) -> Doubt | None:
-    """Why the ratio of the times of two cells shows nothing; None where it may show something."""
-    sides = _side(row), _side(other)
-    is_alone = min(side.ranks for side in sides) == 1
-    names = differing_work(row.cell.work, other.cell.work, is_alone=is_alone)
+    """Return why the ratio of the times of two cells shows nothing; None if it may show it."""
     place = row.cell.place
-    others = other.cell.place
-    names += tuple(name for name in SHAPE if getattr(place, name) != getattr(others, name))
-    return find_doubt(*sides, ratio, names, is_speed_up=is_speed_up)
+    other_place = other.cell.place
+    is_alone = 1 in (place.ranks, other_place.ranks)
+    names = differing_work(row.cell.work, other.cell.work, is_alone=is_alone)
+    for name in LAB_SETTINGS:
+        if getattr(place, name) != getattr(other_place, name):
+            names += (name,)
+    return find_doubt(_side(row), _side(other), ratio, names, is_speed_up=is_speed_up)
 
 
 def _side(row: CellProgress) -> Side:
     cell = row.cell
-    place = row.cell.place
+    ranks = cell.place.ranks
     return Side(
         cell.key,
-        place.nodes,
-        place.ranks,
-        len(cell.job.trainers(place.ranks)) if cell.job else place.ranks,
+        cell.place.nodes,
+        ranks,
+        len(cell.job.trainers(ranks)) if cell.job else ranks,
         join_conditions(end.conditions for end in row.counted.values()),
         cell.job.batch_size if cell.job else 0,
     )
 
 
+# JSON ---------------------------------------------------------------------------------------------
+
+
 def results_to_json(result: StudyResult) -> dict[str, Any]:
-    """The results as JSON-ready objects."""
-    found: dict[str, Any] = finite(
+    """Return the results as JSON-ready objects."""
+    objects: dict[str, Any] = to_strict_json(
         {
             "study": result.study.name,
             "metric": result.study.metric,
             "noise": result.noise,
             "left_out": result.left_out,
-            "doubts": doubting.objects(result.doubts),
-            "cells": [_object(row) for row in result.cells],
+            "doubts": doubt_facts.objects(result.doubts),
+            "cells": [_cell_to_json(row) for row in result.cells],
         }
     )
-    return found
+    return objects
 
 
-def _object(row: CellResult) -> dict[str, Any]:
-    compared = row.comparison
+def _cell_to_json(row: CellResult) -> dict[str, Any]:
+    comparison = row.comparison
     return {
         "cell": dict(row.cell.labels),
         "state": row.state.value,
@@ -284,7 +314,7 @@ def _object(row: CellResult) -> dict[str, Any]:
         "value": asdict(row.value) if row.value else None,
         "variation": row.stability.variation,
         "speed_up": asdict(row.speed_up) if row.speed_up else None,
-        "ratio": asdict(compared.ratio) if compared else None,
-        "finding": compared.finding.value if compared else None,
+        "ratio": asdict(comparison.ratio) if comparison else None,
+        "finding": comparison.finding.value if comparison else None,
         "same": row.is_same,
     }

@@ -14,37 +14,48 @@ from remote.format import count
 from remote.plan.plan import PlanError, Script
 from remote.record.entry import FINISHED
 from remote.record.events_file import RunFolderError
-from remote.record.overview import figure
+from remote.record.overview import check_number
 from remote.record.read import load_plan, summarized
-from remote.study import study_file as format
 from remote.study.folder import STUDY, SUFFIX, RunEnded, StudyFolder, TrialOutcome
 from remote.study.host_pool import without_labs
 from remote.study.measurement import read_value
 from remote.study.progress import StudyProgress
-from remote.study.study import WITHOUT_EFFECT, Cell, Study, StudyError, Trial, split_trial_key
+from remote.study.study import (
+    WITHOUT_EFFECT,
+    Cell,
+    Study,
+    StudyError,
+    Trial,
+    is_same_training,
+    split_trial_key,
+)
+from remote.study.study_file import parse_study, read_bundled_studies, read_study_text
 from remote.study.tables import format_label, override
 from training.job import Job
 
 QUICK = "-quick"
-"""What the name of a study's quick variant ends with."""
+"""The end of the name of a study's quick variant."""
 
 
 @dataclass(frozen=True)
 class StudyCall:
-    """How a study is called. `given` are job fields of the command line, `places` its options for
-    hosts, both without those that are not given. `origin` names the study in messages, `nodes` is
-    the number of hosts, 0 where it is not known."""
+    """How a study is called."""
 
     text: str
+    """The text of its file."""
     given: Mapping[str, Any]
+    """Settings of the job that the command line gives."""
     places: Mapping[str, Any]
+    """Options for hosts that the command line gives."""
     quick: bool
     origin: str = ""
+    """The name of the file in mistakes."""
     num_hosts: int = 0
+    """The number of hosts; 0 if it is not known."""
 
     def study(self, name: str) -> Study:
-        """The study. Raises: StudyError."""
-        return format.parse_study(
+        """Return the study. Raises: StudyError."""
+        return parse_study(
             name,
             self.text,
             self.given,
@@ -63,110 +74,135 @@ def find_study(
     quick: bool,
     new: bool = False,
 ) -> tuple[StudyFolder, StudyCall]:
-    """The directory of the study that is meant, and how to call it: a file, a bundled study, or one
-    that has been started. What the command line leaves out is as in the call that started it; job
-    fields are not where the study starts over: `new`. Raises: StudyError."""
+    """Return the directory of the study that is meant, and how to call it. Raises: StudyError.
+
+    It is a file, a bundled study, or one that has been started. What the command line leaves out is
+    as in the call that started it; settings of the job are not if the study starts over, `new`.
+    """
     started = StudyFolder.of(runs_dir, name)
-    if started.exists and not os.path.isfile(name) and name not in format.read_bundled_studies():
+    if started.exists and not os.path.isfile(name) and name not in read_bundled_studies():
         title = name.removesuffix(QUICK) if quick else name
-        text = ""
-        origin = ""
+        folder = _variant(runs_dir, title, quick=quick)
+        source = folder if folder.exists else started
+        text = source.text()
+        origin = str(source.path / STUDY)
     else:
-        (title, text), origin = format.read_study_text(name), name
-    folder = StudyFolder.of(runs_dir, title + (QUICK if quick else ""))
-    if not origin:
-        of = folder if folder.exists else started
-        text = of.text()
-        origin = str(of.path / STUDY)
+        title, text = read_study_text(name)
+        folder = _variant(runs_dir, title, quick=quick)
+        origin = name
     call = StudyCall(text, given, places, quick, origin)
-    return folder, _completed(folder, call, new=new) if folder.exists else call
+    return folder, _complete(folder, call, new=new) if folder.exists else call
 
 
-def _completed(folder: StudyFolder, call: StudyCall, *, new: bool) -> StudyCall:
-    """The call with what the first call said and this one leaves out. Hosts that somebody else
-    named are not reached."""
-    before = folder.place()
+def _variant(runs_dir: Path, title: str, *, quick: bool) -> StudyFolder:
+    """Return the directory of a study, or of its quick variant, which is a study of its own."""
+    return StudyFolder.of(runs_dir, f"{title}{QUICK}" if quick else title)
+
+
+def _complete(folder: StudyFolder, call: StudyCall, *, new: bool) -> StudyCall:
+    """Return the call with what the first call gave and this one leaves out."""
+    before = folder.call()
+    # A place.json that somebody else wrote may name hosts that this user must not reach.
+    known_places = before.places if before.is_trusted else {}
     return replace(
         call,
-        given=call.given if new else override(before["given"], call.given),
-        places=call.places or (before["places"] if before["own"] else {}),
-        quick=call.quick or before["quick"],
+        given=call.given if new else override(before.given, call.given),
+        places=call.places or known_places,
+        quick=call.quick or before.is_quick,
     )
 
 
 def read_progress(folder: StudyFolder, study: Study) -> StudyProgress:
-    """The progress of a study that may not have been started."""
+    """Return the progress of a study, which may not have been started."""
     return StudyProgress.of(study, folder.entries())
 
 
 def open_study(folder: StudyFolder) -> Study:
-    """A study that was started, as it was started. Raises: StudyError."""
-    study = _before(folder).study(folder.name)
-    return without_labs(study) if _is_elsewhere(folder, study) else study
+    """Return a study that was started, as it was started. Raises: StudyError."""
+    study = _call_before(folder).study(folder.name)
+    return without_labs(study) if _was_without_labs(folder, study) else study
 
 
-def _before(folder: StudyFolder) -> StudyCall:
-    """How the study was called."""
-    place = folder.place()
-    said = (place["given"], place["places"], place["quick"])
-    return StudyCall(folder.text(), *said, str(folder.path / STUDY), place["nodes"])
+def _call_before(folder: StudyFolder) -> StudyCall:
+    """Return how the study was called."""
+    before = folder.call()
+    return StudyCall(
+        folder.text(),
+        before.given,
+        before.places,
+        before.is_quick,
+        str(folder.path / STUDY),
+        before.num_hosts,
+    )
 
 
-def _is_elsewhere(folder: StudyFolder, study: Study) -> bool:
-    """Whether its runs were made on hosts of a file, as their cells say."""
-    begun = {split_trial_key(entry.trial)[0] for entry in folder.entries()}
-    return bool(begun) and not begun & {cell.key for cell in study.cells}
+def _was_without_labs(folder: StudyFolder, study: Study) -> bool:
+    """Return whether its runs were made on hosts of a file, as their cells say."""
+    begun_cells = {split_trial_key(entry.trial)[0] for entry in folder.entries()}
+    return bool(begun_cells) and not begun_cells & {cell.key for cell in study.cells}
 
 
 @contextmanager
 def hold_study(folder: StudyFolder, call: StudyCall, *, new: bool) -> Iterator[str]:
-    """Hold a study that begins or goes on. `new`: keep what there is beside, and begin. Gives the
-    name under which that is kept, "" if there is nothing.
+    """Hold a study that begins or goes on.
 
-    Raises: StudyError, also where another process runs it, or where it was started with other
+    With `new`, keep what there is under another name, and begin. Gives this name, "" if there is
+    nothing to keep.
+
+    Raises: StudyError, also if another process runs the study, or if it was started with other
     settings.
     """
-    kept = ""
+    name_of_earlier = ""
     if folder.exists and new:
         with folder.held():
-            kept = f"{folder.name}-{datetime.now():%Y%m%d-%H%M%S}"
-            folder.path.rename(folder.path.with_name(f"{kept}{SUFFIX}"))
+            name_of_earlier = f"{folder.name}-{datetime.now():%Y%m%d-%H%M%S}"
+            folder.path.rename(folder.path.with_name(f"{name_of_earlier}{SUFFIX}"))
     with folder.held():
         check_unchanged(folder, call)
         for end in find_recovered_runs(folder, call):
             folder.write(end)
-        how = {"given": dict(call.given), "places": dict(call.places)}
-        folder.keep(call.text, how | {"nodes": call.num_hosts, "quick": call.quick})
-        yield kept
+        place = {
+            "given": dict(call.given),
+            "places": dict(call.places),
+            "nodes": call.num_hosts,
+            "quick": call.quick,
+        }
+        folder.keep(call.text, place)
+        yield name_of_earlier
+
+
+# Changes since the start --------------------------------------------------------------------------
 
 
 def check_unchanged(folder: StudyFolder, call: StudyCall) -> None:
-    """Check that the runs that count fit the study as it is now: cells and repetitions may be
-    added, and what no run counts of may change. Raises: StudyError."""
+    """Check that the runs that count fit the study as it is now. Raises: StudyError.
+
+    Cells and repetitions may be added, and cells without a run may change.
+    """
     if not folder.exists:
         return
-    before = _before(folder)
-    old = before.study(folder.name)
-    new = call.study(folder.name)
-    if _is_elsewhere(folder, old):
-        old = without_labs(old)
-        new = without_labs(new)
+    before = _call_before(folder)
+    old, new = _old_and_new(folder, before, call)
     progress = read_progress(folder, old)
-    kept = [cell for cell in old.cells if _is_kept(progress, cell)]
-    if not kept:
+    used_cells = [cell for cell in old.cells if _has_runs(progress, cell)]
+    if not used_cells:
         return
     cells = {cell.key: cell for cell in new.cells}
-    gone = [cell.key for cell in kept if cell.key not in cells]
-    reasons = list(list_changes([(cell, cells[cell.key]) for cell in kept if cell.key in cells]))
+    remaining = [cell for cell in used_cells if cell.key in cells]
+    gone = [cell.key for cell in used_cells if cell.key not in cells]
+    reasons = list(list_changes([(cell, cells[cell.key]) for cell in remaining]))
     if gone:
-        reasons.append(f"{_first(gone)} {'is' if len(gone) == 1 else 'are'} no longer in it")
+        are = "is" if len(gone) == 1 else "are"
+        reasons.append(f"{_first_and_number(gone)} {are} no longer in it")
     if old.metric != new.metric:
         reasons.append(f"metric {old.metric}, now {new.metric}")
     if dict(before.places) != dict(call.places):
-        reasons.append(f"hosts {_words(before.places)}, now {_words(call.places)}")
+        reasons.append(
+            f"hosts {_format_options(before.places)}, now {_format_options(call.places)}"
+        )
     if reasons:
-        made = sum(len(progress.cells[cell.key].counted) for cell in kept)
-        lost = f"{count(made, 'run')} would no longer fit. " if made else ""
+        num_runs = sum(len(progress.cells[cell.key].counted) for cell in used_cells)
+        lost = f"{count(num_runs, 'run')} would no longer fit. " if num_runs else ""
         raise StudyError(
             f"{folder.name} has been started, and since then changed: {'; '.join(reasons)}. "
             f"{lost}Start over with --new, which keeps the earlier results under another name, or "
@@ -174,99 +210,112 @@ def check_unchanged(folder: StudyFolder, call: StudyCall) -> None:
         )
 
 
-def find_recovered_runs(folder: StudyFolder, call: StudyCall) -> list[RunEnded]:
-    """Return the runs that have finished and failed only because they lack what the study compared,
-    and that have what it compares now: each is to count. Raises: StudyError."""
-    if not folder.exists:
-        return []
-    before = _before(folder)
-    if dict(before.places) != dict(call.places):
-        return []
+def _old_and_new(folder: StudyFolder, before: StudyCall, call: StudyCall) -> tuple[Study, Study]:
+    """Return the study as it was started and as it is now, both for the same kind of hosts."""
     old = before.study(folder.name)
     new = call.study(folder.name)
-    if _is_elsewhere(folder, old):
-        old = without_labs(old)
-        new = without_labs(new)
-    found = []
-    newest = {entry.trial: entry for entry in folder.entries()}
-    for key, entry in newest.items():
-        trial = new.trial(key)
-        former = old.trial(key)
-        if not (isinstance(entry, RunEnded) and entry.lacks and trial and former):
-            continue
-        if result_settings(trial.cell) == result_settings(former.cell):
-            value = _value(new, trial, folder.path.parent / entry.run)
-            if value is not None:
-                counted = replace(entry, outcome=TrialOutcome.COUNTED, value=value)
-                found.append(replace(counted, cause="", reason="", lacks=""))
-    return found
+    if _was_without_labs(folder, old):
+        return without_labs(old), without_labs(new)
+    return old, new
 
 
-def _value(study: Study, trial: Trial, run: Path) -> float | None:
-    """The value of a recorded run; None where it has none, or is not of this trial."""
-    try:
-        work = load_plan(run).work
-        summary = summarized(run)
-        if summary.get("verdict") == FINISHED and _is_of(work, trial):
-            return figure(read_value(study, summary))
-    except (RunFolderError, PlanError, LookupError, TypeError, AttributeError):
-        pass  # it is gone, or somebody has changed it: it is repeated
-    return None
-
-
-def _is_of(work: Job | Script, trial: Trial) -> bool:
-    """Whether a run did the work of a trial: the file may have changed several times since."""
-    wanted = trial.work
-    if isinstance(work, Script) or isinstance(wanted, Script):
-        words = work.words if isinstance(work, Script) else None
-        return isinstance(wanted, Script) and words == wanted.words
-    return not work.differs(wanted) and (work.steps, work.epochs) == (wanted.steps, wanted.epochs)
-
-
-def _is_kept(progress: StudyProgress, cell: Cell) -> bool:
-    """Whether there is a run of the cell that counts, or one left that may turn out to."""
-    left = any(split_trial_key(trial)[0] == cell.key for trial in progress.open)
-    return left or bool(progress.cells[cell.key].counted)
+def _has_runs(progress: StudyProgress, cell: Cell) -> bool:
+    """Return whether a run of the cell counts, or one is left that may turn out to."""
+    is_open = any(split_trial_key(trial)[0] == cell.key for trial in progress.open)
+    return is_open or bool(progress.cells[cell.key].counted)
 
 
 def list_changes(pairs: Sequence[tuple[Cell, Cell]]) -> Iterator[str]:
-    """Which settings of cells differ, each with its values before and now, and with the cells if it
-    differs in some only."""
-    found: dict[tuple[str, str, str], list[str]] = {}
+    """Yield the settings that differ, with their values before and now.
+
+    `pairs` have cells before and now. The cells are named if only some of them differ.
+    """
+    changes: dict[tuple[str, str, str], list[str]] = {}
     for before, now in pairs:
         old = result_settings(before)
         new = result_settings(now)
         for name in dict.fromkeys((*old, *new)):
             if old.get(name) != new.get(name):
-                key = name, _shown(old.get(name)), _shown(new.get(name))
-                found.setdefault(key, []).append(before.key)
-    for (name, old_value, new_value), keys in found.items():
-        where = f" ({_first(keys)})" if len(keys) < len(pairs) else ""
+                change = name, _format_setting(old.get(name)), _format_setting(new.get(name))
+                changes.setdefault(change, []).append(before.key)
+    for (name, old_value, new_value), keys in changes.items():
+        where = f" ({_first_and_number(keys)})" if len(keys) < len(pairs) else ""
         yield f"{name} {old_value}, now {new_value}{where}"
 
 
 def result_settings(cell: Cell) -> dict[str, object]:
-    """The settings of a cell on which its results may depend, with those of its sync method."""
-    if not isinstance(cell.work, Job):
-        return {"script": cell.work.command_line(), **vars(cell.place)}
-    own = {**vars(cell.work), **vars(cell.place), "one seed for all repetitions": cell.has_seed}
-    del own["sync_option"]
-    method = vars(cell.work.sync_options())
-    return {name: value for name, value in own.items() if name not in WITHOUT_EFFECT} | method
+    """Return the settings of a cell on which its results may depend, with those of its method."""
+    place = vars(cell.place)
+    if isinstance(cell.work, Script):
+        return {"script": cell.work.command_line(), **place}
+    settings = vars(cell.work) | place | {"one seed for all repetitions": cell.has_seed}
+    for name in ("sync_option", *WITHOUT_EFFECT):
+        del settings[name]
+    return settings | vars(cell.work.sync_options())
 
 
-def _shown(value: object) -> str:
-    """A value as a person writes it; that of an option which is not given is the default."""
+def _format_setting(value: object) -> str:
+    """Return a value as a person writes it; that of an option which is not given is the default."""
     if value is None:
         return "default"
     return '""' if value == "" else format_label(value)
 
 
-def _first(keys: Sequence[str]) -> str:
-    """The first one, and how many more there are."""
+def _first_and_number(keys: Sequence[str]) -> str:
+    """Return the first one, and how many more there are."""
     return f"{keys[0]} and {len(keys) - 1} more" if len(keys) > 1 else keys[0]
 
 
-def _words(places: Mapping[str, Any]) -> str:
-    """Options as a person types them."""
-    return " ".join(f"--{key} {value}" for key, value in places.items()) or "no options"
+def _format_options(options: Mapping[str, Any]) -> str:
+    """Return options as a person types them."""
+    return " ".join(f"--{key} {value}" for key, value in options.items()) or "no options"
+
+
+# Runs that count after all ------------------------------------------------------------------------
+
+
+def find_recovered_runs(folder: StudyFolder, call: StudyCall) -> list[RunEnded]:
+    """Return the runs that failed before and count now. Raises: StudyError.
+
+    They have finished and failed only because they lack what the study compared, and they have what
+    it compares now.
+    """
+    if not folder.exists:
+        return []
+    before = _call_before(folder)
+    if dict(before.places) != dict(call.places):
+        return []
+    old, new = _old_and_new(folder, before, call)
+    recovered = []
+    newest_entries = {entry.trial: entry for entry in folder.entries()}
+    for key, entry in newest_entries.items():
+        trial = new.trial(key)
+        old_trial = old.trial(key)
+        if not (isinstance(entry, RunEnded) and entry.lacks and trial and old_trial):
+            continue
+        if result_settings(trial.cell) != result_settings(old_trial.cell):
+            continue
+        value = _read_recorded_value(new, trial, folder.path.parent / entry.run)
+        if value is not None:
+            counted = replace(entry, outcome=TrialOutcome.COUNTED, value=value)
+            recovered.append(replace(counted, cause="", reason="", lacks=""))
+    return recovered
+
+
+def _read_recorded_value(study: Study, trial: Trial, run: Path) -> float | None:
+    """Return the value of a recorded run, or None if it has none or is not of this trial."""
+    try:
+        work = load_plan(run).work
+        summary = summarized(run)
+        if summary.get("verdict") == FINISHED and _is_same_work(work, trial.work):
+            return check_number(read_value(study, summary))
+    except (RunFolderError, PlanError, LookupError, TypeError, AttributeError):
+        pass  # it is gone, or somebody has changed it: it is repeated
+    return None
+
+
+def _is_same_work(work: Job | Script, other: Job | Script) -> bool:
+    """Return whether two runs did the same: the file may have changed several times since."""
+    if isinstance(work, Job) and isinstance(other, Job):
+        return is_same_training(work, other)
+    return isinstance(work, Script) and isinstance(other, Script) and work.words == other.words

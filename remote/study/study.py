@@ -1,4 +1,4 @@
-"""What a study is: which runs it makes, in which order, and what it compares. Data only."""
+"""A study: which runs it makes, in which order, and what it compares. Data only."""
 
 from __future__ import annotations
 
@@ -17,18 +17,26 @@ METRICS = {
     "accuracy": "test accuracy",
 }
 """What a study of jobs may compare, in words; one number per run."""
-SCRIPT_METRICS = {**METRICS, "loss": "training loss of the last step"}
-del SCRIPT_METRICS["accuracy"]
+SCRIPT_METRICS = {
+    "step_seconds": METRICS["step_seconds"],
+    "elapsed": METRICS["elapsed"],
+    "loss": "training loss of the last step",
+}
 """What a study of a script may compare, beside its own metrics."""
-NAMED = "metric:"
+TIME_METRICS = ("step_seconds", "elapsed")
+"""The metrics that compare as ratios."""
+METRIC_PREFIX = "metric:"
 """Stands before the name of a metric that a script prints or writes."""
-LOWER = re.compile(r"loss|err|perplexity|ppl|mae|mse|seconds|time|_ms|memory", re.I)
-"""In the name of a metric of which the lowest value is best."""
+LOWER_IS_BETTER = re.compile(r"loss|err|perplexity|ppl|mae|mse|seconds|time|_ms|memory", re.I)
+"""In the name of a metric whose lowest value is best."""
 REPETITION = "{seed}"
 """Stands in the words of a script for the number of the repetition."""
 SEEDS = 2**32
 UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0}
 """The units of times in study files, in seconds."""
+WITHOUT_EFFECT = ("data_dir", "verify_data", "log_format")
+"""Settings on which no result depends: where the data lie, whether they are checked, how lines
+look."""
 Labels = tuple[tuple[str, str], ...]
 """The name and the label of each axis."""
 
@@ -39,87 +47,94 @@ class StudyError(ValueError):
 
 @dataclass(frozen=True)
 class AxisValue:
-    """One value of an axis: the settings that it stands for. Settings are job fields, options of
-    the sync method, or fields of `CellPlace`."""
+    """One value of an axis."""
 
     label: str
     settings: Mapping[str, object]
+    """What it stands for: settings of the job, options of the sync method, or of `CellPlace`."""
 
 
 @dataclass(frozen=True)
 class StudyAxis:
-    """What is varied."""
+    """One thing that a study varies."""
 
     name: str
     values: tuple[AxisValue, ...]
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The labels of its values."""
+        """Return the labels of its values."""
         return tuple(value.label for value in self.values)
 
 
 @dataclass(frozen=True)
 class CellPlace:
-    """Where a cell runs: the number of hosts, and of ranks on each. `link` and `cpus` are the rate
-    and the cores of each host of a lab; "" leaves them to the command line."""
+    """Where a cell runs. The names of the fields are the keys of study files."""
 
     nodes: int = 1
+    """The number of hosts."""
     processes: int = 1
+    """The number of ranks on each host."""
     link: str = ""
+    """The rate of each host of a lab; "" leaves it to the command line."""
     cpus: str = ""
+    """The cores of each host of a lab; "" leaves them to the command line."""
 
     @property
     def ranks(self) -> int:
-        """The number of ranks."""
+        """Return the number of ranks."""
         return self.nodes * self.processes
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One row of the table: `labels` has a (name, label) pair per axis. `has_seed`: its seed is one
-    of its settings, so that all its repetitions have it."""
+    """One combination of settings, which is a row of the table."""
 
     labels: Labels
     work: Job | Script
     place: CellPlace
     has_seed: bool = False
+    """True if the seed is one of its settings, so that all its repetitions have it."""
 
     @property
     def job(self) -> Job | None:
-        """The work, where it is a job of ours and not a user's own program."""
+        """Return the job of ours that it trains, or None for a script."""
         return self.work if isinstance(self.work, Job) else None
 
     @property
     def key(self) -> str:
-        """Its name, such as "sync=ring nodes=4", the same in every call."""
+        """Return its name, such as "sync=ring nodes=4", the same in every call."""
         return cell_key(self.labels)
 
     def label(self, axis: str) -> str:
-        """Its value of an axis; "" where there is no such axis."""
+        """Return its value of an axis; "" if there is no such axis."""
         return dict(self.labels).get(axis, "")
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One run of a cell. `repetition` counts from 1."""
+    """One run of a cell."""
 
     cell: Cell
     repetition: int
+    """Counts from 1."""
 
     @property
     def key(self) -> str:
-        """Its name, such as "sync=ring nodes=4 #2", the same in every call."""
+        """Return its name, such as "sync=ring nodes=4 #2", the same in every call."""
         return f"{self.cell.key} #{self.repetition}"
 
     @property
     def work(self) -> Job | Script:
-        """The work of the run. Each repetition has a seed of its own, the same for all cells where
-        the study does not vary it."""
+        """Return the work of the run.
+
+        Each repetition has a seed of its own, the same for all cells that do not vary it.
+        """
         work = self.cell.work
         if isinstance(work, Script):
             number = str(self.repetition)
-            return replace(work, words=tuple(one.replace(REPETITION, number) for one in work.words))
+            words = tuple(word.replace(REPETITION, number) for word in work.words)
+            return replace(work, words=words)
         if self.cell.has_seed:
             return work
         return replace(work, seed=(work.seed + self.repetition - 1) % SEEDS)
@@ -133,25 +148,14 @@ class Target:
     value: float
 
     def text(self) -> str:
-        """In words: "test accuracy 60.0%"."""
+        """Return it in words: "test accuracy 60.0%"."""
         value = f"{self.value:.1%}" if self.metric == "accuracy" else f"{self.value:g}"
         return f"{METRICS[self.metric]} {value}"
 
 
-WITHOUT_EFFECT = ("data_dir", "verify_data", "log_format")
-"""Settings on which no result depends: where the data lie, whether they are checked, how lines
-look."""
-
-
 @dataclass(frozen=True)
 class Study:
-    """A study as its file describes it.
-
-    Cells are compared along the axis `compare`, each with the one that has the label `reference`
-    and is otherwise equal. `baseline` is the key of the cell of which the speed-up is 1. `limit` is
-    the most seconds that a run may take. `is_quick`: the variant of --quick. `text` is the file.
-    `overrides` are the settings that the command line gave in place of those of the file.
-    """
+    """A study as its file describes it."""
 
     name: str
     title: str
@@ -160,69 +164,87 @@ class Study:
     cells: tuple[Cell, ...]
     repetitions: int
     seed: int
+    """Decides on the order of the runs."""
     limit: float
+    """The most seconds that a run may take."""
     metric: str
     compare: str
+    """The axis along which cells are compared; "" if there is none."""
     reference: str
+    """The label on this axis of the cells with which the others are compared."""
     baseline: str
+    """The key of the cell whose speed-up is 1; "" if there is none."""
     target: Target | None
     is_quick: bool
+    """True for the short variant of --quick."""
     text: str
+    """The text of the file."""
     overrides: tuple[str, ...] = ()
+    """The settings that the command line gave in place of those of the file."""
 
     @property
     def is_of_script(self) -> bool:
-        """Whether its runs are of a user's own program."""
+        """Return whether its runs are of a script."""
         return any(cell.job is None for cell in self.cells)
 
     @property
+    def compares_times(self) -> bool:
+        """Return whether it compares times, which do so as ratios."""
+        return self.metric in TIME_METRICS
+
+    @property
     def measured(self) -> str:
-        """What is compared, in words: "seconds per step"."""
+        """Return what is compared, in words: "seconds per step"."""
         known = SCRIPT_METRICS if self.is_of_script else METRICS
-        return known.get(self.metric, self.metric.removeprefix(NAMED))
+        return known.get(self.metric) or named_metric(self.metric) or self.metric
 
     @property
     def is_higher_better(self) -> bool:
-        """Whether the highest value is best; of a metric of a script, its name says so."""
-        return self.metric == "accuracy" or (
-            self.metric.startswith(NAMED) and not LOWER.search(self.metric)
-        )
+        """Return whether the highest value is best; of a metric of a script, by its name."""
+        name = named_metric(self.metric)
+        return self.metric == "accuracy" or bool(name and not LOWER_IS_BETTER.search(name))
 
     @property
-    def given(self) -> str:
-        """The settings of the command line, in words; "" without any."""
+    def overrides_text(self) -> str:
+        """Return the settings of the command line, in words; "" if there are none."""
         return f"set on the command line: {', '.join(self.overrides)}" if self.overrides else ""
 
     @property
     def most_nodes(self) -> int:
-        """The most hosts of any of its runs."""
+        """Return the most hosts of any of its runs."""
         return max((cell.place.nodes for cell in self.cells), default=1)
 
     def block(self, repetition: int) -> list[Trial]:
-        """The runs of one repetition: every cell once, shuffled by the seed, so that a drift of the
-        machine affects all cells alike."""
+        """Return the runs of one repetition: every cell once.
+
+        They are shuffled by the seed, so that a drift of the machine affects all cells alike.
+        """
         trials = [Trial(cell, repetition) for cell in self.cells]
         random.Random(f"{self.seed}/{repetition}").shuffle(trials)
         return trials
 
     def trials(self) -> list[Trial]:
-        """All planned runs, block by block."""
-        numbers = range(1, self.repetitions + 1)
-        return [trial for number in numbers for trial in self.block(number)]
+        """Return all planned runs, block by block."""
+        trials = []
+        for repetition in range(1, self.repetitions + 1):
+            trials += self.block(repetition)
+        return trials
 
     def cell(self, key: str) -> Cell | None:
-        """The cell of this name."""
+        """Return the cell of this name."""
         return next((cell for cell in self.cells if cell.key == key), None)
 
     def trial(self, key: str) -> Trial | None:
-        """The trial of this name."""
+        """Return the trial of this name."""
         name, repetition = split_trial_key(key)
         cell = self.cell(name)
         return Trial(cell, repetition) if cell and repetition else None
 
     def counterpart(self, cell: Cell) -> Cell | None:
-        """The cell with which this one is compared; None if it is the reference or there is
-        none."""
+        """Return the cell with which this one is compared.
+
+        Return None if it is the reference, or if there is no such cell.
+        """
         if not self.compare or cell.label(self.compare) == self.reference:
             return None
         labels = {**dict(cell.labels), self.compare: self.reference}
@@ -231,7 +253,7 @@ class Study:
 
 def named_metric(metric: str) -> str:
     """Return the name of a metric that a script prints or writes; "" for one of ours."""
-    return metric.removeprefix(NAMED) if metric.startswith(NAMED) else ""
+    return metric.removeprefix(METRIC_PREFIX) if metric.startswith(METRIC_PREFIX) else ""
 
 
 def cell_key(labels: Labels) -> str:
@@ -240,6 +262,12 @@ def cell_key(labels: Labels) -> str:
 
 
 def split_trial_key(trial: str) -> tuple[str, int]:
-    """The cell and the repetition that the key of a trial names; 0 where it names none."""
+    """Return the cell and the repetition that the key of a trial names; 0 if it names none."""
     cell, _, repetition = trial.rpartition(" #")
     return cell, int(repetition) if repetition.isdecimal() else 0
+
+
+def is_same_training(job: Job, other: Job) -> bool:
+    """Return whether two jobs train the same, and as long."""
+    is_as_long = (job.steps, job.epochs) == (other.steps, other.epochs)
+    return is_as_long and not job.differs(other)

@@ -14,8 +14,8 @@ import tomllib
 from remote.study.cell_reader import CellReader, read_axes
 from remote.study.mistakes import StudyMistakes, format_toml
 from remote.study.study import (
+    METRIC_PREFIX,
     METRICS,
-    NAMED,
     SCRIPT_METRICS,
     WITHOUT_EFFECT,
     Study,
@@ -93,7 +93,8 @@ def parse_study(
     except (ValueError, RecursionError) as error:
         raise StudyError(f"{mistakes.file}: this is not TOML: {error}") from None
     keys = read_table(StudyKeys, data, mistakes)
-    changes = read_table(QuickKeys, keys.quick, mistakes, "quick")
+    # A study whose [quick] was never made may have been recorded with wrong values there.
+    changes = read_table(QuickKeys, keys.quick, mistakes, "quick", checks_values=quick)
     if quick:
         keys = _shorten(keys, changes)
     num_cells = _count_cells(keys)
@@ -165,7 +166,7 @@ def _read_metric(keys: StudyKeys, mistakes: StudyMistakes) -> str:
     metric = keys.metric
     known = list(METRICS)
     if keys.base is not None:
-        known = [*SCRIPT_METRICS, f"{NAMED}NAME"]
+        known = [*SCRIPT_METRICS, f"{METRIC_PREFIX}NAME"]
         if "target" in keys.model_fields_set:
             mistakes.add_at("target", "a study of a script has no target: leave it out")
     is_text = isinstance(metric, str)

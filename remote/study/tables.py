@@ -30,6 +30,7 @@ from training.registry import did_you_mean
 
 TOP_KEYS = ("title", "question", "repetitions", "seed", "limit", "metric", "target")
 """The keys of a study that stand above all tables."""
+TABLES = ("job", "base", "axes", "compare", "quick")
 DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|h)")
 HIGHEST_TARGETS = {"loss": math.inf, "accuracy": 1.0}
 HIGHEST_SEED = 2**32 - 1
@@ -132,23 +133,29 @@ CellKeys = create_model(
 
 
 def read_table(
-    model: type[Table], table: Mapping[str, Any], mistakes: StudyMistakes, name: str = ""
+    model: type[Table],
+    table: Mapping[str, Any],
+    mistakes: StudyMistakes,
+    name: str = "",
+    *,
+    checks_values: bool = True,
 ) -> Table:
     """Return a table without the keys that are wrong, and note the mistakes in these.
 
-    `name` is that of the table in the file, "" for the top and for settings of cells.
+    `name` is that of the table in the file, "" for the top and for settings of cells. Without
+    `checks_values`, only unknown keys are noted, and keys that should be tables.
     """
     try:
         return model.model_validate(table)
     except ValidationError as error:
         details = {str(detail["loc"][0]): detail for detail in error.errors()}
     for key, detail in details.items():
-        value = None if key in TABLE_KEYS else table[key]
+        is_value = key in model.model_fields and key not in TABLES
+        if is_value and not checks_values:
+            continue
+        value = None if key in TABLES else table[key]
         mistakes.add_at(key, _describe(model, key, detail, table[key], name), name, value)
     return model.model_validate({key: table[key] for key in table if key not in details})
-
-
-TABLE_KEYS = ("job", "base", "axes", "cell", "compare", "quick", "baseline")
 
 
 def _describe(
@@ -161,10 +168,10 @@ def _describe(
         return (name and belongs_to_top(key)) or f"unknown key '{key}'{near}"
     if key == "cell":
         return "write [[cell]] with two brackets, once per cell"
-    write = model.model_fields[key].description
-    if write is None:
+    if key in TABLES:
         within = f"{name}." if name else ""
         return f"write the keys of {key} below a line [{within}{key}]"
+    write = model.model_fields[key].description
     if key == "baseline":
         return f"{key}: write {write}"
     error = detail.get("ctx", {}).get("error")

@@ -30,7 +30,9 @@ class Forker:
 
     def __init__(self) -> None:
         pipe = subprocess.PIPE
-        env = {name: os.environ[name] for name in ("PATH", "LC_ALL")}  # nothing of this test
+        env = {
+            name: os.environ[name] for name in ("PATH", "LC_ALL", "PYTHONPATH")
+        }  # nothing of this test
         words = [sys.executable, __file__, "rankboard"]  # by this word a launcher is known
         self._process = subprocess.Popen(
             words, stdin=pipe, stdout=pipe, cwd="/", env=env, text=True

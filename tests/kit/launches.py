@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +18,29 @@ import psutil
 
 from tests.kit.forked_commands import forker
 
-RANKBOARD = str(Path(sys.executable).parent / "rankboard")
+ROOT = Path(__file__).parents[2]
+
+
+def _write_command() -> str:
+    """Write the command `rankboard` of this checkout, and return its path."""
+    # The command beside Python may be of another checkout, and tests that start with an empty
+    # environment have no PYTHONPATH.
+    folder = Path(tempfile.mkdtemp(prefix="rankboard-command-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    command = folder / "rankboard"
+    lines = (
+        f"#!{sys.executable}",
+        "import sys",
+        f"sys.path.insert(0, {str(ROOT)!r})",
+        "from tui import main",
+        "sys.exit(main())",
+    )
+    command.write_text("\n".join(lines) + "\n")
+    command.chmod(0o755)
+    return str(command)
+
+
+RANKBOARD = _write_command()
 QUICK = ("--model", "lenet5", "--dataset", "digits")
 LONG = (*QUICK, "--steps", "100000")
 """More than any test waits for."""

@@ -19,6 +19,7 @@ import socket
 import sys
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -33,6 +34,7 @@ import psutil
 import torch
 from torch import distributed, nn
 from torch.nn.functional import cross_entropy
+from torch.nn.parallel import DistributedDataParallel
 
 from training import loop, models, progress, registry
 from training.agent.host.processes import die_with
@@ -212,7 +214,9 @@ class Outcome:
     last step did. `losses` (steps,): mean over `samples`, the own ones of each step. `payload`:
     bytes sent in all steps, by the method's own account; `sent`: those that left the host
     meanwhile. `waited`: seconds in which it waited for others. `drift`: the ranks' own comparisons
-    that found a difference. `error`: the traceback of a failure.
+    that found a difference. `calls`: how often each function of `torch.distributed` was called,
+    and how DDP was made; `largest`: the most bytes that each got at once. `error`: the traceback
+    of a failure.
     """
 
     parameters: dict[str, torch.Tensor] = field(default_factory=dict)
@@ -226,6 +230,8 @@ class Outcome:
     waited: float = 0.0
     drift: list[Drifted] = field(default_factory=list)
     trainers: int = 1
+    calls: Counter[str] = field(default_factory=Counter)
+    largest: dict[str, int] = field(default_factory=dict)
     error: str = ""
 
     def keep(self, net: nn.Module) -> None:
@@ -391,6 +397,42 @@ FAULTS: dict[str, Callable[[Any, int], AbstractContextManager[None]]] = {
 
 # Ranks --------------------------------------------------------------------------------------------
 
+COUNTED = (
+    *("all_reduce", "reduce", "broadcast", "all_gather_into_tensor", "reduce_scatter_tensor"),
+    *("isend", "irecv", "send", "recv", "batch_isend_irecv"),
+)
+"""The functions of `torch.distributed` whose calls are counted."""
+
+
+@contextmanager
+def counted(outcome: Outcome) -> Iterator[None]:
+    """Count what the method calls, with the size of what it passes."""
+
+    def count_calls(name: str) -> Callable[..., Any]:
+        real = getattr(distributed, name)
+
+        def counting(*words: Any, **more: Any) -> Any:
+            outcome.calls[name] += 1
+            tensors = [word for word in words if isinstance(word, torch.Tensor)]
+            sizes = [tensor.nbytes for tensor in tensors]
+            outcome.largest[name] = max([outcome.largest.get(name, 0), *sizes])
+            return real(*words, **more)
+
+        return counting
+
+    make_ddp = DistributedDataParallel.__init__
+
+    def making_ddp(ddp: DistributedDataParallel, module: nn.Module, **options: Any) -> None:
+        for name, value in options.items():
+            outcome.calls[f"DDP({name}={value})"] += 1
+        make_ddp(ddp, module, **options)
+
+    with ExitStack() as patches:
+        for name in COUNTED:
+            patches.enter_context(patch.object(distributed, name, count_calls(name)))
+        patches.enter_context(patch.object(DistributedDataParallel, "__init__", making_ddp))
+        yield
+
 
 @contextmanager
 def substitutes(case: Case, rank: int, said: list[Event]) -> Iterator[None]:
@@ -428,7 +470,7 @@ def play(case: Case, place: Place, device: torch.device) -> Outcome:
     """The case, as this rank. The process group exists."""
     outcome, said = Outcome(), list[Event]()
     images = NETS[case.net].images()
-    with substitutes(case, place.rank, said), ExitStack() as faults:
+    with substitutes(case, place.rank, said), counted(outcome), ExitStack() as faults:
         trainer = Trainer(case.job(), place, device, images, images)
         outcome.trainers = trainer.shard.world_size
         outcome.watch(trainer.net, trainer.optimizer)

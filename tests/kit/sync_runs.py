@@ -40,13 +40,16 @@ def ran_on_gpus(
 
 
 def chosen(request: pytest.FixtureRequest, fixture: str) -> list[Case]:
-    """The cases of all tests of this session that use the fixture, each once."""
+    """Return the cases of all tests of this session that use the fixture, each once."""
+    from tests.kit.sync_ranks import Case
+
     used = [
         item
         for item in request.session.items
         if isinstance(item, pytest.Function) and fixture in item.fixturenames
     ]
-    return list(dict.fromkeys(item.callspec.params["case"] for item in used))
+    parameters = [value for item in used for value in item.callspec.params.values()]
+    return list(dict.fromkeys(value for value in parameters if isinstance(value, Case)))
 
 
 def running(

@@ -1,11 +1,9 @@
-"""`rankboard attach`, `stop` and `logs`: which run is meant, whose word counts, and what a launcher
-on this machine is told."""
+"""`rankboard attach`: which run is meant, and whose word counts."""
 
 from __future__ import annotations
 
 import fcntl
 import json
-import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,54 +13,27 @@ from unittest.mock import patch
 import pytest
 
 from remote.cluster.hosts import Cluster, Host
-from remote.events import HostLost, Restarted, SessionClosed, Stopping
 from remote.host_commands import kept_plan
 from remote.host_commands.kept_plan import Difference, KeptPlan
 from remote.host_commands.run_on_hosts import HostAnswer
-from remote.launch import Launcher
 from remote.plan import serialize
 from remote.plan.plan import Plan, PlanError, Policy, Upload
 from remote.record.write import Recorder
-from remote.session.session import Session
 from remote.transport import Transport
 from tests.kit.commands import (
     NOWHERE,
-    OBEYING,
     Done,
     Watched,
     plan_on_hosts,
-    recording,
     watching,
 )
-from tests.kit.foreign_runs import records
-from tests.kit.histories import History, plan
-from tests.kit.journals import Hosts, KeptLine, Library
-from tests.kit.launches import LONG, RANKBOARD, launch
-from tests.kit.recorded import recorded
-from tests.kit.sshd import Sshd
-from tests.kit.stage import all_run, trains, until
 from training.agent.host_commands import run_folders as far
 from training.agent.journal import Journal
 from training.job import Job
-from training.wire.enums import EndReason
 from training.wire.events import (
-    PREFIX,
-    SESSION,
-    AgentEnded,
-    Exited,
-    Finished,
     Launched,
-    OutputText,
-    Record,
-    encode,
-    to_object,
 )
-from training.wire.jsonl import dumps
-from tui.app.show_run import LineOptions
 from tui.commands.attach import attach
-from tui.commands.logs import logs
-from tui.commands.stop import stop
-from tui.kit.exit import FAILED, STOPPED
 
 FILE = Cluster("test", (Host("node1", "10.0.0.1"), Host("node2", "10.0.0.2")))
 PLAN = Plan("a-run", FILE.hosts, Job())
@@ -332,242 +303,3 @@ def test_who_names_no_run_of_this_machine_or_its_hosts_is_told(run: Callable[...
     assert done.stderr.startswith(
         "rankboard: No run called 'last' in runs, and no hosts to ask for it: hosts.toml: no"
     )
-
-
-def test_logs_ends_where_a_host_is_silent_and_says_so(
-    run: Callable[..., Done], over: Callable[[Transport], None], tmp_path: Path
-) -> None:
-    lines = [
-        Record(0, 0, seq, float(seq), OutputText(0, "stdout", f"line {seq}")) for seq in (1, 2)
-    ]
-    library = Library(
-        KeptLine(["".join(map(encode, lines)).encode()], stays=True),
-        KeptLine(
-            [
-                dumps({"error": "/w/runs/a-run/1: No such file or \x1b[31mdirectory"}).encode()
-                + b"\n"
-            ]
-        ),
-    )
-    over(library)
-    Recorder(tmp_path / "runs", library.plan).release()
-    done = run(logs, run="a-run")
-    assert (done.returncode, done.stdout) == (3, "[rank 0] line 1\n[rank 0] line 2\n")
-    assert "rankboard: node1: its journal stood still for 0.3 s" in done.stderr
-    assert "rankboard: node2: /w/runs/a-run/1: No such file or directory\n" in done.stderr
-
-
-def test_logs_of_a_run_that_only_its_hosts_know(sshd: Sshd, run: Callable[..., Done]) -> None:
-    """Over SSH: node2 has no folder of it."""
-    hosts = sshd.make_hosts(2)
-    sshd.hosts_toml(hosts)
-    folder = Path(hosts[0].workdir) / "runs" / "a-run" / "0"
-    folder.mkdir(parents=True)
-    (folder / "plan.json").write_text(serialize.dump(replace(PLAN, hosts=hosts)))
-    Journal(str(folder), 0).write(0, [OutputText(0, "stdout", "up")])
-    done = run(logs, run="a-")
-    assert (done.returncode, done.stdout) == (3, "[rank 0] up\n")
-    missing = f"{hosts[1].workdir}/runs/a-run/1: No such file or directory"
-    assert done.stderr.splitlines() == [
-        "rankboard: a-run is not recorded here: using the plan of its hosts",
-        f"rankboard: node2: {missing}",
-    ]
-
-
-def restarted() -> History:
-    """A run whose rank 1 is killed in its first attempt, and that finishes in its second."""
-    told = History(plan(2)).training(2)
-    told.say(0, OutputText(0, "stdout", "one")).say(1, OutputText(1, "stdout", "dies"))
-    told.rank(1, Exited(1, -9, "SIGKILL"))
-    told.attempt = 1
-    told.session(Restarted((0, 1), "node2, rank 1: killed by SIGKILL at step 2"))
-    told.training(2)
-    return told.say(0, OutputText(0, "stdout", "two")).say(1, OutputText(1, "stdout", "lives"))
-
-
-ENDED = "---- attempt 1 ended: node2, rank 1: killed by SIGKILL at step 2; attempt 2 begins ----"
-
-
-@pytest.mark.parametrize("rank", [None, 1])
-def test_logs_says_where_an_attempt_ends(
-    run: Callable[..., Done], tmp_path: Path, rank: int | None
-) -> None:
-    told = restarted().done(0, 1).ended()
-    recorded(tmp_path / "runs", told)
-    done = run(logs, run=told.plan.run, rank=rank)
-    both = ["[rank 0] one", "[rank 1] dies", ENDED, "[rank 0] two", "[rank 1] lives"]
-    mine = [line for line in both if not line.startswith("[rank 0]")]
-    told_of = [line for line in done.stdout.splitlines() if "done" not in line]
-    assert told_of == (both if rank is None else mine)
-
-
-def test_logs_says_where_an_attempt_ends_that_only_hosts_tell(
-    run: Callable[..., Done], over: Callable[[Transport], None], tmp_path: Path
-) -> None:
-    told = [one for one in restarted().records if one.host != SESSION]
-    journals = [
-        "".join(encode(one) for one in told if one.host == host).encode() for host in (0, 1)
-    ]
-    library = Library(*(KeptLine([text]) for text in journals))
-    over(library)
-    Recorder(tmp_path / "runs", library.plan).release()
-    done = run(logs, run="a-run", rank=1)
-    begins = "; attempt 2 begins ----"
-    assert [line for line in done.stdout.splitlines() if line.endswith(begins)] == [
-        f"---- attempt 1 ended: node2, rank 1: killed by SIGKILL at step 2{begins}"
-    ]
-
-
-def finished(folder: Path) -> Hosts:
-    """The hosts of a run that was left, and has ended since."""
-    stage = Hosts(trains, trains)
-    session = stage.session(folder, Policy(keep=True))
-    batches = session.batches()
-    until(session, batches, lambda: all_run(session))
-    session.detach()
-    for _ in batches:
-        continue
-    for rank, line in stage.lines.items():
-        done = PREFIX + dumps(to_object(Finished(rank, 1, 1, 1.0)))
-        line.say(
-            OutputText(rank, "stdout", f"{done}\nrank {rank} is done"),
-            Exited(rank, 0),
-            AgentEnded(EndReason.ALL_ENDED),
-        )
-    return stage
-
-
-def test_logs_follows_from_elsewhere_from_the_first_line_on(
-    run: Callable[..., Done], over: Callable[[Transport], None], tmp_path: Path
-) -> None:
-    stage = finished(tmp_path / "elsewhere")
-    over(stage)
-    Recorder(tmp_path / "runs", stage.plan(Policy(keep=True))).release()
-    done = run(logs, run="a-run", follow=True)
-    assert done.returncode == 0
-    assert sorted(done.stdout.splitlines()) == [
-        "[rank 0] rank 0 is done",
-        "[rank 1] rank 1 is done",
-    ]
-    again = run(logs, run="a-run", rank=1)
-    assert (again.returncode, again.stdout) == (0, "[rank 1] rank 1 is done\n")
-
-
-# Stopping what a process of this machine records --------------------------------------------------
-
-DEAF = "time.sleep(600)"
-
-
-@pytest.mark.parametrize(("now", "name"), [(False, "SIGUSR1"), (True, "SIGQUIT")])
-def test_a_launcher_that_is_told_to_stop_is_waited_for(
-    now: bool, name: str, run: Callable[..., Done], tmp_path: Path
-) -> None:
-    watched = Watched()
-    with recording(tmp_path, OBEYING) as pid:
-        done = run(watching(watched, stop), run="last", now=now)
-    assert done.returncode == 0
-    assert done.stderr.splitlines() == [
-        f"rankboard: last is a-run, started here, live: its launcher is process {pid}",
-        f"rankboard: asked the launcher of a-run, process {pid}, to stop it",
-        f"rankboard: stopped after 1 s: {name} came",
-    ]
-    assert not watched.sessions
-
-
-LOSING = """
-from remote.events import HostLost
-from training.wire.events import Launched, encode
-recorder.raw(encode(Record(0, 0, 1, 0.5, Launched((0,)))).encode())
-ends = Stopping("enough", True), HostLost(0, "node1: not heard", reached=True), SessionClosed()
-for seq, event in enumerate(ends, 1):
-    recorder.write(Record(SESSION, 0, seq, float(seq), event))
-recorder.close(RunState(plan))
-"""
-
-
-def test_a_launcher_that_stopped_a_run_without_one_of_its_hosts_is_not_believed(
-    run: Callable[..., Done], tmp_path: Path
-) -> None:
-    with recording(tmp_path, LOSING):
-        done = run(watching(Watched(), stop), run="a-run")
-    assert done.returncode == 3
-    assert done.stderr.splitlines()[-2:] == [
-        "rankboard: stopped after 2 s, except perhaps on node1: enough",
-        "rankboard: ranks may still run on node1: once it answers, repeat rankboard stop a-run",
-    ]
-
-
-@pytest.mark.parametrize("verdict", [STOPPED, FAILED])
-def test_stop_fails_as_long_as_a_host_has_not_confirmed(
-    verdict: int,
-    run: Callable[..., Done],
-    over: Callable[[Transport], None],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    over(NOWHERE)
-
-    def watch(_: Launcher, session: Session, __: LineOptions) -> int:
-        session._recorder.release()
-        return verdict
-
-    monkeypatch.setattr("tui.app.show_run.watch", watch)
-    recorder = Recorder(tmp_path / "runs", PLAN)
-    recorder.release()
-    told = [
-        *((host, Launched((host,), (0, 1))) for host in (0, 1)),
-        (SESSION, Stopping("enough", True)),
-        (SESSION, HostLost(1, "node2: not heard", reached=True)),
-        (0, Exited(0, -15, "SIGTERM", stopped=True)),
-        (0, AgentEnded(EndReason.CLOSED)),
-        (SESSION, SessionClosed()),
-    ]
-    (recorder.folder / "events.jsonl").write_text(records(told))
-    done = run(stop, run="a-run")
-    assert done.returncode == 3
-    assert done.stderr == (
-        "rankboard: ranks may still run on node2: once it answers, repeat rankboard stop a-run\n"
-    )
-    confirmed = [
-        *told,
-        (1, Exited(1, -15, "SIGTERM", stopped=True)),
-        (1, AgentEnded(EndReason.CLOSED)),
-    ]
-    (recorder.folder / "events.jsonl").write_text(records(confirmed))
-    assert run(stop, run="a-run").returncode == 0
-
-
-def test_a_launcher_that_does_not_obey_is_named(
-    run: Callable[..., Done], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tui.commands.stop.OBEYING", 0.3)
-    with recording(tmp_path, DEAF) as pid:
-        done = run(watching(Watched(), stop), run="a-run", now=True)
-    assert done.returncode == 3
-    assert done.stderr.endswith(
-        f"rankboard: the launcher does not respond: end it with kill -9 {pid}, then repeat "
-        "rankboard stop a-run\n"
-    )
-
-
-def test_what_a_launcher_has_left_behind_is_stopped_without_it(
-    run: Callable[..., Done], over: Callable[[Transport], None], tmp_path: Path
-) -> None:
-    over(NOWHERE)
-    watched = Watched()
-    with recording(tmp_path, ""):
-        assert run(watching(watched, stop), run="a-run").returncode == 42
-    (session,) = watched.sessions
-    assert not session._queue.empty(), "it is told to stop"
-    session._recorder.release()
-
-
-def test_a_run_is_stopped_at_once_from_another_terminal(tmp_path: Path) -> None:
-    running = launch(tmp_path, "--local", "2", *LONG)
-    running.events("launched")
-    words = [RANKBOARD, "stop", "last", "--now"]
-    with subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as stop:
-        assert running.end(30) == 130  # which reads what it prints meanwhile
-        _, said = stop.communicate()
-    assert stop.returncode == 0, said
-    assert "rankboard received SIGQUIT" in said

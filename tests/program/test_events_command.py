@@ -111,7 +111,7 @@ def test_a_stream_has_neither_secrets_nor_ways_to_hosts(tmp_path: Path) -> None:
         env=(("TOKEN", "s"),),
     )
     plan = Plan("a-run", (replace(host, slots=2),), Job())
-    said = json.dumps(summary.plan(plan))
+    said = json.dumps(summary.describe_plan(plan))
     assert all(word not in said for word in ("10.9.8.7", "2222", "alice", "/k", "hunter2", "TOKEN"))
     assert json.loads(said)["ranks"] == [
         {"rank": rank, "local_rank": rank, "host": "node1"} for rank in range(2)

@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 from remote.cluster.hosts import Cluster
 from remote.launch import Launcher
 from remote.plan.plan import Plan, PlanError, Policy, Script
-from remote.record import read, summary
+from remote.record import read
+from remote.record.classification import format_last_report
 from remote.record.layout import REPORT
 from remote.record.lock import STOP
+from remote.record.remarks import find_training_remarks
 from remote.run.run_state import RunState
 from remote.run.state.phases import Verdict
 from training.job import Job
@@ -279,8 +281,8 @@ def print_end(state: RunState) -> None:
 def narrate_record(launcher: Launcher, state: RunState) -> None:
     """Print remarks on a run that has ended, and where it is recorded."""
     folder = Path(os.path.relpath(launcher.runs_dir / state.plan.run))
-    narrate(*(remark.text for remark in summary.training_remarks(state)))
-    if summary.report(state):
+    narrate(*(remark.text for remark in find_training_remarks(state)))
+    if format_last_report(state):
         narrate(f"classification report in {folder / REPORT}")
     narrate(f"recorded in {folder}")
 

@@ -12,7 +12,7 @@ from remote.metrics import doubt as doubting
 from remote.metrics.compare import ComparedRun
 from remote.metrics.run import RunFigures
 from remote.metrics.settings import differing, settings
-from remote.record.summary import finite
+from remote.record.summary import to_strict_json
 from remote.sanitise import one_line
 from training.formatting import format_loss
 from tui.compare.verdict_text import format_verdicts
@@ -69,7 +69,7 @@ def to_object(compared: Sequence[ComparedRun]) -> dict[str, Any]:
     """Return the comparison as one object for JSON. Numbers that are not finite are null."""
     different = differing([run.run for run in compared])
     metrics = common_metrics(compared)
-    comparison: dict[str, Any] = finite(
+    comparison: dict[str, Any] = to_strict_json(
         {
             "differing": {name: list(values) for name, values in different.items()},
             "runs": [_run_object(run, metrics) for run in compared],

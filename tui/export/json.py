@@ -9,11 +9,11 @@ import json
 from pathlib import Path
 
 from remote.metrics.run import RunFigures
-from remote.record.summary import finite
+from remote.record.summary import to_strict_json
 from tui.export.tables import make_tables, summarise
 
 
 def write(run: RunFigures, target: Path) -> None:
     """Write the file. Raises: OSError."""
-    content = summarise(run) | {"tables": finite(make_tables(run))}
+    content = summarise(run) | {"tables": to_strict_json(make_tables(run))}
     target.write_text(json.dumps(content, allow_nan=False) + "\n", encoding="utf-8")

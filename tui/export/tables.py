@@ -11,7 +11,7 @@ from remote.metrics.run import RunFigures
 from remote.metrics.settings import settings
 from remote.metrics.steps import COLUMNS, SERIES
 from remote.metrics.usage import GpuUsage, HostUsage, RankUsage
-from remote.record.summary import finite
+from remote.record.summary import to_strict_json
 
 ExportTable = dict[str, list[Any]]
 """Columns of one length, by name."""
@@ -47,7 +47,7 @@ def make_tables(run: RunFigures) -> dict[str, ExportTable]:
 def summarise(run: RunFigures) -> dict[str, Any]:
     """Return the name, the settings and the summary of a run, JSON-ready."""
     values = {"run": run.name, "settings": settings(run), "summary": run.summary}
-    summary: dict[str, Any] = finite(values)
+    summary: dict[str, Any] = to_strict_json(values)
     return summary
 
 

@@ -84,6 +84,7 @@ def print_help(app: App) -> None:
             console.print(app.help.rstrip(), end="\n\n")
 
     app.help_formatter = Formatter()
+    app["--help"].show = True  # cyclopts hides it in a command of a group
     app.help_print([], console=Console(file=sys.stdout, markup=False, highlight=False))
 
 

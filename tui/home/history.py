@@ -40,12 +40,17 @@ if TYPE_CHECKING:  # all that asks hosts is loaded once they are asked
 
 @dataclass(frozen=True)
 class Listed:
-    """What is recorded: runs, the oldest first, and studies; `problems` are files that cannot be
-    read, a line each."""
+    """What is recorded in a folder."""
 
     runs: tuple[Entry, ...] = ()
+    """The oldest first."""
     studies: tuple[StudyProgress, ...] = ()
     problems: tuple[str, ...] = ()
+    """A line for each file that cannot be read."""
+
+    def name_runs(self, verdict: str = "") -> set[str]:
+        """Return the names of the runs with this verdict; "": of all."""
+        return {run.name for run in self.runs if verdict in ("", run.verdict)}
 
 
 @dataclass(frozen=True)
@@ -82,7 +87,7 @@ class RecordedStudy:
     @property
     def is_stopped(self) -> bool:
         """Return True if runs are missing."""
-        return self.progress.settled < len(self.study.trials())
+        return self.progress.num_settled < len(self.study.trials())
 
 
 @dataclass(frozen=True)
@@ -139,7 +144,7 @@ class History:
         """Return a study that was started. Raises: StudyError, OSError."""
         return RecordedStudy(_progress(StudyFolder.of(self.runs_dir, name)))
 
-    def courses(self, runs: Collection[str], places: int) -> dict[str, list[float]]:
+    def read_courses(self, runs: Collection[str], places: int) -> dict[str, list[float]]:
         """Return the course of the loss of each of these runs."""
         return {run: self._course(self.runs_dir / run, places) for run in runs}
 

@@ -1,5 +1,5 @@
-"""What one keeps with the run under the cursor of a list: a star, a note, a name; to resume and to
-delete it."""
+"""Do something with the run under the cursor of a list: star, note or name it, compare it, resume
+or delete it."""
 
 from __future__ import annotations
 
@@ -14,32 +14,41 @@ from remote.record.entry import Entry
 from remote.record.query import QueryError
 from tui.home.history import History
 from tui.kit.background import RepeatedTask, run_in_background
+from tui.kit.bindings import key_of
 from tui.kit.choice_dialogs import TextPrompt
 from tui.kit.dialogs import DeleteDialog, Leave
 from tui.kit.exit import MISTAKES
-from tui.kit.messages import ResumeRun
+from tui.kit.messages import CompareRuns, ResumeRun
 
 if TYPE_CHECKING:
     from remote.host_commands.pruning import Removable
 
 ERRORS = (*MISTAKES, OSError, QueryError)
-"""What can go wrong, which is told in a line."""
+"""What can go wrong, and is shown in a line."""
+MOST_COMPARED = 8
+"""Runs that are compared at most."""
 
 
 class Keeping(Screen[None]):
-    """A screen with a cursor on a recorded run, or on something else."""
+    """A screen with a cursor on a recorded run, or on something else, such as a study."""
 
     def __init__(self, history: History) -> None:
         super().__init__()
         self.history = history
+        self.marked: set[str] = set()
+        """The names of the runs to compare."""
         self._removable = RepeatedTask(self, self._ask_to_delete, self.fail)
 
     def choose_entry(self) -> Entry | None:
-        """Return the recorded run under the cursor, which a person now does something with."""
+        """Return the recorded run under the cursor, with which a person does something now."""
         raise NotImplementedError
 
     def read(self) -> None:
         """Look again at what is recorded."""
+        raise NotImplementedError
+
+    def show_marks(self) -> None:
+        """Show which runs are marked, and put the cursor on the next one."""
         raise NotImplementedError
 
     def fail(self, error: Exception) -> None:
@@ -48,10 +57,10 @@ class Keeping(Screen[None]):
             raise error
         self.notify(str(error), severity="error", markup=False)
 
-    def _change(self, act: Callable[..., None], *given: Any) -> None:
+    def _change(self, act: Callable[..., None], *arguments: Any) -> None:
         """Change what is kept with the run, and look again."""
         try:
-            act(*given)
+            act(*arguments)
         except ERRORS as error:
             self.notify(str(error), severity="error", markup=False)
         self.read()
@@ -71,13 +80,31 @@ class Keeping(Screen[None]):
         if run:
             self._ask_for("name", run.label, partial(self.history.name, run.name))
 
-    def _ask_for(self, what: str, text: str, keep: Callable[[str], None]) -> None:
-        def answered(text: str | None) -> None:
+    def _ask_for(self, title: str, text: str, keep: Callable[[str], None]) -> None:
+        """Let the user change a text, and keep it."""
+
+        def take_answer(text: str | None) -> None:
             if text is not None:
                 self._change(keep, text)
 
-        help = f"The {what} of the run; an empty one removes it."
-        self.app.push_screen(TextPrompt(what, help, text), answered)
+        explanation = f"The {title} of the run; an empty one removes it."
+        self.app.push_screen(TextPrompt(title, explanation, text), take_answer)
+
+    def action_mark(self) -> None:
+        """Mark the run to compare it, or take the mark away."""
+        run = self.choose_entry()
+        if run:
+            self.marked ^= {run.name}
+            self.show_marks()
+
+    def action_compare(self) -> None:
+        """Compare the marked runs."""
+        if not 2 <= len(self.marked) <= MOST_COMPARED:
+            key = key_of(self.app, "mark")
+            self.notify(f"mark two to {MOST_COMPARED} runs with {key} first", markup=False)
+            return
+        folders = [self.history.runs_dir / name for name in sorted(self.marked)]
+        self.post_message(CompareRuns(tuple(folders)))
 
     def action_resume(self) -> None:
         run = self.choose_entry()
@@ -89,23 +116,26 @@ class Keeping(Screen[None]):
         if run:
             self._removable.begin(lambda: (run.name, *self.history.removable(run.name)))
 
-    def _ask_to_delete(self, found: tuple[str, Sequence[Removable], str]) -> None:
-        run, going, why = found
-        if not going:
-            self.notify(f"{run} is kept: {why}", severity="warning", markup=False)
+    def _ask_to_delete(self, answer: tuple[str, Sequence[Removable], str]) -> None:
+        run, removables, reason = answer
+        if not removables:
+            self.notify(f"{run} is kept: {reason}", severity="warning", markup=False)
             return
-        where = dict.fromkeys(one.host or "here" for one in going)
-        what = f"{run}, {size(sum(one.size for one in going))} ({', '.join(where)})"
+        places = dict.fromkeys(removable.host or "here" for removable in removables)
+        total_size = size(sum(removable.size for removable in removables))
+        question = (
+            f"Delete {run}, {total_size} ({', '.join(places)})? "
+            "Its checkpoints, logs and figures are lost."
+        )
 
-        def answered(answer: Leave | None) -> None:
-            if answer is Leave.DELETE:
-                remove = partial(self.history.remove, going)
-                run_in_background(self, remove, self._tell_removed, self.fail)
+        def take_answer(choice: Leave | None) -> None:
+            if choice is Leave.DELETE:
+                remove = partial(self.history.remove, removables)
+                run_in_background(self, remove, self._report_removed, self.fail)
 
-        question = f"Delete {what}? Its checkpoints, logs and figures are lost."
-        self.app.push_screen(DeleteDialog(question), answered)
+        self.app.push_screen(DeleteDialog(question), take_answer)
 
-    def _tell_removed(self, found: tuple[int, Sequence[str]]) -> None:
-        freed, problems = found
+    def _report_removed(self, result: tuple[int, Sequence[str]]) -> None:
+        freed, problems = result
         self.notify("\n".join((f"removed {size(freed)}", *problems)), markup=False)
         self.read()

@@ -1,67 +1,134 @@
-"""Print the list of all recorded runs as a table."""
+"""Print the list of all recorded runs as a table.
+
+To add a column, add it to `COLUMNS`.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from remote.format import UNKNOWN, loss, moment, or_unknown, percent, seconds
-from remote.record.entry import DEFAULTS, Entry
+from remote.record.entry import DEFAULTS, FINISHED, Entry
 from training.job import INCIDENTAL
 from tui.kit.text_table import Row, clean, print_table, terminal_width, total_width, without
 
-HEAD = (
-    *("run", "name", "method", "model", "data set", "hosts", "ranks", "verdict", "step", "loss"),
-    *("accuracy", "s/iter", "started", "study", "settings", "*", "note"),
-)
-FOLDED = ("method", "model", "data set", "hosts", "ranks", "verdict", "study")
-"""Columns that a narrow terminal shows as a line where all runs have the same there."""
-DISPENSABLE = {
-    "started": 1,
-    "ranks": 2,
-    "study": 3,
-    "data set": 4,
-    "step": 5,
-    "settings": 6,
-    "model": 7,
-    "note": 8,
-    "hosts": 9,
-    "name": 10,
-}
-"""Columns that a narrow terminal leaves out, in this order: a run's name has its start. What tells
-runs apart goes last."""
-OF_STUDY = DISPENSABLE | {"accuracy": 11, "method": 12, "trial": 13}
-"""The same where all runs are of one study: a trial names all that differs."""
-SHORTEST = 13
-LEAST = 8
-"""Characters of a run's name (its date and time) that are shown at least, and of a note."""
-ELSEWHERE = INCIDENTAL | {"sync", "sync_option", "model", "dataset"}
+SHORTEST_NAME = 13
+"""Characters of a run's name that are shown at least: its date and time."""
+SHORTEST_NOTE = 8
+"""Characters of a note that are shown at least."""
+HAVE_COLUMN = INCIDENTAL | {"sync", "sync_option", "model", "dataset"}
 """Settings that the column of settings does not show by name."""
 
 
-def show(runs: Sequence[Entry], everyone: Sequence[Entry]) -> list[str]:
-    """Print a table of these runs, of all that are recorded. Return what it does not show, as all
-    of them have it."""
-    settings = [settings_of(run) for run in runs]
-    table = _table(runs, settings, {})
-    width = terminal_width()
-    shared = list[str]()
-    if math.isfinite(width) and total_width(table) > width:
-        if len(runs) > 1:
-            common = set(settings[0]).intersection(*settings[1:])
-            settings = [[one for one in of if one not in common] for of in settings]
-            shared = sorted(common)
-        is_study = len(runs) > 1 and all(run.trial and run.study == runs[0].study for run in runs)
-        if is_study:
-            settings = _trials(runs)
-        table, folded = _folded(_table(runs, settings, beginnings(everyone)))
-        if is_study:
-            table[0] = tuple("trial" if name == "settings" else name for name in table[0])
-        table = _fitted(table, width, OF_STUDY if is_study else DISPENSABLE)
-        shared = folded + shared
-    print_table(table[0], table[1:])
-    return shared
+# Columns ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """What a row of the table is made of."""
+
+    run: Entry
+    name: str
+    """The run's name, perhaps abbreviated."""
+    settings: Sequence[str]
+
+
+@dataclass(frozen=True)
+class RunColumn:
+    """A column of the table. A terminal that is wide enough shows all of them."""
+
+    title: str
+    get_text: Callable[[RunRow], str]
+    drop_turn: int = 0
+    """A narrow terminal leaves out columns in this order, the smallest number first; never those
+    with 0."""
+    is_foldable: bool = False
+    """A narrow terminal shows it as a line below the table if all runs have the same there."""
+
+
+def _get_verdict(row: RunRow) -> str:
+    run = row.run
+    if run.problem:
+        return "unreadable"
+    # A run whose loss was no number has not just finished.
+    return f"{run.verdict}, NaN" if run.verdict == FINISHED and run.diverged else run.verdict
+
+
+def _get_method(row: RunRow) -> str:
+    if row.run.job is None:
+        return "script" if row.run.script else UNKNOWN
+    return str(row.run.setting("sync"))
+
+
+def _get_step(row: RunRow) -> str:
+    run = row.run
+    return f"{run.step}/{run.steps}" if 0 < run.step < run.steps else or_unknown(run.step)
+
+
+def _get_loss(row: RunRow) -> str:
+    run = row.run
+    if run.diverged:
+        return "nan"
+    return UNKNOWN if run.loss is None else loss(run.loss, run.step)
+
+
+def _get_accuracy(row: RunRow) -> str:
+    accuracy = row.run.accuracy
+    return UNKNOWN if accuracy is None else percent(accuracy, 1)
+
+
+def _get_step_seconds(row: RunRow) -> str:
+    step_seconds = row.run.step_seconds
+    return UNKNOWN if step_seconds is None else seconds(step_seconds)
+
+
+# A run's name has its start, so that goes first. What tells runs apart goes last.
+COLUMNS = (
+    RunColumn("run", lambda row: row.name),
+    RunColumn("name", lambda row: or_unknown(row.run.label), 10),
+    RunColumn("method", _get_method, is_foldable=True),
+    RunColumn("model", lambda row: row.run.setting("model") or UNKNOWN, 7, is_foldable=True),
+    RunColumn("data set", lambda row: row.run.setting("dataset") or UNKNOWN, 4, is_foldable=True),
+    RunColumn("hosts", lambda row: or_unknown(len(row.run.hosts)), 9, is_foldable=True),
+    RunColumn("ranks", lambda row: or_unknown(row.run.ranks), 2, is_foldable=True),
+    RunColumn("verdict", _get_verdict, is_foldable=True),
+    RunColumn("step", _get_step, 5),
+    RunColumn("loss", _get_loss),
+    RunColumn("accuracy", _get_accuracy),
+    RunColumn("s/iter", _get_step_seconds),
+    RunColumn("started", lambda row: moment(row.run.started or 0), 1),
+    RunColumn("study", lambda row: or_unknown(row.run.study), 3, is_foldable=True),
+    RunColumn("settings", lambda row: or_unknown(", ".join(row.settings)), 6),
+    RunColumn("*", lambda row: "*" if row.run.star else UNKNOWN),
+    RunColumn("note", lambda row: row.run.note, 8),
+)
+TITLES = tuple(column.title for column in COLUMNS)
+FOLDABLE = {column.title for column in COLUMNS if column.is_foldable}
+DROP_TURNS = {column.title: column.drop_turn for column in COLUMNS if column.drop_turn}
+DROP_TURNS_OF_STUDY = DROP_TURNS | {"accuracy": 11, "method": 12, "trial": 13}
+"""The same if all runs are of one study. Its trials name all that differs."""
+
+
+def make_row(run: Entry, name: str, settings: Sequence[str]) -> Row:
+    """Return the text of each of `COLUMNS`."""
+    row = RunRow(run, name, settings)
+    return clean(tuple(column.get_text(row) for column in COLUMNS))
+
+
+def settings_of(run: Entry) -> list[str]:
+    """Return the settings that differ from the defaults and have no column, as filters have
+    them."""
+    if run.script:
+        return [run.script]
+    job = run.job or {}
+    settings = list[str](job.get("sync_option", ()))
+    for name, value in job.items():
+        if name not in HAVE_COLUMN and value is not None:
+            settings.append(f"{name}={value}")
+    return settings
 
 
 def to_object(run: Entry) -> dict[str, Any]:
@@ -71,117 +138,117 @@ def to_object(run: Entry) -> dict[str, Any]:
     return {"run": values.pop("name"), **values, "job": job}
 
 
-def _table(
+# The table ----------------------------------------------------------------------------------------
+
+
+def show(runs: Sequence[Entry], all_runs: Sequence[Entry]) -> list[str]:
+    """Print a table of these runs, of all that are recorded. Return what it does not show, as all
+    of them have it."""
+    settings = [settings_of(run) for run in runs]
+    table = _make_table(runs, settings, {})
+    width = terminal_width()
+    shared = list[str]()
+    if math.isfinite(width) and total_width(table) > width:
+        table, shared = _make_narrow_table(runs, all_runs, settings, width)
+    print_table(table[0], table[1:])
+    return shared
+
+
+def _make_table(
     runs: Sequence[Entry], settings: Sequence[Sequence[str]], names: Mapping[str, str]
 ) -> list[Row]:
     """Return the table of runs, with these settings, and with other names for theirs."""
-    rows = (
-        row(run, names.get(run.name, run.name), of) for run, of in zip(runs, settings, strict=True)
-    )
-    return [HEAD, *rows]
+    table: list[Row] = [TITLES]
+    for run, own_settings in zip(runs, settings, strict=True):
+        table.append(make_row(run, names.get(run.name, run.name), own_settings))
+    return table
 
 
-def row(run: Entry, name: str, settings: Sequence[str]) -> Row:
-    job = run.job is not None
-    step = f"{run.step}/{run.steps}" if run.step < run.steps else or_unknown(run.step)
-    cells = (
-        name,
-        or_unknown(run.label),
-        run.setting("sync") if job else "script" if run.script else UNKNOWN,
-        run.setting("model") if job else UNKNOWN,
-        run.setting("dataset") if job else UNKNOWN,
-        or_unknown(len(run.hosts)),
-        or_unknown(run.ranks),
-        "unreadable" if run.problem else _verdict(run),
-        step if run.step else UNKNOWN,
-        "nan" if run.diverged else UNKNOWN if run.loss is None else loss(run.loss, run.step),
-        UNKNOWN if run.accuracy is None else percent(run.accuracy, 1),
-        UNKNOWN if run.step_seconds is None else seconds(run.step_seconds),
-        moment(run.started or 0),
-        or_unknown(run.study),
-        or_unknown(", ".join(settings)),
-        "*" if run.star else UNKNOWN,
-        run.note,
-    )
-    return clean(cells)
+def _make_narrow_table(
+    runs: Sequence[Entry], all_runs: Sequence[Entry], settings: list[list[str]], width: float
+) -> tuple[list[Row], list[str]]:
+    """Return the table as it fits into a width, and what it does not show as all have it."""
+    shared_settings = set[str]()
+    if len(runs) > 1:
+        shared_settings = set(settings[0]).intersection(*settings[1:])
+        settings = [
+            [setting for setting in own_settings if setting not in shared_settings]
+            for own_settings in settings
+        ]
+    study = runs[0].study
+    is_study = len(runs) > 1 and all(run.trial and run.study == study for run in runs)
+    if is_study:
+        settings = [[trial] for trial in _short_trials(runs)]
+    table, folded = _fold_columns(_make_table(runs, settings, shorten_names(all_runs)))
+    turns = DROP_TURNS
+    if is_study:
+        turns = DROP_TURNS_OF_STUDY
+        table[0] = tuple("trial" if title == "settings" else title for title in table[0])
+    return _fit_table(table, width, turns), folded + sorted(shared_settings)
 
 
-def _verdict(run: Entry) -> str:
-    """Say how a run has ended; one whose loss was no number has not just finished."""
-    return f"{run.verdict}, NaN" if run.verdict == "finished" and run.diverged else run.verdict
-
-
-def settings_of(run: Entry) -> list[str]:
-    """Return the settings that differ from the defaults and have no column, as filters have
-    them."""
-    if run.script:
-        return [run.script]
-    job = run.job or {}
-    others = [
-        f"{name}={value}"
-        for name, value in job.items()
-        if name not in ELSEWHERE and value is not None
-    ]
-    return [*job.get("sync_option", ()), *others]
-
-
-# Narrow terminals ---------------------------------------------------------------------------------
-
-
-def _folded(table: Sequence[Row]) -> tuple[list[Row], list[str]]:
+def _fold_columns(table: Sequence[Row]) -> tuple[list[Row], list[str]]:
     """Return the table without empty columns and, if it has several rows, without those in which
     all are equal; and what these say."""
-    shared = []
-    kept = []
-    for index, name in enumerate(table[0]):
+    folded = list[str]()
+    shown = list[int]()
+    for index, title in enumerate(table[0]):
         cells = {row[index] for row in table[1:]}
         if cells <= {"", UNKNOWN}:
             continue
-        if name in FOLDED and len(cells) == 1 and len(table) > 2:
-            shared.append(f"{name} {cells.pop()}")
+        if title in FOLDABLE and len(cells) == 1 and len(table) > 2:
+            folded.append(f"{title} {cells.pop()}")
         else:
-            kept.append(index)
-    return [tuple(row[index] for index in kept) for row in table], shared
+            shown.append(index)
+    return [tuple(row[index] for index in shown) for row in table], folded
 
 
-def _trials(runs: Sequence[Entry]) -> list[list[str]]:
+def _short_trials(runs: Sequence[Entry]) -> list[str]:
     """Return the trial of each run, without the name of the first axis if all begin with it."""
     axes = {run.trial.partition("=")[0] for run in runs}
-    begin = f"{axes.pop()}=" if len(axes) == 1 else ""
-    return [[run.trial.removeprefix(begin)] for run in runs]
+    prefix = f"{axes.pop()}=" if len(axes) == 1 else ""
+    return [run.trial.removeprefix(prefix) for run in runs]
 
 
-def beginnings(everyone: Sequence[Entry]) -> dict[str, str]:
+def shorten_names(runs: Sequence[Entry]) -> dict[str, str]:
     """Return the beginning of each run's name that no other has: enough for every command."""
-    names = [run.name for run in everyone]  # sorted, so the nearest are neighbours
-    found = {}
+    names = [run.name for run in runs]  # sorted, so the nearest are neighbours
+    short_names = dict[str, str]()
     for before, name, after in zip(["", *names], names, [*names[1:], ""], strict=False):
-        same = max(_common(name, before), _common(name, after))
-        found[name] = name[: max(SHORTEST, same + 1)]
-    return found
+        same = max(_count_common(name, before), _count_common(name, after))
+        short_names[name] = name[: max(SHORTEST_NAME, same + 1)]
+    return short_names
 
 
-def _common(one: str, other: str) -> int:
+def _count_common(name: str, other: str) -> int:
     """Return the number of characters with which both begin."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((index for index, (a, b) in pairs if a != b), min(len(one), len(other)))
+    length = 0
+    for character, other_character in zip(name, other, strict=False):
+        if character != other_character:
+            break
+        length += 1
+    return length
 
 
-def _fitted(table: list[Row], width: float, turns: Mapping[str, int]) -> list[Row]:
+def _fit_table(table: list[Row], width: float, turns: Mapping[str, int]) -> list[Row]:
     """Return the table with as much of the notes and of these columns as there is room for."""
-    clipped = without(turns, _clipped(table, LEAST), width)
-    if clipped[0][-1] != "note":
-        return clipped
+    fitted = without(turns, _clip_notes(table, SHORTEST_NOTE), width)
+    if fitted[0][-1] != "note":
+        return fitted
     notes = [row[-1] for row in table]
-    whole = [(*row[:-1], note) for row, note in zip(clipped, notes, strict=True)]
-    bare = total_width([(*row[:-1], "") for row in whole])
-    return _clipped(whole, int(width) - bare)
+    with_notes = [(*row[:-1], note) for row, note in zip(fitted, notes, strict=True)]
+    width_without_notes = total_width([(*row[:-1], "") for row in fitted])
+    return _clip_notes(with_notes, int(width) - width_without_notes)
 
 
-def _clipped(table: Sequence[Row], most: int) -> list[Row]:
+def _clip_notes(table: Sequence[Row], longest: int) -> list[Row]:
     """Return the table with notes of so many characters at most."""
     if table[0][-1] != "note":
         return list(table)
-    return [
-        row if len(row[-1]) <= most else (*row[:-1], f"{row[-1][: most - 1]}…") for row in table
-    ]
+    clipped = list[Row]()
+    for row in table:
+        note = row[-1]
+        if len(note) > longest:
+            note = f"{note[: longest - 1]}…"
+        clipped.append((*row[:-1], note))
+    return clipped

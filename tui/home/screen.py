@@ -9,58 +9,33 @@ from textual.binding import BindingType
 from textual.events import Resize
 from textual.widgets import Static
 
-from remote.format import count
 from remote.record.checkpoints import saved_step
 from remote.record.entry import RUNNING, UNKNOWN, Entry
 from remote.sanitise import plain
+from tui.home import list_text
 from tui.home.filter import Filter
 from tui.home.history import Answered, History, Listed
 from tui.home.host_poll import HostPoll
 from tui.home.keeping import ERRORS, Keeping
-from tui.home.listing import beginnings
-from tui.home.run_list import (
-    ORDERS,
-    PLACES,
-    Item,
-    about,
-    hidden,
-    hint,
-    items,
-    problems,
-    rows,
-    table,
-)
-from tui.kit.actions import Place
+from tui.home.listing import shorten_names
+from tui.home.run_list import ORDERS, RowSelection, RunItem, select_items
+from tui.home.run_table import CURVE_WIDTH, RunTable, make_rows
+from tui.kit.actions import KeyPlace
 from tui.kit.background import RepeatedTask
 from tui.kit.bindings import bindings, key_of
-from tui.kit.messages import CompareRuns, NewRun, OpenRun, OpenStudy
+from tui.kit.messages import NewRun, OpenRun, OpenStudy
 from tui.kit.run_session import LiveScreen
 from tui.kit.text_table import justified
-from tui.kit.widgets.choices import ChoiceTable
 from tui.kit.widgets.keys import KeyFooter
 
 LOOK_EVERY = 3.0
 """Seconds between two looks at what is recorded here, at least."""
 ASK_EVERY = 10.0
 """Seconds between the answer of the hosts and the next question, at least."""
-OF_RUNS = frozenset(
-    (
-        "open",
-        "filter",
-        "order",
-        "all",
-        "mark",
-        "compare",
-        "star",
-        "note",
-        "name",
-        "resume",
-        "delete",
-    )
+NEED_RUNS = frozenset(
+    ("open", "filter", "order", "mark", "compare", "star", "note", "name", "resume", "delete")
 )
 """Actions for which there have to be runs."""
-MOST = 8
-"""Runs that are compared at most."""
 
 
 class HomeScreen(LiveScreen, Keeping):
@@ -78,12 +53,12 @@ class HomeScreen(LiveScreen, Keeping):
     HomeScreen.-empty ChoiceTable { display: none; }
     HomeScreen #hidden { height: auto; padding: 0 1; color: $text-muted; }
     HomeScreen #about { height: 3; padding: 0 1; color: $text-muted; }
-    HomeScreen #said { height: auto; max-height: 4; padding: 0 1; color: $text-warning; }
-    HomeScreen #said.-several { text-wrap: nowrap; text-overflow: ellipsis; }
+    HomeScreen #problems { height: auto; max-height: 4; padding: 0 1; color: $text-warning; }
+    HomeScreen #problems.-several { text-wrap: nowrap; text-overflow: ellipsis; }
     HomeScreen.-low #about, HomeScreen.-low #hidden { display: none; }
     """
     VERTICAL_BREAKPOINTS = [(0, "-low"), (14, "-tall")]  # noqa: RUF012
-    place = Place.HOME
+    place = KeyPlace.HOME
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
     AUTO_FOCUS = "ChoiceTable"
 
@@ -94,23 +69,21 @@ class HomeScreen(LiveScreen, Keeping):
         self._tracing = RepeatedTask(self, self._take_courses, self.fail)
         self._listed: Listed | None = None
         self._poll = HostPoll()
-        self._items: list[Item] = []
+        self._selection = RowSelection([])
         self._order = next(iter(ORDERS))
         self._words: list[str] = []
         self._courses: dict[str, list[float]] = {}
         self._grown: set[str] = set()
-        self._marked: set[str] = set()
         self._lists_all = False
-        self._hidden = 0
         self._described: tuple[object, ...] = ()
 
     def compose(self) -> ComposeResult:
         yield Static(id="title", markup=False)
         yield Filter()
-        yield ChoiceTable()
+        yield RunTable()
         yield Static(id="empty", markup=False)
         yield Static(id="hidden", markup=False)
-        yield Static(id="said", markup=False)
+        yield Static(id="problems", markup=False)
         yield Static(id="about", markup=False)
         yield KeyFooter()
 
@@ -138,19 +111,13 @@ class HomeScreen(LiveScreen, Keeping):
         if listed == self._listed:
             return
         self._listed = listed
-        self._grown = {run.name for run in listed.runs if run.verdict == RUNNING}
-        self._marked &= {run.name for run in listed.runs}
+        self._grown = listed.name_runs(RUNNING)
+        self.marked &= listed.name_runs()
         if is_first:
             self._ask_anew()
-        elif not self._poll.has_asked(self._unknown):  # their launcher has just left them
-            self._ask()
+        elif not self._poll.has_asked(listed.name_runs(UNKNOWN)):
+            self._ask()  # their launcher has just left them
         self._draw()
-
-    @property
-    def _unknown(self) -> set[str]:
-        """Return the runs of which nobody here knows the end."""
-        runs = self._listed.runs if self._listed else ()
-        return {run.name for run in runs if run.verdict == UNKNOWN}
 
     def _ask_anew(self) -> None:
         """Ask all hosts, also those that did not answer before."""
@@ -158,8 +125,8 @@ class HomeScreen(LiveScreen, Keeping):
         self._ask()
 
     def _ask(self) -> None:
-        recorded = {run.name for run in self._listed.runs} if self._listed else set[str]()
-        runs = self._poll.choose_runs(self._unknown, recorded)
+        listed = self._listed or Listed()
+        runs = self._poll.choose_runs(listed.name_runs(UNKNOWN), listed.name_runs())
         self._asking.begin(lambda: self.history.ask(runs))
 
     def _take_answered(self, answered: Answered) -> None:
@@ -171,17 +138,16 @@ class HomeScreen(LiveScreen, Keeping):
             raise error
         self._take_answered(Answered((), (str(error),)))
 
-    def _trace(self) -> None:
-        """Read the losses of the runs in view, of which they are not known yet or have grown."""
-        top = self.query_one(ChoiceTable).scroll_offset.y
-        names = [
-            item.name
-            for item in self._items[top : top + self.size.height]
-            if item.entry and (item.name not in self._courses or item.name in self._grown)
-        ]
+    def _read_courses(self) -> None:
+        """Read the losses of the runs in view that are not known yet or have grown."""
+        names = list[str]()
+        for item in self.query_one(RunTable).items_in_view:
+            is_new = item.name not in self._courses or item.name in self._grown
+            if item.entry and is_new:
+                names.append(item.name)
         if names:
             self._grown.difference_update(names)
-            self._tracing.begin(lambda: self.history.courses(names, PLACES))
+            self._tracing.begin(lambda: self.history.read_courses(names, CURVE_WIDTH))
 
     def _take_courses(self, courses: dict[str, list[float]]) -> None:
         self._courses |= courses
@@ -190,98 +156,78 @@ class HomeScreen(LiveScreen, Keeping):
     # Drawing
 
     def _draw(self) -> None:
-        """Show the list as it is now. The cursor stays on the run on which a person has put it;
-        until then it is on the first row, which is the newest run unless others are live."""
+        """Show the list as it is now."""
         if self._listed is None or not self.is_mounted:
             return
-        chosen = self._chosen
         could_act = self._has_runs, self._can_list_all
-        self._items, self._hidden = items(
+        self._selection = select_items(
             self._listed, self._poll.answered, self._words, self._order, lists_all=self._lists_all
         )
-        names = beginnings(self._listed.runs)
-        choices = self.query_one(ChoiceTable)
-        cells = rows(self._items, names, self._courses, self._marked)
-        choices.show(*table(cells, self._width))
-        if not choices.is_cursor_placed:
-            choices.cursor = 0
-        elif chosen:
-            listed_names = [item.name for item in self._items]
-            if chosen.name in listed_names:
-                choices.cursor = listed_names.index(chosen.name)
+        items = self._selection.items
+        names = shorten_names(self._listed.runs)
+        cells = make_rows(items, names, self._courses, self.marked)
+        self.query_one(RunTable).show_items(items, cells, self.app.size.width - 2)
         if (self._has_runs, self._can_list_all) != could_act:
             self.refresh_bindings()
-        self.set_class(not self._items, "-empty")
-        if not self._items:
-            text = hint(self._words, self.history.shown_dir, self._key)
+        self.set_class(not items, "-empty")
+        if not items:
+            text = list_text.suggest(self._words, self.history.shown_dir, self._key)
             self.query_one("#empty", Static).update(text)
         self._describe()
-        self._trace()
-
-    @property
-    def _width(self) -> int:
-        """Return how many cells a line has."""
-        return self.app.size.width - 2
+        self._read_courses()
 
     def _describe(self) -> None:
         """Say what is listed, what hosts do not answer, and what is under the cursor."""
-        item = self._chosen
+        width = self.app.size.width - 2
+        item = self.query_one(RunTable).chosen
         answered = self._poll.answered
         described = (
             (item, answered, self._listed, self._order, tuple(self._words)),
-            (len(self._items), self._hidden, self._width, self._poll.is_shown),
+            (len(self._selection.items), self._selection.hidden, width, self._poll.is_shown),
         )
         if described == self._described or self._listed is None:
             return
         self._described = described
+        counts = list_text.count_listed(self._listed, self._selection, has_filter=bool(self._words))
+        state = "asking the hosts" if self._poll.is_shown else self._order
         title = f"rankboard  runs in {self.history.shown_dir}"
-        text = justified(title, ", ".join(self._count_listed(self._listed)), self._width)
+        text = justified(title, f"{counts}, {state}", width)
         self.query_one("#title", Static).update(plain(text))
-        left_out = self.query_one("#hidden", Static)
-        left_out.update(hidden(self._hidden, self._key))
-        left_out.display = self._hidden > 0
-        lines = problems(answered, self._listed)
-        trouble = self.query_one("#said", Static)
-        trouble.set_class(len(lines) > 1, "-several")
-        trouble.update("\n".join(lines))
+        hidden = self.query_one("#hidden", Static)
+        hidden.update(list_text.describe_hidden(self._selection.hidden, self._key))
+        hidden.display = self._selection.hidden > 0
+        lines = list_text.describe_problems(answered, self._listed)
+        problems = self.query_one("#problems", Static)
+        problems.set_class(len(lines) > 1, "-several")
+        problems.update("\n".join(lines))
         step = saved_step(self.history.runs_dir / item.name) if item and item.entry else 0
-        self.query_one("#about", Static).update(about(item, step, self._key))
-
-    def _count_listed(self, listed: Listed) -> list[str]:
-        """Return how many runs are listed, how many are live, and in which order they are."""
-        recorded = len(listed.runs)
-        if self._words:
-            matching = sum(not item.study for item in self._items)
-            runs = f"{matching} of {count(recorded, 'run')}"
-        else:
-            runs = count(recorded - self._hidden, "run")
-        live = sum(item.is_live for item in self._items)
-        return [runs, f"{live} live", "asking the hosts" if self._poll.is_shown else self._order]
+        self.query_one("#about", Static).update(list_text.describe_item(item, step, self._key))
 
     # Keys
-
-    @property
-    def _chosen(self) -> Item | None:
-        """Return the row under the cursor."""
-        cursor = self.query_one(ChoiceTable).cursor
-        return self._items[cursor] if cursor < len(self._items) else None
 
     def choose_entry(self) -> Entry | None:
         item = self._choose()
         return item.entry if item else None
 
-    def _choose(self) -> Item | None:
+    def show_marks(self) -> None:
+        self._draw()
+        self.query_one(RunTable).cursor += 1
+
+    def _choose(self) -> RunItem | None:
         """Return the row under the cursor, on which the cursor stays from now on."""
-        self.query_one(ChoiceTable).is_cursor_placed = True
-        return self._chosen
+        table = self.query_one(RunTable)
+        table.is_cursor_placed = True
+        return table.chosen
 
     def on_choice_table_chosen(self) -> None:
         self._describe()
 
     def action_open(self) -> None:
         item = self._choose()
-        if item:
-            self.post_message((OpenStudy if item.study else OpenRun)(item.name))
+        if item and item.study:
+            self.post_message(OpenStudy(item.name))
+        elif item:
+            self.post_message(OpenRun(item.name))
 
     def action_new(self) -> None:
         self.post_message(NewRun())
@@ -312,7 +258,7 @@ class HomeScreen(LiveScreen, Keeping):
 
     def on_filter_left(self) -> None:
         self.refresh_bindings()
-        self.query_one(ChoiceTable).focus()
+        self.query_one(RunTable).focus()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Go back only from a filter: this is the outermost screen. Without any run there is little
@@ -321,16 +267,16 @@ class HomeScreen(LiveScreen, Keeping):
             return self.query_one(Filter).is_open
         if action == "all":
             return self._can_list_all
-        return self._has_runs or action not in OF_RUNS
+        return self._has_runs or action not in NEED_RUNS
 
     @property
     def _has_runs(self) -> bool:
-        return bool(self._listed is None or self._items or self._words)
+        return bool(self._listed is None or self._selection.items or self._words)
 
     @property
     def _can_list_all(self) -> bool:
         """Return True if runs are left out that can be listed, or hidden again."""
-        return bool(self._hidden or self._lists_all)
+        return bool(self._selection.hidden or self._lists_all)
 
     def _key(self, name: str) -> str:
         """Return the key of an action."""
@@ -338,19 +284,3 @@ class HomeScreen(LiveScreen, Keeping):
 
     def action_back(self) -> None:
         self.query_one(Filter).close()
-
-    def action_mark(self) -> None:
-        """Mark the run to compare it, or take the mark away."""
-        run = self.choose_entry()
-        if run:
-            self._marked ^= {run.name}
-            self._draw()
-            self.query_one(ChoiceTable).cursor += 1
-
-    def action_compare(self) -> None:
-        """Compare the marked runs."""
-        if not 2 <= len(self._marked) <= MOST:
-            self.notify(f"mark two to {MOST} runs with {self._key('mark')} first", markup=False)
-            return
-        folders = [self.history.runs_dir / name for name in sorted(self._marked)]
-        self.post_message(CompareRuns(tuple(folders)))

@@ -16,7 +16,7 @@ from remote.run.output.log_levels import Level, first_error, is_printed_by, prin
 from remote.run.run_state import RunState
 from remote.run.state.types import Cause, LogLine
 from remote.sanitise import plain
-from tui.kit.actions import Place
+from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings
 from tui.kit.messages import SaveText
 from tui.kit.panel import Panel, ScreenRow
@@ -39,7 +39,7 @@ class LogPanel(Panel):
     title = "log"
     help = "the output of ranks and hosts, and what rankboard does"
     row = ScreenRow.BOTTOM
-    place = Place.LOG
+    place = KeyPlace.LOG
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
     fixed_rank: int | None = None
     """The only rank to show, whatever the user filters by, or None for all."""
@@ -262,7 +262,7 @@ class LogPanel(Panel):
 
     # Caption
 
-    def on_following_view_changed(self) -> None:
+    def on_following_view_follow_changed(self) -> None:
         self.refresh_bindings()
         self._update_caption()
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from remote.metrics import doubt as doubting
 from remote.metrics.run import RunFigures
 from remote.metrics.settings import settings
-from remote.record.summary import finite
+from remote.record.summary import to_strict_json
 from tui.report.document import Chapter
 from tui.report.subject import ReportSubject, RunGroup
 from tui.report.timing import SubjectTiming, find_doubts, measure_timing
@@ -46,7 +46,7 @@ def to_json(subjects: Sequence[ReportSubject], chapters: Sequence[Chapter]) -> s
     curves."""
     pairs = zip(subjects, chapters, strict=True)
     objects = [_subject_object(subject, chapter) for subject, chapter in pairs]
-    return json.dumps(finite({"subjects": objects}), indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(to_strict_json({"subjects": objects}), indent=1, ensure_ascii=False) + "\n"
 
 
 def _csv_rows(subject: ReportSubject) -> Iterator[dict[str, Any]]:

@@ -17,7 +17,14 @@ from remote.plan.plan import Plan, PlanError, Script
 from remote.record.events_file import RunFolderError
 from remote.record.read import load_plan
 from remote.study.conclusion import answer_text, effect_lines
-from remote.study.folder import JournalEntry, RunBegun, RunEnded, StudyFolder, TrialOutcome
+from remote.study.folder import (
+    JournalEntry,
+    RecordedCall,
+    RunBegun,
+    RunEnded,
+    StudyFolder,
+    TrialOutcome,
+)
 from remote.study.progress import CellProgress, StudyProgress
 from remote.study.results import StudyResult, compute_results
 from remote.study.shortcomings import shortcoming_lines
@@ -53,11 +60,11 @@ class SubjectReader:
         entries = list(folder.entries())
         for entry in entries:
             progress.apply(entry)
-        start = folder.place()
+        call = folder.call()
         axis = _choose_axis(study)
         groups = []
         for row in progress.cells.values():
-            group = self._read_cell(study, axis, row, start.get("places", {}))
+            group = self._read_cell(study, axis, row, call.places)
             uncounted = tuple(_find_uncounted(row, entries))
             groups.append(replace(group, uncounted=uncounted))
             # Before the results, which use the conditions.
@@ -76,9 +83,9 @@ class SubjectReader:
             is_study=True,
             axis=axis,
             target=(study.target.metric, study.target.value) if study.target else None,
-            command=_study_command(folder.name, start),
+            command=_study_command(folder.name, call),
             is_quick=study.is_quick,
-            given=study.given,
+            given=study.overrides_text,
             metric=study.metric,
             metric_name=study.measured,
             outcomes=_metric_outcomes(result),
@@ -250,16 +257,15 @@ def _slowest_rate(link: str, nodes: int) -> float:
 # Commands -----------------------------------------------------------------------------------------
 
 
-def _study_command(name: str, start: Mapping[str, Any]) -> str:
+def _study_command(name: str, call: RecordedCall) -> str:
     """Return the command that makes the study anew."""
-    is_quick = bool(start.get("quick"))
-    if is_quick:
+    if call.is_quick:
         name = name.removesuffix("-quick")
     words = ["rankboard", "study", name, "--new"]
-    if is_quick:
+    if call.is_quick:
         words.append("--quick")
-    words += _to_flags(start.get("places", {}))
-    words += _to_flags(start.get("given", {}))
+    words += _to_flags(call.places)
+    words += _to_flags(call.given)
     return shlex.join(words)
 
 

@@ -89,7 +89,7 @@ def _collect_files(
 
 
 def _files_of_run(run: RunFigures) -> Iterator[NamedFile]:
-    plan = json.dumps(summary.plan(load_plan(run.folder)), indent=2) + "\n"
+    plan = json.dumps(summary.describe_plan(load_plan(run.folder)), indent=2) + "\n"
     yield f"configuration/{run.name}.json", plan.encode()
     logs = run.folder / LOGS
     paths = sorted(logs.glob("rank-*.log")) if is_folder(logs) else []

@@ -71,7 +71,7 @@ class JsonPrinter(PlainPrinter):
     def summarize(self, state: RunState) -> None:
         """Print the last object, the summary."""
         self._begin(state, state.started)
-        self._object(_head("summary", state.ended or state.now) | summary.of(state))
+        self._object(_head("summary", state.ended or state.now) | summary.summarize(state))
         self._flush()
 
     def _show(self, record: Record, state: RunState) -> None:
@@ -93,13 +93,13 @@ class JsonPrinter(PlainPrinter):
             self._begun = True
             names = {
                 "run": state.plan.run,
-                "plan": summary.plan(state.plan),
+                "plan": summary.describe_plan(state.plan),
                 "folder": str(self._folder),
             }
             self._object(_head("run", when) | names)
 
     def _object(self, item: dict[str, Any]) -> None:
-        self._write(_escaped(dumps(summary.finite(item))) + "\n")
+        self._write(_escaped(dumps(summary.to_strict_json(item))) + "\n")
 
 
 def _head(event: str, when: float) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from remote.plan.plan import Plan
 from remote.run.run_state import RunState
 from remote.run.state.rank_state import RankState
 from tui.kit import palette
-from tui.kit.actions import Place
+from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings
 from tui.kit.messages import ShowRank
 from tui.kit.panel import ScreenRow, TablePanel
@@ -44,7 +44,7 @@ class Ranks(TablePanel):
 
     DEFAULT_CSS = "Ranks HeatStrip { dock: top; }"
     title = "ranks"
-    place = Place.RANKS
+    place = KeyPlace.RANKS
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
     help = (
         "every rank: state, step, loss, seconds per step and until its gradients are ready, with "

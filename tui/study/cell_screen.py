@@ -22,7 +22,7 @@ from remote.study.results import compute_results
 from remote.study.runner import StudyRunner
 from remote.study.study import Trial
 from tui.home.history import RecordedStudy
-from tui.kit.actions import Place
+from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings
 from tui.kit.messages import OpenRun, ShowRun
 from tui.kit.run_session import LiveScreen
@@ -54,7 +54,7 @@ class CellScreen(LiveScreen, Screen[None]):
     }
     CellScreen #about Static { height: auto; }
     """
-    place = Place.CELL
+    place = KeyPlace.CELL
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
     def __init__(self, runner: StudyRunner | RecordedStudy, key: str) -> None:

@@ -11,7 +11,7 @@ from remote.statistics.comparison import Finding
 from remote.statistics.interval import Interval, IntervalMethod, ValueScale, hide_few
 from remote.study.progress import CellState
 from remote.study.results import CellResult, StudyResult, value_scale
-from remote.study.study import NAMED, Study
+from remote.study.study import METRIC_PREFIX, Study
 from tui.kit.text_table import GAP, widths
 
 VALUES = {
@@ -91,7 +91,7 @@ def format_value(number: float | None, metric: str) -> str:
             return percent(number, 1)
         case "loss":
             return fixed(number, 4)
-    return f"{number:.4g}" if metric.startswith(NAMED) else seconds(number)
+    return f"{number:.4g}" if metric.startswith(METRIC_PREFIX) else seconds(number)
 
 
 def format_interval(interval: Interval | None, study: Study) -> str:

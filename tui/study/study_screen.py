@@ -22,7 +22,7 @@ from remote.study.runner import StudyRun, StudyRunner
 from remote.study.shortcomings import failure_lines, limit_lines
 from tui.home.history import RecordedStudy
 from tui.kit import palette
-from tui.kit.actions import Place
+from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings
 from tui.kit.messages import ShowCell, ShowRun
 from tui.kit.run_session import LiveScreen
@@ -64,7 +64,7 @@ class StudyScreen(LiveScreen, Screen[None]):
     StudyScreen.-low #answer { display: none; }
     """
     VERTICAL_BREAKPOINTS = [(0, "-low"), (16, "-tall")]  # noqa: RUF012
-    place = Place.STUDY
+    place = KeyPlace.STUDY
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
     def __init__(self, runner: StudyRunner | RecordedStudy) -> None:
@@ -150,7 +150,7 @@ class StudyScreen(LiveScreen, Screen[None]):
         if self._is_over and not self._over_at:
             self._over_at = time.monotonic()
         width = self.app.size.width - 2
-        done = progress.settled
+        done = progress.num_settled
         total = len(study.trials())
         facts = f"{done} of {count(max(done, total), 'run')}"
         times = f"{duration((self._over_at or time.monotonic()) - self._begun)} elapsed"
@@ -162,7 +162,7 @@ class StudyScreen(LiveScreen, Screen[None]):
         full = round(room * done / max(done, total, 1))
         bar = palette.sign("full") * full + palette.sign("rest") * (room - full)
         second = f"{facts}  {bar}  {times}" if room >= BAR else justified(facts, times, width)
-        named = "; ".join(filter(None, (f"{study.name}  {study.title}", study.given)))
+        named = "; ".join(filter(None, (f"{study.name}  {study.title}", study.overrides_text)))
         first = justified(named, self._state(), width)
         self.query_one("#title", Static).update(f"{first}\n{second}")
 

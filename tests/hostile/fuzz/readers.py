@@ -122,7 +122,7 @@ def list_runs(case: Case) -> None:
         for run in found:
             json.dumps(runs_text.to_object(run), allow_nan=False)
     key = case.random.choice(("run", "loss", "started", "s/iter", "verdict", "lr", "sync", "ranks"))
-    query.ordered(found, key)
+    query.sort_runs(found, key)
     word = case.random.choice(
         ("sync=ring", "loss<1", "started>2026-01-01", "star", "node", "note=")
     )
@@ -135,7 +135,7 @@ def list_home(case: Case) -> None:
     """The home screen: runs, studies, and courses of losses."""
     history = History(case.runs)
     listed = history.recorded()
-    history.courses([run.name for run in listed.runs], 10)
+    history.read_courses([run.name for run in listed.runs], 10)
 
 
 def find_run(case: Case) -> None:

@@ -19,6 +19,7 @@ from remote.metrics.gather import RunCollector
 from remote.metrics.run import RunFigures, make_figures
 from remote.plan.plan import Plan
 from remote.record import summary
+from remote.record.classification import format_last_report
 from remote.run.diagnosis import straggler
 from remote.run.diagnosis.host_load import loads
 from remote.run.diagnosis.stacks import locate_rank
@@ -251,8 +252,8 @@ def _facts(run: RunState, now: float) -> None:
     for rank in run.ranks:
         if rank.stack:
             locate_rank(rank.stack)
-    json.dumps(summary.of(run), allow_nan=False)
-    assert not CONTROL.search(summary.report(run))
+    json.dumps(summary.summarize(run), allow_nan=False)
+    assert not CONTROL.search(format_last_report(run))
     for series in (*SERIES, *run.curves.metrics):
         run.curves.has_values(series)
         for row in run.curves.rows(series)[:3]:

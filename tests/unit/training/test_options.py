@@ -133,6 +133,32 @@ def test_every_default_can_be_said(method: str) -> None:
     job.check_world(1)
 
 
+def test_the_defaults_are_these() -> None:
+    """docs/sync.md says so: whoever changes one on purpose changes it here as well."""
+    buckets = {"granularity": "bucket", "bucket_mb": 2.5}
+    defaults = {
+        method: {option.name: option.default for option in options.declared(method)}
+        for method in METHODS
+    }
+    assert defaults == {
+        "all_reduce": buckets,
+        "ddp": {
+            "bucket_mb": 25.0,
+            "gradient_as_bucket_view": True,
+            "static_graph": False,
+            "compression": "none",
+            "rank": 2,
+            "start": 2,
+        },
+        "gather_scatter": {**buckets, "segment_kb": 256.0},
+        "hierarchical": buckets,
+        "local_sgd": {"every": 8, "warmup": 0},
+        "none": {},
+        "parameter_server": {"mode": "sync", "server": 0, "dedicated": False, "bucket_mb": 25.0},
+        "ring": {**buckets, "segment_kb": 1000.0},
+    }
+
+
 def test_traits_follow_the_options() -> None:
     assert Job(sync="ddp").traits() == Traits()
     assert not Job(sync="none").traits().settles

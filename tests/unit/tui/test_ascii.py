@@ -8,7 +8,6 @@ import pty
 import re
 import select
 import signal
-import sys
 import time
 from pathlib import Path
 
@@ -17,11 +16,11 @@ from rich.cells import cell_len
 
 from tests.kit.acted import until
 from tests.kit.dashboard import Stage, asked
+from tests.kit.launches import RANKBOARD
 from tui.commands.cli import load, make_root_app
 from tui.flags.parsing import Flags
 from tui.kit import palette
 
-RANKBOARD = Path(sys.executable).parent / "rankboard"
 C, UTF8, GERMAN = "C", "C.UTF-8", "de_DE.UTF-8"
 
 
@@ -121,7 +120,7 @@ def test_without_a_hosts_file_the_form_is_for_this_machine_and_in_the_terminals_
         }
         os.execve(
             RANKBOARD,
-            [str(RANKBOARD), "--form", *flags],
+            [RANKBOARD, "--form", *flags],
             environ | {"COLUMNS": "120", "LINES": "40"},
         )
     try:

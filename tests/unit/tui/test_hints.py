@@ -101,9 +101,9 @@ def test_the_advice_stands_below_the_cause(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("MY_TOKEN", "s3cret")
     state = failed(SSH, *ENVIRON).closed()
     assert outcome.cause(state)[1].startswith("what to do: MY_TOKEN is set in your shell")
-    assert "s3cret" not in json.dumps(summary.of(state))
-    assert summary.of(state)["cause"]["lack"] == {"name": "MY_TOKEN"}
-    assert "lack" not in summary.of(failed(SSH, "ValueError: bad").closed())["cause"]
+    assert "s3cret" not in json.dumps(summary.summarize(state))
+    assert summary.summarize(state)["cause"]["lack"] == {"name": "MY_TOKEN"}
+    assert "lack" not in summary.summarize(failed(SSH, "ValueError: bad").closed())["cause"]
 
 
 def options(*required: str, words: tuple[str, ...]) -> str:

@@ -40,7 +40,7 @@ def test_files_are_named_with_the_option_that_brings_them() -> None:
         "~/.rankboard/files/mine-c7e8; with --fetch 'out/*', a run brings such files at its end"
     ]
     assert written(state)[0] in outcome._text(state, 20, brief=False)
-    assert summary.of(state)["written"] == [
+    assert summary.summarize(state)["written"] == [
         {"host": "node1", "files": ["out/log.csv", "out/model-0.pt"], "count": 2}
     ]
 
@@ -55,7 +55,7 @@ def test_the_folder_is_that_of_the_host_which_a_recorded_plan_does_not_have() ->
 
 def test_nothing_is_said_where_nothing_is_left_on_hosts(tmp_path: Path) -> None:
     silent = wrote(MINE)
-    assert (written(silent), "written" in summary.of(silent)) == ([], False)
+    assert (written(silent), "written" in summary.summarize(silent)) == ([], False)
     fetched = replace(MINE, work=Script(("train.py",), fetch=("out/*.pt",)))
     assert written(wrote(fetched, "out/a.pt")) == []
     (told,) = written(wrote(fetched, "out/a.pt", "out/b.csv"))

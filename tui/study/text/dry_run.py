@@ -45,7 +45,7 @@ def print_dry_run(
     common = ", ".join(_common(study.cells))
     if common:
         narrate(f"all runs: {common}")
-    narrate(f"hosts: {_hosts(places)}", *([study.given] if study.given else []))
+    narrate(f"hosts: {_hosts(places)}", *([study.overrides_text] if study.overrides_text else []))
     if whole:
         narrate(f"--quick changes: {'; '.join(_quicker(whole, study)) or 'nothing'}")
     rows = []

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from remote.record.summary import finite
+from remote.record.summary import to_strict_json
 from remote.study.folder import RunEnded
 from remote.study.runner import StudyRun, StudyRunner
 from remote.study.study import Trial
@@ -64,4 +64,4 @@ def named(trial: Trial) -> dict[str, Any]:
 
 def write(item: Mapping[str, Any]) -> None:
     """Write an object."""
-    sys.stdout.write(dumps(finite(dict(item))) + "\n")
+    sys.stdout.write(dumps(to_strict_json(dict(item))) + "\n")

@@ -62,8 +62,8 @@ def finish(runner: StudyRunner) -> None:
     shown = make_cell_table(found, room)
     for line in aligned([shown.head, *(tuple(map(one_line, row)) for row in shown.rows)]):
         echo(line if len(line) <= room else f"{line[: int(room) - 1]}…")
-    if runner.study.given:
-        narrate(runner.study.given)
+    if runner.study.overrides_text:
+        narrate(runner.study.overrides_text)
     narrate(*failure_lines(progress))
     if any(row.value for row in found.cells):
         narrate(*conclusion_lines(found))

@@ -77,7 +77,7 @@ class LivePrinter:
         lines = (
             describe_run(self._runner, run),
             doing(state),
-            f"study: {count(progress.settled, 'run')} ended, ETA {left}",
+            f"study: {count(progress.num_settled, 'run')} ended, ETA {left}",
         )
         table = picture(self._result, size.width, max(1, size.height - BESIDE))
         return Group(table, "", *(_cropped(one_line(line)) for line in lines))

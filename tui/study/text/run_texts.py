@@ -15,7 +15,7 @@ def describe_run(runner: StudyRunner, run: StudyRun) -> str:
 
 def run_number(runner: StudyRunner) -> str:
     """The number of the next run: "3 of 18". Runs that failed count, too."""
-    number = runner.progress.settled + 1
+    number = runner.progress.num_settled + 1
     total = len(runner.study.trials())
     return f"{number} of {total}" if number <= total else f"{number}, {number - total} more"
 

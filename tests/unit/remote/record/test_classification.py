@@ -11,7 +11,7 @@ import warnings
 
 import pytest
 
-from remote.record.classification import Confusion, Report, matrix
+from remote.record.classification import ClassificationReport, Confusion, format_matrix
 
 
 def predictions(
@@ -49,13 +49,13 @@ def test_it_is_scikit_learns(name: str) -> None:
     from sklearn.metrics import classification_report
 
     classes, (labels, guesses) = CASES[name]
-    report = Report.of(counted(classes, labels, guesses))
+    report = ClassificationReport.of(counted(classes, labels, guesses))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UndefinedMetricWarning)
         expected, text = (
             classification_report(labels, guesses, output_dict=as_dict) for as_dict in (True, False)
         )
-    found = report.object()
+    found = report.to_object()
     assert list(found) == list(expected)
     for key, figures in expected.items():
         assert found[key] == (
@@ -69,7 +69,7 @@ def test_it_is_scikit_learns(name: str) -> None:
 
 def test_the_formulas() -> None:
     """By hand: of class 0, 3 of 4 guesses are right and 3 of 5 samples are found."""
-    figures = Report.of([[3, 2], [1, 4]]).classes["0"]
+    figures = ClassificationReport.of([[3, 2], [1, 4]]).classes["0"]
     assert (figures.precision, figures.recall, figures.support) == (3 / 4, 3 / 5, 5)
     assert figures.f1 == pytest.approx(2 * (3 / 4) * (3 / 5) / (3 / 4 + 3 / 5))
 
@@ -79,17 +79,22 @@ def test_classes_are_called_by_their_names() -> None:
 
     confusion = [[2, 0, 1], [0, 0, 0], [0, 0, 1]]
     names = ("cat", "dog", "two\nlines")
-    report = Report.of(confusion, names)
+    report = ClassificationReport.of(confusion, names)
     assert list(report.classes) == ["cat", "two\nlines"], "of a dog there is nothing"
     labels, guesses = [0, 0, 0, 2], [0, 0, 2, 2]
     called = ("cat", "two lines")
     assert report.text() == classification_report(labels, guesses, target_names=called)
-    assert matrix(confusion, names) == "  0 1 2\n0 2 0 1  cat\n1 0 0 0  dog\n2 0 0 1  two lines\n"
-    assert list(Report.of(confusion, names[:2]).classes) == ["0", "2"], "names of something else"
+    assert (
+        format_matrix(confusion, names)
+        == "  0 1 2\n0 2 0 1  cat\n1 0 0 0  dog\n2 0 0 1  two lines\n"
+    )
+    assert list(ClassificationReport.of(confusion, names[:2]).classes) == ["0", "2"], (
+        "names of something else"
+    )
 
 
 def test_the_matrix_is_aligned() -> None:
-    assert matrix([[10, 2], [0, 7]]) == "   0  1\n0 10  2\n1  0  7\n"
-    lines = matrix([[1] * 11] * 11).splitlines()
+    assert format_matrix([[10, 2], [0, 7]]) == "   0  1\n0 10  2\n1  0  7\n"
+    lines = format_matrix([[1] * 11] * 11).splitlines()
     assert len({len(line) for line in lines}) == 1
     assert len(lines) == 12

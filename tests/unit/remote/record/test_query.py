@@ -7,7 +7,7 @@ import time
 import pytest
 
 from remote.record.entry import Entry
-from remote.record.query import QueryError, ordered, parse
+from remote.record.query import QueryError, parse, sort_runs
 
 RING = {"sync": "ring", "sync_option": ["bucket_mb=10"], "model": "vgg11", "lr": 0.01}
 NOON = time.mktime(time.strptime("2026-11-20 12:00:00", "%Y-%m-%d %H:%M:%S"))
@@ -103,9 +103,9 @@ def test_all_mistakes_are_told_at_once() -> None:
     ],
 )
 def test_runs_are_sorted_and_the_unknown_come_last(key: str, reverse: bool, numbers: str) -> None:
-    assert "".join(run.name[-1] for run in ordered(RUNS, key, reverse)) == numbers
+    assert "".join(run.name[-1] for run in sort_runs(RUNS, key, reverse)) == numbers
 
 
 def test_a_key_that_is_not_there_has_a_near_one() -> None:
     with pytest.raises(QueryError, match="--sort acuracy: runs have no 'acuracy': did you mean"):
-        ordered(RUNS, "acuracy")
+        sort_runs(RUNS, "acuracy")

@@ -399,7 +399,7 @@ def test_drift_is_noted_once_and_remarked() -> None:
     assert [note.text for note in state.log.notes] == [
         "drift: after step 2 the ranks' models differ by 2.0e-06, relatively"
     ]
-    assert summary.of(state)["remarks"] == [
+    assert summary.summarize(state)["remarks"] == [
         "drift: from step 2 on the ranks' models differed, at most by 5.0e-03, relatively"
     ]
 
@@ -419,7 +419,7 @@ def test_a_summary_that_cannot_be_written_is_said(tmp_path: Path) -> None:
 
 
 def test_strict_json() -> None:
-    assert summary.finite({"a": [float("nan"), (1.0, float("inf"))], "b": 2}) == {
+    assert summary.to_strict_json({"a": [float("nan"), (1.0, float("inf"))], "b": 2}) == {
         "a": [None, [1.0, None]],
         "b": 2,
     }
@@ -448,4 +448,4 @@ def test_hosts_that_share_cores_are_remarked(
     history = History(plan(2))
     for host, boot in enumerate(boots):
         history.say(host, replace(HELLO, boot_id=boot, cores=cores), HostSample((50.0, 50.0), 1, 2))
-    assert summary.of(history.state())["remarks"] == remarks
+    assert summary.summarize(history.state())["remarks"] == remarks

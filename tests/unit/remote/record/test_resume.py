@@ -15,6 +15,7 @@ from remote.plan.plan import Plan, PlanError, Script, Upload
 from remote.record import resume, summary
 from remote.record.events_file import read_records as read
 from remote.record.layout import NODE
+from remote.record.remarks import find_remarks
 from remote.record.write import Recorder
 from tests.kit.histories import History, plan, stepped
 from tests.kit.launches import QUICK, launch, run
@@ -234,13 +235,13 @@ def test_checkpoints_are_summed_up_with_the_slowest_ranks_time() -> None:
     history.rank(0, Saved(0, 1, 5, 0.5, 2_000_000), Saved(0, 1, 10, 0.25, 3_000_000))
     history.rank(1, Saved(1, 1, 5, 0.5, 500_000), Saved(1, 1, 10, 0.5, 500_000))
     state = history.done(0, 1).closed()
-    ranks = summary.of(state)["ranks"]
+    ranks = summary.summarize(state)["ranks"]
     keys = ("checkpoints", "checkpoint_step", "checkpoint_bytes", "checkpoint_seconds", "resumed")
     assert [[rank[key] for key in keys] for rank in ranks] == [
         [2, 10, 3_000_000, 0.75, 0],
         [2, 10, 500_000, 1.0, 0],
     ]
-    [remark] = summary.remarks(state)
+    [remark] = find_remarks(state)
     assert not remark.is_warning
     assert (
         remark.text
@@ -251,8 +252,8 @@ def test_checkpoints_are_summed_up_with_the_slowest_ranks_time() -> None:
 
 def test_a_run_without_checkpoints_says_nothing_of_them() -> None:
     state = History(plan(2)).training(12).done(0, 1).closed()
-    assert summary.remarks(state) == []
-    assert summary.of(state)["ranks"][0]["checkpoint_step"] is None
+    assert find_remarks(state) == []
+    assert summary.summarize(state)["ranks"][0]["checkpoint_step"] is None
 
 
 def test_an_epoch_whose_first_steps_were_another_runs_is_no_epochs_duration() -> None:

@@ -166,7 +166,7 @@ def test_a_loss_that_is_no_number_is_warned_of_once(
     told = [note.text for note in state.log.notes if "loss" in note.text]
     assert told == [f"{text}; training continues. Lower --lr, or stop such runs with --on-nan stop"]
     assert outcome.verdict(state).startswith(verdict)
-    assert summary.of(state)["diverged"] == {"rank": 1, "step": 12, "loss": str(value)}
+    assert summary.summarize(state)["diverged"] == {"rank": 1, "step": 12, "loss": str(value)}
 
 
 def test_a_loss_that_is_nan_fails_a_run_that_is_to_stop_then() -> None:
@@ -481,7 +481,7 @@ def test_a_run_that_ended_before_its_launcher_returned_took_until_then(before: b
     whole = history.now - history.records[0].time
     assert state.elapsed == pytest.approx(took if before else whole)
     assert (state.verdict is Verdict.FINISHED) == before
-    assert summary.of(state)["elapsed"] == state.elapsed
+    assert summary.summarize(state)["elapsed"] == state.elapsed
     if before:
         assert outcome.verdict(state).startswith(f"finished in {duration(took)}")
 
@@ -735,7 +735,7 @@ def test_all_launchers_say_that_a_run_took_as_long(
     """It ends with its last agent, not when a launcher has fetched its results."""
     for state in of_two_launchers(3600.0, *ends):
         assert state.elapsed == pytest.approx(elapsed, abs=1e-3)
-        assert summary.of(state)["elapsed"] == state.elapsed
+        assert summary.summarize(state)["elapsed"] == state.elapsed
 
 
 def test_a_run_whose_agents_do_not_tell_its_age_ends_with_its_record() -> None:

@@ -286,12 +286,12 @@ def test_a_run_that_only_lacked_the_metric_counts_once_that_is_corrected(
         *("first", TrialOutcome.COUNTED, 30.0),
         *("", ""),
     )
-    assert (
-        read_progress(lacking, corrected.study("mine")).runs == []
-    )  # nothing is written by looking
+    # Nothing is written by looking.
+    assert read_progress(lacking, corrected.study("mine")).counted_runs == []
     with hold_study(lacking, corrected, new=False):
         pass
-    assert read_progress(lacking, corrected.study("mine")).runs == ["first"]
+    [counted] = read_progress(lacking, corrected.study("mine")).counted_runs
+    assert counted.run == "first"
     assert find_recovered_runs(lacking, corrected) == []
 
 

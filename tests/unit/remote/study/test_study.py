@@ -15,17 +15,23 @@ from typing import Any
 import pytest
 
 from remote.cluster.hosts import Cluster, Host
-from remote.lab.spec import Spec
+from remote.lab.spec import LabSpec
 from remote.plan.plan import PlanError
 from remote.statistics.block_model import DRAWS, FEW_DRAWS
 from remote.statistics.comparison import Comparisons, compare_cells
 from remote.study import estimate
 from remote.study import start_study as start
-from remote.study.choose import Width, another, next_trial, unstable
 from remote.study.conclusion import answer_text, comparison_text, conclusion_lines, effect_lines
-from remote.study.folder import JOURNAL, RunBegun, RunEnded, StudyFolder, TrialOutcome
+from remote.study.folder import JOURNAL, RecordedCall, RunBegun, RunEnded, StudyFolder, TrialOutcome
 from remote.study.host_pool import HostPool
-from remote.study.progress import CellState, StudyProgress
+from remote.study.progress import (
+    CellState,
+    IntervalWidth,
+    StudyProgress,
+    next_trial,
+    repeat_trial,
+    unstable_cells,
+)
 from remote.study.results import compute_results
 from remote.study.runner import LIMIT, StudyRunner
 from remote.study.shortcomings import failure_lines, limit_lines
@@ -309,7 +315,7 @@ def test_the_two_labs_used_last_stay_warm(monkeypatch: pytest.MonkeyPatch) -> No
     cooled: list[object] = []
 
     @contextmanager
-    def lab(spec: Spec) -> Iterator[SimpleNamespace]:
+    def lab(spec: LabSpec) -> Iterator[SimpleNamespace]:
         up.append(spec.rates[0])
         yield SimpleNamespace(hosts=(_host(1),), enter=spec.rates[0])
         up.remove(spec.rates[0])
@@ -378,9 +384,9 @@ def test_a_cell_that_varies_is_repeated_until_it_is_stable(study: Study) -> None
     assert _repeated(progress, _spread) is None
 
 
-def _repeated(progress: StudyProgress, width: Width) -> Trial | None:
+def _repeated(progress: StudyProgress, width: IntervalWidth) -> Trial | None:
     """The next run with --until-stable 10."""
-    return next_trial(progress) or another(progress, unstable(progress, 0.1, width))
+    return next_trial(progress) or repeat_trial(progress, unstable_cells(progress, 0.1, width))
 
 
 def _spread(values: Sequence[float]) -> float:
@@ -699,8 +705,7 @@ def test_the_short_variant_of_a_started_study_is_a_study_of_its_own(tmp_path: Pa
 def test_options_that_are_no_options_are_not_known(tmp_path: Path, place: str) -> None:
     folder = _started(tmp_path, start.StudyCall(TEXT, {}, {"local": 2}, False))
     (folder.path / "place.json").write_text(place)
-    unknown = {"given": {}, "places": {}, "nodes": 1, "quick": False, "own": False}
-    assert folder.place() == unknown
+    assert folder.call() == RecordedCall({}, {}, 1, is_quick=False, is_trusted=False)
 
 
 def test_hosts_that_somebody_else_named_are_not_reached(tmp_path: Path) -> None:
@@ -1039,7 +1044,7 @@ def test_of_two_runs_of_a_trial_the_first_counts(study: Study) -> None:
         RunEnded(key, run, TrialOutcome.COUNTED, value) for run, value in (("a", 1.0), ("b", 9.0))
     ]
     progress = StudyProgress.of(study, ends)
-    assert progress.runs == ["a"]
+    assert [end.run for end in progress.counted_runs] == ["a"]
     assert progress.cells[study.cells[0].key].values == [1.0]
 
 
@@ -1100,7 +1105,7 @@ def test_a_study_of_which_all_runs_are_refused_stops(
         made.append(run)
     assert len(made) == begun
     assert runner.is_refused == (not begun)
-    assert runner.progress.settled == (12 if begun else 3)
+    assert runner.progress.num_settled == (12 if begun else 3)
     (line,) = failure_lines(runner.progress)
     assert line.endswith("failed: there are no data")
 
@@ -1115,7 +1120,7 @@ def test_a_study_that_goes_on_is_not_stopped_by_cells_that_never_start(tmp_path:
         finish(session, 0.1)
         for _ in again.batches(run):
             pass
-    assert (again.is_refused, again.progress.settled) == (False, 12)
+    assert (again.is_refused, again.progress.num_settled) == (False, 12)
 
 
 def test_runs_that_fail_alike_on_different_hosts_fail_for_one_reason(tmp_path: Path) -> None:
@@ -1130,7 +1135,7 @@ def test_runs_that_fail_alike_on_different_hosts_fail_for_one_reason(tmp_path: P
         session.close()
         for _ in runner.batches(run):
             pass
-    assert runner.progress.settled == 3
+    assert runner.progress.num_settled == 3
     assert runner.is_refused
     (line,) = failure_lines(runner.progress)
     assert " and " not in line.split(" failed: ")[0]

@@ -94,21 +94,21 @@ def test_a_program_of_the_user(words: tuple[str, ...]) -> None:
     program = " ".join(words).removeprefix("run ")
     assert done.returncode == 2
     assert done.stderr.strip() == (
-        "rankboard: To run a program of your own, put -- before it: rankboard --run -- " + program
+        "rankboard: To run your own script, put -- before it: rankboard --run -- " + program
     )
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--run", "--local", "1", "--"), "write your own program after --"),
+        (("--run", "--local", "1", "--"), "write your own script after --"),
         (
             ("--run", "--local", "1", "--lr", "0.1", "--no-bias", "--", "x.py"),
             "--no-bias: there is no such option",
         ),
         (("--run", "--lr", "0.1", "--", "x.py"), "--lr: options of rankboard's own training"),
-        (("--run", "--local", "1", "--cwd", "/"), "--cwd is for a program of your own"),
-        (("--run", "--local", "1", "--no-watch"), "--no-watch is for a program of your own"),
+        (("--run", "--local", "1", "--cwd", "/"), "--cwd is for your own script"),
+        (("--run", "--local", "1", "--no-watch"), "--no-watch is for your own script"),
     ],
 )
 def test_mistakes_with_a_program_of_the_user(words: tuple[str, ...], message: str) -> None:

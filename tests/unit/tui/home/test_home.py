@@ -49,7 +49,9 @@ from tui.commands.runs import runs
 from tui.compare.screen import CompareScreen
 from tui.home import screen as home_screen
 from tui.home.history import Answered, History, Listed
-from tui.home.run_list import FIELDS, ORDERS, Item, about, curve, fields, items, rows, table
+from tui.home.list_text import describe_item
+from tui.home.run_list import ORDERS, RunItem, select_items
+from tui.home.run_table import COLUMNS, draw_curve, fit_columns, fit_table, make_rows
 from tui.home.screen import HomeScreen
 from tui.kit.messages import OpenRun
 from tui.kit.replay import Replay
@@ -507,7 +509,9 @@ async def test_what_hosts_do_not_answer_is_told_beside_the_list(
     (runs_dir.parent / "hosts.toml").write_text('[[host]]\naddress = "10.0.0.1"\n')
     host = Host("node1", "10.0.0.1")
     monkeypatch.setattr(
-        inventory, "ask", lambda *_: [HostAnswer(host, (), error="node1: no route to host")]
+        inventory,
+        "run_on_hosts",
+        lambda *_: [HostAnswer(host, (), error="node1: no route to host")],
     )
     home = Home(runs_dir)
     async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
@@ -763,7 +767,9 @@ async def test_runs_that_made_no_step_are_hidden(runs_dir: Path) -> None:
 
 def test_live_runs_come_first_then_studies() -> None:
     ended, live = Entry("a", verdict="finished"), Entry("b", verdict="running")
-    rows = items(Listed((live, ended, replace_name(ended, "z"))), Answered(), (), "newest first")
+    rows = select_items(
+        Listed((live, ended, replace_name(ended, "z"))), Answered(), (), "newest first"
+    )
     assert [row.name for row in rows.items] == ["b", "z", "a"]
 
 
@@ -776,13 +782,13 @@ def test_a_recorded_end_counts_more_than_an_older_answer(
 ) -> None:
     run = Entry("a", verdict=verdict, started=100.0, elapsed=10.0, step=3, job={})
     answered = Answered((training_at("a", 3),), (), asked)
-    assert items(Listed((run,)), answered, (), "newest first").items[0].is_live == is_live
+    assert select_items(Listed((run,)), answered, (), "newest first").items[0].is_live == is_live
 
 
 def test_the_record_of_a_live_launcher_counts_more_than_an_answer() -> None:
     run = Entry("a", verdict="running", step=40, job={})
     answered = Answered((training_at("a", 3),), (), 1e12)
-    (item,) = items(Listed((run,)), answered, (), "newest first").items
+    (item,) = select_items(Listed((run,)), answered, (), "newest first").items
     assert item.is_live
     assert item.answer is None
 
@@ -790,14 +796,14 @@ def test_the_record_of_a_live_launcher_counts_more_than_an_answer() -> None:
 def test_a_run_that_only_hosts_know_has_its_name() -> None:
     live = changed(training_at("a", 3), label="race1")
     over = changed(training_at("b", 3), label="race2", live=False, phase="failed")
-    shown = items(Listed(), Answered((live,), (), 1.0, (over,)), (), "newest first").items
-    titles = [field.title for field in FIELDS]
+    shown = select_items(Listed(), Answered((live,), (), 1.0, (over,)), (), "newest first").items
+    titles = [field.title for field in COLUMNS]
     texts = [
         [row[titles.index(name)].text for name in ("state", "run")]
-        for row in rows(shown, {}, {}, ())
+        for row in make_rows(shown, {}, {}, ())
     ]
     assert texts == [["● training", "race1"], ["✗ failed", "race2"]]
-    attaches, opens = (about(item, 0, lambda name: name) for item in shown)
+    attaches, opens = (describe_item(item, 0, lambda name: name) for item in shown)
     assert attaches == "race1: a: live on its hosts, not recorded here. open attaches to it."
     assert opens == "race2: b: has ended, as its hosts say; not recorded here. open opens it."
 
@@ -806,7 +812,7 @@ def test_a_recorded_end_counts_more_than_that_which_hosts_tell() -> None:
     over = changed(training_at("a", 3), live=False, phase="failed")
     answered = Answered((), (), 1.0, (over,))
     for verdict, shown in (("unknown", "failed"), ("stopped", "stopped"), ("running", "running")):
-        (item,) = items(
+        (item,) = select_items(
             Listed((Entry("a", verdict=verdict, step=2),)), answered, (), "newest first"
         ).items
         assert item.entry
@@ -823,13 +829,13 @@ def test_every_order_sorts_runs_of_which_little_is_known(order: str) -> None:
         Entry("a", verdict="finished", job={}, loss=1.0),
         Entry("b", problem="it is not a plan"),
     )
-    assert len(items(Listed(runs), Answered(), (), order).items) == 2
+    assert len(select_items(Listed(runs), Answered(), (), order).items) == 2
 
 
 def test_a_curve_spans_all_levels() -> None:
-    assert curve([3.0, 2.0, 1.0]) == "█▅▁"
-    assert curve([1.0]) == curve([]) == ""
-    assert curve([1.0, 1.0]) == "▁▁"
+    assert draw_curve([3.0, 2.0, 1.0]) == "█▅▁"
+    assert draw_curve([1.0]) == draw_curve([]) == ""
+    assert draw_curve([1.0, 1.0]) == "▁▁"
 
 
 async def test_marked_runs_have_the_letters_of_their_comparison(runs_dir: Path) -> None:
@@ -847,8 +853,8 @@ async def test_marked_runs_have_the_letters_of_their_comparison(runs_dir: Path) 
 
 @pytest.mark.parametrize("width", [78, 118, 120, 158])
 def test_a_number_is_not_cut(width: int) -> None:
-    row = tuple(TableCell("188/3001000" if one.title == "step" else "") for one in FIELDS)
-    shown, found = table([row], width)
+    row = tuple(TableCell("188/3001000" if one.title == "step" else "") for one in COLUMNS)
+    shown, found = fit_table([row], width)
     assert sum(column.width for column in shown) <= width
     steps = [column.width for column in shown if column.title == "step"]
     assert steps == ([] if width < 118 else [len("188/3001000") + 1])
@@ -857,23 +863,23 @@ def test_a_number_is_not_cut(width: int) -> None:
 
 @pytest.mark.parametrize("width", [0, 20, 60, 80, 120, 300])
 def test_as_many_columns_are_shown_as_there_is_room_for(width: int) -> None:
-    found = fields(width)
+    found = fit_columns(width)
     assert sum(one.width for one in found) <= max(width, found[0].width)
-    assert fields(300)[-1].title == "note"
+    assert fit_columns(300)[-1].title == "note"
 
 
 def test_a_run_with_a_checkpoint_can_be_resumed() -> None:
-    failed = Item("a", Entry("a", verdict="failed", cause="killed", started=0.0))
+    failed = RunItem("a", Entry("a", verdict="failed", cause="killed", started=0.0))
     keys = {"resume": "ctrl+r"}.__getitem__
-    assert "ctrl+r resumes it from the checkpoint of step 20" in about(failed, 20, keys)
-    assert "resumes" not in about(failed, 0, keys)
-    assert "resumes" not in about(Item("a", Entry("a", verdict="finished")), 20, keys)
+    assert "ctrl+r resumes it from the checkpoint of step 20" in describe_item(failed, 20, keys)
+    assert "resumes" not in describe_item(failed, 0, keys)
+    assert "resumes" not in describe_item(RunItem("a", Entry("a", verdict="finished")), 20, keys)
 
 
 def test_a_note_has_the_room_that_settings_do_not_need() -> None:
     note = "the baseline of all others, on four hosts"
     entry = Entry("a", verdict="finished", job={"batch_size": 256}, note=note)
-    columns, (row,) = table(rows([Item("a", entry)], {}, {}, ()), 200)
+    columns, (row,) = fit_table(make_rows([RunItem("a", entry)], {}, {}, ()), 200)
     shown = choose_columns(columns, 200)
     assert row[-1].text == note
     assert shown.widths[-1] > len(note)

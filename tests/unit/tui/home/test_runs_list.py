@@ -27,7 +27,7 @@ from tests.kit.histories import History, plan
 from training.job import Job
 from training.wire.events import SESSION, Exited, Spawned
 from tui.commands.runs import runs
-from tui.home import listing as text
+from tui.home import listing
 from tui.kit import text_table as table
 from tui.kit.widgets.phase import PHASE_STYLES
 
@@ -52,7 +52,7 @@ def names(tmp_path: Path) -> list[str]:
 
 def wide(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
     """Have stdout be a terminal of this width."""
-    for module in (text, table):
+    for module in (listing, table):
         monkeypatch.setattr(module, "terminal_width", lambda: columns)
 
 
@@ -107,7 +107,7 @@ def test_runs_of_one_study_are_told_apart_by_their_trials(
 
 def test_a_name_is_shown_until_it_is_the_only_one() -> None:
     names = ("20261120-093000-a", "20261120-093000-b", "20261121-111111-c", "mine")
-    found = text.beginnings([Entry(name) for name in names])
+    found = listing.shorten_names([Entry(name) for name in names])
     assert list(found.values()) == [*names[:2], "20261121-1111", "mine"]
 
 
@@ -122,8 +122,8 @@ def test_a_name_is_shown_until_it_is_the_only_one() -> None:
 def test_a_run_whose_loss_was_nan_has_not_just_finished(
     verdict: str, diverged: bool, cell: str
 ) -> None:
-    row = text.row(Entry("one", verdict=verdict, diverged=diverged), "one", [])
-    assert row[text.HEAD.index("verdict")] == cell
+    row = listing.make_row(Entry("one", verdict=verdict, diverged=diverged), "one", [])
+    assert row[listing.TITLES.index("verdict")] == cell
 
 
 @pytest.mark.parametrize("columns", [40, 80, 10_000])

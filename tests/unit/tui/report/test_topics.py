@@ -286,9 +286,9 @@ def test_a_quick_study_is_called_one(tmp_path: Path) -> None:
 
 def test_settings_of_the_command_line_are_named_on_top(tmp_path: Path) -> None:
     of = parse_study("small", WAYS, {"steps": 4, "data_dir": "/data"})
-    assert of.given == "set on the command line: steps 4"
-    assert not parse_study("small", WAYS).given
-    found = make_chapter(replace(subject_of(tmp_path, WAYS), given=of.given))
+    assert of.overrides_text == "set on the command line: steps 4"
+    assert not parse_study("small", WAYS).overrides_text
+    found = make_chapter(replace(subject_of(tmp_path, WAYS), given=of.overrides_text))
     assert found.alerts[0] == "Set on the command line: steps 4."
 
 

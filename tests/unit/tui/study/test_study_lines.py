@@ -193,6 +193,6 @@ def test_a_signal_stops_the_study_and_a_second_one_at_once(
     for _ in runner.batches(run):
         pass
     assert next(runs, None) is None
-    assert runner.progress.settled == 0
+    assert runner.progress.num_settled == 0
     with pytest.raises(SystemExit):
         signal.raise_signal(number)

@@ -224,7 +224,7 @@ async def test_a_cell_shows_its_runs_and_why_one_failed(tmp_path: Path) -> None:
         assert stage.line("1 ", "✓ finished", "0.1")
         await pilot.press("escape", "q")
     assert stage.app.exit_code == 0
-    assert stage.runner.progress.settled == 12
+    assert stage.runner.progress.num_settled == 12
 
 
 async def test_a_study_of_which_all_runs_are_refused_says_why(tmp_path: Path) -> None:
@@ -257,7 +257,7 @@ async def test_q_asks_and_stops_the_study_which_then_goes_on(tmp_path: Path) -> 
     assert stage.app.exit_code == 130
     assert len(stage.sessions) == 1
     again = acted_runner(tmp_path / "runs")
-    assert (again.progress.settled, again.progress.open) == (0, {})
+    assert (again.progress.num_settled, again.progress.open) == (0, {})
 
 
 async def test_the_help_begins_with_the_keys_of_a_study(tmp_path: Path) -> None:

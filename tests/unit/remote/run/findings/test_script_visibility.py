@@ -29,7 +29,7 @@ SAMPLE = HostSample((10.0,), 1, 2)
 def test_nothing_is_said_of_a_job() -> None:
     state = History(plan()).training(3).state()
     assert (ways(state), advice(state, state.now), sees_nothing(state)) == ([], "", False)
-    assert "metrics" not in summary.of(state)
+    assert "metrics" not in summary.summarize(state)
 
 
 def test_who_prints_and_who_is_watched() -> None:
@@ -103,14 +103,14 @@ def test_lines_that_are_not_read_are_counted() -> None:
     assert unread(state) == FEW
     shows = f"rankboard parse {state.plan.run} shows them"
     assert advice(state, state.now) == f"{FEW} lines with numbers not read: {shows}"
-    found = summary.of(state)
+    found = summary.summarize(state)
     assert found["lines_not_read"] == FEW
     assert found["read_as"] == state.progress.formats
 
 
 def test_the_summary_has_the_metrics() -> None:
     history = logging(started(script()), 3, (4, 8, 12), 1.0)
-    found = summary.of(ended(history).closed())
+    found = summary.summarize(ended(history).closed())
     assert found["metrics"]["grad_norm"] == {
         "rank": 3,
         "count": 3,

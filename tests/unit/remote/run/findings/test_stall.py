@@ -22,7 +22,7 @@ from remote.record import summary
 from remote.run.diagnosis.stacks import Presence, locate_rank
 from remote.run.diagnosis.stall_causes import find_culprits
 from remote.run.findings import stall
-from remote.run.findings.stall import STALL_LIMITS, find_stall, has_all_stacks
+from remote.run.findings.stall import STALL_LIMITS, StallLimits, find_stall, has_all_stacks
 from remote.run.run_state import RunState
 from remote.run.state.phases import RankPhase, Verdict
 from remote.run.state.rank_state import RankState
@@ -290,6 +290,34 @@ def test_a_first_step_that_compiles_the_model_may_take_minutes() -> None:
     assert found(waiting(history, STALL_LIMITS.compiling - 35))
 
 
+@pytest.mark.parametrize("seconds", [60.0, 90.0])
+def test_the_limit_of_a_first_step_that_compiles_is_the_one_that_is_given(seconds: float) -> None:
+    limits = replace(STALL_LIMITS, compiling=seconds)
+    history = trained(0)
+    object.__setattr__(history.plan.work, "compile", True)
+    waiting(history, seconds - 5)
+    assert find_stall(history.state(), history.now, limits) is None
+    waiting(history, 10)
+    assert find_stall(history.state(), history.now, limits)
+
+
+@pytest.mark.parametrize(("near", "ranks"), [(1.0, (1, 2, 3)), (10.0, (0, 1, 2, 3))])
+def test_ranks_that_came_to_a_halt_near_each_other_are_stalled_together(
+    near: float, ranks: tuple[int, ...]
+) -> None:
+    history = waiting(trained(), 5).rank(0, stepped(0, 13))
+    limits = replace(STALL_LIMITS, near=near)
+    waiting(history, STALL_LIMITS.least - 4)
+    stalled = find_stall(history.state(), history.now, limits)
+    assert stalled
+    assert stalled.ranks == ranks
+
+
+def test_the_limits_of_a_stall_are_these() -> None:
+    """Whoever changes one on purpose changes it here as well."""
+    assert StallLimits(least=30.0, factor=10.0, compiling=300.0, near=3.0) == STALL_LIMITS
+
+
 def test_a_first_step_after_a_restart_compiles_the_model_again() -> None:
     history = again(trained())
     assert found(waiting(history, 40))
@@ -520,7 +548,7 @@ def test_a_stall_is_over_when_the_ranks_step_again_and_stays_in_the_summary() ->
     assert state.stall is None
     assert {rank.phase for rank in state.ranks} == {RankPhase.TRAINING}
     assert "the ranks continue after a stall of" in state.log.notes[-1].text
-    (stall,) = summary.of(state)["stalls"]
+    (stall,) = summary.summarize(state)["stalls"]
     assert stall["culprits"] == [2]
     assert "rank 2 on node3 is not inside" in stall["text"]
     assert found(waiting(history, 40))

@@ -507,7 +507,7 @@ def told(state: RunState) -> tuple[object, ...]:
         state.curves.of(name, rank.rank).mean.tolist() for name in series for rank in state.ranks
     ]
     lines = [(one.time, one.text) for one in state.log.lines]
-    return repr((summary.of(state), curves, series, lines, state.eta(state.now), state.now))  # type: ignore[return-value]
+    return repr((summary.summarize(state), curves, series, lines, state.eta(state.now), state.now))  # type: ignore[return-value]
 
 
 def applied(of: Plan, records: Iterable[Record]) -> RunState:

@@ -1,0 +1,162 @@
+"""`rankboard logs`: of runs that are recorded here, and of those that only hosts know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from remote.cluster.hosts import Cluster, Host
+from remote.events import Restarted
+from remote.plan import serialize
+from remote.plan.plan import Plan, Policy
+from remote.record.write import Recorder
+from remote.transport import Transport
+from tests.kit.commands import (
+    Done,
+)
+from tests.kit.histories import History, plan
+from tests.kit.journals import Hosts, KeptLine, Library
+from tests.kit.recorded import recorded
+from tests.kit.sshd import Sshd
+from tests.kit.stage import all_run, trains, until
+from training.agent.journal import Journal
+from training.job import Job
+from training.wire.enums import EndReason
+from training.wire.events import (
+    PREFIX,
+    SESSION,
+    AgentEnded,
+    Exited,
+    Finished,
+    OutputText,
+    Record,
+    encode,
+    to_object,
+)
+from training.wire.jsonl import dumps
+from tui.commands.logs import logs
+
+FILE = Cluster("test", (Host("node1", "10.0.0.1"), Host("node2", "10.0.0.2")))
+PLAN = Plan("a-run", FILE.hosts, Job())
+
+
+def test_logs_ends_where_a_host_is_silent_and_says_so(
+    run: Callable[..., Done], over: Callable[[Transport], None], tmp_path: Path
+) -> None:
+    lines = [
+        Record(0, 0, seq, float(seq), OutputText(0, "stdout", f"line {seq}")) for seq in (1, 2)
+    ]
+    library = Library(
+        KeptLine(["".join(map(encode, lines)).encode()], stays=True),
+        KeptLine(
+            [
+                dumps({"error": "/w/runs/a-run/1: No such file or \x1b[31mdirectory"}).encode()
+                + b"\n"
+            ]
+        ),
+    )
+    over(library)
+    Recorder(tmp_path / "runs", library.plan).release()
+    done = run(logs, run="a-run")
+    assert (done.returncode, done.stdout) == (3, "[rank 0] line 1\n[rank 0] line 2\n")
+    assert "rankboard: node1: its journal stood still for 0.3 s" in done.stderr
+    assert "rankboard: node2: /w/runs/a-run/1: No such file or directory\n" in done.stderr
+
+
+def test_logs_of_a_run_that_only_its_hosts_know(sshd: Sshd, run: Callable[..., Done]) -> None:
+    """Over SSH: node2 has no folder of it."""
+    hosts = sshd.make_hosts(2)
+    sshd.hosts_toml(hosts)
+    folder = Path(hosts[0].workdir) / "runs" / "a-run" / "0"
+    folder.mkdir(parents=True)
+    (folder / "plan.json").write_text(serialize.dump(replace(PLAN, hosts=hosts)))
+    Journal(str(folder), 0).write(0, [OutputText(0, "stdout", "up")])
+    done = run(logs, run="a-")
+    assert (done.returncode, done.stdout) == (3, "[rank 0] up\n")
+    missing = f"{hosts[1].workdir}/runs/a-run/1: No such file or directory"
+    assert done.stderr.splitlines() == [
+        "rankboard: a-run is not recorded here: using the plan of its hosts",
+        f"rankboard: node2: {missing}",
+    ]
+
+
+def restarted() -> History:
+    """A run whose rank 1 is killed in its first attempt, and that finishes in its second."""
+    told = History(plan(2)).training(2)
+    told.say(0, OutputText(0, "stdout", "one")).say(1, OutputText(1, "stdout", "dies"))
+    told.rank(1, Exited(1, -9, "SIGKILL"))
+    told.attempt = 1
+    told.session(Restarted((0, 1), "node2, rank 1: killed by SIGKILL at step 2"))
+    told.training(2)
+    return told.say(0, OutputText(0, "stdout", "two")).say(1, OutputText(1, "stdout", "lives"))
+
+
+ENDED = "---- attempt 1 ended: node2, rank 1: killed by SIGKILL at step 2; attempt 2 begins ----"
+
+
+@pytest.mark.parametrize("rank", [None, 1])
+def test_logs_says_where_an_attempt_ends(
+    run: Callable[..., Done], tmp_path: Path, rank: int | None
+) -> None:
+    told = restarted().done(0, 1).ended()
+    recorded(tmp_path / "runs", told)
+    done = run(logs, run=told.plan.run, rank=rank)
+    both = ["[rank 0] one", "[rank 1] dies", ENDED, "[rank 0] two", "[rank 1] lives"]
+    mine = [line for line in both if not line.startswith("[rank 0]")]
+    told_of = [line for line in done.stdout.splitlines() if "done" not in line]
+    assert told_of == (both if rank is None else mine)
+
+
+def test_logs_says_where_an_attempt_ends_that_only_hosts_tell(
+    run: Callable[..., Done], over: Callable[[Transport], None], tmp_path: Path
+) -> None:
+    told = [one for one in restarted().records if one.host != SESSION]
+    journals = [
+        "".join(encode(one) for one in told if one.host == host).encode() for host in (0, 1)
+    ]
+    library = Library(*(KeptLine([text]) for text in journals))
+    over(library)
+    Recorder(tmp_path / "runs", library.plan).release()
+    done = run(logs, run="a-run", rank=1)
+    begins = "; attempt 2 begins ----"
+    assert [line for line in done.stdout.splitlines() if line.endswith(begins)] == [
+        f"---- attempt 1 ended: node2, rank 1: killed by SIGKILL at step 2{begins}"
+    ]
+
+
+def finished(folder: Path) -> Hosts:
+    """The hosts of a run that was left, and has ended since."""
+    stage = Hosts(trains, trains)
+    session = stage.session(folder, Policy(keep=True))
+    batches = session.batches()
+    until(session, batches, lambda: all_run(session))
+    session.detach()
+    for _ in batches:
+        continue
+    for rank, line in stage.lines.items():
+        done = PREFIX + dumps(to_object(Finished(rank, 1, 1, 1.0)))
+        line.say(
+            OutputText(rank, "stdout", f"{done}\nrank {rank} is done"),
+            Exited(rank, 0),
+            AgentEnded(EndReason.ALL_ENDED),
+        )
+    return stage
+
+
+def test_logs_follows_from_elsewhere_from_the_first_line_on(
+    run: Callable[..., Done], over: Callable[[Transport], None], tmp_path: Path
+) -> None:
+    stage = finished(tmp_path / "elsewhere")
+    over(stage)
+    Recorder(tmp_path / "runs", stage.plan(Policy(keep=True))).release()
+    done = run(logs, run="a-run", follow=True)
+    assert done.returncode == 0
+    assert sorted(done.stdout.splitlines()) == [
+        "[rank 0] rank 0 is done",
+        "[rank 1] rank 1 is done",
+    ]
+    again = run(logs, run="a-run", rank=1)
+    assert (again.returncode, again.stdout) == (0, "[rank 1] rank 1 is done\n")

@@ -1,0 +1,103 @@
+"""Describe the list of runs, and the row under its cursor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from remote.format import count, moment
+from remote.record.entry import FINISHED, RUNNING, Entry
+from remote.sanitise import plain
+from tui.home.history import Answered, Listed
+from tui.home.listing import settings_of
+from tui.home.run_list import RowSelection, RunItem
+
+GetKey = Callable[[str], str]
+"""Returns the key of an action."""
+SEVERAL = 2
+"""More problems than these are summed up in two lines."""
+
+
+def describe_item(item: RunItem | None, checkpoint_step: int, get_key: GetKey) -> str:
+    """Describe the row under the cursor, in at most three lines. `checkpoint_step` is that of its
+    newest checkpoint, 0 if none is known."""
+    if item is None:
+        return ""
+    if item.study:
+        study = item.study.study
+        cells = count(len(item.study.cells), "cell")
+        return f"study {item.name}: {cells}. {study.question or study.title}"
+    if item.entry:
+        return _describe_recorded(item.entry, checkpoint_step, get_key)
+    assert item.answer
+    name = _with_label(item.name, item.answer.label)
+    if item.is_live:
+        text = f"{name}: live on its hosts, not recorded here. {get_key('open')} attaches to it."
+    else:
+        what = "has ended, as its hosts say; not recorded here."
+        text = f"{name}: {what} {get_key('open')} opens it."
+    return plain(text)
+
+
+def _describe_recorded(run: Entry, checkpoint_step: int, get_key: GetKey) -> str:
+    name = _with_label(run.name, run.label)
+    study = f", of the study {run.study}: {run.trial}" if run.study else ""
+    lines = [f"{name}, started {moment(run.started or 0)}{study}"]
+    reason = run.problem or run.cause
+    if reason:
+        lines.append(reason)
+    if checkpoint_step and run.verdict not in (FINISHED, RUNNING):
+        step = f"the checkpoint of step {checkpoint_step}"
+        lines.append(f"{get_key('resume')} resumes it from {step}.")
+    if run.note:
+        lines.append(f"note: {run.note}")
+    settings = settings_of(run)
+    if len(lines) == 1 and settings:
+        lines.append(", ".join(settings))
+    return "\n".join(plain(line) for line in lines[:3])
+
+
+def _with_label(name: str, label: str) -> str:
+    return f"{label}: {name}" if label else name
+
+
+def count_listed(listed: Listed, selection: RowSelection, *, has_filter: bool) -> str:
+    """Say how many runs are listed, and how many are live."""
+    recorded = len(listed.runs)
+    if has_filter:
+        matching = sum(not item.study for item in selection.items)
+        runs = f"{matching} of {count(recorded, 'run')}"
+    else:
+        runs = count(recorded - selection.hidden, "run")
+    live = sum(item.is_live for item in selection.items)
+    return f"{runs}, {live} live"
+
+
+def describe_problems(answered: Answered, listed: Listed) -> list[str]:
+    """Say which hosts do not answer, and which files cannot be read: at most two lines of each."""
+    hosts = answered.problems
+    files = listed.problems
+    if len(hosts) > SEVERAL:
+        silent = ", ".join(problem.partition(":")[0] for problem in hosts)
+        hosts = (f"{len(hosts)} hosts do not answer: {silent}", hosts[0])
+    if len(files) > SEVERAL:
+        files = (files[0], f"{len(files) - 1} more files cannot be read")
+    return [plain(" ".join(problem.split())) for problem in (*hosts, *files)]
+
+
+def describe_hidden(number: int, get_key: GetKey) -> str:
+    """Say how many runs are left out of the list; "" if there are none."""
+    if number == 0:
+        return ""
+    are, them = ("is", "it") if number == 1 else ("are", "them")
+    runs = count(number, "run")
+    return f"{runs} that made no step {are} hidden: {get_key('all-runs')} lists {them}"
+
+
+def suggest(words: Sequence[str], folder: str, get_key: GetKey) -> str:
+    """Say what to do if nothing is listed, with a filter of these words or without one."""
+    if words:
+        return f"No run matches the filter.\n{get_key('back')} removes it."
+    return (
+        f"No runs in {folder} yet. Press {get_key('new-run')} to set up the first one,\n"
+        "or try: rankboard --local 4 --model lenet5 --dataset digits"
+    )

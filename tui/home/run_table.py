@@ -1,0 +1,209 @@
+"""The table of the list of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from string import ascii_uppercase
+
+from remote.format import UNKNOWN, count, duration, or_unknown
+from remote.record.entry import RUNNING
+from remote.sanitise import plain
+from remote.study.progress import CellState, StudyProgress
+from tui.home.listing import TITLES, make_row, settings_of
+from tui.home.run_list import RunItem
+from tui.kit import palette
+from tui.kit.widgets.choices import ChoiceTable
+from tui.kit.widgets.phase import PHASE_STYLES, phase_cell
+from tui.kit.widgets.table import TableCell, TableColumn, TableRow, fit_column
+
+CURVE_WIDTH = 10
+"""Cells of a curve of the loss."""
+
+
+@dataclass(frozen=True)
+class ListColumn:
+    """A column of the list. Its cells are those of the column of `rankboard runs` with this title,
+    if `make_rows` does not make others."""
+
+    title: str
+    width: int
+    drop_turn: int = 0
+    """A narrow screen leaves out the columns with the largest number first."""
+    right: bool = False
+    most: int = 0
+
+    def to_table_column(self) -> TableColumn:
+        """Return the column of the table."""
+        return TableColumn(self.title, self.width, right=self.right, most=self.most)
+
+
+COLUMNS = (
+    ListColumn(" ", 3),
+    ListColumn("state", 13, most=14),
+    ListColumn("run", 16, most=22),
+    ListColumn("method", 17, 2),
+    ListColumn("model", 8, 5, most=12),
+    ListColumn("data set", 9, 9, most=10),
+    ListColumn("ranks", 6, 8, right=True),
+    ListColumn("step", 11, 6, right=True),
+    ListColumn("loss", 8, 1, right=True),
+    ListColumn("accuracy", 9, 3, right=True),
+    ListColumn("s/iter", 8, 7, right=True),
+    ListColumn("took", 9, 10, right=True),
+    ListColumn(" course", CURVE_WIDTH + 2, 4),
+    ListColumn("settings", 20, 11, most=40),
+    ListColumn("note", 24, 12, most=60),
+)
+
+
+class RunTable(ChoiceTable):
+    """The runs and studies of the list, with a cursor on one of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._items: Sequence[RunItem] = ()
+
+    @property
+    def chosen(self) -> RunItem | None:
+        """Return the row under the cursor."""
+        return self._items[self.cursor] if self.cursor < len(self._items) else None
+
+    @property
+    def items_in_view(self) -> Sequence[RunItem]:
+        """Return the rows that can be seen, and perhaps some below."""
+        top = self.scroll_offset.y
+        return self._items[top : top + self.screen.size.height]
+
+    def show_items(
+        self, items: Sequence[RunItem], all_cells: Sequence[TableRow], width: int
+    ) -> None:
+        """Show these rows, with a cell for each of `COLUMNS`.
+
+        The cursor stays on the run on which a person has put it; until then it is on the first row,
+        which is the newest run unless others are live.
+        """
+        chosen = self.chosen
+        self._items = items
+        self.show(*fit_table(all_cells, width))
+        if not self.is_cursor_placed:
+            self.cursor = 0
+        elif chosen:
+            names = [item.name for item in items]
+            if chosen.name in names:
+                self.cursor = names.index(chosen.name)
+
+
+# Columns ------------------------------------------------------------------------------------------
+
+
+def fit_table(rows: Sequence[TableRow], width: int) -> tuple[list[TableColumn], list[TableRow]]:
+    """Return the columns for which there is room, and the cells of these rows in them."""
+    columns = fit_columns(width, rows)
+    all_titles = [column.title for column in COLUMNS]
+    places = [all_titles.index(column.title) for column in columns]
+    fitted_rows = [tuple(row[place] for place in places) for row in rows]
+    return [column.to_table_column() for column in columns], fitted_rows
+
+
+def fit_columns(width: int, rows: Sequence[TableRow] = ()) -> list[ListColumn]:
+    """Return the columns for which there is room, those of numbers as wide as what stands in them.
+    `rows` have a cell for each of `COLUMNS`."""
+    columns = list[ListColumn]()
+    for place, column in enumerate(COLUMNS):
+        columns.append(_fit_column(column, [row[place] for row in rows]))
+    shown = sorted(columns, key=lambda column: column.drop_turn)
+    while len(shown) > 1 and sum(column.width for column in shown) > width:
+        shown.pop()
+    return [column for column in columns if column in shown]
+
+
+def _fit_column(column: ListColumn, cells: Sequence[TableCell]) -> ListColumn:
+    """Return the column as wide as its numbers, or at most as its longest text."""
+    width = fit_column(column.to_table_column(), cells).width
+    if column.right:
+        return replace(column, width=width)
+    return replace(column, most=min(column.most, width))
+
+
+# Rows ---------------------------------------------------------------------------------------------
+
+
+def make_rows(
+    items: Iterable[RunItem],
+    names: Mapping[str, str],
+    courses: Mapping[str, Sequence[float]],
+    marked: Collection[str],
+) -> list[TableRow]:
+    """Return the rows of the table, with a cell for each of `COLUMNS`.
+
+    `names` are the short names of runs, `courses` their losses, as far as known. Those that are
+    `marked` have the letters that a comparison gives them.
+    """
+    rows = list[TableRow]()
+    letters = dict(zip(sorted(marked), ascii_uppercase, strict=False))
+    for item in items:
+        texts = _make_texts(item, names.get(item.name, item.name))
+        cells = {title: TableCell(plain(text)) for title, text in texts.items()}
+        cells[" course"] = TableCell(f" {draw_curve(courses.get(item.name, ()))}", "table--dim")
+        cells["state"] = _make_state_cell(item)
+        star = "*" if item.entry and item.entry.star else " "
+        cells[" "] = TableCell(letters.get(item.name, " ") + star)
+        rows.append(tuple(cells.get(column.title, TableCell("")) for column in COLUMNS))
+    return rows
+
+
+def _make_texts(item: RunItem, name: str) -> dict[str, str]:
+    """Return the texts of a row, by the titles of their columns."""
+    answer = item.answer
+    step = f"{answer.step}/{answer.steps}" if answer else ""
+    if item.study:
+        study = item.study.study
+        return {
+            "run": item.name,
+            "method": "study",
+            "settings": study.title,
+            "step": f"{item.study.num_settled}/{len(study.trials())} runs",
+        }
+    if item.entry:
+        entry = item.entry
+        texts = dict(zip(TITLES, make_row(entry, name, settings_of(entry)), strict=True))
+        texts["run"] = entry.label or name
+        texts["took"] = UNKNOWN if entry.elapsed is None else duration(entry.elapsed)
+        if answer:
+            texts["step"] = step
+        return texts
+    assert answer
+    return {
+        "run": plain(answer.label) or item.name,
+        "method": count(answer.hosts, "host"),
+        "ranks": or_unknown(answer.ranks),
+        "step": step,
+    }
+
+
+def _make_state_cell(item: RunItem) -> TableCell:
+    """Return what becomes of a run or study, as a sign and a word."""
+    if item.answer:
+        word = item.answer.state
+        return phase_cell(word if word in PHASE_STYLES else RUNNING)
+    if item.study:
+        return phase_cell(_describe_study(item.study))
+    assert item.entry
+    return phase_cell("unreadable" if item.entry.problem else item.entry.verdict)
+
+
+def _describe_study(progress: StudyProgress) -> str:
+    repetitions = progress.study.repetitions
+    states = {cell.state(repetitions) for cell in progress.cells.values()}
+    is_done = states == {CellState.DONE}
+    return CellState.DONE.value if is_done else CellState.WAITING.value
+
+
+def draw_curve(losses: Sequence[float]) -> str:
+    """Draw the course of the loss, from its least to its largest."""
+    if len(losses) < 2:
+        return ""
+    least = min(losses)
+    extent = (max(losses) - least) or 1.0
+    return "".join(palette.level((loss - least) / extent) for loss in losses)
