@@ -12,7 +12,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from remote.format import count
-from remote.run.output.log_levels import Level, first_error, has_lines, is_of
+from remote.run.output.log_levels import Level, first_error, is_printed_by, prints_lines
 from remote.run.run_state import RunState
 from remote.run.state.types import Cause, LogLine
 from remote.sanitise import plain
@@ -116,12 +116,12 @@ class LogPanel(Panel):
 
     def _last_line_of(self, cause: Cause | None, lines: Sequence[LogLine]) -> LogLine | None:
         """Return the last line of a rank or host that failed without an error, and say so."""
-        if cause is None or not has_lines(cause):
+        if cause is None or not prints_lines(cause):
             self.notify("no line reports an error")
             return None
         source = f"rank {cause.rank}" if cause.rank >= 0 else cause.host
         self.notify(f"{source} printed no error: {cause.what}", markup=False)
-        return next((line for line in reversed(lines) if is_of(line, cause)), None)
+        return next((line for line in reversed(lines) if is_printed_by(line, cause)), None)
 
     def _show_line(self, line: LogLine) -> None:
         """Go to a line, on a panel high enough to read what follows it."""
